@@ -1,0 +1,73 @@
+# `make` alone lists the targets. Everything below sets up what it needs in $(VENV).
+VENV ?= .venv
+WORKERS ?= 2
+BENCH ?= --quick
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+# Explicit only when the caller chose one; otherwise the set-up picks a suitable Python.
+SETUP := VENV=$(VENV) PYTHON=$(PYTHON) scripts/setup.sh
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types layers unit spark format test-all soak bench lock core dev clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo "  variables: PYTHON=python3.12  VENV=.venv  WORKERS=2 (pytest)  BENCH=--quick (make bench BENCH= runs in full)"
+
+demo: core ## set up the core alone, and show earmark at work
+	@$(BIN)/earmark demo
+
+test: dev ## set up everything, and run all checks and tests
+	@$(MAKE) --no-print-directory lint types layers
+	@echo "== pytest"
+	@$(PYTEST) -m "not slow"
+
+lint: dev ## style and format (ruff)
+	@echo "== ruff"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: dev ## types (mypy --strict)
+	@echo "== mypy"
+	@$(BIN)/mypy
+
+layers: dev ## imports point upward only (import-linter)
+	@echo "== import-linter"
+	@$(BIN)/lint-imports --no-cache
+
+unit: dev ## tests without Spark
+	@$(PYTEST) -m "not spark and not slow"
+
+spark: dev ## tests with Spark
+	@$(PYTEST) -m "spark and not slow"
+
+format: dev ## rewrite the sources as lint wants them
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+test-all: dev ## as test, with the slow tests
+	@$(MAKE) --no-print-directory lint types layers
+	@$(PYTEST)
+
+soak: dev ## property tests with many more examples (an hour or more)
+	@$(PYTEST) --hypothesis-profile=soak --timeout 7200
+
+bench: dev ## the benchmarks, short versions
+	@set -e; for script in benchmarks/*.py; do \
+		[ -e "$$script" ] || continue; \
+		echo "== $$script $(BENCH)"; $(BIN)/python "$$script" $(BENCH); \
+	done
+
+lock: core ## resolve the requirements again (UPGRADE=1: to the newest versions)
+	@VENV=$(VENV) scripts/lock.sh $(if $(UPGRADE),--upgrade)
+
+core: # the environment users get
+	@$(SETUP) core
+
+dev: # the environment of the tests
+	@$(SETUP) dev
+
+clean: ## remove the environment and everything generated
+	@[ ! -e $(VENV)/pyvenv.cfg ] || rm -rf $(VENV)
+	rm -rf build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse
+	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,75 @@
+"""Match streams of events against millions of standing subscriptions: all that match, or the k best.
+
+>>> import earmark
+>>> m = earmark.Matcher()
+>>> m.add("ad-17", "credit_score > 650 AND age BETWEEN 22 AND 36")
+>>> m.match({"credit_score": 732, "age": 27})
+['ad-17']
+
+Names load when first used, so that importing the package is quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from earmark.errors import AttributeTypeError, EarmarkError, EventError, SubscriptionError, TableError
+    from earmark.matcher import Match, Matcher, Verification
+    from earmark.model.event import Interval
+    from earmark.model.explain import Explanation, NearMiss
+    from earmark.model.parse import parse
+    from earmark.model.predicate import Condition, Predicate
+    from earmark.model.subscription import Subscription
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AttributeTypeError": "errors",
+    "EarmarkError": "errors",
+    "EventError": "errors",
+    "SubscriptionError": "errors",
+    "TableError": "errors",
+    "Match": "matcher",
+    "Matcher": "matcher",
+    "Verification": "matcher",
+    "Interval": "model.event",
+    "Explanation": "model.explain",
+    "NearMiss": "model.explain",
+    "parse": "model.parse",
+    "Condition": "model.predicate",
+    "Predicate": "model.predicate",
+    "Subscription": "model.subscription",
+}
+
+__all__ = [
+    "AttributeTypeError",
+    "Condition",
+    "EarmarkError",
+    "EventError",
+    "Explanation",
+    "Interval",
+    "Match",
+    "Matcher",
+    "NearMiss",
+    "Predicate",
+    "Subscription",
+    "SubscriptionError",
+    "TableError",
+    "Verification",
+    "parse",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'earmark' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"earmark.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

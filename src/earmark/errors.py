@@ -1,0 +1,23 @@
+"""Every error earmark raises on purpose: a sentence a user can act on."""
+
+from __future__ import annotations
+
+
+class EarmarkError(Exception):
+    """Base of all earmark errors."""
+
+
+class SubscriptionError(EarmarkError):
+    """A subscription that cannot be accepted: names the subscription, the piece of text, the reason."""
+
+
+class EventError(EarmarkError):
+    """An event that cannot be read: names the event, the attribute and what was expected."""
+
+
+class AttributeTypeError(SubscriptionError, EventError):
+    """Two uses of one attribute that cannot both be right; names both."""
+
+
+class TableError(EarmarkError):
+    """A saved table that cannot be opened: truncated, corrupt, foreign, or of another format."""

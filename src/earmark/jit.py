@@ -1,0 +1,217 @@
+"""Numba options, in one place: `@kernel` compiles a function, and keeps the machine code on disk.
+
+Compiling every kernel takes seconds; loading the result takes milliseconds. Numba's own cache is not used,
+because it sits next to the source or moves with a setting that belongs to the whole process, forgets that a
+kernel depends on the kernels it calls, and believes whatever a file says. Here each kernel has a `KernelCache`:
+
+    <cache folder>/kernels/<stamp>/<module>.<kernel>-<key, hashed>.kernel
+      earmark.cache         |                         signature, processor, settings
+                            sources that kernels are made of, versions of Python and Numba
+
+    a file:  MAGIC | SHA-256 of the rest | pickle of (key, compiled kernel)
+
+**Invariant.** A file is unpickled only when it lies in a folder that nobody else can write, and its checksum
+holds; it is used only when its full key equals the one asked for. Files appear by atomic rename, and no two
+signatures share one, so any number of processes may start at once. No state of the cache can fail a call:
+a bad file is deleted and the kernel compiled again, and nowhere to write means no cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numba.extending
+from numba.core import config
+
+from earmark.cache import cache_folder, private_folder, write_atomically
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+JIT: bool = not config.DISABLE_JIT
+"""False under NUMBA_DISABLE_JIT=1, where kernels run as plain Python."""
+
+MAGIC = b"earmark kernel 1\n"
+HEAD_BYTES = len(MAGIC) + hashlib.sha256().digest_size
+KEPT_STAMPS = 12  # several environments, a few edits back
+PACKAGE = Path(__file__).parent
+
+
+def kernel(function: F) -> F:
+    """Compile `function` at its first call for each signature; plain Python under NUMBA_DISABLE_JIT=1.
+
+    Kernels release the GIL, never use fastmath (results are equal to the last bit everywhere), and divide as
+    numpy does, so that no division needs a branch.
+    """
+    if not JIT:
+        return function
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    if hasattr(dispatcher, "_cache"):
+        dispatcher._cache = KernelCache(function)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """A Numba intrinsic, for kernels only; without the JIT its plain twin must be called instead (see `JIT`)."""
+    return numba.extending.intrinsic(function)
+
+
+class KernelCache:
+    """The compiled forms of one kernel, on disk. Has the methods that a Numba dispatcher asks of its cache."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._code = function.__code__
+        name = f"{function.__module__}.{function.__qualname__}"
+        self._name = name.replace("<", "").replace(">", "")[-120:]
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder in use, None without one."""
+        folder = self._folder()
+        return None if folder is None else str(folder)
+
+    def enable(self) -> None:
+        self._enabled = True
+
+    def disable(self) -> None:
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Forget what is stored for this kernel."""
+        folder = self._folder()
+        for path in folder.glob(f"{self._name}-*") if folder else ():
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The stored kernel for a signature, or None: then Numba compiles, and the user is told, once."""
+        folder = self._folder()
+        compiled = None
+        if folder is not None:
+            target_context.refresh()
+            compiled = self._load(folder, sig, target_context)
+        if compiled is None:
+            _say_that_kernels_compile(cached=folder is not None)
+        return compiled
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store a compiled kernel. A full disk or a vanished folder costs the cache, never the call."""
+        folder = self._folder()
+        with contextlib.suppress(Exception):
+            if folder is None or data.lifted or data.library.has_dynamic_globals:
+                return
+            from numba.core.serialize import dumps
+
+            key = self._key(sig, data.codegen)
+            body = dumps((key, data._reduce()))
+            write_atomically(self._path(folder, key), MAGIC + hashlib.sha256(body).digest() + body)
+
+    def _load(self, folder: Path, sig: Any, target_context: Any) -> Any:
+        key = self._key(sig, target_context.codegen())
+        path = self._path(folder, key)
+        try:
+            content = path.read_bytes()
+            body = content[HEAD_BYTES:]
+            if content[:HEAD_BYTES] != MAGIC + hashlib.sha256(body).digest():
+                raise ValueError("truncated or damaged")
+            stored_key, payload = pickle.loads(body)
+            if stored_key != key:
+                return None
+            from numba.core.compiler import CompileResult
+
+            return CompileResult._rebuild(target_context, *payload)
+        except FileNotFoundError:
+            return None
+        except Exception:  # whatever the file holds, the kernel can be compiled again
+            _remove(path)
+            return None
+
+    def _folder(self) -> Path | None:
+        return _stamp_folder(self._code.co_filename) if self._enabled else None
+
+    def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        """What the machine code depends on once the sources are fixed."""
+        settings = repr((config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT))
+        return (sig, codegen.magic_tuple(), settings, self._code.co_firstlineno)
+
+    def _path(self, folder: Path, key: tuple[Any, ...]) -> Path:
+        return folder / f"{self._name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:24]}.kernel"
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@functools.cache
+def _say_that_kernels_compile(*, cached: bool) -> None:
+    """One line on stderr, once a process, so that the first call does not look stuck. EARMARK_QUIET=1 silences."""
+    if os.environ.get("EARMARK_QUIET", "0") not in ("", "0") or sys.stderr is None:
+        return
+    if cached:
+        text = "earmark: compiling kernels for this machine; this happens once and takes some seconds ..."
+    else:
+        text = (
+            "earmark: compiling kernels, at every start, because no cache folder of yours can be written "
+            "(set EARMARK_CACHE_DIR to a folder that only you can write) ..."
+        )
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
+@functools.cache
+def _stamp_folder(source: str) -> Path | None:
+    """The folder for kernels of the sources as they are now: those of the package, and `source` if outside it."""
+    root = cache_folder("kernels")
+    if root is None:
+        return None
+    try:
+        stamp = hashlib.sha256(_package_stamp())
+        if PACKAGE not in Path(source).parents:
+            stamp.update(Path(source).read_bytes())
+    except OSError:
+        return None
+    folder = private_folder(root / stamp.hexdigest()[:24])
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            os.utime(folder)
+            by_age = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+            for old in by_age[KEPT_STAMPS:]:
+                shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+@functools.cache
+def _package_stamp() -> bytes:
+    """A digest that changes when any compiled kernel may: contents, because installed files all look equally old.
+
+    A kernel's machine code holds its callees and the constants it names, wherever they are defined, so all
+    parts of the package (a file or folder directly below it) that mention this module count, and `model`, whose
+    constants and types they use. An edit of the others, such as the command line, leaves the kernels alone.
+    """
+    stamp = hashlib.sha256(repr((sys.version, sys.platform, numba.__version__)).encode())
+    if not PACKAGE.is_dir():  # imported from a zip archive: all of it counts
+        archive = next(path for path in PACKAGE.parents if path.is_file())
+        stamp.update(archive.read_bytes())
+        return stamp.digest()
+    for part in sorted(PACKAGE.iterdir()):
+        files = sorted(part.rglob("*.py")) if part.is_dir() else [part] if part.suffix == ".py" else []
+        contents = [path.read_bytes() for path in files]
+        if part.name == "model" or any(b"jit" in content for content in contents):
+            for path, content in zip(files, contents, strict=True):
+                stamp.update(f"{path.relative_to(PACKAGE)} {len(content)}\n".encode())
+                stamp.update(content)
+    return stamp.digest()
