@@ -1,0 +1,272 @@
+"""From clauses to sets of keys: attributes get numbers and types, literals become cuts.
+
+Two steps, so that a bad batch leaves no trace. `Binder` checks every literal against the attribute's type
+(learning types into a Draft) and works out every set that does not depend on the keys of strings. When the whole
+batch is good and the string constants have keys, `Deferred.resolve` finishes the sets on string attributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.model.attribute import (
+    DATE,
+    FLOAT,
+    INT64_MAX,
+    INT64_MIN,
+    NUMERIC,
+    STRING,
+    TIMESTAMP,
+    Attribute,
+    AttributeType,
+    Draft,
+)
+from earmark.model.keys import Cut, cut, decimal_room, type_of
+from earmark.model.literals import LiteralError, cast_text, like_prefix
+from earmark.model.normal import Any_, Atom, Clauses, Leaf, Mode, atom_sql
+from earmark.model.sets import KeySet, complement, union
+from earmark.model.strings import StringKeys, successor
+
+_NOTHING = KeySet((), False)
+_ONLY_NULL = KeySet((), True)
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A constraint on a string attribute, waiting for the keys of its constants."""
+
+    attribute: int
+    atoms: tuple[Atom, ...]
+
+    def resolve(self, strings: StringKeys) -> KeySet:
+        """The set of keys, once every constant has one."""
+        return _combined(
+            self.atoms, lambda leaf: _leaf_set(leaf, _string_cuts(leaf, strings), INT64_MIN, INT64_MAX), all
+        )
+
+
+Constraint: TypeAlias = tuple[int, "KeySet | Deferred"]
+BoundClauses: TypeAlias = list[list[Constraint]]
+
+
+class Binder:
+    """Checks conditions against a Draft of the schema."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self._zone = draft.schema.zone
+
+    def bind(self, clauses: Clauses, subscription: object) -> BoundClauses:
+        """Each clause as (attribute number, set), ascending by attribute."""
+        try:
+            bound: BoundClauses = []
+            for clause in clauses:
+                constraints = [self._constraint(name, atoms, subscription) for name, atoms in clause]
+                constraints.sort(key=lambda c: c[0])
+                bound.append(constraints)
+            return bound
+        except EarmarkError as problem:
+            raise type(problem)(f"subscription {subscription!r}: {problem}") from None
+
+    def _constraint(self, name: str, atoms: tuple[Atom, ...], subscription: object) -> Constraint:
+        attribute = self.draft.get(name)
+        if attribute.type is None:
+            attribute = self._learn(attribute, atoms, subscription)
+        type_ = attribute.type
+        if type_ is not None and type_.kind == STRING:
+            for atom in atoms:
+                self._note_constants(atom, attribute)
+            return attribute.number, Deferred(attribute.number, atoms)
+        low, high = (INT64_MIN, INT64_MAX) if type_ is None else (type_.low, type_.high)
+        if len(atoms) == 1 and isinstance(atoms[0], Leaf):
+            return attribute.number, _leaf_set(atoms[0], self._cuts(atoms[0], attribute), low, high)
+        return attribute.number, _combined(
+            atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), low, high), all
+        )
+
+    def _learn(self, attribute: Attribute, atoms: tuple[Atom, ...], subscription: object) -> Attribute:
+        """Take the type from the first literal that has one."""
+        for atom in atoms:
+            for leaf in leaves(atom):
+                for value in leaf.predicate.values:
+                    if value is not None:
+                        origin = f"subscription {subscription!r}: {atom_sql(leaf)}"
+                        return self.draft.set_type(attribute, type_of(value), origin[:300])
+        return attribute
+
+    def _note_constants(self, atom: Atom, attribute: Attribute) -> None:
+        for leaf in leaves(atom):
+            for value in leaf.predicate.values:
+                if value is not None and not isinstance(value, str):
+                    raise _clash(attribute, leaf)
+            for constant in _string_constants(leaf):
+                self.draft.constant(attribute, constant)
+
+    def _cuts(self, leaf: Leaf, attribute: Attribute) -> list[Cut | None]:
+        type_, values = attribute.type, leaf.predicate.values
+        if type_ is None:
+            return [None] * len(values)
+        if leaf.predicate.operator == "LIKE" and values[0] is not None:
+            raise _clash(attribute, leaf)
+        if type_.kind in NUMERIC:
+            values = _common_numbers(type_, leaf)
+        cuts: list[Cut | None] = []
+        for value in values:
+            if value is None:
+                cuts.append(None)
+                continue
+            if isinstance(value, str) and attribute.declared and type_.kind in (DATE, TIMESTAMP):
+                value = _cast(type_, value, leaf)
+            found = cut(type_, value, self._zone)
+            if found is None:
+                raise _clash(attribute, leaf)
+            cuts.append(found)
+        return cuts
+
+
+def leaves(atom: Atom) -> list[Leaf]:
+    """The leaves of an atom."""
+    if isinstance(atom, Leaf):
+        return [atom]
+    return [leaf for part in atom.parts for leaf in leaves(part)]
+
+
+def _clash(attribute: Attribute, leaf: Leaf) -> AttributeTypeError:
+    return AttributeTypeError(
+        f"attribute {attribute.name!r} is {attribute.described()}, which does not go with {atom_sql(leaf)[:300]}"
+    )
+
+
+def _cast(type_: AttributeType, value: str, leaf: Leaf) -> Any:
+    try:
+        return cast_text(type_.kind, value)
+    except LiteralError as problem:
+        raise SubscriptionError(f"{atom_sql(leaf)[:300]}: {problem}") from None
+
+
+def _common_numbers(type_: AttributeType, leaf: Leaf) -> tuple[Any, ...]:
+    """Values under Spark's common type: one double in an IN list makes all of it compare as doubles."""
+    values = leaf.predicate.values
+    if leaf.predicate.operator == "IN" and any(isinstance(v, float) for v in values):
+        return tuple(float(v) if _is_number(v) else v for v in values)
+    if type_.kind != FLOAT and not decimal_room(type_, [v for v in values if v is not None]):
+        raise SubscriptionError(
+            f"{atom_sql(leaf)[:300]}: {type_} and this literal together need more than 38 digits, where Spark rounds"
+        )
+    return values
+
+
+def _is_number(value: Any) -> bool:
+    return value is not None and not isinstance(value, bool) and not isinstance(value, str)
+
+
+# --- sets ---------------------------------------------------------------------------------------------------
+
+
+def _combined(atoms: tuple[Atom, ...], leaf_set: Any, how: Any) -> KeySet:
+    sets = [
+        leaf_set(a) if isinstance(a, Leaf) else _combined(a.parts, leaf_set, any if isinstance(a, Any_) else all)
+        for a in atoms
+    ]
+    if how is any:
+        return KeySet(union(i for s in sets for i in s.intervals), any(s.null for s in sets))
+    whole = sets[0]
+    for more in sets[1:]:
+        whole = whole.intersect(more)
+    return whole
+
+
+def _leaf_set(leaf: Leaf, cuts: list[Cut | None], low: int, high: int) -> KeySet:
+    """The keys for which a leaf is what its mode wants."""
+    true, false = _true_and_false(leaf.predicate.operator, cuts, low, high)
+    match leaf.mode:
+        case Mode.TRUE:
+            return true
+        case Mode.FALSE:
+            return false
+        case Mode.NOT_TRUE:
+            return true.complement(low, high)
+    return false.complement(low, high)
+
+
+def _true_and_false(operator: str, cuts: list[Cut | None], low: int, high: int) -> tuple[KeySet, KeySet]:
+    """Where a predicate is TRUE and where FALSE; in neither, it is unknown."""
+    if operator == "IS NULL" or operator == "<=>" and cuts[0] is None:
+        return _ONLY_NULL, _ONLY_NULL.complement(low, high)
+    if operator == "IN":
+        true = KeySet(union((max(c[0] + 1, low), min(c[1], high)) for c in cuts if c is not None), False)
+        return true, _NOTHING if None in cuts else KeySet(complement(true.intervals, low, high), False)
+    if operator == "BETWEEN":
+        above, upto = (_true_and_false(op, [c], low, high) for op, c in zip((">=", "<="), cuts, strict=True))
+        return above[0].intersect(upto[0]), above[1].union(upto[1])
+    if cuts[0] is None:
+        return _NOTHING, _NOTHING
+    intervals = _intervals(operator, cuts[0], low, high)
+    others = complement(intervals, low, high)
+    if operator == "<=>":
+        return KeySet(intervals, False), KeySet(others, True)
+    if cuts[0][2] and operator not in ("=", "!="):  # constant, for NULL too
+        return KeySet(intervals, bool(intervals)), KeySet(others, not intervals)
+    return KeySet(intervals, False), KeySet(others, False)
+
+
+def _intervals(operator: str, cut_: Cut, low: int, high: int) -> tuple[tuple[int, int], ...]:
+    below, upto, _ = cut_
+    match operator:
+        case "=" | "<=>" | "LIKE":
+            first, last = below + 1, upto
+        case "<":
+            first, last = low, below
+        case "<=":
+            first, last = low, upto
+        case ">":
+            first, last = upto + 1, high
+        case ">=":
+            first, last = below + 1, high
+        case _:
+            assert operator == "!=", operator
+            return complement(_intervals("=", cut_, low, high), low, high)
+    first, last = max(first, low), min(last, high)
+    return ((first, last),) if first <= last else ()
+
+
+# --- strings ------------------------------------------------------------------------------------------------
+
+
+def _string_constants(leaf: Leaf) -> list[bytes]:
+    """The constants whose keys the cuts of a leaf need."""
+    values = [v.encode() for v in leaf.predicate.values if v is not None]
+    if leaf.predicate.operator != "LIKE" or not values:
+        return values
+    prefix, open_ended = _prefix(leaf)
+    end = successor(prefix) if open_ended else None
+    return [prefix] if end is None else [prefix, end]
+
+
+def _string_cuts(leaf: Leaf, strings: StringKeys) -> list[Cut | None]:
+    values = leaf.predicate.values
+    if leaf.predicate.operator == "LIKE" and values[0] is not None:
+        prefix, open_ended = _prefix(leaf)
+        key = strings.of_constant(prefix)
+        if not open_ended:
+            return [(key - 1, key, False)]
+        end = successor(prefix)
+        return [(key - 1, INT64_MAX if end is None else strings.of_constant(end) - 1, False)]
+    cuts: list[Cut | None] = []
+    for value in values:
+        if value is None:
+            cuts.append(None)
+        else:
+            key = strings.of_constant(value.encode())
+            cuts.append((key - 1, key, False))
+    return cuts
+
+
+def _prefix(leaf: Leaf) -> tuple[bytes, bool]:
+    try:
+        prefix, open_ended = like_prefix(leaf.predicate.values[0])
+    except LiteralError as problem:
+        raise SubscriptionError(str(problem)) from None
+    return prefix.encode(), open_ended

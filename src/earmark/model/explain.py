@@ -1,0 +1,199 @@
+"""Why did it match, or not? The constraints of each clause: what was asked, what the event gave, whether it held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from earmark.model.arrays import EventArrays
+from earmark.model.attribute import STRING, Attribute, Schema
+from earmark.model.evaluate import clause_score, constraint_holds, find_attribute, static_score
+from earmark.model.event import Interval
+from earmark.model.keys import value_of_key
+from earmark.model.normal import Clauses, atom_sql
+from earmark.model.parse import parse_clauses
+from earmark.model.predicate import literal_sql, name_sql
+from earmark.model.table import Id, TableView
+
+MISSING = None
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One constraint of a clause: everything the clause asks of one attribute."""
+
+    attribute: str
+    asked: str
+    got: Any
+    held: bool
+    weight: float
+
+    def __str__(self) -> str:
+        if self.got is MISSING:
+            got = "is missing"
+        elif isinstance(self.got, Interval):
+            got = f"in [{self.got.lo}, {self.got.hi}]"
+        else:
+            got = f"= {literal_sql(self.got)}"
+        return f"{'✓' if self.held else '✗'} {self.asked}   ({self.attribute} {got})"
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseExplanation:
+    """One clause: it holds when all its constraints do."""
+
+    constraints: tuple[Held, ...]
+    held: bool
+    score: float | None
+
+    def failing(self) -> tuple[Held, ...]:
+        """The constraints that did not hold."""
+        return tuple(c for c in self.constraints if not c.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a subscription matches an event or not; `str()` is made for people."""
+
+    id: Id
+    matched: bool
+    score: float | None
+    clauses: tuple[ClauseExplanation, ...]
+
+    def __str__(self) -> str:
+        verdict = f"matches, score {self.score:g}" if self.score is not None else "does not match"
+        lines = [f"{self.id!r} {verdict}"]
+        for i, clause in enumerate(self.clauses, 1):
+            if len(self.clauses) > 1:
+                lines.append(f"  clause {i} of {len(self.clauses)} {'holds' if clause.held else 'fails'}")
+            indent = "    " if len(self.clauses) > 1 else "  "
+            lines.extend(f"{indent}{constraint}" for constraint in clause.constraints)
+            if not clause.constraints:
+                lines.append(f"{indent}✓ always true")
+        if not self.clauses:
+            lines.append("  ✗ always false")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A subscription that almost matched: the constraints of its nearest clause that failed."""
+
+    id: Id
+    failing: tuple[Held, ...]
+
+    def __str__(self) -> str:
+        return f"{self.id!r} misses by " + "; ".join(str(f) for f in self.failing)
+
+
+def explain_slot(view: TableView, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
+    """The explanation of one slot and one event."""
+    table = view.arrays
+    first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
+    asked = clause_texts(view, slot)
+    clauses = tuple(
+        explain_clause(view, slot, first + i, asked[i], events, event) for i in range(last - first)
+    )
+    scores = [c.score for c in clauses if c.score is not None]
+    return Explanation(view.ids[slot], bool(scores), max(scores, default=None), clauses)
+
+
+def explain_clause(
+    view: TableView, slot: int, clause: int, asked: dict[str, str], events: EventArrays, event: Mapping[str, Any]
+) -> ClauseExplanation:
+    """Every constraint of a clause against the event."""
+    table, schema = view.arrays, view.schema
+    found = []
+    for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
+        name = schema.names[table.attr[c]]
+        position = find_attribute(events, 0, int(table.attr[c]))
+        held = bool(constraint_holds(table, c, events, position))
+        weight = float(table.weight[c]) if len(table.weight) else 1.0
+        found.append(Held(name, asked[name], value_at(event, name), held, weight))
+    held = all(c.held for c in found)
+    score = float(clause_score(table, clause, events, 0, False, static_score(table, slot))[1]) if held else None
+    return ClauseExplanation(tuple(found), held, score)
+
+
+def value_at(event: Mapping[str, Any], name: str) -> Any:
+    """An event's value by plain or dotted name; None when it is missing."""
+    if name in event:
+        return event[name]
+    head, dot, rest = name.partition(".")
+    while dot:
+        inner = event.get(head)
+        if isinstance(inner, Mapping) and (found := value_at(inner, rest)) is not None:
+            return found
+        more, dot, rest = rest.partition(".")
+        head = f"{head}.{more}"
+    return None
+
+
+# --- what was asked ------------------------------------------------------------------------------------------
+
+
+def clause_texts(view: TableView, slot: int) -> list[dict[str, str]]:
+    """For each clause of a slot, the text asked of each attribute."""
+    text = view.asked(slot)
+    if not text:
+        return [interval_texts(view, c) for c in _clauses_of(view, slot)]
+    return [{name: _joined(atoms) for name, atoms in clause} for clause in clauses_asked(text)]
+
+
+def clauses_asked(text: str) -> Clauses:
+    """The clauses of a condition that the table accepted before."""
+    return parse_clauses(text)
+
+
+def condition_text(view: TableView, slot: int) -> str:
+    """The condition of a slot as SQL; for ready-made columns, written out from the intervals."""
+    text = view.asked(slot)
+    if text:
+        return text
+    clauses = [" AND ".join(interval_texts(view, c).values()) or "TRUE" for c in _clauses_of(view, slot)]
+    return " OR ".join(clauses) or "FALSE"
+
+
+def _clauses_of(view: TableView, slot: int) -> range:
+    return range(int(view.arrays.clause_start[slot]), int(view.arrays.clause_start[slot + 1]))
+
+
+def _joined(atoms: tuple[Any, ...]) -> str:
+    return " AND ".join(atom_sql(a) for a in atoms)
+
+
+def interval_texts(view: TableView, clause: int) -> dict[str, str]:
+    """The constraints of a ready-made clause as text, from its intervals."""
+    table, schema = view.arrays, view.schema
+    texts = {}
+    for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
+        attribute = schema.by_name[schema.names[table.attr[c]]]
+        ends = range(int(table.interval_start[c]), int(table.interval_start[c + 1]))
+        parts = [_interval_text(schema, attribute, int(table.lo[i]), int(table.hi[i])) for i in ends]
+        name = name_sql(attribute.name)
+        joined = f"({' OR '.join(parts)})" if len(parts) > 1 else "".join(parts)
+        texts[attribute.name] = joined or f"({name} IS NULL AND {name} IS NOT NULL)"
+    return texts
+
+
+def _interval_text(schema: Schema, attribute: Attribute, lo: int, hi: int) -> str:
+    type_, name = attribute.type, name_sql(attribute.name)
+    assert type_ is not None, "ready-made bounds have a type"
+    low = None if lo == type_.low else literal_sql(_bound(schema, attribute, lo))
+    high = None if hi == type_.high else literal_sql(_bound(schema, attribute, hi))
+    if low is None:
+        return f"{name} IS NOT NULL" if high is None else f"{name} <= {high}"
+    if high is None:
+        return f"{name} >= {low}"
+    return f"{name} = {low}" if lo == hi else f"{name} BETWEEN {low} AND {high}"
+
+
+def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
+    assert attribute.type is not None
+    if attribute.type.kind != STRING:
+        return value_of_key(attribute.type, key)
+    constants, keys = schema.strings[attribute.number].items()
+    return constants[int(np.searchsorted(keys, key))].decode()

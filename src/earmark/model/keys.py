@@ -1,0 +1,220 @@
+"""Where does a value lie among the keys of an attribute?
+
+Every value of every type maps to a signed 64-bit key that keeps order. A condition's literal need not be a
+value of the attribute's type (`age > 22.5` on integers), so a literal maps to a *cut*: two keys (below, upto)
+
+    keys <= below      are less than the literal
+    below < key <= upto    are equal to it (none, for 22.5; several, for 1e18 against integers)
+    keys > upto        are greater
+
+plus whether the literal is *beyond*: Spark folds `a < 9223372036854775808` on an integer to TRUE, for NULL too,
+because the (exact) literal lies outside what the type can hold. other comparison is a closed interval of keys, exact to the last bit. Comparison rules are Spark's:
+integers and decimals against decimals exactly; against a double after rounding the key's value to double.
+Floats: sign-magnitude bits, −0.0 = 0.0, NaN one above +inf. Nothing here overflows: Python integers inside,
+clipped to the domain when intervals are made (sets.py).
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
+from typing import TypeAlias
+
+import numpy as np
+
+from earmark.model.arrays import F64, I64
+from earmark.model.attribute import (
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    FLOAT,
+    FLOAT_INF_KEY,
+    FLOAT_NAN_KEY,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    AttributeType,
+    attribute_type,
+)
+
+Value: TypeAlias = int | float | Decimal | bool | str | date | datetime
+Cut: TypeAlias = tuple[int, int, bool]
+
+_EPOCH_DATE = date(1970, 1, 1).toordinal()
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
+_MICROSECOND = timedelta(microseconds=1)
+_EXACT_DOUBLE = 2.0**53
+_MAX_DECIMAL_DIGITS = 38
+
+
+def float_key(value: float) -> int:
+    """Order-preserving key of a double.
+
+    >>> float_key(-0.0) == float_key(0.0), float_key(-5e-324), float_key(float("inf")) < float_key(float("nan"))
+    (True, -1, True)
+    """
+    if value != value:
+        return FLOAT_NAN_KEY
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+
+
+def float_keys(values: F64) -> I64:
+    """`float_key` of an array."""
+    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
+    keys = np.where(bits >= 0, bits, -(bits & 0x7FFFFFFFFFFFFFFF))
+    keys[np.isnan(values)] = FLOAT_NAN_KEY
+    return keys
+
+
+def float_of_key(key: int) -> float:
+    """The inverse of `float_key`."""
+    if key == FLOAT_NAN_KEY:
+        return math.nan
+    value: float = struct.unpack("<d", struct.pack("<q", abs(key)))[0]
+    return -value if key < 0 else value
+
+
+def date_key(value: date) -> int:
+    """Days since 1970-01-01."""
+    return value.toordinal() - _EPOCH_DATE
+
+
+def timestamp_key(value: datetime, zone: tzinfo) -> int:
+    """Microseconds since 1970 in UTC; a naive value is read in `zone`."""
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=zone)
+    return (value - _EPOCH) // _MICROSECOND
+
+
+def value_of_key(type_: AttributeType, key: int) -> Value:
+    """The value a key stands for, for every type but string."""
+    match type_.kind:
+        case "float":
+            return float_of_key(key)
+        case "boolean":
+            return bool(key)
+        case "date":
+            return date.fromordinal(key + _EPOCH_DATE)
+        case "timestamp":
+            return _EPOCH + timedelta(microseconds=key)
+        case "decimal":
+            return Decimal(key).scaleb(-type_.scale)
+    return key
+
+
+def type_of(value: Value) -> AttributeType:
+    """The type an attribute learns from a literal."""
+    if isinstance(value, bool):
+        return attribute_type(BOOLEAN)
+    if isinstance(value, int):
+        return attribute_type(INTEGER)
+    if isinstance(value, float | Decimal):
+        return attribute_type(FLOAT)
+    if isinstance(value, str):
+        return attribute_type(STRING)
+    return attribute_type(TIMESTAMP if isinstance(value, datetime) else DATE)
+
+
+def cut(type_: AttributeType, value: Value, zone: tzinfo) -> Cut | None:
+    """The cut of a literal among the keys of a (non-string) type; None when the two cannot be compared."""
+    kind = type_.kind
+    if isinstance(value, bool):
+        return _at(int(value)) if kind == BOOLEAN else None
+    if isinstance(value, int | float | Decimal):
+        return _number_cut(type_, value)
+    if kind == DATE and isinstance(value, date):
+        return _moment_cut(value, zone) if isinstance(value, datetime) else _at(date_key(value))
+    if kind == TIMESTAMP and isinstance(value, date):
+        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+        return _at(timestamp_key(moment, zone))
+    return None
+
+
+def _moment_cut(value: datetime, zone: tzinfo) -> Cut:
+    """A timestamp among dates, each of which counts as its midnight in `zone`."""
+    local = value if value.tzinfo is None else value.astimezone(zone)
+    day = date_key(local)
+    midnight = timestamp_key(datetime(local.year, local.month, local.day), zone)
+    moment = timestamp_key(value, zone)
+    if midnight == moment:
+        return _at(day)
+    return (day, day, False) if midnight < moment else (day - 1, day - 1, False)
+
+
+def _at(key: int) -> Cut:
+    return key - 1, key, False
+
+
+def _number_cut(type_: AttributeType, value: float | Decimal) -> Cut | None:
+    kind = type_.kind
+    if kind == FLOAT:
+        return _at(float_key(float(value)))
+    if kind == INTEGER:
+        if isinstance(value, float):
+            return _double_cut(type_, value, float)
+        beyond = not type_.low <= value <= type_.high
+        return (value - 1, value, beyond) if isinstance(value, int) else _exact_cut(value, 0, beyond)
+    if kind == DECIMAL:
+        if isinstance(value, float):
+            unit = 10**type_.scale
+            return _double_cut(type_, value, lambda key: key / unit)
+        return _exact_cut(Decimal(value), type_.scale)
+    return None
+
+
+def _exact_cut(value: Decimal, scale: int, beyond: bool = False) -> Cut:
+    numerator, denominator = value.as_integer_ratio()
+    floor, rest = divmod(numerator * 10**scale, denominator)
+    return (floor, floor, beyond) if rest else (floor - 1, floor, beyond)
+
+
+def _double_cut(type_: AttributeType, value: float, to_double: Callable[[int], float]) -> Cut:
+    """Keys compare after rounding to double, which is monotone, so the cut is found by bisection."""
+    if value != value:
+        return type_.high, type_.high, False
+    if type_.kind == INTEGER and abs(value) < _EXACT_DOUBLE:
+        floor = math.floor(value)
+        return (floor - 1, floor, False) if floor == value else (floor, floor, False)
+    below = _last(type_, lambda key: to_double(key) < value)
+    return below, _last(type_, lambda key: to_double(key) <= value), False
+
+
+def _last(type_: AttributeType, holds: Callable[[int], bool]) -> int:
+    """The greatest key of the domain for which a downward-closed test holds; one below the domain if none."""
+    low, high = type_.low - 1, type_.high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def decimal_room(type_: AttributeType, values: list[Value]) -> bool:
+    """Whether Spark's common decimal type holds the attribute and these literals without losing digits.
+
+    Beyond 38 digits Spark rounds before it compares, so such conditions are refused instead of guessed.
+    """
+    if type_.kind == DECIMAL:
+        whole, fraction = type_.precision - type_.scale, type_.scale
+    else:
+        whole, fraction = (20, 0) if type_.kind == INTEGER else (0, 0)
+    for value in values:
+        if isinstance(value, Decimal | int) and not isinstance(value, bool):
+            digits, scale = decimal_size(value)
+            whole, fraction = max(whole, digits - scale), max(fraction, scale)
+    return whole + fraction <= _MAX_DECIMAL_DIGITS
+
+
+def decimal_size(value: Decimal | int) -> tuple[int, int]:
+    """Precision and scale of a literal as Spark counts them."""
+    if isinstance(value, int):
+        return len(str(abs(value))), 0
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int), "literals are finite"
+    return max(len(digits) + max(exponent, 0), -exponent), max(-exponent, 0)

@@ -1,0 +1,189 @@
+"""What value does a literal of SQL text stand for? Spark's rules, or an error that says what would be right."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, tzinfo
+from decimal import Decimal
+from struct import error as struct_error
+from struct import pack, unpack
+
+from earmark.errors import EarmarkError
+from earmark.model.keys import Value, decimal_size
+from earmark.model.zones import zone_of
+
+
+class LiteralError(Exception):
+    """The reason why a literal is refused; the parser adds where."""
+
+
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([01][0-7]{2})|(.))", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_INTEGER_RANGE = {"L": 63, "S": 15, "Y": 7}
+_MAX_DIGITS = 38
+_NAMED_DOUBLES = {"nan": "nan", "infinity": "inf", "+infinity": "inf", "-infinity": "-inf", "inf": "inf", "-inf": "-inf"}
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})\Z")
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{2}:\d{2}|[A-Za-z]+/[\w/+-]+)?)?\Z",
+    re.ASCII,
+)
+
+
+def string_value(token: str) -> str:
+    """The text of a quoted token: doubled quotes and Spark's backslash escapes.
+
+    >>> string_value("'it''s'"), string_value(r"'a\\tb'")
+    ("it's", 'a\\tb')
+    """
+    quote, body = token[0], token[1:-1]
+    if quote in body:
+        body = re.sub(rf"(\\.)|{quote}{quote}", lambda m: m[1] or quote, body, flags=re.DOTALL)
+    if "\\" in body:
+        body = _ESCAPE.sub(_unescape, body)
+    try:
+        body.encode()
+    except UnicodeEncodeError:
+        raise LiteralError("it holds a lone surrogate, which UTF-8 cannot carry") from None
+    return body
+
+
+def _unescape(found: re.Match[str]) -> str:
+    point = found[1] or found[2]
+    if point:
+        if int(point, 16) > 0x10FFFF:
+            raise LiteralError(f"\\U{point} is beyond the last Unicode character")
+        return chr(int(point, 16))
+    if found[3]:
+        return chr(int(found[3], 8))
+    return _ESCAPED.get(found[4], found[4])
+
+
+def number_value(token: str, after_minus: bool = False) -> int | float | Decimal:
+    """The value of a number token: integer, decimal (`22.5`), or double (`1e3`, `2D`).
+
+    A minus before it is applied elsewhere; it is told here because only then may `2^63 L` stand.
+
+    >>> number_value("22.5"), number_value("1e3"), number_value("7L")
+    (Decimal('22.5'), 1000.0, 7)
+    """
+    body, suffix = _split_suffix(token.upper())
+    if suffix in _INTEGER_RANGE:
+        if not body.isdigit() or int(body[: _MAX_DIGITS + 1]) >= (1 << _INTEGER_RANGE[suffix]) + after_minus:
+            raise LiteralError(f"the suffix {suffix} takes an integer of {_INTEGER_RANGE[suffix] + 1} bits")
+        return int(body)
+    if suffix in ("D", "F") or (not suffix and "E" in body):
+        return _double(body, suffix)
+    if not suffix and body.isdigit():
+        _check_size(len(body.lstrip("0") or "0"))
+        return int(body)
+    if len(body) > 100 or ("E" in body and abs(int(body.partition("E")[2])) > 100):
+        _check_size(_MAX_DIGITS + 1)
+    value = Decimal(body)
+    _check_size(decimal_size(value)[0])
+    return value
+
+
+def _split_suffix(token: str) -> tuple[str, str]:
+    if token.endswith("BD"):
+        return token[:-2], "BD"
+    return (token[:-1], token[-1]) if token[-1] in "LSYDF" else (token, "")
+
+
+def _check_size(digits: int) -> None:
+    if digits > _MAX_DIGITS:
+        raise LiteralError(f"it has more than {_MAX_DIGITS} digits")
+
+
+def _double(body: str, suffix: str) -> float:
+    value = float(body)
+    if suffix == "F":
+        try:
+            value = unpack("<f", pack("<f", value))[0]
+        except (OverflowError, struct_error):
+            value = float("inf")
+    if value in (float("inf"), float("-inf")):
+        raise LiteralError(f"it is beyond the range of a {'float' if suffix == 'F' else 'double'}")
+    return value
+
+
+def named_double(text: str) -> float:
+    """`CAST('NaN' AS DOUBLE)` and the infinities, which have no literal of their own."""
+    name = _NAMED_DOUBLES.get(text.strip().lower())
+    if name is None:
+        raise LiteralError("only 'NaN', 'Infinity' and '-Infinity' may be cast to DOUBLE")
+    return float(name)
+
+
+def date_value(text: str) -> date:
+    """A date such as 2024-02-29."""
+    found = _DATE.match(text.strip())
+    try:
+        if found:
+            return date(int(found[1]), int(found[2]), int(found[3]))
+    except ValueError:
+        pass
+    raise LiteralError(f"{text!r} is not a date; write it as '2024-02-29'")
+
+
+def timestamp_value(text: str) -> datetime:
+    """A timestamp such as 2024-02-29 12:30:00, with or without a zone."""
+    found = _TIMESTAMP.match(text.strip())
+    try:
+        if found:
+            year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+            micro = int((found[7] or "").ljust(6, "0"))
+            zone: tzinfo | None = zone_of(found[8]) if found[8] else None
+            value = datetime(year, month, day, hour, minute, second, micro, zone)
+            if zone is not None:
+                value.astimezone(zone_of("UTC"))  # year 1 and 9999 may leave the calendar
+            return value
+    except (ValueError, OverflowError, EarmarkError):
+        pass
+    raise LiteralError(f"{text!r} is not a timestamp; write it as '2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'")
+
+
+def negated(value: object) -> Value:
+    """A number with a minus before it."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise LiteralError("only a number can have a minus sign")
+    return value.copy_negate() if isinstance(value, Decimal) else -value
+
+
+def cast_text(kind: str, text: str) -> date | datetime | None:
+    """A string literal compared with a declared date or timestamp."""
+    if kind == "date":
+        return date_value(text)
+    return timestamp_value(text) if kind == "timestamp" else None
+
+
+def like_prefix(pattern: str, escape: str = "\\") -> tuple[str, bool]:
+    """The text before a single trailing `%`, and whether there was one; other wildcards are refused.
+
+    >>> like_prefix("ab%"), like_prefix("100\\\\%")
+    (('ab', True), ('100%', False))
+    """
+    prefix: list[str] = []
+    i = 0
+    while i < len(pattern):
+        char = pattern[i]
+        if char == escape:
+            if i + 1 == len(pattern) or pattern[i + 1] not in ("%", "_", escape):
+                raise LiteralError(f"in the pattern {pattern!r} the escape {escape!r} must stand before %, _ or itself")
+            prefix.append(pattern[i + 1])
+            i += 2
+        elif char in "%_":
+            if char == "%" and not pattern[i:].strip("%"):
+                return "".join(prefix), True
+            raise LiteralError(f"the pattern {pattern!r} is not a plain prefix: write it as 'prefix%'")
+        else:
+            prefix.append(char)
+            i += 1
+    return "".join(prefix), False
+
+
+def plain_pattern(pattern: str, escape: str) -> str:
+    """The same LIKE pattern with the default escape."""
+    prefix, open_ended = like_prefix(pattern, escape)
+    return re.sub(r"([\\%_])", r"\\\1", prefix) + ("%" if open_ended else "")
+
+

@@ -1,0 +1,238 @@
+"""From a condition to clauses: an OR of ANDs, grouped by attribute.
+
+NOT is pushed down to the predicates under three-valued logic. What a subtree is wanted to be is a *mode*:
+
+    TRUE   FALSE   NOT_TRUE (false or unknown)   NOT_FALSE (true or unknown)
+
+AND wanted TRUE needs all parts TRUE; wanted FALSE needs some part FALSE; NOT_TRUE some part NOT_TRUE; NOT_FALSE
+all parts NOT_FALSE; OR the other way round; NOT swaps TRUE with FALSE and NOT_TRUE with NOT_FALSE; IS TRUE
+makes NOT_TRUE out of FALSE. So every leaf ends as (predicate, mode), which is a plain set of keys.
+
+A clause maps each attribute to its atoms; an atom is a leaf, or ANDs and ORs of leaves on that one attribute
+(an OR over one attribute is a set of intervals, not several clauses). Nothing is absorbed or simplified beyond
+that, because it could change a score; only a clause with a constant FALSE or NULL in it is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+from earmark.model.predicate import And, Condition, Constant, Is, Not, Or, Predicate, test, to_sql
+
+MAX_CLAUSES = 1024
+
+
+class TooManyClauses(Exception):
+    """The OR of ANDs would be too long."""
+
+    def __init__(self) -> None:
+        super().__init__(f"its ORs make more than {MAX_CLAUSES:,} clauses; split it into several subscriptions")
+
+
+class Mode(IntEnum):
+    """What a part of a condition is wanted to be."""
+
+    TRUE = 0
+    FALSE = 1
+    NOT_TRUE = 2
+    NOT_FALSE = 3
+
+
+_NEGATED = {
+    Mode.TRUE: Mode.FALSE,
+    Mode.FALSE: Mode.TRUE,
+    Mode.NOT_TRUE: Mode.NOT_FALSE,
+    Mode.NOT_FALSE: Mode.NOT_TRUE,
+}
+_IS_TRUE = {Mode.TRUE: Mode.TRUE, Mode.FALSE: Mode.NOT_TRUE, Mode.NOT_TRUE: Mode.NOT_TRUE, Mode.NOT_FALSE: Mode.TRUE}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A predicate and what it is wanted to be."""
+
+    predicate: Predicate
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:
+    """Some part holds; all parts are on one attribute."""
+
+    parts: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class All_:
+    """Every part holds; all parts are on one attribute."""
+
+    parts: tuple[Atom, ...]
+
+
+Atom: TypeAlias = Leaf | Any_ | All_
+Clause: TypeAlias = tuple[tuple[str, tuple[Atom, ...]], ...]
+Clauses: TypeAlias = tuple[Clause, ...]
+
+
+def normal_form(condition: Condition) -> Clauses:
+    """The clauses of a condition; raises TooManyClauses beyond MAX_CLAUSES."""
+    return tuple(_grouped(atoms) for atoms in _product(_pushed(condition, Mode.TRUE)))
+
+
+# --- NOT pushed down: a tree of Leaf, bool, and ("and" | "or", parts) -------------------------------------------
+
+_Pushed: TypeAlias = "Leaf | bool | tuple[str, list[Any]]"
+
+
+def _pushed(node: Condition, mode: Mode) -> _Pushed:
+    match node:
+        case Predicate():
+            inner = node.positive()
+            return _pushed(inner, mode) if isinstance(inner, Not) else Leaf(node, mode)
+        case Not(part):
+            return _pushed(part, _NEGATED[mode])
+        case Is(part, truth):
+            wanted = _IS_TRUE[mode]
+            return _pushed(part, wanted if truth else _NEGATED[wanted])
+        case Constant(truth):
+            return {
+                Mode.TRUE: truth is True,
+                Mode.FALSE: truth is False,
+                Mode.NOT_TRUE: truth is not True,
+                Mode.NOT_FALSE: truth is not False,
+            }[mode]
+        case And(parts) | Or(parts):
+            conjunction = isinstance(node, And) == (mode in (Mode.TRUE, Mode.NOT_FALSE))
+            return _joined("and" if conjunction else "or", [_pushed(p, mode) for p in parts])
+    raise TypeError(f"{node!r} is not a condition")
+
+
+def _joined(kind: str, parts: list[Any]) -> _Pushed:
+    """Nested joins of one kind become one."""
+    flat: list[Any] = []
+    for part in parts:
+        flat.extend(part[1] if isinstance(part, tuple) and part[0] == kind else [part])
+    return kind, flat
+
+
+# --- to an OR of ANDs ---------------------------------------------------------------------------------------
+
+
+def _product(node: _Pushed) -> list[list[Atom]]:
+    """The clauses as lists of atoms."""
+    if isinstance(node, bool):
+        return [[]] if node else []
+    if isinstance(node, Leaf):
+        return [[node]]
+    kind, parts = node
+    if kind == "or":
+        found = [clause for part in _grouped_parts(parts) for clause in _alternatives(part)]
+        if len(found) > MAX_CLAUSES:
+            raise TooManyClauses
+        return found
+    clauses: list[list[Atom]] = [[]]
+    for part in parts:
+        alternatives = _product(part)
+        if len(clauses) * len(alternatives) > MAX_CLAUSES:
+            raise TooManyClauses
+        clauses = [clause + more for clause in clauses for more in alternatives]
+    return clauses
+
+
+def _alternatives(part: Any) -> list[list[Atom]]:
+    return [[part]] if isinstance(part, Any_) else _product(part)
+
+
+def _grouped_parts(parts: list[Any]) -> list[Any]:
+    """Parts of an OR on the same single attribute become one atom, where the first of them stood."""
+    groups: dict[object, list[Any]] = {}
+    for i, part in enumerate(parts):
+        name = _only_attribute(part)
+        groups.setdefault(i if name is None else name, []).append(part)
+    return [
+        group[0] if len(group) == 1 else Any_(tuple(_atom(p) for p in group)) for group in groups.values()
+    ]
+
+
+def _only_attribute(node: _Pushed) -> str | None:
+    """The one attribute that a part is about; None when there are several, or constants."""
+    if isinstance(node, Leaf):
+        return node.predicate.attribute
+    if isinstance(node, bool):
+        return None
+    names = {_only_attribute(part) for part in node[1]}
+    return names.pop() if len(names) == 1 else None
+
+
+def _atom(node: Any) -> Atom:
+    if isinstance(node, Leaf):
+        return node
+    kind, parts = node
+    return (Any_ if kind == "or" else All_)(tuple(_atom(p) for p in parts))
+
+
+def _grouped(atoms: list[Atom]) -> Clause:
+    by_name: dict[str, list[Atom]] = {}
+    for atom in atoms:
+        by_name.setdefault(attribute_of(atom), []).append(atom)
+    return tuple((name, tuple(group)) for name, group in by_name.items())
+
+
+def attribute_of(atom: Atom) -> str:
+    """The attribute an atom is about."""
+    while not isinstance(atom, Leaf):
+        atom = atom.parts[0]
+    return atom.predicate.attribute
+
+
+# --- values and text ----------------------------------------------------------------------------------------
+
+
+def filled(node: Any, fill: Callable[[Any], Any]) -> Any:
+    """The same condition or atom with every value replaced; a value that becomes a tuple is spread."""
+    match node:
+        case Leaf(predicate, mode):
+            return Leaf(_filled_predicate(predicate, fill), mode)
+        case Predicate():
+            return _filled_predicate(node, fill)
+        case And(parts) | Or(parts) | Any_(parts) | All_(parts):
+            return type(node)(tuple(filled(p, fill) for p in parts))
+        case Not(part):
+            return Not(filled(part, fill))
+        case Is(part, truth):
+            return Is(filled(part, fill), truth)
+    return node
+
+
+def _filled_predicate(predicate: Predicate, fill: Callable[[Any], Any]) -> Predicate:
+    values = predicate.values
+    if len(values) == 1:
+        value = fill(values[0])
+        values = value if isinstance(value, tuple) else (value,)
+    else:
+        values = tuple(fill(v) for v in values)
+    return test(predicate.attribute, predicate.operator, values)
+
+
+_POSITIVE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
+_WRAP = {Mode.NOT_TRUE: "({}) IS NOT TRUE", Mode.NOT_FALSE: "({}) IS NOT FALSE"}
+
+
+def atom_sql(atom: Atom) -> str:
+    """An atom as text, for explanations."""
+    if isinstance(atom, Leaf):
+        predicate, mode = atom.predicate, atom.mode
+        if mode == Mode.TRUE:
+            return to_sql(predicate)
+        if mode == Mode.FALSE and predicate.operator in _POSITIVE:
+            return to_sql(test(predicate.attribute, _POSITIVE[predicate.operator], predicate.values))
+        if mode == Mode.FALSE and predicate.operator in ("IN", "LIKE", "BETWEEN"):
+            return to_sql(test(predicate.attribute, f"NOT {predicate.operator}", predicate.values))
+        if mode == Mode.FALSE and predicate.operator == "IS NULL":
+            return to_sql(test(predicate.attribute, "IS NOT NULL", ()))
+        return _WRAP.get(mode, "NOT ({})").format(to_sql(predicate))
+    word = " OR " if isinstance(atom, Any_) else " AND "
+    return "(" + word.join(atom_sql(p) for p in atom.parts) + ")"

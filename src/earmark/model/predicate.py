@@ -1,0 +1,260 @@
+"""Conditions as Python objects, and as the SQL text that Spark reads the same way.
+
+    Predicate("age", "BETWEEN", 22, 36) & ~Predicate("city", "IN", "x", "y")
+
+The parser (parse.py) makes the same objects from text. `to_sql` is their text; it is what the table keeps as
+"what was asked", so parsing it again gives the same condition.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from earmark.errors import SubscriptionError
+from earmark.model.keys import Value, decimal_size
+
+COMPARISONS = frozenset({"<", "<=", "=", "!=", ">=", ">", "<=>"})
+_NEGATIVE = {"NOT IN": "IN", "NOT LIKE": "LIKE", "NOT BETWEEN": "BETWEEN", "IS NOT NULL": "IS NULL"}
+_ARITY = {**dict.fromkeys(COMPARISONS, 1), "LIKE": 1, "BETWEEN": 2, "IS NULL": 0, "IN": None}
+MAX_TEXT = 1 << 20  # characters of a condition
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class Condition:
+    """A Boolean condition on an event; combine with `&`, `|` and `~`."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Condition) -> Condition:
+        return And((self, _condition(other)))
+
+    def __or__(self, other: Condition) -> Condition:
+        return Or((self, _condition(other)))
+
+    def __invert__(self) -> Condition:
+        return Not(self)
+
+    def __bool__(self) -> bool:
+        raise SubscriptionError("a condition has no truth of its own: combine conditions with &, | and ~, not and/or/not")
+
+    def __str__(self) -> str:
+        return to_sql(self)
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Predicate(Condition):
+    """One test of one attribute.
+
+    >>> print(Predicate("age", ">=", 22) & ~Predicate("city", "IN", "x", "it's"))
+    age >= 22 AND NOT city IN ('x', 'it''s')
+    """
+
+    attribute: str
+    operator: str
+    values: tuple[Any, ...]
+
+    def __init__(self, attribute: str, operator: str, *values: Value | None) -> None:
+        if not isinstance(attribute, str) or not attribute:
+            raise SubscriptionError(f"a predicate's attribute is a name; got {attribute!r}")
+        if not isinstance(operator, str):
+            raise SubscriptionError(f"a predicate's operator is a text such as '<='; got {operator!r}")
+        name = " ".join(operator.upper().split())
+        name = {"==": "=", "<>": "!="}.get(name, name)
+        if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset) and name in ("IN", "NOT IN"):
+            values = tuple(values[0])
+        _check_arity(attribute, operator, name, values)
+        object.__setattr__(self, "attribute", attribute)
+        object.__setattr__(self, "operator", name)
+        object.__setattr__(self, "values", tuple(_checked(attribute, v) for v in values))
+
+    def __repr__(self) -> str:
+        return f"Predicate({', '.join(map(repr, (self.attribute, self.operator, *self.values)))})"
+
+    def positive(self) -> Condition:
+        """The same condition with NOT outside: `a NOT IN (1)` is NOT `a IN (1)`."""
+        if self.operator in _NEGATIVE:
+            return Not(test(self.attribute, _NEGATIVE[self.operator], self.values))
+        return self
+
+
+def test(attribute: str, operator: str, values: tuple[Any, ...]) -> Predicate:
+    """A Predicate whose parts are known to be right (or are still to be filled in by the parser)."""
+    made = object.__new__(Predicate)
+    object.__setattr__(made, "attribute", attribute)
+    object.__setattr__(made, "operator", operator)
+    object.__setattr__(made, "values", values)
+    return made
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class And(Condition):
+    """All of the parts."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Or(Condition):
+    """Any of the parts."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Not(Condition):
+    """Three-valued NOT: unknown stays unknown."""
+
+    part: Condition
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Is(Condition):
+    """`part IS TRUE` or `part IS FALSE`: never unknown."""
+
+    part: Condition
+    truth: bool
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Constant(Condition):
+    """TRUE, FALSE, or unknown (NULL)."""
+
+    truth: bool | None
+
+
+Node: TypeAlias = Predicate | And | Or | Not | Is | Constant
+
+
+def _condition(value: object) -> Condition:
+    if not isinstance(value, Condition):
+        raise SubscriptionError(f"a condition combines with conditions only; got {value!r}")
+    return value
+
+
+def _check_arity(attribute: str, operator: str, name: str, values: tuple[object, ...]) -> None:
+    base = _NEGATIVE.get(name, name)
+    if base not in _ARITY:
+        known = ", ".join([*sorted(COMPARISONS), "BETWEEN", "IN", "NOT IN", "LIKE", "IS NULL", "IS NOT NULL"])
+        raise SubscriptionError(f"{operator!r} on {attribute!r} is not an operator; the operators are {known}")
+    wanted = _ARITY[base]
+    if (wanted is None and not values) or (wanted is not None and len(values) != wanted):
+        number = "at least one value" if wanted is None else f"{wanted} value{'s' * (wanted != 1)}"
+        raise SubscriptionError(f"{name} on {attribute!r} takes {number}; got {len(values)}")
+
+
+def _checked(attribute: str, value: Any) -> Value | None:
+    """The value as one of ours (numpy scalars become Python's), or an error."""
+    if value is not None and type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, Decimal) and (not value.is_finite() or decimal_size(value)[0] > 38):
+        raise SubscriptionError(f"{value} on {attribute!r} is not a decimal of at most 38 digits")
+    if isinstance(value, int) and len(str(abs(value))) > 38:
+        raise SubscriptionError(f"an integer of more than 38 digits on {attribute!r} cannot be compared")
+    if isinstance(value, str):
+        check_text(value, f"the string {value!r} on {attribute!r}")
+    if value is None or isinstance(value, bool | int | float | Decimal | str | date):
+        return value
+    raise SubscriptionError(
+        f"{value!r} on {attribute!r} is of no type a condition can hold"
+        " (number, text, boolean, date, datetime, Decimal or None)"
+    )
+
+
+def check_text(text: str, what: str) -> None:
+    """UTF-8 must be able to carry it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SubscriptionError(f"{what} holds a lone surrogate, which UTF-8 cannot carry") from None
+
+
+# --- as text -------------------------------------------------------------------------------------------------
+
+
+def to_sql(condition: Condition) -> str:
+    """The condition as Spark SQL text."""
+    match condition:
+        case Predicate():
+            return _predicate_sql(condition)
+        case And(parts):
+            return " AND ".join(_inner(p, Or) for p in parts) if parts else "TRUE"
+        case Or(parts):
+            return " OR ".join(_inner(p, ()) for p in parts) if parts else "FALSE"
+        case Not(part):
+            return f"NOT {_inner(part, (And, Or, Is))}"
+        case Is(part, truth):
+            return f"({to_sql(part)}) IS {'TRUE' if truth else 'FALSE'}"
+        case Constant(truth):
+            return {True: "TRUE", False: "FALSE", None: "NULL"}[truth]
+    raise SubscriptionError(f"{condition!r} is not a condition")
+
+
+def _inner(part: Condition, wrap: type | tuple[type, ...]) -> str:
+    return f"({to_sql(part)})" if isinstance(part, wrap) else to_sql(part)
+
+
+def _predicate_sql(predicate: Predicate) -> str:
+    name, operator = name_sql(predicate.attribute), predicate.operator
+    literals = [literal_sql(v) for v in predicate.values]
+    match operator:
+        case "IS NULL" | "IS NOT NULL":
+            return f"{name} {operator}"
+        case "BETWEEN" | "NOT BETWEEN":
+            return f"{name} {operator} {literals[0]} AND {literals[1]}"
+        case "IN" | "NOT IN":
+            return f"{name} {operator} ({', '.join(literals)})"
+    return f"{name} {operator} {literals[0]}"
+
+
+def name_sql(name: str) -> str:
+    """An attribute's name, in backquotes where it needs them; a dot separates the parts of a nested name."""
+    return ".".join(
+        part if _PLAIN_NAME.match(part) and part.upper() not in _KEYWORDS else "`" + part.replace("`", "``") + "`"
+        for part in name.split(".")
+    )
+
+
+_KEYWORDS = frozenset(
+    "AND OR NOT IN IS NULL TRUE FALSE BETWEEN LIKE ESCAPE DATE TIMESTAMP CAST AS DISTINCT FROM INTERVAL".split()
+)
+
+
+def literal_sql(value: Any) -> str:
+    """A literal that Spark reads as exactly this value."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _double_sql(value)
+    if isinstance(value, Decimal):
+        text = f"{value:f}"
+        return text if "." in text else text + "BD"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{_timestamp_text(value)}'"
+    if isinstance(value, date):
+        return f"DATE '{value.isoformat()}'"
+    return repr(value)
+
+
+def _timestamp_text(value: datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat(" ")
+    return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat(" ") + "Z"  # noqa: UP017
+
+
+def _double_sql(value: float) -> str:
+    if math.isnan(value):
+        return "CAST('NaN' AS DOUBLE)"
+    if math.isinf(value):
+        return "CAST('Infinity' AS DOUBLE)" if value > 0 else "CAST('-Infinity' AS DOUBLE)"
+    return f"{value!r}D" if "e" not in repr(value) else repr(value)

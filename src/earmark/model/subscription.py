@@ -1,0 +1,125 @@
+"""A subscription as a user gives it, and the checks that every way in shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from earmark.errors import SubscriptionError
+from earmark.model.event import checked_weights
+from earmark.model.normal import Clauses, TooManyClauses, normal_form
+from earmark.model.parse import parse_clauses
+from earmark.model.predicate import Condition, check_text, to_sql
+from earmark.model.table import NO_TAGS, Id, Tags
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """An id, a condition (SQL text or objects), and optionally weights, a static score and tags."""
+
+    id: Id
+    condition: str | Condition
+    weights: Mapping[str, float] | None = None
+    score: float = 0.0
+    tags: Mapping[str, str] | None = None
+
+
+def as_subscription(item: Any) -> Subscription:
+    """A Subscription from one, from an (id, condition) pair, or from a mapping of its fields."""
+    if isinstance(item, Subscription):
+        return item
+    if isinstance(item, Mapping):
+        unknown = [k for k in item if k not in ("id", "condition", "weights", "score", "tags")]
+        if unknown or "id" not in item or "condition" not in item:
+            raise SubscriptionError(
+                f"a subscription has id, condition and optionally weights, score, tags; got {sorted(map(str, item))}"
+            )
+        score = item.get("score")
+        return Subscription(
+            item["id"], item["condition"], item.get("weights"), 0.0 if score is None else score, item.get("tags")
+        )
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return Subscription(item[0], item[1])
+    raise SubscriptionError(f"a subscription is an (id, condition) pair or a mapping; got {type(item).__name__}")
+
+
+def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
+    """The clauses of a condition, and the text that keeps it."""
+    if not isinstance(condition, Condition):
+        return parse_clauses(condition), condition
+    text = to_sql(condition)
+    try:
+        return normal_form(condition), text
+    except TooManyClauses as problem:
+        raise SubscriptionError(f"condition {text[:200]!r}: {problem}") from None
+
+
+def checked_id(one: Any) -> Id:
+    """An id as text or 64-bit integer."""
+    if type(one).__module__ == "numpy" and hasattr(one, "item"):
+        one = one.item()
+    if isinstance(one, bool) or not isinstance(one, str | int):
+        raise SubscriptionError(f"an id is a text or an integer; got {type(one).__name__} {one!r}")
+    if isinstance(one, str):
+        if not one or len(one) > 10_000:
+            raise SubscriptionError(f"an id has 1 to 10,000 characters; got {len(one):,}")
+        check_text(one, f"the id {one[:50]!r}")
+    elif not -(2**63) <= one < 2**63:
+        raise SubscriptionError(f"the id {one} does not fit a 64-bit integer")
+    return one
+
+
+def check_new_ids(ids: Sequence[Id], live: Mapping[Id, int], kind: type | None) -> None:
+    """Ids must be new, distinct, and of one kind (all texts or all integers)."""
+    seen: set[Id] = set()
+    kind = kind or (type(ids[0]) if ids else None)
+    words: dict[Any, str] = {str: "texts", int: "integers"}
+    for row, one in enumerate(ids):
+        if type(one) is not kind:
+            raise SubscriptionError(f"row {row}: the ids here are {words[kind]}, so {one!r} cannot be one of them")
+        if one in live:
+            raise SubscriptionError(f"row {row}: the id {one!r} is already in use; use update() to change it")
+        if one in seen:
+            raise SubscriptionError(f"row {row}: the id {one!r} is given twice")
+        seen.add(one)
+
+
+def checked_score(score: Any) -> float:
+    """A static score: finite."""
+    if isinstance(score, bool) or not isinstance(score, int | float) and not hasattr(score, "__float__"):
+        raise SubscriptionError(f"a score is a number; got {score!r}")
+    value = float(score)
+    if not math.isfinite(value):
+        raise SubscriptionError(f"a score is finite; got {value}")
+    return value
+
+
+def checked_tags(tags: Mapping[str, str] | None, what: str = "tags") -> Tags:
+    """Tags, sorted: text to text."""
+    if not tags:
+        return NO_TAGS
+    if not isinstance(tags, Mapping):
+        raise SubscriptionError(f"{what} map texts to texts; got {type(tags).__name__}")
+    for pair in tags.items():
+        for part in pair:
+            if not isinstance(part, str):
+                raise SubscriptionError(f"{what} map texts to texts; got {part!r}")
+            check_text(part, f"{what} {part[:50]!r}")
+    return tuple(sorted(tags.items()))
+
+
+def used_weights(weights: Mapping[str, float] | None, clauses: Clauses) -> dict[str, float]:
+    """Weights by attribute; each must be one that the condition uses."""
+    if not weights:
+        return {}
+    checked = checked_weights(weights, "weights", SubscriptionError)
+    used = {name for clause in clauses for name, _ in clause}
+    for name in checked:
+        if name not in used:
+            raise SubscriptionError(f"weights name {name!r}, which the condition does not use ({_listed(used)})")
+    return checked
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "it uses " + ", ".join(sorted(names)) if names else "it uses no attribute"
