@@ -1,0 +1,92 @@
+"""What every matching index can do, as seen by the Matcher, the contract suite and the benchmarks.
+
+Kinds of array that pass through:
+
+    events      EventArrays, a batch in key space
+    eligible    a bitmap over slots (`earmark.model.bits`): bit set = the slot may be returned. It is the published
+                alive bitmap, or that and a tag scope; slots past its end are not eligible
+    event_ptr   int64[E + 1]; the answers for event e are at event_ptr[e] .. event_ptr[e + 1]
+    slots       int32; matches ascend by slot, ranked answers go by score descending, then sequence ascending
+
+An index answers from the table it was built from: the same slots, the same scores to the last bit, whatever its
+structure. It reads no array that someone else may change.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+
+
+class Work(NamedTuple):
+    """What the last call did, in the papers' measures, summed over its events.
+
+    Where one operation serves many events at once (vector lanes, a shared node), it counts once.
+    """
+
+    nodes: int = 0
+    """Nodes, buckets or lists visited; zero for a structure that has none."""
+    candidates: int = 0
+    """(event, slot) pairs, or clauses against a group of events, that were left to verify."""
+    compared: int = 0
+    """Constraints compared with event values."""
+    matched: int = 0
+    """(event, slot) pairs that qualified, before any cut to the best k."""
+    scored: int = 0
+    """Scores computed."""
+    pruned: int = 0
+    """Nodes, clauses or pairs put aside by an upper bound on their score."""
+
+
+@runtime_checkable
+class MatchIndex(Protocol):
+    """Exact matching. Built by the class method `build(table, **options)`."""
+
+    @property
+    def arrays(self) -> Any:
+        """The NamedTuple of flat arrays that is the index."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index beyond the table it was built from."""
+
+    def check(self) -> None:
+        """Raise AssertionError, naming what is broken, unless the invariant of the structure holds."""
+
+    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
+        """Eligible slots that match event e of the batch, ascending."""
+
+    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+        """The same for every event: (event_ptr, slots)."""
+
+
+@runtime_checkable
+class RankedIndex(Protocol):
+    """The k best, exact or relaxed, by score and then sequence."""
+
+    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
+        """The at most k best eligible slots for event e, with their scores, best first."""
+
+    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+        """The same for every event: (event_ptr, slots, scores)."""
+
+
+@runtime_checkable
+class Updatable(Protocol):
+    """A structure that follows the table without a rebuild."""
+
+    def insert(self, table: TableArrays, slots: I32) -> None:
+        """Take in new slots of a table that has grown; the older slots are as they were."""
+
+    def remove(self, slots: I32) -> None:
+        """Forget slots. They are no longer eligible, so this is about space and speed, not about answers."""
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """An index that counts its work."""
+
+    @property
+    def work(self) -> Work:
+        """What the last call did."""

@@ -1,0 +1,264 @@
+"""Which subscriptions match: look at every one of them. The oracle and the baseline, as an ordinary index.
+
+It has no structure of its own: it reads the table's arrays, so building is free, memory is zero and a live update
+costs nothing. What makes it quick is the other side. Up to 512 events are laid out as lanes of a mask
+(`lanes.py`), and each subscription meets all of them at once (`search.py`): a constraint is two look-ups, a clause
+a few 512-bit ANDs, and the table streams through the cache once a group instead of once an event.
+
+Invariant: none beyond the table's own, which `check` verifies.
+
+Complexity: for a group of g <= 512 events over n eligible slots of c constraints, O(n c log g) worst case and
+mostly O(n), as few clauses survive their first constraints; plus the matches. Space: O(values in the group).
+
+Extended (interval) events take the same path as points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from earmark.errors import EarmarkError
+from earmark.index.contract import Work
+from earmark.index.scan.lanes import LANES, lay_out
+from earmark.index.scan.search import (
+    CANDIDATES,
+    COMPARED,
+    COUNTERS,
+    MATCHED,
+    PRUNED,
+    SCORED,
+    Heaps,
+    match_group,
+    rank_group,
+)
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.model.bits import read_only
+
+R = TypeVar("R")
+
+HEAP_ENTRIES = 1 << 22
+"""Ranked search takes fewer lanes at a time when k is so large that their heaps would exceed this."""
+
+
+class Scan:
+    """Every eligible subscription against every event.
+
+    `threads` > 1 spreads the groups of a batch over so many threads. `buffer` is the number of matches a group
+    makes room for at first; it grows.
+    """
+
+    def __init__(self, table: TableArrays, threads: int = 1, buffer: int = 1 << 14) -> None:
+        if threads < 1:
+            raise EarmarkError(f"scan needs at least one thread, not {threads}.")
+        self._table = _read_only_table(table)
+        self._threads = threads
+        self._buffer = max(buffer, LANES)
+        self._work = Work()
+
+    @classmethod
+    def build(cls, table: TableArrays, threads: int = 1, buffer: int = 1 << 14) -> Scan:
+        """A scan of this table. O(1)."""
+        return cls(table, threads, buffer)
+
+    @property
+    def arrays(self) -> TableArrays:
+        """The table itself: a scan has nothing else."""
+        return self._table
+
+    @property
+    def nbytes(self) -> int:
+        """Zero: nothing is kept beyond the table."""
+        return 0
+
+    @property
+    def work(self) -> Work:
+        """What the last call did. A comparison serves all lanes of a group and counts once."""
+        return self._work
+
+    def insert(self, table: TableArrays, slots: I32) -> None:
+        """Follow the table as it grows. O(1)."""
+        self._table = _read_only_table(table)
+
+    def remove(self, slots: I32) -> None:
+        """Nothing to do: removed slots are not eligible."""
+
+    def check(self) -> None:
+        """Raise AssertionError unless the table's arrays are well formed. O(table)."""
+        check_table(self._table)
+
+    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
+        """Eligible slots that match event e, ascending. O(slots)."""
+        events = _read_only_events(events)
+        _check_event(events, e)
+        (_, slots), self._work = self._match_group(self._table, events, read_only(eligible), e, e + 1)
+        return slots
+
+    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+        """Per event the eligible slots that match, ascending: (event_ptr, slots). O(slots * events / 512)."""
+        table, events, eligible = self._table, _read_only_events(events), read_only(eligible)
+        parts = self._each_group(
+            len(events.start) - 1, LANES, lambda i, j: self._match_group(table, events, eligible, i, j)
+        )
+        return _pointers([p[0] for p in parts]), _joined([p[1] for p in parts], np.int32)
+
+    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
+        """The k best for event e, best first: (slots, scores). O(slots)."""
+        events = _read_only_events(events)
+        _check_event(events, e)
+        k = self._check_k(k)
+        group = self._rank_group(self._table, events, k, read_only(eligible), relaxed, _heaviest(events), e, e + 1)
+        (_, slots, scores), self._work = group
+        return slots, scores
+
+    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+        """Per event the k best, best first: (event_ptr, slots, scores). Space O(512 k)."""
+        table, events, eligible = self._table, _read_only_events(events), read_only(eligible)
+        k = self._check_k(k)
+        heaviest = _heaviest(events)
+        lanes = max(1, min(LANES, HEAP_ENTRIES // k))
+        parts = self._each_group(
+            len(events.start) - 1,
+            lanes,
+            lambda i, j: self._rank_group(table, events, k, eligible, relaxed, heaviest, i, j),
+        )
+        slots, scores = _joined([p[1] for p in parts], np.int32), _joined([p[2] for p in parts], np.float64)
+        return _pointers([p[0] for p in parts]), slots, scores
+
+    def _check_k(self, k: int) -> int:
+        if k < 1:
+            raise EarmarkError(f"k must be at least 1, not {k}.")
+        return min(k, max(1, len(self._table.clause_start) - 1))
+
+    def _each_group(self, events: int, lanes: int, run: Callable[[int, int], tuple[R, Work]]) -> list[R]:
+        """Run the groups of a batch, in order or over the threads; adds up their work."""
+        if self._threads > 1:
+            lanes = min(lanes, max(1, -(-events // self._threads)))
+        groups = [(first, min(first + lanes, events)) for first in range(0, events, lanes)]
+        if self._threads > 1 and len(groups) > 1:
+            with ThreadPoolExecutor(self._threads) as pool:
+                done = list(pool.map(lambda group: run(*group), groups))
+        else:
+            done = [run(*group) for group in groups]
+        self._work = Work(*(sum(column) for column in zip(*(work for _, work in done), strict=True)))
+        return [result for result, _ in done]
+
+    def _match_group(
+        self, table: TableArrays, events: EventArrays, eligible: U64, first: int, last: int
+    ) -> tuple[tuple[I64, I32], Work]:
+        """Matches of the events first..last: (how many each, slots event by event)."""
+        lanes = lay_out(events, first, last)
+        counters = np.zeros(COUNTERS, np.int64)
+        who, slots = np.empty(self._buffer, np.uint16), np.empty(self._buffer, np.int32)
+        found, slot, end = 0, 0, len(table.clause_start) - 1
+        while True:
+            more, slot = match_group(table, events, lanes, eligible, slot, who[found:], slots[found:], counters)
+            found += more
+            if slot == end:
+                break
+            who, slots = np.resize(who, 2 * len(who)), np.resize(slots, 2 * len(slots))
+        counters[MATCHED] = found
+        order = np.argsort(who[:found], kind="stable")
+        return (np.bincount(who[:found], minlength=last - first), slots[order]), _work(counters)
+
+    @staticmethod
+    def _rank_group(
+        table: TableArrays,
+        events: EventArrays,
+        k: int,
+        eligible: U64,
+        relaxed: bool,
+        heaviest: float,
+        first: int,
+        last: int,
+    ) -> tuple[tuple[I64, I32, F64], Work]:
+        """The best of the events first..last: (how many each, slots, scores)."""
+        lanes = lay_out(events, first, last)
+        n = last - first
+        heaps = Heaps(np.zeros(n, np.int64), np.empty(n * k), np.empty(n * k, np.int64), np.empty(n * k, np.int32))
+        counters = np.zeros(COUNTERS, np.int64)
+        rank_group(table, events, lanes, eligible, k, relaxed, heaviest, heaps, counters)
+        kept = (np.arange(k) < heaps.size[:, None]).ravel()
+        return (heaps.size, heaps.slot[kept], heaps.score[kept]), _work(counters)
+
+
+def check_table(table: TableArrays) -> None:
+    """Raise AssertionError, naming what is broken, unless the arrays of a table are well formed."""
+
+    def holds(condition: bool | np.bool_, what: str) -> None:
+        if not condition:
+            raise AssertionError(f"table arrays: {what}")
+
+    slots, clauses = len(table.clause_start) - 1, len(table.constraint_start) - 1
+    constraints, intervals = len(table.interval_start) - 1, len(table.lo)
+    levels = (
+        ("clause_start", table.clause_start, clauses),
+        ("constraint_start", table.constraint_start, constraints),
+        ("interval_start", table.interval_start, intervals),
+    )
+    for name, start, end in levels:
+        holds(len(start) > 0 and start[0] == 0 and start[-1] == end, f"{name} does not run from 0 to {end}")
+        holds(not (np.diff(start) < 0).any(), f"{name} descends")
+    holds(len(table.attr) == len(table.accepts_null) == constraints, "attr and accepts_null differ in length")
+    holds(len(table.weight) in (0, constraints), "weight is neither empty nor one a constraint")
+    holds(len(table.score) in (0, slots), "score is neither empty nor one a slot")
+    holds(len(table.sequence) == slots, "sequence is not one a slot")
+    holds(len(np.unique(table.sequence)) == slots, "two slots share a sequence")
+    holds(len(table.hi) == intervals and not (table.lo > table.hi).any(), "an interval ends before it begins")
+    holds(_ascends_inside(table.attr, table.attr, table.constraint_start), "attributes do not ascend in a clause")
+    holds(_ascends_inside(table.lo, table.hi, table.interval_start), "intervals overlap or do not ascend")
+    holds(not (table.attr < 0).any(), "an attribute is negative")
+
+
+def _ascends_inside(lo: I32 | I64, hi: I32 | I64, start: I32) -> bool:
+    """Whether, inside each stretch that `start` delimits, every lo is above the hi before it."""
+    if len(lo) < 2:
+        return True
+    inside = np.ones(len(lo), bool)
+    inside[start[start < len(lo)]] = False
+    return bool((lo[1:] > hi[:-1])[inside[1:]].all())
+
+
+def _work(counters: I64) -> Work:
+    return Work(
+        candidates=int(counters[CANDIDATES]),
+        compared=int(counters[COMPARED]),
+        matched=int(counters[MATCHED]),
+        scored=int(counters[SCORED]),
+        pruned=int(counters[PRUNED]),
+    )
+
+
+def _heaviest(events: EventArrays) -> float:
+    """No event weight of the batch is above this."""
+    return float(events.weight.max()) if len(events.weight) else 1.0
+
+
+def _pointers(counts: list[I64]) -> I64:
+    total = sum(len(part) for part in counts)
+    pointers = np.zeros(total + 1, np.int64)
+    if counts:
+        np.cumsum(np.concatenate(counts), out=pointers[1:])
+    return pointers
+
+
+def _joined(parts: list[Any], dtype: type) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def _check_event(events: EventArrays, e: int) -> None:
+    if not 0 <= e < len(events.start) - 1:
+        raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
+
+
+def _read_only_table(table: TableArrays) -> TableArrays:
+    return TableArrays._make(read_only(column) for column in table)
+
+
+def _read_only_events(events: EventArrays) -> EventArrays:
+    return EventArrays._make(read_only(column) for column in events)

@@ -1,0 +1,402 @@
+"""The scan's kernels: every eligible subscription against a group of lanes.
+
+A clause starts with all lanes and keeps, constraint by constraint, those for which it holds; it is left as soon
+as none remain. Before any key is looked at, the lanes that have the clause's attributes are intersected: where
+events use few of many attributes, most clauses end there.
+
+A constraint of many intervals (a long IN list) is searched per live lane when fewer lanes live than it has
+intervals. Ranked search keeps one bounded heap a lane, its worst answer on top.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.index.scan.lanes import (
+    ALL,
+    CLAUSE,
+    CLOSED,
+    COUNT,
+    DENSE,
+    FIRST,
+    HITS,
+    HOLD,
+    LEVELS,
+    NONE,
+    UNUSED,
+    Lanes,
+    ended_before,
+    presence,
+    row_of,
+    starting_by,
+)
+from earmark.jit import kernel
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.model.bits import VECTOR, and_between8, at, ctz64, inlined, or_between8, popcount64
+from earmark.model.evaluate import (
+    ABSENT,
+    eligible_word,
+    find_attribute,
+    overlaps,
+    slot_score,
+    static_score,
+)
+
+FEW = 4
+"""Up to so many intervals are or-ed together without asking how many lanes live."""
+
+SLACK = 1e-9
+"""Relative room above a bound: far more than float64 can lose in summing a clause in another order."""
+
+# Fields of the work counters.
+CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED = 0, 1, 2, 3, 4
+COUNTERS = 5
+
+
+class Heaps(NamedTuple):
+    """A bounded heap a lane, k entries apart: the worst kept answer first, by (score, then later sequence)."""
+
+    size: I64
+    score: F64
+    sequence: I64
+    slot: I32
+
+
+@kernel
+def match_group(
+    table: TableArrays,
+    events: EventArrays,
+    lanes: Lanes,
+    eligible: U64,
+    first: int,
+    out_lane: NDArray[np.uint16],
+    out_slot: I32,
+    work: I64,
+) -> tuple[int, int]:
+    """(lane, slot) of every match among the eligible slots from `first` on, ascending by slot.
+
+    Returns how many, and the slot to resume at: it stops where the buffers might not hold one slot's matches.
+    """
+    found = 0
+    slots = len(table.clause_start) - 1
+    for word in range(first >> 6, min(len(eligible), (slots + 63) >> 6)):
+        bits = eligible_word(eligible, word, first, slots)
+        while bits:
+            slot = (word << 6) + ctz64(bits)
+            bits &= bits - np.uint64(1)
+            if found + at(lanes.info, COUNT) > len(out_slot):
+                return found, slot
+            if slot_lanes(table, events, lanes, slot, work):
+                for part in range(VECTOR):
+                    hits = at(lanes.masks, HITS + part)
+                    while hits:
+                        out_lane[found] = (part << 6) + ctz64(hits)
+                        out_slot[found] = slot
+                        found += 1
+                        hits &= hits - np.uint64(1)
+    return found, slots
+
+
+@inlined
+def slot_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, slot: int, work: I64) -> bool:
+    """Put the lanes that match the slot into HITS; whether there are any (else HITS is not written)."""
+    some = False
+    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
+        if clause_lanes(table, events, lanes, clause, work):
+            or_between8(lanes.masks, HITS, HITS if some else NONE, CLAUSE, NONE)
+            some = True
+    return some
+
+
+@inlined
+def clause_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, clause: int, work: I64) -> bool:
+    """Put the lanes that match the clause into CLAUSE; whether there are any."""
+    begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
+    masks = lanes.masks
+    live = int(ALL)
+    if not at(lanes.info, DENSE):
+        for constraint in range(begin, end):
+            if at(table.accepts_null, constraint):
+                continue
+            row = row_of(lanes, at(table.attr, constraint))
+            if row == UNUSED or not and_between8(masks, CLAUSE, live, presence(lanes, row), NONE):
+                return False
+            live = int(CLAUSE)
+    work[CANDIDATES] += 1
+    for constraint in range(begin, end):
+        row = row_of(lanes, at(table.attr, constraint))
+        interval = at(table.interval_start, constraint)
+        simple = at(table.interval_start, constraint + 1) == interval + 1 and not at(table.accepts_null, constraint)
+        if simple and row == UNUSED:
+            return False
+        work[COMPARED] += 1
+        if simple:
+            upper = starting_by(lanes, row, at(table.hi, interval))
+            lower = ended_before(lanes, row, at(table.lo, interval))
+        else:
+            hold_lanes(table, events, lanes, constraint, row, live)
+            upper, lower = HOLD, NONE
+        if not and_between8(masks, CLAUSE, live, upper, lower):
+            return False
+        live = int(CLAUSE)
+    return and_between8(masks, CLAUSE, live, ALL, NONE)
+
+
+@inlined
+def hold_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, constraint: int, row: int, live: int) -> None:
+    """Put into HOLD those of the `live` lanes for which the constraint holds (and maybe lanes that are not live)."""
+    masks = lanes.masks
+    and_between8(masks, HOLD, NONE, NONE, NONE)
+    if row != UNUSED:
+        begin, end = at(table.interval_start, constraint), at(table.interval_start, constraint + 1)
+        if end - begin > FEW and count_lanes(masks, live) < end - begin:
+            _hold_each(table, events, lanes, constraint, live)
+        else:
+            for interval in range(begin, end):
+                upper = starting_by(lanes, row, at(table.hi, interval))
+                lower = ended_before(lanes, row, at(table.lo, interval))
+                or_between8(masks, HOLD, HOLD, upper, lower)
+    if at(table.accepts_null, constraint):
+        or_between8(masks, HOLD, HOLD, ALL, NONE if row == UNUSED else presence(lanes, row))
+
+
+@inlined
+def _hold_each(table: TableArrays, events: EventArrays, lanes: Lanes, constraint: int, live: int) -> None:
+    """Add to HOLD the live lanes whose value lies in an interval of the constraint, by a search for each lane."""
+    begin, end = at(table.interval_start, constraint), at(table.interval_start, constraint + 1)
+    for part in range(VECTOR):
+        bits = at(lanes.masks, live + part)
+        while bits:
+            bit = ctz64(bits)
+            e = at(lanes.info, FIRST) + (part << 6) + bit
+            position = find_attribute(events, e, at(table.attr, constraint))
+            if position != ABSENT and overlaps(
+                table.lo, table.hi, begin, end, events.lo[position], events.hi[position]
+            ):
+                lanes.masks[HOLD + part] |= np.uint64(1) << np.uint64(bit)
+            bits &= bits - np.uint64(1)
+
+
+@inlined
+def count_lanes(masks: U64, mask: int) -> int:
+    """How many lanes a mask has."""
+    total = 0
+    for part in range(VECTOR):
+        total += popcount64(masks[mask + part])
+    return total
+
+
+@kernel
+def rank_group(
+    table: TableArrays,
+    events: EventArrays,
+    lanes: Lanes,
+    eligible: U64,
+    k: int,
+    relaxed: bool,
+    heaviest: float,
+    heaps: Heaps,
+    work: I64,
+) -> None:
+    """Leave in each lane's heap its k best eligible slots, best first. `heaviest`: no event weight is above it."""
+    slots = len(table.clause_start) - 1
+    floor, changed = -np.inf, False
+    for word in range(min(len(eligible), (slots + 63) >> 6)):
+        bits = eligible_word(eligible, word, 0, slots)
+        if changed and relaxed:
+            floor, changed = _close_full(lanes, heaps, k), False
+        while bits:
+            slot = (word << 6) + ctz64(bits)
+            bits &= bits - np.uint64(1)
+            if relaxed:
+                some = relaxed_lanes(table, events, lanes, slot, floor, heaviest, work)
+            else:
+                some = slot_lanes(table, events, lanes, slot, work)
+            if some:
+                changed |= _offer(table, events, lanes, slot, k, relaxed, heaviest, heaps, work)
+    for lane in range(at(lanes.info, COUNT)):
+        _sort_heap(heaps, lane * k, heaps.size[lane])
+
+
+@inlined
+def relaxed_lanes(
+    table: TableArrays, events: EventArrays, lanes: Lanes, slot: int, floor: float, heaviest: float, work: I64
+) -> bool:
+    """Put into HITS the lanes that may take the slot as a relaxed answer; whether there are any.
+
+    `at_least(j)` = the lanes for which j constraints of a clause hold. A lane whose heap is full needs so many
+    that their weights can lift the score to `floor`, the lowest score that any full heap would still take; a lane
+    with room needs one.
+    """
+    masks = lanes.masks
+    and_between8(masks, HITS, NONE, NONE, NONE)
+    static = static_score(table, slot)
+    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
+        begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
+        work[CANDIDATES] += 1
+        if begin == end:
+            or_between8(masks, HITS, HITS, ALL, NONE)
+            continue
+        needed = _needed(table, begin, end, static, floor, heaviest)
+        hopeless = needed > end - begin
+        if hopeless and not and_between8(masks, HOLD, ALL, ALL, CLOSED):
+            work[PRUNED] += 1
+            continue
+        levels = 1 if hopeless else min(needed, LEVELS)
+        for level in range(1, levels + 1):
+            and_between8(masks, at_least(level), NONE, NONE, NONE)
+        for constraint in range(begin, end):
+            work[COMPARED] += 1
+            hold_lanes(table, events, lanes, constraint, row_of(lanes, at(table.attr, constraint)), int(ALL))
+            and_between8(masks, HOLD, ALL, ALL, HOLD)  # now the lanes for which it fails
+            for level in range(levels, 0, -1):
+                or_between8(masks, at_least(level), at_least(level), at_least(level - 1), HOLD)
+        or_between8(masks, HITS, HITS, at_least(1), CLOSED)
+        if not hopeless:
+            or_between8(masks, HITS, HITS, at_least(levels), NONE)
+    return and_between8(masks, HITS, HITS, ALL, NONE)
+
+
+@inlined
+def at_least(level: int) -> int:
+    """The working mask of lanes for which so many constraints hold; for 0, all lanes."""
+    return ALL + VECTOR * level
+
+
+@inlined
+def raised(static: float, added: float) -> float:
+    """An upper bound on static + added, in whatever order float64 sums it. `added` is not negative."""
+    return static + added + (abs(static) + added) * SLACK
+
+
+@inlined
+def _needed(table: TableArrays, begin: int, end: int, static: float, floor: float, heaviest: float) -> int:
+    """How many of the constraints begin..end must hold to reach the floor; one more than there are when none do."""
+    greatest = heaviest
+    if len(table.weight):
+        greatest = 0.0
+        for constraint in range(begin, end):
+            greatest = max(greatest, table.weight[constraint] * heaviest)
+    needed = 1
+    while needed <= end - begin and raised(static, needed * greatest) < floor:
+        needed += 1
+    return needed
+
+
+@inlined
+def _ceiling(table: TableArrays, slot: int, heaviest: float) -> float:
+    """No event can give the slot a higher score."""
+    most = 0.0
+    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
+        begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
+        total = heaviest * (end - begin)
+        if len(table.weight):
+            total = 0.0
+            for constraint in range(begin, end):
+                total += at(table.weight, constraint) * heaviest
+        most = max(most, total)
+    return raised(static_score(table, slot), most)
+
+
+@inlined
+def _offer(
+    table: TableArrays,
+    events: EventArrays,
+    lanes: Lanes,
+    slot: int,
+    k: int,
+    relaxed: bool,
+    heaviest: float,
+    heaps: Heaps,
+    work: I64,
+) -> bool:
+    """Score the slot for the lanes in HITS and keep it where it is among the k best; whether any heap changed."""
+    ceiling = _ceiling(table, slot, heaviest)
+    changed = False
+    for part in range(VECTOR):
+        hits = at(lanes.masks, HITS + part)
+        while hits:
+            lane = (part << 6) + ctz64(hits)
+            hits &= hits - np.uint64(1)
+            if at(heaps.size, lane) == k and ceiling < at(heaps.score, lane * k):
+                work[PRUNED] += 1
+                continue
+            qualifies, score = slot_score(table, slot, events, lanes.info[FIRST] + lane, relaxed)
+            work[SCORED] += 1
+            if qualifies:
+                work[MATCHED] += 1
+                changed |= _push(heaps, lane, k, score, table.sequence[slot], slot)
+    return changed
+
+
+@inlined
+def _close_full(lanes: Lanes, heaps: Heaps, k: int) -> float:
+    """Put the lanes with full heaps into CLOSED; the lowest of their worst scores."""
+    floor = np.inf
+    for lane in range(at(lanes.info, COUNT)):
+        if at(heaps.size, lane) == k:
+            lanes.masks[CLOSED + (lane >> 6)] |= np.uint64(1) << np.uint64(lane & 63)
+            floor = min(floor, heaps.score[lane * k])
+    return floor
+
+
+@inlined
+def _worse(heaps: Heaps, i: int, j: int) -> bool:
+    """Whether entry i ranks after entry j: a lower score, or the same and a later sequence."""
+    if at(heaps.score, i) != at(heaps.score, j):
+        return bool(at(heaps.score, i) < at(heaps.score, j))
+    return bool(at(heaps.sequence, i) > at(heaps.sequence, j))
+
+
+@inlined
+def _swap(heaps: Heaps, i: int, j: int) -> None:
+    heaps.score[i], heaps.score[j] = heaps.score[j], heaps.score[i]
+    heaps.sequence[i], heaps.sequence[j] = heaps.sequence[j], heaps.sequence[i]
+    heaps.slot[i], heaps.slot[j] = heaps.slot[j], heaps.slot[i]
+
+
+@inlined
+def _push(heaps: Heaps, lane: int, k: int, score: float, sequence: int, slot: int) -> bool:
+    """Keep an answer if it is among the lane's k best so far; whether it is. O(log k)."""
+    base, size = lane * k, heaps.size[lane]
+    if size == k:
+        worst = heaps.score[base]
+        if score < worst or (score == worst and sequence > at(heaps.sequence, base)):
+            return False
+        heaps.score[base], heaps.sequence[base], heaps.slot[base] = score, sequence, slot
+        _sift_down(heaps, base, k)
+        return True
+    child = size
+    heaps.score[base + child], heaps.sequence[base + child], heaps.slot[base + child] = score, sequence, slot
+    while child and _worse(heaps, base + child, base + ((child - 1) >> 1)):
+        _swap(heaps, base + child, base + ((child - 1) >> 1))
+        child = (child - 1) >> 1
+    heaps.size[lane] = size + 1
+    return True
+
+
+@inlined
+def _sift_down(heaps: Heaps, base: int, size: int) -> None:
+    """Let the root sink to its place."""
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= size:
+            return
+        if child + 1 < size and _worse(heaps, base + child + 1, base + child):
+            child += 1
+        if not _worse(heaps, base + child, base + parent):
+            return
+        _swap(heaps, base + child, base + parent)
+        parent = child
+
+
+@inlined
+def _sort_heap(heaps: Heaps, base: int, size: int) -> None:
+    """Turn a heap into a list, best first."""
+    for last in range(size - 1, 0, -1):
+        _swap(heaps, base, base + last)
+        _sift_down(heaps, base, last)

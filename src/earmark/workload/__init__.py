@@ -1,0 +1,1 @@
+"""Where test and benchmark data come from."""
