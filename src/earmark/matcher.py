@@ -1,0 +1,540 @@
+"""Matcher: the engine a user holds.
+
+    m = Matcher()
+    m.add("ad-17", "credit_score > 650 AND age BETWEEN 22 AND 36")
+    m.match({"credit_score": 732, "age": 27})          # ['ad-17']
+
+Threads: any number of threads may search while one or more add, remove and update. Writers take turns under a lock.
+A search takes the published state (one reference: a view of the table and the index over it) and works on that
+alone, so it sees all of an update or nothing of it, and never waits for a writer. The one exception: an event that
+teaches an attribute its type, or widens it, is itself a write.
+
+Results are deterministic: matches in order of insertion; ranked results by score, then order of insertion.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from earmark import index as indexes
+from earmark.errors import EarmarkError, EventError, SubscriptionError
+from earmark.index.contract import MatchIndex, RankedIndex
+from earmark.model import arrow, bits
+from earmark.model.arrays import F64, I32, I64, EventArrays, frozen
+from earmark.model.attribute import Draft, Schema
+from earmark.model.columns import Bounds, prepare_columns
+from earmark.model.evaluate import match_rows, near_misses, score_matches
+from earmark.model.event import SchemaChange, encode_events, repeated
+from earmark.model.explain import (
+    Explanation,
+    NearMiss,
+    clause_texts,
+    condition_text,
+    explain_clause,
+    explain_slot,
+)
+from earmark.model.files import open_table, save_table
+from earmark.model.frames import as_arrow, encode_frame, is_frame
+from earmark.model.intake import Prepared, admit, prepare, rows_of_frame
+from earmark.model.predicate import Condition
+from earmark.model.subscription import Subscription, checked_id, checked_tags
+from earmark.model.table import NO_TAGS, Id, Table, TableView, Tags
+from earmark.model.widen import weights_of, widen
+from earmark.progress import track
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+R = TypeVar("R")
+Event = Mapping[str, Any]
+Weights = Mapping[str, float]
+_KEEP: Any = object()
+_MAX_SCHEMA_CHANGES = 1_000_000
+_SMALLEST_COMPACTION = 1024
+
+
+class Match(NamedTuple):
+    """One ranked result."""
+
+    id: Id
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pair on which index and reference disagree: `missing` from the index's answer, or `extra` in it."""
+
+    event: int
+    id: Id
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found."""
+
+    events: int
+    matches: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answers agree."""
+        return not self.differences
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """What readers see, published by one store."""
+
+    view: TableView
+    index: MatchIndex
+
+
+class Matcher:
+    """Standing subscriptions, and the search for those that an event matches."""
+
+    def __init__(self, index: str = "scan", attributes: Mapping[str, str] | None = None, zone: str = "UTC") -> None:
+        """An empty matcher.
+
+        `index` names the structure that searches; `attributes` declares types (others are learned); `zone` is where
+        timestamps without a zone are read.
+        """
+        self._build = indexes.builder(index)
+        self.index = index
+        schema = Schema(zone)
+        schema.declare(attributes or {})
+        self._lock = RLock()
+        self._table = Table(schema)
+        self._id_column: tuple[int, Any] = (0, None)
+        self._publish()
+
+    def _publish(self) -> None:
+        view = self._table.view()
+        self._state = _State(view, self._build(view.arrays))
+
+    # --- subscriptions ---------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        id: Id,
+        condition: str | Condition,
+        *,
+        weights: Weights | None = None,
+        score: float = 0.0,
+        tags: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add one subscription; its id must be new."""
+        self._add(lambda table: prepare(table, [Subscription(id, condition, weights, score, tags)]), single=True)
+
+    def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
+        """Add a batch, all or none; returns how many.
+
+        Takes (id, condition) pairs, mappings or Subscriptions; or an Arrow table, pandas or polars frame with columns
+        `id` and `condition` (and `weights`, `score`, `tags`); or one with ready-made bounds: a column `ranges`, or
+        pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or what
+        `to_arrow` gave. Shows progress on a terminal.
+        """
+        if not is_frame(subscriptions):
+            items = list(subscriptions)
+            return self._add(lambda table: prepare(table, track(items, len(items), "adding", progress)))
+        frame = as_arrow(subscriptions)
+        if arrow.is_native(frame):
+            return self._add(lambda table: arrow.prepare_native(table, frame))
+        if "condition" in frame.column_names and bounds is None:
+            if "id" not in frame.column_names:
+                raise SubscriptionError(f"the frame has no column 'id'; its columns are {frame.column_names}")
+            return self._add(
+                lambda table: prepare(table, track(rows_of_frame(frame), frame.num_rows, "adding", progress))
+            )
+        return self._add(lambda table: prepare_columns(table, frame, bounds))
+
+    def _add(self, make: Callable[[Table], Prepared], single: bool = False) -> int:
+        with self._lock:
+            try:
+                prepared = self._with_schema_changes(lambda: make(self._table))
+            except EarmarkError as problem:
+                raise (type(problem)(str(problem).removeprefix("row 0, ")) if single else problem) from None
+            block = admit(self._table, prepared)
+            table_sequence = block.arrays.sequence if len(block.arrays.sequence) else None
+            self._table.append(block, table_sequence)
+            self._publish()
+            return len(prepared.ids)
+
+    def remove(self, id: Id) -> None:
+        """Remove one subscription by id."""
+        self.remove_many([id])
+
+    def remove_many(self, ids: Iterable[Id]) -> int:
+        """Remove subscriptions by id, all or none; returns how many."""
+        with self._lock:
+            chosen = [checked_id(one) for one in ids]
+            for row, one in enumerate(chosen):
+                if one not in self._table.slot_of:
+                    raise SubscriptionError(f"row {row}: there is no subscription {one!r} to remove")
+            if len(set(chosen)) < len(chosen):
+                raise SubscriptionError("an id is given twice")
+            self._table.remove(chosen)
+            self._compact_if_worth()
+            self._publish()
+            return len(chosen)
+
+    def update(
+        self,
+        id: Id,
+        condition: str | Condition = _KEEP,
+        *,
+        weights: Weights | None = _KEEP,
+        score: float = _KEEP,
+        tags: Mapping[str, str] | None = _KEEP,
+    ) -> None:
+        """Change a subscription in one step; what is not given stays, and so does its place in the order."""
+        with self._lock:
+            old = self.get(id)
+            given = (condition, weights, score, tags)
+            kept = (old.condition, old.weights, old.score, old.tags)
+            new = Subscription(old.id, *(k if g is _KEEP else g for g, k in zip(given, kept, strict=True)))
+            if condition is not _KEEP and weights is _KEEP:
+                new = self._without_stale_weights(new)
+            prepared = self._with_schema_changes(lambda: prepare(self._table, [new], replacing=True))
+            self._table.replace(old.id, admit(self._table, prepared))
+            self._compact_if_worth()
+            self._publish()
+
+    @staticmethod
+    def _without_stale_weights(subscription: Subscription) -> Subscription:
+        """Weights that are kept apply to those attributes that the new condition still uses."""
+        from earmark.model.subscription import clauses_and_text
+
+        used = {name for clause in clauses_and_text(subscription.condition)[0] for name, _ in clause}
+        kept = {name: w for name, w in (subscription.weights or {}).items() if name in used}
+        return Subscription(
+            subscription.id, subscription.condition, kept, subscription.score, subscription.tags
+        )
+
+    def compact(self) -> None:
+        """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""
+        with self._lock:
+            self._table = self._table.compacted()
+            self._id_column = (0, None)
+            self._publish()
+
+    def _compact_if_worth(self) -> None:
+        dead = self._table.slots - len(self._table)
+        if dead > max(_SMALLEST_COMPACTION, len(self._table)):
+            self._table = self._table.compacted()
+            self._id_column = (0, None)
+
+    def _with_schema_changes(self, attempt: Callable[[], R]) -> R:
+        """Do it; where it asks for a type to be learned or widened, do that first. Called with the lock held."""
+        for _ in range(_MAX_SCHEMA_CHANGES):
+            try:
+                return attempt()
+            except SchemaChange as change:
+                self._change_schema(change)
+        raise AssertionError("an attribute changes its type without end")
+
+    def _change_schema(self, change: SchemaChange) -> None:
+        with self._lock:
+            attribute = self._table.schema.by_name.get(change.attribute.name, change.attribute)
+            if attribute.type is None:
+                draft = Draft(self._table.schema)
+                draft.set_type(draft.get(attribute.name), change.type, change.origin)
+                draft.commit()
+            elif attribute == change.attribute:
+                widen(self._table, attribute, change.origin)
+            self._publish()
+
+    # --- looking at them -------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many subscriptions are live."""
+        return self._state.view.live
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a subscription is live."""
+        return id in self._table.slot_of
+
+    def ids(self) -> list[Id]:
+        """The live ids in order of insertion."""
+        view = self._state.view
+        return [view.ids[slot] for slot in view.live_slots().tolist()]
+
+    def get(self, id: Id) -> Subscription:
+        """A subscription as it was given."""
+        view, slot = self._find(id)
+        names = view.schema.names
+        weights = {names[n]: w for n, w in weights_of(view, slot).items() if w != 1.0}
+        score = float(view.arrays.score[slot]) if len(view.arrays.score) else 0.0
+        return Subscription(
+            view.ids[slot], condition_text(view, slot), weights or None, score, dict(view.tags(slot)) or None
+        )
+
+    def _find(self, id: Id) -> tuple[TableView, int]:
+        with self._lock:
+            slot = self._table.slot_of.get(checked_id(id))
+            if slot is None:
+                raise SubscriptionError(f"there is no subscription {id!r}")
+            return self._state.view, slot
+
+    def never_matching(self) -> list[Id]:
+        """Ids of subscriptions that no event can match, such as `a < 3 AND a > 5`; in order of insertion."""
+        view = self._state.view
+        table = view.arrays
+        empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
+        broken = np.zeros(len(table.constraint_start) - 1, bool)
+        clause_of = np.searchsorted(table.constraint_start, np.flatnonzero(empty), "right") - 1
+        broken[clause_of] = True
+        good = np.zeros(view.slots, bool)
+        good[np.searchsorted(table.clause_start, np.flatnonzero(~broken), "right") - 1] = True
+        return [view.ids[slot] for slot in view.live_slots().tolist() if not good[slot]]
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, types and sizes, for people and monitoring."""
+        state = self._state
+        view = state.view
+        return {
+            "subscriptions": view.live,
+            "removed": view.slots - view.live,
+            "clauses": len(view.arrays.constraint_start) - 1,
+            "constraints": len(view.arrays.attr),
+            "intervals": len(view.arrays.lo),
+            "attributes": {a.name: str(a.type) if a.type else None for a in view.schema},
+            "index": self.index,
+            "table_bytes": view.nbytes,
+            "index_bytes": state.index.nbytes,
+            "asked_bytes": view.asked_bytes.nbytes + view.asked_start.nbytes,
+            "generation": view.generation,
+        }
+
+    # --- searching -------------------------------------------------------------------------------------------
+
+    def match(self, event: Event, *, scope: Mapping[str, str] | None = None) -> list[Id]:
+        """The ids of all subscriptions that an event matches, in order of insertion.
+
+        `scope` restricts the search to subscriptions with these tags.
+        """
+        state, events = self._encoded([event])
+        slots = state.index.match(events, self._eligible(state, scope))
+        return self._named(state.view, _in_order(state.view, slots))
+
+    def top_k(
+        self,
+        event: Event,
+        k: int = 10,
+        *,
+        mode: str = "exact",
+        weights: Weights | None = None,
+        scope: Mapping[str, str] | None = None,
+    ) -> list[Match]:
+        """The k best subscriptions for an event, by score, then order of insertion.
+
+        `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
+        the event's, by attribute.
+        """
+        state, events = self._encoded([event], [weights] if weights is not None else None)
+        index = self._ranked(state)
+        slots, scores = index.top_k(events, _checked_k(k), self._eligible(state, scope), _relaxed(mode))
+        return [Match(i, s) for i, s in zip(self._named(state.view, slots), scores.tolist(), strict=True)]
+
+    def match_batch(self, events: Any, *, scope: Mapping[str, str] | None = None) -> pa.Table:
+        """All matches of many events, as an Arrow table (event, subscription, score).
+
+        Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame; `event` is the
+        row number.
+        """
+        state, encoded = self._encoded(events)
+        starts, slots = state.index.match_batch(encoded, self._eligible(state, scope))
+        if not state.view.ordered:
+            slots = _each_in_order(state.view, starts, slots)
+        scores = np.empty(len(slots), np.float64)
+        score_matches(state.view.arrays, encoded, starts, slots, scores)
+        return self._result(state.view, starts, slots, scores)
+
+    def top_k_batch(
+        self,
+        events: Any,
+        k: int = 10,
+        *,
+        mode: str = "exact",
+        weights: Weights | Iterable[Weights | None] | None = None,
+        scope: Mapping[str, str] | None = None,
+    ) -> pa.Table:
+        """The k best for each of many events, best first, as an Arrow table (event, subscription, score).
+
+        `weights` is one mapping for all events, or one for each.
+        """
+        state, encoded = self._encoded(events, weights)
+        index = self._ranked(state)
+        starts, slots, scores = index.top_k_batch(
+            encoded, _checked_k(k), self._eligible(state, scope), _relaxed(mode)
+        )
+        return self._result(state.view, starts, slots, scores)
+
+    def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
+        """Why a subscription matches an event or not: each constraint, what it asked, what it got."""
+        self._encoded([event])  # so that whatever the event teaches is there before the view is taken
+        view, slot = self._find(id)
+        events = encode_events(view.schema, [event], [weights])
+        return explain_slot(view, slot, events, event)
+
+    def near_misses(
+        self, event: Event, missing: int = 1, *, limit: int | None = None, scope: Mapping[str, str] | None = None
+    ) -> list[NearMiss]:
+        """Subscriptions that do not match but would if at most `missing` constraints of one clause held.
+
+        Nearest first, then in order of insertion; each once, by its nearest clause; `limit` keeps the first so many.
+        """
+        if isinstance(missing, bool) or not isinstance(missing, int) or missing < 1:
+            raise EarmarkError(f"missing is a number of constraints, 1 or more; got {missing!r}")
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise EarmarkError(f"limit is a number of results; got {limit!r}")
+        state, events = self._encoded([event])
+        view = state.view
+        slots, failures, clauses = _nearest(view, events, self._eligible(state, scope), missing)
+        order = np.lexsort((view.arrays.sequence[slots], failures))[:limit]
+        found = []
+        for slot, clause in zip(slots[order].tolist(), clauses[order].tolist(), strict=True):
+            asked = clause_texts(view, slot)[clause - int(view.arrays.clause_start[slot])]
+            failing = explain_clause(view, slot, clause, asked, events, event).failing()
+            found.append(NearMiss(view.ids[slot], failing))
+        return found
+
+    def verify(self, events: Any) -> Verification:
+        """Check the index against a row-by-row evaluation of every subscription, on these events.
+
+        Fit for production: it only reads. O(events x subscriptions).
+        """
+        state, encoded = self._encoded(events)
+        view, eligible = state.view, state.view.eligible()
+        starts, slots = state.index.match_batch(encoded, eligible)
+        differences: list[Difference] = []
+        for e in range(len(starts) - 1):
+            got = slots[starts[e] : starts[e + 1]]
+            wanted = _row_by_row(view, encoded, e, eligible)
+            for kind, odd in (("missing", np.setdiff1d(wanted, got)), ("extra", np.setdiff1d(got, wanted))):
+                differences.extend(Difference(e, view.ids[slot], kind) for slot in odd.tolist())
+        return Verification(len(starts) - 1, len(slots), tuple(differences))
+
+    # --- files and frames ------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the subscriptions to a folder; `load` opens it. A table that is already there is replaced."""
+        with self._lock:
+            save_table(self._table, folder, {"index": self.index})
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, index: str | None = None, mmap: bool = True) -> Matcher:
+        """The matcher that was saved to a folder; with `mmap` its arrays are mapped, not read."""
+        table, options = open_table(folder, mmap)
+        made = cls(index or str(options.get("index", "scan")))
+        made._table = table
+        made._publish()
+        return made
+
+    def to_arrow(self) -> pa.Table:
+        """All live subscriptions as an Arrow table, without loss: `add_many` takes it back."""
+        with self._lock:
+            return arrow.to_arrow(self._table)
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _encoded(self, events: Any, weights: Any = None) -> tuple[_State, EventArrays]:
+        """The events as keys, with the state whose keys they are."""
+        frame = as_arrow(events) if is_frame(events) else None
+        if frame is None:
+            events = _listed(events)
+        count = len(events) if frame is None else frame.num_rows
+        weights = repeated(weights, count)
+
+        def attempt() -> tuple[_State, EventArrays]:
+            state = self._state
+            if frame is None:
+                return state, encode_events(state.view.schema, events, weights)
+            return state, encode_frame(state.view.schema, frame, weights)
+
+        try:
+            return attempt()
+        except SchemaChange as change:
+            self._change_schema(change)
+            return self._with_schema_changes(attempt)
+
+    def _eligible(self, state: _State, scope: Mapping[str, str] | None) -> Any:
+        tags: Tags = checked_tags(scope, "scope") if scope is not None else NO_TAGS
+        return state.view.eligible(tags)
+
+    def _ranked(self, state: _State) -> RankedIndex:
+        if not isinstance(state.index, RankedIndex):
+            raise EarmarkError(f"the index {self.index!r} does not rank; use one that does, such as 'scan'")
+        return state.index
+
+    @staticmethod
+    def _named(view: TableView, slots: I32) -> list[Id]:
+        return [view.ids[slot] for slot in slots.tolist()]
+
+    def _result(self, view: TableView, starts: I64, slots: I32, scores: F64) -> pa.Table:
+        import pyarrow as pa
+
+        events = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))
+        return pa.table({"event": events, "subscription": self._ids_of(view).take(pa.array(slots)), "score": scores})
+
+    def _ids_of(self, view: TableView) -> pa.Array:
+        """The ids by slot as an Arrow column, kept between calls."""
+        import pyarrow as pa
+
+        ids, (known, column) = view.ids, self._id_column
+        kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
+        if column is not None and known == id(ids) and len(column) >= view.slots:
+            return column
+        if column is not None and known == id(ids):
+            column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
+        else:
+            column = pa.array(ids[: view.slots], kind)
+        self._id_column = (id(ids), column)
+        return column
+
+
+def _listed(events: Any) -> Sequence[Any]:
+    if isinstance(events, Mapping) or not isinstance(events, Iterable):
+        raise EventError(f"a batch is a sequence of events or a frame; got one {type(events).__name__}")
+    return events if isinstance(events, Sequence) else list(events)
+
+
+def _checked_k(k: Any) -> int:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise EarmarkError(f"k is a number of results, 1 or more; got {k!r}")
+    return int(k)
+
+
+def _relaxed(mode: str) -> bool:
+    if mode not in ("exact", "relaxed"):
+        raise EarmarkError(f"mode is 'exact' or 'relaxed'; got {mode!r}")
+    return mode == "relaxed"
+
+
+def _in_order(view: TableView, slots: I32) -> I32:
+    return slots if view.ordered else slots[np.argsort(view.arrays.sequence[slots], kind="stable")]
+
+
+def _each_in_order(view: TableView, starts: I64, slots: I32) -> I32:
+    events = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return frozen(slots[np.lexsort((view.arrays.sequence[slots], events))])
+
+
+def _row_by_row(view: TableView, events: EventArrays, e: int, eligible: Any) -> I32:
+    out = np.empty(max(bits.count(eligible), 1), np.int32)
+    found, _ = match_rows(view.arrays, events, e, eligible, 0, out)
+    return out[:found]
+
+
+def _nearest(view: TableView, events: EventArrays, eligible: Any, missing: int) -> tuple[I32, I32, I32]:
+    size = max(bits.count(eligible), 1)
+    slots, failures, clauses = (np.empty(size, np.int32) for _ in range(3))
+    found, _ = near_misses(view.arrays, events, 0, eligible, missing, 0, slots, failures, clauses)
+    return slots[:found], failures[:found], clauses[:found]
