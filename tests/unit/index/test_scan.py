@@ -1,0 +1,223 @@
+"""Scan against a plain Python loop: matches, ranking, scores to the last bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import config
+from tests.unit.made import (
+    GREATEST,
+    LEAST,
+    Constraint,
+    Event,
+    Made,
+    Maker,
+    Subscription,
+    Value,
+    best,
+    event_arrays,
+    matching,
+    table_arrays,
+)
+
+from earmark import index
+from earmark.errors import EarmarkError
+from earmark.index.contract import Measured, MatchIndex, RankedIndex, Updatable
+from earmark.index.scan import Scan
+from earmark.model import bits
+from earmark.model.arrays import U64
+
+PLAIN = bool(config.DISABLE_JIT)
+"""Without the JIT a search is a thousand times slower: the same tests on less."""
+
+BATCHES = (1, 2, 9, 65) if PLAIN else (1, 2, 7, 8, 9, 63, 64, 65, 130, 511, 512, 513, 600)
+SEEDS = range(2) if PLAIN else range(25)
+SLOTS = 20 if PLAIN else 150
+
+
+def eligible(made: Made) -> U64:
+    return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
+
+
+def assert_matches(made: Made, scan: Scan, events: list[Event]) -> None:
+    pointers, slots = scan.match_batch(event_arrays(made, events), eligible(made))
+    assert pointers.dtype == np.int64
+    assert slots.dtype == np.int32
+    answers = [slots[a:b].tolist() for a, b in zip(pointers[:-1], pointers[1:], strict=True)]
+    assert answers == [matching(made, event) for event in events]
+    assert scan.work.matched == len(slots)
+
+
+def assert_ranks(made: Made, scan: Scan, events: list[Event], k: int, relaxed: bool) -> None:
+    pointers, slots, scores = scan.top_k_batch(event_arrays(made, events), k, eligible(made), relaxed)
+    answers = [
+        list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True))
+        for a, b in zip(pointers[:-1], pointers[1:], strict=True)
+    ]
+    assert answers == [best(made, event, k, relaxed) for event in events]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_answers_on_random_tables(seed: int) -> None:
+    made = Maker(seed).made(SLOTS, 12 if PLAIN else 70)
+    scan = Scan.build(table_arrays(made))
+    scan.check()
+    assert_matches(made, scan, made.events)
+    for k in (1, 3, 1000):
+        for relaxed in (False, True):
+            assert_ranks(made, scan, made.events, k, relaxed)
+    everything = event_arrays(made, made.events)
+    for e, event in enumerate(made.events[:5]):
+        assert scan.match(everything, eligible(made), e).tolist() == matching(made, event)
+        slots, scores = scan.top_k(everything, 4, eligible(made), True, e)
+        assert list(zip(slots.tolist(), scores.tolist(), strict=True)) == best(made, event, 4, True)
+
+
+@pytest.mark.parametrize("count", BATCHES)
+def test_answers_for_every_batch_size(count: int) -> None:
+    made = Maker(100 + count).made(SLOTS, count)
+    scan = Scan.build(table_arrays(made))
+    assert_matches(made, scan, made.events)
+    for relaxed in (False, True):
+        assert_ranks(made, scan, made.events, 3, relaxed)
+
+
+def test_answers_with_few_slots_eligible() -> None:
+    made = Maker(7).made(SLOTS, 20)
+    made.eligible = [slot in (3, 64, 65, 127, SLOTS - 1) for slot in range(SLOTS)]
+    scan = Scan.build(table_arrays(made))
+    assert_matches(made, scan, made.events)
+    short = eligible(made)[:1]
+    _, slots = scan.match_batch(event_arrays(made, made.events), short)
+    assert set(slots.tolist()) <= {3}
+    made.eligible = [False] * SLOTS
+    assert_matches(made, scan, made.events)
+
+
+def test_answers_at_the_ends_of_the_key_space() -> None:
+    ends = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
+    pairs = [(lo, hi) for lo in ends for hi in ends if lo <= hi]
+    made = Made([Subscription([{0: Constraint([pair])}], sequence=i) for i, pair in enumerate(pairs)], [])
+    made.events = [{0: Value(lo, hi)} for lo, hi in pairs] + [{}]
+    made.eligible = [True] * len(pairs)
+    assert_matches(made, Scan.build(table_arrays(made)), made.events)
+    assert_matches(made, Scan.build(table_arrays(made)), [{0: Value(end, end)} for end in ends])
+
+
+@pytest.mark.skipif(PLAIN, reason="needs many matches")
+def test_a_full_buffer_is_resumed() -> None:
+    made = Made([Subscription([{}], sequence=i) for i in range(300)], [{0: Value(i, i)} for i in range(40)])
+    made.eligible = [True] * 300
+    scan = Scan.build(table_arrays(made), buffer=1)
+    assert_matches(made, scan, made.events)
+    assert scan.work.matched == 12_000
+    assert scan.match(event_arrays(made, made.events), eligible(made), 39).tolist() == list(range(300))
+
+
+def test_threads_change_nothing() -> None:
+    made = Maker(11).made(SLOTS, 30 if PLAIN else 700)
+    assert_matches(made, Scan.build(table_arrays(made), threads=2), made.events)
+    assert_ranks(made, Scan.build(table_arrays(made), threads=3), made.events, 2, True)
+
+
+def test_ties_go_by_sequence_not_slot() -> None:
+    made = Made([Subscription([{0: Constraint([(0, 9)])}], sequence=-i) for i in range(10)], [{0: Value(4, 4)}])
+    made.eligible = [True] * 10
+    slots, scores = Scan.build(table_arrays(made)).top_k(event_arrays(made, made.events), 3, eligible(made))
+    assert slots.tolist() == [9, 8, 7]
+    assert scores.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_nothing_to_search() -> None:
+    empty = Made([], [{0: Value(1, 1)}, {}])
+    scan = Scan.build(table_arrays(empty))
+    scan.check()
+    assert_matches(empty, scan, empty.events)
+    assert_ranks(empty, scan, empty.events, 5, True)
+    made = Maker(1).made(5, 0)
+    assert_matches(made, Scan.build(table_arrays(made)), [])
+    assert_ranks(made, Scan.build(table_arrays(made)), [], 5, False)
+
+
+def test_relaxed_search_prunes_without_loss() -> None:
+    """Heaps fill early, one event stays without answers, and scores differ by slot."""
+    maker = Maker(3)
+    made = maker.made(SLOTS, 0)
+    made.scored = True
+    made.subscriptions = [
+        Subscription([{a: Constraint([(0, 10 + a)]) for a in range(1 + i % 10)}], float(i % 3), sequence=999 - i)
+        for i in range(SLOTS)
+    ]
+    made.events = [{a: Value(e + a, e + a) for a in range(10)} for e in range(15)] + [{50: Value(0, 0)}]
+    scan = Scan.build(table_arrays(made))
+    assert_ranks(made, scan, made.events, 2, True)
+    if not PLAIN:
+        assert scan.work.scored < SLOTS * len(made.events) / 2
+
+
+def test_a_table_that_grew_is_followed() -> None:
+    made = Maker(5).made(SLOTS, 10)
+    whole = table_arrays(made)
+    part = Made(made.subscriptions[:9], made.events, made.weighted, made.scored, made.event_weighted)
+    scan = Scan.build(table_arrays(part))
+    scan.insert(whole, np.arange(9, SLOTS, dtype=np.int32))
+    scan.remove(np.array([2], np.int32))
+    made.eligible[2] = False
+    assert_matches(made, scan, made.events)
+
+
+def test_contract_and_registry() -> None:
+    made = Maker(1).made(3, 1)
+    scan = index.builder("scan")(table_arrays(made))
+    assert isinstance(scan, Scan)
+    for protocol in (MatchIndex, RankedIndex, Updatable, Measured):
+        assert isinstance(scan, protocol)
+    assert scan.nbytes == 0
+    with pytest.raises(EarmarkError, match="no index called 'scam'"):
+        index.builder("scam")
+
+
+def test_bad_arguments_get_a_sentence() -> None:
+    made = Maker(1).made(3, 1)
+    scan, events = Scan.build(table_arrays(made)), event_arrays(made, made.events)
+    with pytest.raises(EarmarkError, match="k must be at least 1"):
+        scan.top_k(events, 0, eligible(made))
+    with pytest.raises(EarmarkError, match="no event 1 in a batch of 1"):
+        scan.match(events, eligible(made), 1)
+    with pytest.raises(EarmarkError, match="at least one thread"):
+        Scan.build(table_arrays(made), threads=0)
+
+
+def test_check_names_what_is_broken() -> None:
+    made = Made([Subscription([{0: Constraint([(1, 2), (5, 6)]), 3: Constraint([(0, 0)])}])], [])
+    table = table_arrays(made)
+    Scan.build(table).check()
+    for change, message in (
+        ({"lo": table.lo[::-1]}, "ends before it begins"),
+        ({"hi": np.array([5, 6, 0])}, "overlap"),
+        ({"attr": table.attr[::-1]}, "attributes do not ascend"),
+        ({"clause_start": np.array([0, 2], np.int32)}, "clause_start"),
+        ({"weight": np.ones(1)}, "weight"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            Scan.build(table._replace(**change)).check()
+
+
+@pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
+def test_the_same_without_the_jit() -> None:
+    root = Path(__file__).parents[3]
+    files = [Path(__file__), root / "tests/unit/model/test_evaluate.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
