@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from earmark.jit import kernel
+from earmark.jit import inlined, kernel
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.bits import at, ctz64, inlined
+from earmark.model.machine import at, ctz64
 
 ABSENT = -1
 """Position of an attribute that the event does not have."""

@@ -37,6 +37,7 @@ from earmark.index.scan.search import (
 )
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only
+from earmark.model.rows import check_arrays
 
 R = TypeVar("R")
 
@@ -88,7 +89,8 @@ class Scan:
 
     def check(self) -> None:
         """Raise AssertionError unless the table's arrays are well formed. O(table)."""
-        check_table(self._table)
+        attributes = int(self._table.attr.max(initial=-1)) + 1
+        check_arrays(self._table, attributes)
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending. O(slots)."""
@@ -183,43 +185,6 @@ class Scan:
         rank_group(table, events, lanes, eligible, k, relaxed, heaviest, heaps, counters)
         kept = (np.arange(k) < heaps.size[:, None]).ravel()
         return (heaps.size, heaps.slot[kept], heaps.score[kept]), _work(counters)
-
-
-def check_table(table: TableArrays) -> None:
-    """Raise AssertionError, naming what is broken, unless the arrays of a table are well formed."""
-
-    def holds(condition: bool | np.bool_, what: str) -> None:
-        if not condition:
-            raise AssertionError(f"table arrays: {what}")
-
-    slots, clauses = len(table.clause_start) - 1, len(table.constraint_start) - 1
-    constraints, intervals = len(table.interval_start) - 1, len(table.lo)
-    levels = (
-        ("clause_start", table.clause_start, clauses),
-        ("constraint_start", table.constraint_start, constraints),
-        ("interval_start", table.interval_start, intervals),
-    )
-    for name, start, end in levels:
-        holds(len(start) > 0 and start[0] == 0 and start[-1] == end, f"{name} does not run from 0 to {end}")
-        holds(not (np.diff(start) < 0).any(), f"{name} descends")
-    holds(len(table.attr) == len(table.accepts_null) == constraints, "attr and accepts_null differ in length")
-    holds(len(table.weight) in (0, constraints), "weight is neither empty nor one a constraint")
-    holds(len(table.score) in (0, slots), "score is neither empty nor one a slot")
-    holds(len(table.sequence) == slots, "sequence is not one a slot")
-    holds(len(np.unique(table.sequence)) == slots, "two slots share a sequence")
-    holds(len(table.hi) == intervals and not (table.lo > table.hi).any(), "an interval ends before it begins")
-    holds(_ascends_inside(table.attr, table.attr, table.constraint_start), "attributes do not ascend in a clause")
-    holds(_ascends_inside(table.lo, table.hi, table.interval_start), "intervals overlap or do not ascend")
-    holds(not (table.attr < 0).any(), "an attribute is negative")
-
-
-def _ascends_inside(lo: I32 | I64, hi: I32 | I64, start: I32) -> bool:
-    """Whether, inside each stretch that `start` delimits, every lo is above the hi before it."""
-    if len(lo) < 2:
-        return True
-    inside = np.ones(len(lo), bool)
-    inside[start[start < len(lo)]] = False
-    return bool((lo[1:] > hi[:-1])[inside[1:]].all())
 
 
 def _work(counters: I64) -> Work:

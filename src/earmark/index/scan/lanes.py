@@ -30,9 +30,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.jit import kernel
+from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays
-from earmark.model.bits import VECTOR, aligned, at, count_less8, inlined
+from earmark.model.machine import VECTOR, aligned, at, count_less8
 
 LANES = 512
 GREATEST = np.iinfo(np.int64).max

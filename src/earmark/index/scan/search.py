@@ -33,9 +33,8 @@ from earmark.index.scan.lanes import (
     row_of,
     starting_by,
 )
-from earmark.jit import kernel
+from earmark.jit import inlined, kernel
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.bits import VECTOR, and_between8, at, ctz64, inlined, or_between8, popcount64
 from earmark.model.evaluate import (
     ABSENT,
     eligible_word,
@@ -44,6 +43,7 @@ from earmark.model.evaluate import (
     slot_score,
     static_score,
 )
+from earmark.model.machine import VECTOR, and_between8, at, ctz64, or_between8, popcount64
 
 FEW = 4
 """Up to so many intervals are or-ed together without asking how many lanes live."""
