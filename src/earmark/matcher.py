@@ -43,7 +43,7 @@ from earmark.model.files import open_table, save_table
 from earmark.model.frames import as_arrow, encode_frame, is_frame
 from earmark.model.intake import Prepared, admit, prepare, rows_of_frame
 from earmark.model.predicate import Condition
-from earmark.model.subscription import Subscription, checked_id, checked_tags
+from earmark.model.subscription import Subscription, checked_id, checked_tags, clauses_and_text
 from earmark.model.table import NO_TAGS, Id, Table, TableView, Tags
 from earmark.model.widen import weights_of, widen
 from earmark.progress import track
@@ -109,6 +109,8 @@ class Matcher:
         self._build = indexes.builder(index)
         self.index = index
         schema = Schema(zone)
+        if attributes is not None and not isinstance(attributes, Mapping):
+            raise EarmarkError(f"attributes map names to types, such as {{'age': 'integer'}}; got {attributes!r}")
         schema.declare(attributes or {})
         self._lock = RLock()
         self._table = Table(schema)
@@ -142,8 +144,10 @@ class Matcher:
         `to_arrow` gave. Shows progress on a terminal.
         """
         if not is_frame(subscriptions):
-            items = list(subscriptions)
-            return self._add(lambda table: prepare(table, track(items, len(items), "adding", progress)))
+            if not isinstance(subscriptions, Iterable):
+                raise SubscriptionError(f"subscriptions are a sequence or a frame; got {type(subscriptions).__name__}")
+            total = len(subscriptions) if hasattr(subscriptions, "__len__") else None
+            return self._add(lambda table: prepare(table, track(subscriptions, total, "adding", progress)))
         frame = as_arrow(subscriptions)
         if arrow.is_native(frame):
             return self._add(lambda table: arrow.prepare_native(table, frame))
@@ -160,7 +164,7 @@ class Matcher:
             try:
                 prepared = self._with_schema_changes(lambda: make(self._table))
             except EarmarkError as problem:
-                raise (type(problem)(str(problem).removeprefix("row 0, ")) if single else problem) from None
+                raise (_without_row(problem) if single else problem) from None
             block = admit(self._table, prepared)
             table_sequence = block.arrays.sequence if len(block.arrays.sequence) else None
             self._table.append(block, table_sequence)
@@ -174,6 +178,8 @@ class Matcher:
     def remove_many(self, ids: Iterable[Id]) -> int:
         """Remove subscriptions by id, all or none; returns how many."""
         with self._lock:
+            if isinstance(ids, str) or not isinstance(ids, Iterable):
+                raise SubscriptionError(f"ids are a sequence of texts or integers; got {ids!r}")
             chosen = [checked_id(one) for one in ids]
             for row, one in enumerate(chosen):
                 if one not in self._table.slot_of:
@@ -197,26 +203,22 @@ class Matcher:
         """Change a subscription in one step; what is not given stays, and so does its place in the order."""
         with self._lock:
             old = self.get(id)
-            given = (condition, weights, score, tags)
-            kept = (old.condition, old.weights, old.score, old.tags)
-            new = Subscription(old.id, *(k if g is _KEEP else g for g, k in zip(given, kept, strict=True)))
-            if condition is not _KEEP and weights is _KEEP:
-                new = self._without_stale_weights(new)
-            prepared = self._with_schema_changes(lambda: prepare(self._table, [new], replacing=True))
+            if weights is _KEEP:
+                weights = old.weights if condition is _KEEP else _still_used(old.weights, condition)
+            new = Subscription(
+                old.id,
+                old.condition if condition is _KEEP else condition,
+                weights,
+                old.score if score is _KEEP else score,
+                old.tags if tags is _KEEP else tags,
+            )
+            try:
+                prepared = self._with_schema_changes(lambda: prepare(self._table, [new], replacing=True))
+            except EarmarkError as problem:
+                raise _without_row(problem) from None
             self._table.replace(old.id, admit(self._table, prepared))
             self._compact_if_worth()
             self._publish()
-
-    @staticmethod
-    def _without_stale_weights(subscription: Subscription) -> Subscription:
-        """Weights that are kept apply to those attributes that the new condition still uses."""
-        from earmark.model.subscription import clauses_and_text
-
-        used = {name for clause in clauses_and_text(subscription.condition)[0] for name, _ in clause}
-        kept = {name: w for name, w in (subscription.weights or {}).items() if name in used}
-        return Subscription(
-            subscription.id, subscription.condition, kept, subscription.score, subscription.tags
-        )
 
     def compact(self) -> None:
         """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""
@@ -227,12 +229,12 @@ class Matcher:
 
     def _compact_if_worth(self) -> None:
         dead = self._table.slots - len(self._table)
-        if dead > max(_SMALLEST_COMPACTION, len(self._table)):
+        if dead > (max(_SMALLEST_COMPACTION, len(self._table)) if len(self._table) else 0):
             self._table = self._table.compacted()
             self._id_column = (0, None)
 
     def _with_schema_changes(self, attempt: Callable[[], R]) -> R:
-        """Do it; where it asks for a type to be learned or widened, do that first. Called with the lock held."""
+        """Do it; where it asks for a type to be learned or widened, do that first."""
         for _ in range(_MAX_SCHEMA_CHANGES):
             try:
                 return attempt()
@@ -248,7 +250,9 @@ class Matcher:
                 draft.set_type(draft.get(attribute.name), change.type, change.origin)
                 draft.commit()
             elif attribute == change.attribute:
-                widen(self._table, attribute, change.origin)
+                table = self._table if self._table.slots == len(self._table) else self._table.compacted()
+                widen(table, attribute, change.origin)  # what the removed asked does not stand in the way
+                self._table = table
             self._publish()
 
     # --- looking at them -------------------------------------------------------------------------------------
@@ -372,17 +376,17 @@ class Matcher:
         """
         state, encoded = self._encoded(events, weights)
         index = self._ranked(state)
-        starts, slots, scores = index.top_k_batch(
-            encoded, _checked_k(k), self._eligible(state, scope), _relaxed(mode)
-        )
+        starts, slots, scores = index.top_k_batch(encoded, _checked_k(k), self._eligible(state, scope), _relaxed(mode))
         return self._result(state.view, starts, slots, scores)
 
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
         """Why a subscription matches an event or not: each constraint, what it asked, what it got."""
-        self._encoded([event])  # so that whatever the event teaches is there before the view is taken
-        view, slot = self._find(id)
-        events = encode_events(view.schema, [event], [weights])
-        return explain_slot(view, slot, events, event)
+
+        def attempt() -> Explanation:
+            view, slot = self._find(id)
+            return explain_slot(view, slot, encode_events(view.schema, [event], [weights]), event)
+
+        return self._with_schema_changes(attempt)
 
     def near_misses(
         self, event: Event, missing: int = 1, *, limit: int | None = None, scope: Mapping[str, str] | None = None
@@ -459,11 +463,7 @@ class Matcher:
                 return state, encode_events(state.view.schema, events, weights)
             return state, encode_frame(state.view.schema, frame, weights)
 
-        try:
-            return attempt()
-        except SchemaChange as change:
-            self._change_schema(change)
-            return self._with_schema_changes(attempt)
+        return self._with_schema_changes(attempt)
 
     def _eligible(self, state: _State, scope: Mapping[str, str] | None) -> Any:
         tags: Tags = checked_tags(scope, "scope") if scope is not None else NO_TAGS
@@ -492,12 +492,26 @@ class Matcher:
         kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
         if column is not None and known == id(ids) and len(column) >= view.slots:
             return column
-        if column is not None and known == id(ids):
+        if column is not None and known == id(ids) and column.type == kind:
             column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
         else:
             column = pa.array(ids[: view.slots], kind)
         self._id_column = (id(ids), column)
         return column
+
+
+def _still_used(weights: Weights | None, condition: str | Condition) -> Weights | None:
+    """Weights kept over a change of condition: those of attributes that it still uses."""
+    try:
+        used = {name for clause in clauses_and_text(condition)[0] for name, _ in clause}
+    except SubscriptionError:
+        return None  # whoever takes the condition in says what is wrong with it
+    return {name: weight for name, weight in (weights or {}).items() if name in used}
+
+
+def _without_row(problem: EarmarkError) -> EarmarkError:
+    """What is wrong with a batch of one, said without its row."""
+    return type(problem)(str(problem).removeprefix("row 0, ").removeprefix("row 0: "))
 
 
 def _listed(events: Any) -> Sequence[Any]:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 _DELAY = 1.0
@@ -33,10 +33,7 @@ def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
             done += 1
             if done % _STEP == 0:
                 if bar is None and time.monotonic() - begun > _DELAY:
-                    import click
-
-                    bar = click.progressbar(length=total or 0, label=what, file=sys.stderr, show_pos=True)
-                    bar.__enter__()
+                    bar = _bar(total or 0, what, show_pos=True)
                 if bar is not None:
                     bar.update(done - shown)
                     shown = done
@@ -44,3 +41,43 @@ def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
         if bar is not None:
             bar.update(done - shown)
             bar.__exit__(None, None, None)
+
+
+C = TypeVar("C", bound="Shared")
+
+
+class Shared(Protocol):
+    """Something that knows how much of the whole is done once it has been dealt with."""
+
+    @property
+    def share(self) -> float:
+        """0 to 1."""
+
+
+def shares(chunks: Iterable[C], what: str) -> Iterator[C]:
+    """The same chunks, with a bar that shows the time left, once a second has passed on a terminal."""
+    if not sys.stderr.isatty() or os.environ.get("EARMARK_QUIET"):
+        yield from chunks
+        return
+    begun = time.monotonic()
+    bar: Any = None
+    done = 0
+    try:
+        for chunk in chunks:
+            yield chunk
+            if bar is None and time.monotonic() - begun > _DELAY:
+                bar = _bar(1000, what, show_percent=True)
+            if bar is not None:
+                bar.update(int(chunk.share * 1000) - done)
+                done = int(chunk.share * 1000)
+    finally:
+        if bar is not None:
+            bar.__exit__(None, None, None)
+
+
+def _bar(length: int, what: str, **options: Any) -> Any:
+    import click
+
+    bar: Any = click.progressbar(length=length, label=what, file=sys.stderr, **options)
+    bar.__enter__()
+    return bar

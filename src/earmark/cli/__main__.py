@@ -1,0 +1,5 @@
+"""`python -m earmark.cli`."""
+
+from earmark.cli import main
+
+main()
