@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -11,28 +12,27 @@ INTERESTS = ["books", "bikes", "cars", "cooking", "films", "games", "garden", "m
 TENANTS = ["acme", "birch", "cobalt"]
 
 
-def campaigns(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Campaigns:
     """Subscriptions: whom each campaign wants to reach, how much each trait is worth, and a bid as static score."""
-    random = Random(f"campaigns {seed}")
-    for number in range(count):
-        youngest = random.randint(18, 60)
-        parts = {
-            "age": f"age BETWEEN {youngest} AND {youngest + random.randint(3, 15)}",
-            "credit_score": f"credit_score > {random.randint(500, 800)}",
-            "visits": f"visits >= {random.randint(1, 30)}",
-            "city": f"city IN ({', '.join(repr(c) for c in random.sample(CITIES, random.randint(1, 3)))})",
-            "interest": f"interest = '{random.choice(INTERESTS)}'",
-            "income": f"income BETWEEN {random.randint(20, 60)}e3 AND {random.randint(60, 200)}e3",
-            "blocked": "NOT blocked",
-        }
-        chosen = random.sample(sorted(parts), random.randint(2, 4))
-        yield {
-            "id": f"ad-{number}",
-            "condition": " AND ".join(parts[name] for name in chosen),
-            "weights": {name: random.randint(1, 10) / 10 for name in chosen},
-            "score": round(random.random(), 2),
-            "tags": {"tenant": random.choice(TENANTS)},
-        }
+
+    count: int
+    seed: int = 1
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        random = Random(f"campaigns {self.seed}")
+        for number in range(self.count):
+            traits = random.sample(_NAMES, 2 + _below(random, 3))
+            yield {
+                "id": f"ad-{number}",
+                "condition": " AND ".join([_TRAITS[name](random) for name in traits]),
+                "weights": {name: (1 + _below(random, 10)) / 10 for name in traits},
+                "score": _below(random, 101) / 100,
+                "tags": {"tenant": TENANTS[_below(random, len(TENANTS))]},
+            }
 
 
 def visitors(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
@@ -51,3 +51,35 @@ def visitors(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
         if random.random() < 0.2:
             del visitor[random.choice(sorted(visitor))]
         yield visitor
+
+
+def _below(random: Random, limit: int) -> int:
+    """A number from 0 to limit - 1 (four times quicker than randrange)."""
+    return int(random.random() * limit)
+
+
+def _age(random: Random) -> str:
+    youngest = 18 + _below(random, 43)
+    return f"age BETWEEN {youngest} AND {youngest + 2 + _below(random, 9)}"
+
+
+def _city(random: Random) -> str:
+    cities = random.sample(CITIES, 1 + _below(random, 2))
+    return "city IN ('" + "', '".join(cities) + "')"
+
+
+def _income(random: Random) -> str:
+    least = 20 + _below(random, 81)
+    return f"income BETWEEN {least}e3 AND {least + 10 + _below(random, 31)}e3"
+
+
+_TRAITS: dict[str, Callable[[Random], str]] = {
+    "age": _age,
+    "blocked": lambda random: "NOT blocked",
+    "city": _city,
+    "credit_score": lambda random: f"credit_score > {600 + _below(random, 231)}",
+    "income": _income,
+    "interest": lambda random: f"interest = '{INTERESTS[_below(random, len(INTERESTS))]}'",
+    "visits": lambda random: f"visits >= {5 + _below(random, 46)}",
+}
+_NAMES = list(_TRAITS)
