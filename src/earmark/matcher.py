@@ -114,7 +114,7 @@ class Matcher:
         schema.declare(attributes or {})
         self._lock = RLock()
         self._table = Table(schema)
-        self._id_column: tuple[int, Any] = (0, None)
+        self._id_column: tuple[list[Id], Any] = ([], None)
         self._publish()
 
     def _publish(self) -> None:
@@ -146,8 +146,9 @@ class Matcher:
         if not is_frame(subscriptions):
             if not isinstance(subscriptions, Iterable):
                 raise SubscriptionError(f"subscriptions are a sequence or a frame; got {type(subscriptions).__name__}")
-            total = len(subscriptions) if hasattr(subscriptions, "__len__") else None
-            return self._add(lambda table: prepare(table, track(subscriptions, total, "adding", progress)))
+            # Read before the lock is taken: an iterator may itself use this matcher.
+            items = subscriptions if isinstance(subscriptions, list | tuple) else list(subscriptions)
+            return self._add(lambda table: prepare(table, track(items, len(items), "adding", progress)))
         frame = as_arrow(subscriptions)
         if arrow.is_native(frame):
             return self._add(lambda table: arrow.prepare_native(table, frame))
@@ -224,14 +225,12 @@ class Matcher:
         """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""
         with self._lock:
             self._table = self._table.compacted()
-            self._id_column = (0, None)
             self._publish()
 
     def _compact_if_worth(self) -> None:
         dead = self._table.slots - len(self._table)
         if dead > (max(_SMALLEST_COMPACTION, len(self._table)) if len(self._table) else 0):
             self._table = self._table.compacted()
-            self._id_column = (0, None)
 
     def _with_schema_changes(self, attempt: Callable[[], R]) -> R:
         """Do it; where it asks for a type to be learned or widened, do that first."""
@@ -488,15 +487,13 @@ class Matcher:
         """The ids by slot as an Arrow column, kept between calls."""
         import pyarrow as pa
 
-        ids, (known, column) = view.ids, self._id_column
+        ids, (source, column) = view.ids, self._id_column
         kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
-        if column is not None and known == id(ids) and len(column) >= view.slots:
-            return column
-        if column is not None and known == id(ids) and column.type == kind:
-            column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
-        else:
+        if source is not ids or column.type != kind:
             column = pa.array(ids[: view.slots], kind)
-        self._id_column = (id(ids), column)
+        elif len(column) < view.slots:
+            column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
+        self._id_column = (ids, column)
         return column
 
 

@@ -2,18 +2,18 @@
 
 Two forms, beside `id` and the optional `score`, `weights` and `tags`:
 
-    bounds   a lower and an upper column an attribute (`age_lo`, `age_hi`, or names given by the caller);
-             inclusive, NULL leaves the side open, both NULL leave the attribute unconstrained
+    bounds   a lower and an upper column an attribute (`age_lo`, `age_hi`, or names given by the caller)
     ranges   one column, a list of {attribute, lo, hi[, weight]} a row, for many attributes of which a row uses few;
              several ranges on one attribute intersect
 
-Bounds mean what `>=` and `<=` with that literal mean; a lower bound above the upper makes a clause that never
-matches, and is kept.
+Bounds are inclusive; NULL leaves the side open, both NULL leave the attribute unconstrained. They mean what `>=` and
+`<=` with that literal mean; a lower bound above the upper makes a clause that never matches, and is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from earmark.model.intake import Prepared, _mapping
 from earmark.model.keys import cut, float_keys, type_of
 from earmark.model.rows import offsets
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
-from earmark.model.table import Block, Id, Table
+from earmark.model.table import Block, Id, Table, Tags
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,8 +60,10 @@ def prepare_columns(table: Table, frame: pa.Table, bounds: Bounds | None) -> Pre
     for piece in pieces:
         _note_strings(draft, piece)
     scores = _scores(frame)
-    tags = _tags(frame, count)
-    weights = _row_weights(draft, frame)
+    tags = _tags(frame)
+    weights = _row_weights(frame, pieces)
+    for piece in pieces:
+        _widen_first(piece)  # last, so that a batch with another fault changes nothing
 
     def build(schema: Schema) -> Block:
         return Block(_arrays(schema, pieces, count, scores, weights), ids, [], tags)
@@ -75,7 +77,7 @@ def prepare_columns(table: Table, frame: pa.Table, bounds: Bounds | None) -> Pre
 def _ids(frame: pa.Table) -> list[Id]:
     if "id" not in frame.column_names:
         raise SubscriptionError(f"the frame has no column 'id'; its columns are {', '.join(frame.column_names)}")
-    ids = frame.column("id").to_pylist()
+    ids: list[Id] = frame.column("id").to_pylist()
     for row, one in enumerate(ids):
         if type(one) is not int or not -(2**63) <= one < 2**63:
             try:
@@ -99,81 +101,123 @@ def _named_bounds(frame: pa.Table) -> Bounds:
 def _from_bounds(draft: Draft, frame: pa.Table, bounds: Bounds) -> list[Pieces]:
     pieces = []
     for name, pair in bounds.items():
+        if isinstance(pair, str) or len(pair) != 2:
+            raise SubscriptionError(f"the bounds of {name!r} are a pair of columns, lower and upper; got {pair!r}")
         for column in pair:
             if column not in frame.column_names:
                 raise SubscriptionError(f"the bounds of {name!r} name a column {column!r} that the frame does not have")
-        low, high = (one_array(frame.column(column)) for column in pair)
+        low, high = (_plain(frame.column(column)) for column in pair)
         rows = np.flatnonzero(~(np.asarray(low.is_null()) & np.asarray(high.is_null())))
         pieces.append(Pieces(draft.get(name), rows, low.take(rows), high.take(rows), np.empty(0)))
     return pieces
+
+
+def _plain(column: Any) -> pa.Array:
+    import pyarrow as pa
+
+    column = one_array(column)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _from_ranges(draft: Draft, frame: pa.Table) -> list[Pieces]:
     import pyarrow as pa
 
     column = one_array(frame.column("ranges"))
-    fields = {f.name for f in column.type.value_type} if pa.types.is_list(column.type) else set()
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    is_struct = is_list and pa.types.is_struct(column.type.value_type)
+    fields = {f.name for f in column.type.value_type} if is_struct else set()
     if not {"attribute", "lo", "hi"} <= fields:
-        raise SubscriptionError("the column 'ranges' holds a list of {attribute, lo, hi} a row")
+        raise SubscriptionError(
+            f"the column 'ranges' holds a list of {{attribute, lo, hi}} a row; its type is {column.type}"
+        )
     if column.null_count:
         raise SubscriptionError(f"row {np.flatnonzero(np.asarray(column.is_null()))[0]}: 'ranges' is NULL")
     flat = column.flatten()
     parts = dict(zip([f.name for f in flat.type], flat.flatten(), strict=True))
-    names = parts["attribute"]
-    names = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+    rows = np.repeat(np.arange(len(column)), np.diff(np.asarray(column.offsets)))
+    names = _plain(parts["attribute"]).dictionary_encode()
     if names.null_count:
-        raise SubscriptionError("an entry of 'ranges' has no attribute")
+        raise SubscriptionError(f"row {rows[np.asarray(names.is_null())][0]}: an entry of 'ranges' has no attribute")
     codes = np.asarray(names.indices).astype(np.int64)
-    starts = np.asarray(column.offsets)
-    rows = np.repeat(np.arange(len(column)), np.diff(starts))
-    weight = _weight_field(parts.get("weight"))
-    order = np.argsort(codes, kind="stable")
+    low, high = _plain(parts["lo"]), _plain(parts["hi"])
+    weight = _weight_field(parts.get("weight"), rows)
+    bounded = np.flatnonzero(~(np.asarray(low.is_null()) & np.asarray(high.is_null())))
+    order = bounded[np.argsort(codes[bounded], kind="stable")]
     borders = np.searchsorted(codes[order], np.arange(len(names.dictionary) + 1))
     pieces = []
     for code, name in enumerate(names.dictionary.to_pylist()):
         mine = order[borders[code] : borders[code + 1]]
-        if len(mine):
-            own = weight[mine] if len(weight) else weight
-            pieces.append(Pieces(draft.get(name), rows[mine], parts["lo"].take(mine), parts["hi"].take(mine), own))
+        if not len(mine):
+            continue
+        own = weight[mine] if len(weight) else weight
+        with _naming(int(rows[mine[0]])):
+            attribute = draft.get(name)
+        pieces.append(Pieces(attribute, rows[mine], low.take(mine), high.take(mine), own))
     return pieces
 
 
-def _weight_field(column: pa.Array | None) -> F64:
+@contextmanager
+def _naming(row: int) -> Iterator[None]:
+    """An error inside names the row."""
+    try:
+        yield
+    except EarmarkError as problem:
+        kind = AttributeTypeError if isinstance(problem, AttributeTypeError) else SubscriptionError
+        raise kind(f"row {row}: {problem}") from None
+
+
+def _weight_field(column: pa.Array | None, rows: I64) -> F64:
     if column is None:
         return np.empty(0)
-    weight = np.asarray(column.cast("float64").fill_null(1.0))
-    _check_weights(weight)
+    weight = _doubles(column, "weight", 1.0)
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise SubscriptionError(
+            f"row {rows[bad[0]]}: a weight is {weight[bad[0]]}; weights are finite and not negative"
+        )
     return weight
 
 
-def _check_weights(weight: F64) -> None:
-    if not (np.isfinite(weight) & (weight >= 0)).all():
-        raise SubscriptionError("a weight is negative or not finite")
+def _doubles(column: pa.Array, name: str, default: float) -> F64:
+    import pyarrow as pa
+
+    if _family(column) == "other" and not pa.types.is_decimal(column.type) and not pa.types.is_null(column.type):
+        raise SubscriptionError(f"{name!r} holds numbers; its type here is {column.type}")
+    return np.asarray(column.cast("float64").fill_null(default))
 
 
 def _scores(frame: pa.Table) -> F64:
     if "score" not in frame.column_names:
         return np.empty(0)
-    scores = np.asarray(one_array(frame.column("score")).cast("float64").fill_null(0.0))
+    scores = _doubles(one_array(frame.column("score")), "score", 0.0)
     if not np.isfinite(scores).all():
         row = int(np.flatnonzero(~np.isfinite(scores))[0])
         raise SubscriptionError(f"row {row}: a score is finite; got {scores[row]}")
     return scores if scores.any() else np.empty(0)
 
 
-def _tags(frame: pa.Table, count: int) -> list[Any] | None:
+def _tags(frame: pa.Table) -> list[Tags] | None:
     if "tags" not in frame.column_names:
         return None
-    return [checked_tags(_mapping(t)) if t else () for t in frame.column("tags").to_pylist()]
+    made = []
+    for row, given in enumerate(frame.column("tags").to_pylist()):
+        with _naming(row):
+            made.append(checked_tags(_mapping(given)))
+    return made
 
 
-def _row_weights(draft: Draft, frame: pa.Table) -> list[dict[int, float]] | None:
+def _row_weights(frame: pa.Table, pieces: list[Pieces]) -> list[dict[int, float]] | None:
+    """The column of weights by attribute number; it may name any attribute that the frame bounds."""
     if "weights" not in frame.column_names:
         return None
+    numbers = {p.attribute.name: p.attribute.number for p in pieces}
     made = []
     for row, given in enumerate(frame.column("weights").to_pylist()):
-        checked = checked_weights(_mapping(given) if given else None, f"row {row}", SubscriptionError)
-        made.append({draft.get(name).number: weight for name, weight in checked.items()})
+        checked = checked_weights(_mapping(given), f"row {row}", SubscriptionError)
+        for name in checked:
+            if name not in numbers:
+                raise SubscriptionError(f"row {row}: weights name {name!r}, of which the frame has no bounds")
+        made.append({numbers[name]: weight for name, weight in checked.items()})
     return made
 
 
@@ -181,21 +225,29 @@ def _row_weights(draft: Draft, frame: pa.Table) -> list[dict[int, float]] | None
 
 
 def _typed(draft: Draft, piece: Pieces) -> Pieces:
-    """Learn the attribute's type from the first bound there is; widen a learned integer at a fractional bound."""
+    """Learn the attribute's type from the first bound there is, or from a fractional one."""
+    attribute = piece.attribute
+    known = [column for column in (piece.lo, piece.hi) if column.null_count < len(column)]
+    if attribute.type is None and known:
+        value = next((c for c in known if _fractional(c)), known[0]).drop_null()[0].as_py()
+        attribute = draft.set_type(attribute, type_of(value), f"a column of bounds, {value!r}")
+    for column in known:
+        _check_family(draft, attribute, column, piece.rows)
+    return piece._replace(attribute=attribute)
+
+
+def _widen_first(piece: Pieces) -> None:
+    """A learned integer becomes a float at a fractional bound."""
+    attribute = piece.attribute
+    learned = attribute.type is not None and attribute.type.kind == INTEGER and not attribute.declared
+    if learned and (_fractional(piece.lo) or _fractional(piece.hi)):
+        raise SchemaChange(attribute, type_of(0.5), "a column of fractional bounds")
+
+
+def _fractional(column: pa.Array) -> bool:
     import pyarrow.compute as pc
 
-    attribute = piece.attribute
-    for column in (piece.lo, piece.hi):
-        if attribute.type is None and column.null_count < len(column):
-            value = column.drop_null()[0].as_py()
-            attribute = draft.set_type(attribute, type_of(value), f"a column of bounds, {value!r}")
-        if attribute.type is not None and attribute.type.kind == INTEGER and not attribute.declared:
-            if _family(column) == "f" and pc.any(pc.not_equal(column, pc.floor(column))).as_py():
-                raise SchemaChange(attribute, type_of(0.5), "a column of fractional bounds")
-    if attribute.type is not None:
-        for column in (piece.lo, piece.hi):
-            _check_family(draft, attribute, column)
-    return piece._replace(attribute=attribute)
+    return _family(column) == "f" and bool(pc.any(pc.not_equal(column, pc.floor(column))).as_py())
 
 
 def _family(column: pa.Array) -> str:
@@ -206,18 +258,18 @@ def _family(column: pa.Array) -> str:
     return "f" if pa.types.is_floating(column.type) else "other"
 
 
-def _check_family(draft: Draft, attribute: Attribute, column: pa.Array) -> None:
-    if column.null_count == len(column):
-        return
+def _check_family(draft: Draft, attribute: Attribute, column: pa.Array, rows: I64) -> None:
     assert attribute.type is not None
-    value = column.drop_null()[0].as_py()
+    first = int(np.flatnonzero(~np.asarray(column.is_null()))[0])
+    value = column[first].as_py()
     if attribute.type.kind == STRING:
         fits = isinstance(value, str)
     else:
         fits = cut(attribute.type, value, draft.schema.zone) is not None
     if not fits:
         raise AttributeTypeError(
-            f"attribute {attribute.name!r} is {attribute.described()}, but a column of bounds holds {value!r}"
+            f"row {rows[first]}: attribute {attribute.name!r} is {attribute.described()}, "
+            f"but a column of bounds holds {value!r}"
         )
 
 
@@ -232,7 +284,7 @@ def _note_strings(draft: Draft, piece: Pieces) -> None:
 def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
     """Keys of the lower and upper bounds; (high, low) of the domain where no value can lie between."""
     type_ = piece.attribute.type
-    if type_ is None:  # every bound is NULL
+    if type_ is None:  # every bound is NULL, so there are no rows
         return _NONE, _NONE
     lo, above = _bound_keys(schema, piece.attribute, piece.lo, 0)
     hi, below = _bound_keys(schema, piece.attribute, piece.hi, 1)
@@ -241,9 +293,7 @@ def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
     return lo, hi
 
 
-def _bound_keys(
-    schema: Schema, attribute: Attribute, column: pa.Array, side: int
-) -> tuple[I64, NDArray[np.bool_]]:
+def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: int) -> tuple[I64, NDArray[np.bool_]]:
     """Keys of lower (side 0) or upper (side 1) bounds, open where NULL, and which lie beyond the whole domain."""
     type_ = attribute.type
     assert type_ is not None
@@ -306,9 +356,7 @@ def _arrays(
     )
 
 
-def _piece_weights(
-    pieces: list[Pieces], rows: I64, number: I32, weights: list[dict[int, float]] | None
-) -> F64:
+def _piece_weights(pieces: list[Pieces], rows: I64, number: I32, weights: list[dict[int, float]] | None) -> F64:
     if weights is not None:
         made = [weights[r].get(n, 1.0) for r, n in zip(rows.tolist(), number.tolist(), strict=True)]
         return np.array(made, np.float64)

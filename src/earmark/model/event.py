@@ -8,11 +8,11 @@ Matcher carries out before it tries again.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,16 +23,23 @@ from earmark.model.attribute import (
     FLOAT,
     INT64_MAX,
     INT64_MIN,
+    INTEGER,
     STRING,
     Attribute,
     AttributeType,
     Schema,
     attribute_type,
 )
-from earmark.model.keys import date_key, float_key, timestamp_key, type_of
+from earmark.model.keys import date_key, float_key, midnight_key, timestamp_key, type_of
 from earmark.model.literals import LiteralError, date_value, timestamp_value
 
+Entry: TypeAlias = tuple[int, int, int, str]
+"""Attribute number, keys of both ends, and the name that the event used."""
+
 _EMPTY_F64: F64 = frozen(np.empty(0, np.float64))
+_PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
+_INTEGER, _FLOAT, _STRING = attribute_type(INTEGER), attribute_type(FLOAT), attribute_type(STRING)
+_MAX_DOUBLE = sys.float_info.max
 MAX_NESTED = 20
 
 
@@ -60,56 +67,70 @@ def encode_events(
     schema: Schema, events: Sequence[Mapping[str, Any]], weights: Sequence[Mapping[str, float] | None] | None = None
 ) -> EventArrays:
     """Events as arrays. O(attributes of the events)."""
-    starts, numbers, los, his, scales = [0], [], [], [], []
-    weighted = weights is not None and any(weights)
+    starts, found = [0], []
     for i, event in enumerate(events):
-        entries = _entries(schema, event, i)
-        for number, low, high, _ in entries:
-            numbers.append(number)
-            los.append(low)
-            his.append(high)
-        if weighted:
-            assert weights is not None
-            own = checked_weights(weights[i], f"event {i}", EventError)
-            scales.extend(own.get(name, 1.0) for _, _, _, name in entries)
-        starts.append(len(numbers))
+        found += _entries(schema, event, i)
+        starts.append(len(found))
+    low = [entry[1] for entry in found]
+    high = [entry[2] for entry in found]
+    lo = frozen(np.array(low, np.int64))
     return EventArrays(
         frozen(np.array(starts, np.int64)),
-        frozen(np.array(numbers, np.int32)),
-        frozen(np.array(los, np.int64)),
-        frozen(np.array(his, np.int64)),
-        frozen(np.array(scales, np.float64)) if weighted else _EMPTY_F64,
+        frozen(np.array([entry[0] for entry in found], np.int32)),
+        lo,
+        lo if low == high else frozen(np.array(high, np.int64)),
+        _EMPTY_F64 if weights is None else _weights(weights, starts, [entry[3] for entry in found]),
     )
 
 
-def _entries(schema: Schema, event: Mapping[str, Any], i: int) -> list[tuple[int, int, int, str]]:
-    if not isinstance(event, Mapping):
+def _weights(weights: Sequence[Mapping[str, float] | None], starts: list[int], names: list[str]) -> F64:
+    if not any(weights):
+        return _EMPTY_F64
+    scales: list[float] = []
+    for i, given in enumerate(weights):
+        own = checked_weights(given, f"event {i}", EventError)
+        scales += [own.get(name, 1.0) for name in names[starts[i] : starts[i + 1]]]
+    return frozen(np.array(scales, np.float64))
+
+
+def _entries(schema: Schema, event: Mapping[str, Any], i: int) -> list[Entry]:
+    if type(event) is not dict and not isinstance(event, Mapping):
         raise EventError(f"event {i} is a {type(event).__name__}; an event maps attribute names to values")
-    found: list[tuple[int, int, int, str]] = []
+    found: list[Entry] = []
     by_name = schema.by_name
     try:
         for name, value in event.items():
             attribute = by_name.get(name)
+            given = type(value)
             if attribute is None:
-                if isinstance(value, Mapping):
-                    found.extend(_nested(schema, name, value, 1))
-            elif not is_null(value):
+                if given not in _PLAIN and isinstance(value, Mapping):
+                    found += _nested(schema, name, value, 1)
+                continue
+            type_ = attribute.type  # the usual pairs of types first: this loop is the cost of a single event
+            if given is int and type_ is _INTEGER and INT64_MIN <= value <= INT64_MAX:
+                low = high = value
+            elif given is float and type_ is _FLOAT:
+                low = high = float_key(value)
+            elif given is str and type_ is _STRING:
+                low = high = schema.strings[attribute.number].of_value(utf8(attribute, value))
+            elif is_null(value):
+                continue
+            else:
                 low, high = _interval(schema, attribute, value)
-                found.append((attribute.number, low, high, name))
+            found.append((attribute.number, low, high, name))
     except EventError as problem:
         raise type(problem)(f"event {i}: {problem}") from None
-    if len(found) > 1:
-        found.sort()
-        if any(a[0] == b[0] for a, b in zip(found, found[1:], strict=False)):
-            raise EventError(f"event {i} gives an attribute twice, once nested and once by its dotted name")
+    found.sort()
+    if len({entry[0] for entry in found}) < len(found):
+        raise EventError(f"event {i} gives an attribute twice, once nested and once by its dotted name")
     return found
 
 
-def _nested(schema: Schema, prefix: str, event: Mapping[str, Any], depth: int) -> list[tuple[int, int, int, str]]:
+def _nested(schema: Schema, prefix: str, event: Mapping[str, Any], depth: int) -> list[Entry]:
     """Attributes inside a mapping, by dotted name."""
     if depth > MAX_NESTED:
         raise EventError(f"{prefix!r} nests deeper than {MAX_NESTED} levels")
-    found = []
+    found: list[Entry] = []
     for name, value in event.items():
         dotted = f"{prefix}.{name}"
         attribute = schema.by_name.get(dotted)
@@ -121,7 +142,9 @@ def _nested(schema: Schema, prefix: str, event: Mapping[str, Any], depth: int) -
 
 
 def is_null(value: Any) -> bool:
-    """None, and the missing markers of pandas; NaN is a number here."""
+    """None, and the missing markers of pandas and numpy; NaN is a number here."""
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
@@ -145,10 +168,10 @@ def _interval(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, in
 
 def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
     """The key of one value of an event, or the reason why it has none."""
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+    if isinstance(value, np.generic):
         value = _from_numpy(attribute, value)
     if attribute.type is None:
-        raise SchemaChange(attribute, _learned(attribute, value), f"an event's value {value!r}"[:300])
+        raise SchemaChange(attribute, _learned(attribute, value), f"an event's value {shown(value)}")
     match attribute.type.kind:
         case "integer":
             return _integer_key(attribute, value)
@@ -174,8 +197,16 @@ def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
 
 def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
     """Two uses of an attribute that disagree."""
-    shown = f"{type(value).__name__} {str(value)[:100]!r}"
-    return AttributeTypeError(f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {shown}")
+    use = f"{type(value).__name__} {shown(value)}"
+    return AttributeTypeError(f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}")
+
+
+def shown(value: Any) -> str:
+    """A value for a message: short, and without the limits that Python sets to writing out integers."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"of {value.bit_length():,} bits"
+    text = repr(value)
+    return text if len(text) <= 100 else text[:100] + "…"
 
 
 def utf8(attribute: Attribute, value: str) -> bytes:
@@ -188,13 +219,17 @@ def utf8(attribute: Attribute, value: str) -> bytes:
         ) from None
 
 
-def _from_numpy(attribute: Attribute, value: Any) -> Any:
-    if isinstance(value, np.datetime64):
-        micros = value.astype("datetime64[us]")
-        if micros != value:
-            raise EventError(f"attribute {attribute.name!r}: {value} has nanoseconds; earmark keeps microseconds")
-        return micros.item() if np.datetime_data(value.dtype)[0] != "D" else value.item()
-    return value.item()
+def _from_numpy(attribute: Attribute, value: np.generic) -> Any:
+    if not isinstance(value, np.datetime64):
+        return value.item()
+    days = np.datetime_data(value.dtype)[0] == "D"
+    micros = value if days else value.astype("datetime64[us]")
+    if not days and micros.astype(value.dtype) != value:
+        raise EventError(f"attribute {attribute.name!r}: {value} does not fit microseconds, which earmark keeps")
+    plain = micros.item()
+    if not isinstance(plain, date):  # numpy's calendar goes further
+        raise EventError(f"attribute {attribute.name!r}: {value} is outside the years 1 to 9999")
+    return plain
 
 
 def _learned(attribute: Attribute, value: Any) -> AttributeType:
@@ -214,13 +249,15 @@ def _integer_key(attribute: Attribute, value: Any) -> int:
         if not attribute.declared:
             raise SchemaChange(attribute, attribute_type(FLOAT), f"an event's value {value!r}")
         raise clash(attribute, value)
-    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise clash(attribute, value)
+    if isinstance(value, Decimal) and not value.is_finite():
         raise clash(attribute, value)
     if not INT64_MIN <= value <= INT64_MAX:
-        raise EventError(f"attribute {attribute.name!r}: {value} does not fit a 64-bit integer")
-    return value
+        raise EventError(f"attribute {attribute.name!r}: {shown(value)} does not fit a 64-bit integer")
+    if value != int(value):
+        raise clash(attribute, value)
+    return int(value)
 
 
 def _float_key(attribute: Attribute, value: Any) -> int:
@@ -237,28 +274,45 @@ def _decimal_key(attribute: Attribute, value: Any) -> int:
     assert type_ is not None and type_.kind == DECIMAL
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise clash(attribute, value)
-    if isinstance(value, float):
-        value = Decimal(repr(value)) if math.isfinite(value) else Decimal("NaN")
-    scaled = Decimal(value).scaleb(type_.scale) if not isinstance(value, int) else value * 10**type_.scale
-    if isinstance(scaled, Decimal):
-        if not scaled.is_finite() or scaled != scaled.to_integral_value():
-            raise EventError(f"attribute {attribute.name!r}: {value} is not a {type_} without rounding")
-        scaled = int(scaled)
+    exact = Decimal(repr(value)) if isinstance(value, float) else value
+    if isinstance(exact, Decimal) and not exact.is_finite():
+        raise EventError(f"attribute {attribute.name!r}: {value} is not a {type_}")
+    unit = 10**type_.scale
+    if not -(10**18) <= exact <= 10**18:
+        raise EventError(f"attribute {attribute.name!r}: {shown(value)} does not fit {type_}")
+    if isinstance(exact, Decimal) and exact and exact.adjusted() < -type_.scale:
+        scaled, rest = 0, 1
+    else:
+        numerator, denominator = exact.as_integer_ratio()
+        scaled, rest = divmod(numerator * unit, denominator)
+    if rest:
+        raise EventError(f"attribute {attribute.name!r}: {shown(value)} is not a {type_} without rounding")
     if not type_.low <= scaled <= type_.high:
-        raise EventError(f"attribute {attribute.name!r}: {value} does not fit {type_}")
-    return int(scaled)
+        raise EventError(f"attribute {attribute.name!r}: {shown(value)} does not fit {type_}")
+    return scaled
 
 
 def _timestamp_key(schema: Schema, attribute: Attribute, value: Any) -> int:
     if isinstance(value, str) and attribute.declared:
         value = _read(attribute, value, timestamp_value)
     if isinstance(value, datetime):
-        if getattr(value, "nanosecond", 0):
-            raise EventError(f"attribute {attribute.name!r}: {value} has nanoseconds; earmark keeps microseconds")
+        if type(value) is not datetime:
+            value = _plain_datetime(attribute, value)
         return timestamp_key(value, schema.zone)
     if isinstance(value, date):
-        return timestamp_key(datetime(value.year, value.month, value.day), schema.zone)
+        return midnight_key(date_key(value), schema.zone)
     raise clash(attribute, value)
+
+
+def _plain_datetime(attribute: Attribute, value: Any) -> datetime:
+    """A pandas Timestamp as a datetime: its own arithmetic refuses some local times."""
+    if getattr(value, "nanosecond", 0):
+        raise EventError(f"attribute {attribute.name!r}: {value} has nanoseconds; earmark keeps microseconds")
+    try:
+        plain: datetime = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+        return plain
+    except (ValueError, OverflowError, NotImplementedError):
+        raise EventError(f"attribute {attribute.name!r}: {value} is outside the years 1 to 9999") from None
 
 
 def _read(attribute: Attribute, text: str, read: Any) -> Any:
@@ -278,8 +332,9 @@ def checked_weights(weights: Mapping[str, float] | None, where: str, error: type
     for name, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float | np.integer | np.floating):
             raise error(f"{where}: the weight of {name!r} is {weight!r}, not a number")
-        if not 0 <= weight < math.inf:
-            raise error(f"{where}: the weight of {name!r} is {weight}; weights are finite and not negative")
+        if not 0 <= weight <= _MAX_DOUBLE:
+            shown = str(weight)[:50]
+            raise error(f"{where}: the weight of {name!r} is {shown}; weights are finite and not negative")
         checked[name] = float(weight)
     return checked
 
@@ -288,6 +343,8 @@ def repeated(weights: Mapping[str, float] | Iterable[Mapping[str, float] | None]
     """One mapping for all events, or one for each, as a list of one for each."""
     if weights is None or isinstance(weights, Mapping):
         return None if not weights else [weights] * count
+    if not isinstance(weights, Iterable):
+        raise EventError(f"weights are one mapping for all events, or one for each; got {weights!r}")
     listed = list(weights)
     if len(listed) != count:
         raise EventError(f"there are {count:,} events but {len(listed):,} mappings of weights")

@@ -11,7 +11,7 @@ import numpy as np
 from earmark.model.arrays import EventArrays
 from earmark.model.attribute import STRING, Attribute, Schema
 from earmark.model.evaluate import clause_score, constraint_holds, find_attribute, static_score
-from earmark.model.event import Interval
+from earmark.model.event import Interval, is_null
 from earmark.model.keys import value_of_key
 from earmark.model.normal import Clauses, atom_sql
 from earmark.model.parse import parse_clauses
@@ -94,9 +94,7 @@ def explain_slot(view: TableView, slot: int, events: EventArrays, event: Mapping
     table = view.arrays
     first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
     asked = clause_texts(view, slot)
-    clauses = tuple(
-        explain_clause(view, slot, first + i, asked[i], events, event) for i in range(last - first)
-    )
+    clauses = tuple(explain_clause(view, slot, first + i, asked[i], events, event) for i in range(last - first))
     scores = [c.score for c in clauses if c.score is not None]
     return Explanation(view.ids[slot], bool(scores), max(scores, default=None), clauses)
 
@@ -120,7 +118,7 @@ def explain_clause(
 
 def value_at(event: Mapping[str, Any], name: str) -> Any:
     """An event's value by plain or dotted name; None when it is missing."""
-    if name in event:
+    if not is_null(event.get(name)):
         return event[name]
     head, dot, rest = name.partition(".")
     while dot:

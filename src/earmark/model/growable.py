@@ -34,7 +34,8 @@ class Growable:
 
     def view(self) -> NDArray[Any]:
         """Everything so far, read-only."""
-        return frozen(self._data[: self.size])
+        size = self.size  # before the buffer: a newer buffer holds at least so many
+        return frozen(self._data[:size])
 
     @property
     def nbytes(self) -> int:

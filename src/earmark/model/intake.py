@@ -1,8 +1,8 @@
 """How subscriptions enter the table: everything is checked first, then everything is written.
 
-    prepared = prepare(table, subscriptions)      may raise; the table is untouched
-    block = admit(table, prepared)                cannot fail on what the user gave
-    table.append(block)
+prepared = prepare(table, subscriptions)      may raise; the table is untouched
+block = admit(table, prepared)                cannot fail on what the user gave
+table.append(block)
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ def prepare(table: Table, items: Iterable[Any], replacing: bool = False) -> Prep
     scores: list[float] = []
     tags: list[Tags] = []
     for row, item in enumerate(items):
-        with_row = _naming(row, item)
         try:
             given = as_subscription(item)
             one = checked_id(given.id)
@@ -58,7 +57,7 @@ def prepare(table: Table, items: Iterable[Any], replacing: bool = False) -> Prep
             scores.append(checked_score(given.score))
             tags.append(checked_tags(given.tags))
         except EarmarkError as problem:
-            raise with_row(problem) from None
+            raise _named(problem, row, item) from None
         ids.append(one)
         asked.append(text)
     check_new_ids(ids, {} if replacing else table.slot_of, type(table.ids[0]) if table.ids else None)
@@ -69,24 +68,19 @@ def prepare(table: Table, items: Iterable[Any], replacing: bool = False) -> Prep
     return Prepared(draft, ids, build)
 
 
-def _naming(row: int, item: Any) -> Callable[[EarmarkError], EarmarkError]:
-    def named(problem: EarmarkError) -> EarmarkError:
-        one = getattr(item, "id", None)
-        if one is None and isinstance(item, dict):
-            one = item.get("id")
-        prefix = f"row {row}" if one is None else f"row {row}, subscription {one!r}"
-        message = str(problem).removeprefix(f"subscription {one!r}: ")
-        return type(problem)(f"{prefix}: {message}")
-
-    return named
+def _named(problem: EarmarkError, row: int, item: Any) -> EarmarkError:
+    """The same problem, told of its row."""
+    one = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
+    if one is None and isinstance(item, tuple | list) and item:
+        one = item[0]
+    prefix = f"row {row}" if one is None else f"row {row}, subscription {one!r}"
+    return type(problem)(f"{prefix}: {str(problem).removeprefix(f'subscription {one!r}: ')}")
 
 
 def admit(table: Table, prepared: Prepared) -> Block:
     """Write attributes and string constants into the table's schema, and encode the batch."""
     prepared.draft.commit()
-    for attribute, constants in prepared.draft.constants.items():
-        if not table.schema.strings[attribute].insert(constants):
-            table.rekey_strings(attribute, constants)
+    table.give_keys(prepared.draft.constants)
     return prepared.build(table.schema)
 
 
@@ -102,7 +96,8 @@ def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:
 
 
 def _mapping(value: Any) -> Any:
-    """An Arrow map (pairs) or struct (absent fields are None) as a dict."""
+    """An Arrow map (pairs) or struct (absent fields are None) as a dict; anything else is left for the checks."""
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if v is not None}
-    return dict(value) if isinstance(value, list) else value
+    pairs = isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    return dict(value) if pairs else value

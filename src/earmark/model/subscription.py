@@ -9,10 +9,11 @@ from typing import Any
 
 from earmark.errors import SubscriptionError
 from earmark.model.event import checked_weights
-from earmark.model.normal import Clauses, TooManyClauses, normal_form
+from earmark.model.normal import Clauses
 from earmark.model.parse import parse_clauses
 from earmark.model.predicate import Condition, check_text, to_sql
 from earmark.model.table import NO_TAGS, Id, Tags
+
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
@@ -46,13 +47,9 @@ def as_subscription(item: Any) -> Subscription:
 
 def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
     """The clauses of a condition, and the text that keeps it."""
-    if not isinstance(condition, Condition):
-        return parse_clauses(condition), condition
-    text = to_sql(condition)
-    try:
-        return normal_form(condition), text
-    except TooManyClauses as problem:
-        raise SubscriptionError(f"condition {text[:200]!r}: {problem}") from None
+    if isinstance(condition, Condition):
+        condition = to_sql(condition)  # one way for all, so that what is kept can always be read again
+    return parse_clauses(condition), condition
 
 
 def checked_id(one: Any) -> Id:
@@ -87,11 +84,14 @@ def check_new_ids(ids: Sequence[Id], live: Mapping[Id, int], kind: type | None) 
 
 def checked_score(score: Any) -> float:
     """A static score: finite."""
-    if isinstance(score, bool) or not isinstance(score, int | float) and not hasattr(score, "__float__"):
+    if isinstance(score, bool) or (not isinstance(score, int | float) and not hasattr(score, "__float__")):
         raise SubscriptionError(f"a score is a number; got {score!r}")
-    value = float(score)
+    try:
+        value = float(score)
+    except (OverflowError, TypeError, ValueError):
+        value = math.nan
     if not math.isfinite(value):
-        raise SubscriptionError(f"a score is finite; got {value}")
+        raise SubscriptionError(f"a score is finite; got {str(score)[:50]}")
     return value
 
 

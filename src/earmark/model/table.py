@@ -223,6 +223,12 @@ class Table:
         self.append(block, sequence)
         self._dead = bits.set_slots(self._dead, np.array([old]))
 
+    def give_keys(self, constants: Mapping[int, Iterable[bytes]]) -> None:
+        """See that string constants, by attribute, have keys; an attribute whose gaps run out is relabelled."""
+        for attribute, texts in constants.items():
+            if not self.schema.strings[attribute].insert(texts):
+                self.rekey_strings(attribute, texts)
+
     def rekey_strings(self, attribute: int, constants: Iterable[bytes]) -> None:
         """Give the constants of a string attribute new keys, with room for some more."""
         self._rekey(attribute, self.schema.strings[attribute].relabelled(constants))
@@ -279,7 +285,9 @@ class Table:
     def _check_room(self, arrays: TableArrays) -> None:
         for name in ("attr", "lo", "sequence"):
             if self._columns[name].size + len(getattr(arrays, name)) > _INT32_MAX:
-                raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
+                raise EarmarkError(
+                    "a table holds at most 2,147,483,647 intervals; split the subscriptions over several"
+                )
 
     def _extend_default(self, name: str, values: np.ndarray, count: int, before: int, default: float) -> None:
         """A column is stored from the first value that is not its default."""

@@ -30,11 +30,12 @@ def widen(table: Table, attribute: Attribute, origin: str) -> None:
     view = table.view()
     _refuse_beyond_exact(view, attribute, origin)
     wider = replace(attribute, type=attribute_type(FLOAT), origin=origin)
-    schema = table.schema.replaced(wider)
-    arrays = _translated(view, wider)
     texts = _slots_with_text(view, attribute.number)
+    rows = _bound_again(table, wider, texts)
+    view, schema = table.view(), table.schema.replaced(wider)
+    arrays = _translated(view, wider)
     if len(texts):
-        block = _rebound(view, schema, texts)
+        block = _block(view, schema, texts, rows)
         order = np.arange(view.slots)
         order[texts] = view.slots + np.arange(len(texts))
         arrays = gather(concat(arrays, block._replace(sequence=view.arrays.sequence[texts])), order)
@@ -47,8 +48,8 @@ def _own_intervals(view: TableView, attribute: int) -> I64:
 
 def _refuse_beyond_exact(view: TableView, attribute: Attribute, origin: str) -> None:
     positions = _own_intervals(view, attribute.number)
-    bounds = np.concatenate([view.arrays.lo[positions], view.arrays.hi[positions]])
-    inner = bounds[(bounds != INT64_MIN) & (bounds != INT64_MAX)]
+    lo, hi = view.arrays.lo[positions], view.arrays.hi[positions]
+    inner = np.concatenate([lo[lo != INT64_MIN], hi[hi != INT64_MAX]])
     if len(inner) and (inner.max() > _EXACT or inner.min() < -_EXACT):
         raise AttributeTypeError(
             f"attribute {attribute.name!r} is {attribute.described()}, with bounds beyond 2^53 that a float cannot "
@@ -70,18 +71,27 @@ def _translated(view: TableView, attribute: Attribute) -> TableArrays:
 
 
 def _slots_with_text(view: TableView, attribute: int) -> I64:
-    clause_of = np.searchsorted(view.arrays.constraint_start, np.flatnonzero(view.arrays.attr == attribute), "right") - 1
+    constraints = np.flatnonzero(view.arrays.attr == attribute)
+    clause_of = np.searchsorted(view.arrays.constraint_start, constraints, "right") - 1
     slots = np.unique(np.searchsorted(view.arrays.clause_start, clause_of, "right") - 1)
     return slots[view.asked_start[slots + 1] > view.asked_start[slots]]
 
 
-def _rebound(view: TableView, schema: Schema, slots: I64) -> TableArrays:
-    binder = Binder(Draft(schema))
-    rows: list[BoundClauses] = []
-    weights: list[dict[int, float] | None] = []
-    for slot in slots.tolist():
-        rows.append(binder.bind(parse_clauses(view.asked(slot)), view.ids[slot]))
-        weights.append(weights_of(view, slot) if len(view.arrays.weight) else None)
+def _bound_again(table: Table, wider: Attribute, slots: I64) -> list[BoundClauses]:
+    """What these slots asked, bound under the wider type, and with keys for every string constant in it.
+
+    A constant that no bound lies on (`s = 'a' AND s < 'b'`) may have lost its key in the meantime.
+    """
+    view = table.view()
+    draft = Draft(table.schema.replaced(wider))
+    binder = Binder(draft)
+    rows = [binder.bind(parse_clauses(view.asked(slot)), view.ids[slot]) for slot in slots.tolist()]
+    table.give_keys(draft.constants)
+    return rows
+
+
+def _block(view: TableView, schema: Schema, slots: I64, rows: list[BoundClauses]) -> TableArrays:
+    weights = [weights_of(view, slot) if len(view.arrays.weight) else None for slot in slots.tolist()]
     scores = view.arrays.score[slots].tolist() if len(view.arrays.score) else [0.0] * len(slots)
     return block_of(rows, weights, scores, schema)
 

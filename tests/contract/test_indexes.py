@@ -1,0 +1,244 @@
+"""One contract, every index: random tables and events, inserts, removes and updates in between, against the oracle.
+
+An index that `earmark.index.names()` lists is tested here; there is nothing to add.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.contract import book as books
+from tests.contract.book import Book, accepted, as_event, assert_agrees, rows
+from tests.oracle import generate
+from tests.oracle.syntax import to_sql
+
+import earmark
+from earmark import index as indexes
+from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
+
+every_index = pytest.mark.parametrize("index", indexes.names())
+few = settings(max_examples=max(1, settings.default.max_examples // 10))
+seeds = st.integers(0, 2**32)
+
+
+def matcher_for(index: str) -> earmark.Matcher:
+    return earmark.Matcher(index, attributes=generate.SCHEMA)
+
+
+def filled(index: str, rng: Random, count: int) -> tuple[earmark.Matcher, Book]:
+    matcher, book = matcher_for(index), Book()
+    add_some(matcher, book, rng, count)
+    return matcher, book
+
+
+def add_some(matcher: earmark.Matcher, book: Book, rng: Random, count: int) -> None:
+    """Half one by one, half as a batch."""
+    first = 1 + max(book.entries, default=-1)
+    batch = []
+    for one in range(first, first + count):
+        made = books.entry(rng)
+        if one % 2:
+            if accepted(matcher, one, made):
+                book.entries[one] = made
+        elif accepted(matcher_for("scan"), one, made):
+            batch.append((one, made))
+    assert matcher.add_many([{"id": one, **made.fields()} for one, made in batch]) == len(batch)
+    book.entries.update(batch)
+
+
+def remove_some(matcher: earmark.Matcher, book: Book, rng: Random) -> None:
+    chosen = rng.sample(sorted(book.entries), len(book.entries) // 4)
+    assert matcher.remove_many(chosen) == len(chosen)
+    for one in chosen:
+        del book.entries[one]
+
+
+def update_some(matcher: earmark.Matcher, book: Book, rng: Random) -> None:
+    for one in rng.sample(sorted(book.entries), len(book.entries) // 4):
+        made = books.entry(rng)
+        if accepted(matcher_for("scan"), one, made):
+            matcher.update(one, to_sql(made.node), weights=made.weights, score=made.score, tags=made.tags)
+            book.entries[one] = made
+
+
+def check(matcher: earmark.Matcher) -> None:
+    matcher._table.check()
+    matcher._state.index.check()
+
+
+@every_index
+@few
+@given(seed=seeds)
+def test_a_lifetime(index: str, seed: int) -> None:
+    rng = Random(seed)
+    matcher, book = filled(index, rng, 30)
+    assert_agrees(matcher, book, rows(rng, book, 6), rng)
+    remove_some(matcher, book, rng)
+    add_some(matcher, book, rng, 8)
+    check(matcher)
+    assert_agrees(matcher, book, rows(rng, book, 4), rng)
+    update_some(matcher, book, rng)
+    remove_some(matcher, book, rng)
+    check(matcher)
+    assert_agrees(matcher, book, rows(rng, book, 5), rng)
+    matcher.compact()
+    check(matcher)
+    assert_agrees(matcher, book, rows(rng, book, 3), rng)
+
+
+@every_index
+def test_empty(index: str) -> None:
+    rng = Random(index)
+    matcher, book = matcher_for(index), Book()
+    assert_agrees(matcher, book, rows(rng, book, 5), rng)
+    assert matcher.match_batch([]).num_rows == 0
+    assert matcher.top_k_batch([], 3).num_rows == 0
+    matcher.add(1, "TRUE")
+    assert matcher.match_batch([]).num_rows == 0
+    assert matcher.match({}) == [1]
+    matcher.remove(1)
+    assert_agrees(matcher, book, rows(rng, book, 5), rng)
+    check(matcher)
+
+
+@every_index
+def test_conditions_without_attributes(index: str) -> None:
+    matcher = matcher_for(index)
+    matcher.add_many([("never", "FALSE"), ("always", "TRUE"), ("either", "i0 > 3 OR TRUE"), ("unknown", "i0 = NULL")])
+    assert matcher.match({}) == matcher.match({"i0": 9}) == ["always", "either"]
+    assert [tuple(m) for m in matcher.top_k({"i0": 9}, mode="relaxed")] == [("either", 1.0), ("always", 0.0)]
+    assert matcher.top_k({}, mode="relaxed") == matcher.top_k({}) == [("always", 0.0), ("either", 0.0)]
+    check(matcher)
+
+
+@every_index
+def test_ties_go_by_insertion(index: str) -> None:
+    """Also after updates, which move a subscription to another slot."""
+    matcher = matcher_for(index)
+    ids = [f"s{i}" for i in Random(7).sample(range(200), 200)]
+    matcher.add_many([(one, "i0 > 3" if i % 2 else "i0 > 3 AND i0 < 99 OR i0 = 4") for i, one in enumerate(ids)])
+    for one in ids[::3]:
+        matcher.update(one, score=0.0)
+    event = {"i0": 5}
+    assert matcher.match(event) == ids
+    for k in (1, 7, 199, 200, 10**9):
+        for mode in ("exact", "relaxed"):
+            assert [m.id for m in matcher.top_k(event, k, mode=mode)] == ids[:k]
+    assert matcher.match_batch([event, {}, event])["subscription"].to_pylist() == ids * 2
+    matcher.update(ids[0], "i0 > 4", score=-1.0)
+    assert [m.id for m in matcher.top_k(event, 200)] == [*ids[1:], ids[0]]
+    assert matcher.match(event) == ids
+    check(matcher)
+
+
+@every_index
+def test_long_lists_and_many_clauses(index: str) -> None:
+    rng = Random(11)
+    matcher = earmark.Matcher(index)
+    wanted = {}
+    for one in range(60):
+        chosen = sorted(rng.sample(range(400), 90))
+        wanted[one] = set(chosen)
+        matcher.add(
+            one, f"a IN ({', '.join(map(str, chosen))})" if one % 2 else " OR ".join(f"a = {c}" for c in chosen)
+        )
+    events = [{"a": value} for value in range(400)]
+    found = matcher.match_batch(events)
+    pairs = list(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True))
+    assert pairs == [(value, one) for value in range(400) for one in wanted if value in wanted[one]]
+    assert matcher.match({"a": earmark.Interval(0, 399)}) == list(wanted)
+    assert matcher.verify(events).ok
+
+
+@every_index
+def test_more_than_one_block_of_everything(index: str) -> None:
+    """Past every block size in sight: thousands of slots, more events than vector lanes, scattered removals."""
+    rng = np.random.default_rng(3)
+    slots, events = 5_000, 700
+    low = rng.integers(0, 1000, slots)
+    high = low + rng.integers(0, 40, slots)
+    import pyarrow as pa
+
+    matcher = earmark.Matcher(index)
+    matcher.add_many(pa.table({"id": np.arange(slots), "a_lo": low, "a_hi": high}))
+    gone = rng.choice(slots, 900, replace=False)
+    matcher.remove_many(gone.tolist())
+    alive = np.ones(slots, bool)
+    alive[gone] = False
+    values = rng.integers(-5, 1050, events)
+    inside = (low <= values[:, None]) & (values[:, None] <= high) & alive
+    found = matcher.match_batch(pa.table({"a": values}))
+    expected_events, expected_ids = np.nonzero(inside)
+    assert found["event"].to_numpy().tolist() == expected_events.tolist()
+    assert found["subscription"].to_numpy().tolist() == expected_ids.tolist()
+    best = matcher.top_k_batch(pa.table({"a": values}), 2)
+    assert best["subscription"].to_pylist() == [i for row in inside for i in np.flatnonzero(row)[:2]]
+    check(matcher)
+
+
+@every_index
+def test_an_answer_never_has_what_is_not_eligible(index: str) -> None:
+    """The index itself, by slots: the empty bitmap, one slot, and slots past the end of the bitmap."""
+    matcher = earmark.Matcher(index)
+    matcher.add_many([(i, "a > 0") for i in range(130)])
+    state = matcher._state
+    events = matcher._encoded([{"a": 1}])[1]
+    nothing = np.zeros(3, np.uint64)
+    assert state.index.match(events, nothing).tolist() == []
+    one = nothing.copy()
+    one[1] = 1 << 5
+    assert state.index.match(events, one).tolist() == [69]
+    short = np.full(1, 2**64 - 1, np.uint64)
+    assert state.index.match(events, short).tolist() == list(range(64))
+    if isinstance(state.index, RankedIndex):
+        assert state.index.top_k(events, 500, short)[0].tolist() == list(range(64))
+        assert state.index.top_k(events, 500, nothing)[0].tolist() == []
+
+
+@every_index
+def test_shape(index: str) -> None:
+    """Every index has arrays, a size and a check; those that count work count it."""
+    matcher = earmark.Matcher(index)
+    matcher.add_many([(i, f"a > {i}") for i in range(100)])
+    built = matcher._state.index
+    assert isinstance(built, MatchIndex)
+    assert all(isinstance(array, np.ndarray) and not array.flags.writeable for array in built.arrays)
+    assert built.nbytes >= 0
+    if isinstance(built, Measured):
+        matcher.match({"a": 50})
+        assert built.work.matched == 50
+
+
+@every_index
+def test_an_updatable_index_follows_its_table(index: str) -> None:
+    matcher = earmark.Matcher(index)
+    matcher.add_many([(i, f"a > {i}") for i in range(100)])
+    built = matcher._state.index
+    if not isinstance(built, Updatable):
+        pytest.skip(f"{index} is rebuilt instead")
+    matcher.add_many([(i, f"a < {i}") for i in range(100, 164)])
+    view = matcher._state.view
+    built.insert(view.arrays, np.arange(100, 164, dtype=np.int32))
+    built.remove(np.arange(10, dtype=np.int32))
+    eligible = np.array([2**64 - 1 - 1023, 2**64 - 1, 2**64 - 1], np.uint64)
+    events = matcher._encoded([{"a": 50}])[1]
+    assert built.match(events, eligible).tolist() == [*range(10, 50), *range(100, 164)]
+    built.check()
+
+
+@every_index
+@few
+@given(seed=seeds)
+def test_event_by_event_or_in_a_batch(index: str, seed: int) -> None:
+    """Batches of every size around the lanes of a vector answer as their events do."""
+    rng = Random(seed)
+    matcher, book = filled(index, rng, 12)
+    events = [as_event(row) for row in rows(rng, book, 5)] * 130
+    size = rng.choice((1, 63, 64, 65, 511, 512, 513, 650))
+    found = matcher.match_batch(events[:size])
+    singles = [(e, one) for e in range(size) for one in matcher.match(events[e])]
+    assert list(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True)) == singles

@@ -1,0 +1,461 @@
+"""Whole lifetimes of a Matcher, with the naive book as the model.
+
+Constants are so small here that everything rare happens all the time: string keys run out of gaps and are relabelled,
+removals compact the table, events and columns widen integers to floats.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.contract import book as books
+from tests.contract.book import Book, Entry, as_arrow, as_event, as_pandas, as_polars, outcomes, triples
+from tests.oracle import generate
+from tests.oracle.ranking import Interval, clauses, order_key
+from tests.oracle.syntax import (
+    TRUE,
+    And,
+    Between,
+    Column,
+    Compare,
+    In,
+    IsNull,
+    IsTruth,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    decimal,
+    double,
+    integer,
+    string,
+    to_sql,
+)
+
+import earmark
+from earmark import index as indexes
+from earmark import matcher as matcher_module
+from earmark.model import strings
+
+seeds = st.integers(0, 2**32).map(Random)
+TYPES = {"n0": "integer", "n1": "integer", "f0": "float", "s0": "string", "b0": "boolean"}
+TEACH = "n0 > 0 AND n1 > 0 AND f0 > 0.5D AND s0 = '' AND b0"
+LETTERS = "ab\U0010ffff"
+BAD_ROWS: list[tuple[dict[str, Any], str]] = [
+    ({"condition": "n0 >"}, "condition"),
+    ({"condition": "s0 = 5"}, "s0"),
+    ({"condition": "n0 = 'x'"}, "n0"),
+    ({"condition": "n0 > 1", "weights": {"n1": 1.0}}, "does not use"),
+    ({"condition": "n0 > 1", "weights": {"n0": -1.0}}, "not negative"),
+    ({"condition": "n0 > 1", "score": float("inf")}, "finite"),
+    ({"condition": "n0 > 1", "tags": {"tenant": 3}}, "texts"),
+    ({"condition": "n0 > 1", "id": "s0"}, "s0"),
+    ({"condition": "n0 > 1", "id": 5}, "5"),
+]
+
+
+def text(rng: Random) -> str:
+    return "".join(rng.choice(LETTERS) for _ in range(rng.randint(0, 6)))
+
+
+def value(rng: Random, column: Column) -> Any:
+    if column.type == "integer":
+        return rng.randint(-2, 6)
+    if column.type == "float":
+        return rng.choice((-1.5, 0.0, 0.5, 1.0, 2.5, 3.0, float("inf"), float("nan")))
+    return text(rng) if column.type == "string" else rng.random() < 0.5
+
+
+def literal(rng: Random, column: Column) -> Literal:
+    if column.type == "string":
+        return string(text(rng))
+    if column.name.startswith("n"):  # also when it has become a float
+        return integer(rng.randint(-2, 6)) if rng.random() < 0.7 else decimal(f"{rng.randint(-2, 6)}.5")
+    return double(rng.choice((-1.5, 0.0, 0.5, 1.0, 2.5)))
+
+
+def leaf(rng: Random, column: Column) -> Node:
+    style = rng.random()
+    if style < 0.08:
+        return IsNull(column, rng.random() < 0.5)
+    if column.type == "boolean":
+        return column if style < 0.5 else IsTruth(column, rng.random() < 0.5, rng.random() < 0.5)
+    if column.type == "string" and style < 0.3:
+        return Like(column, text(rng), rng.random() < 0.3)
+    if style < 0.5:
+        return Between(column, literal(rng, column), literal(rng, column), rng.random() < 0.3)
+    if style < 0.65:
+        return In(column, tuple(literal(rng, column) for _ in range(rng.randint(1, 4))), rng.random() < 0.3)
+    return Compare(column, rng.choice(("<", "<=", "=", "!=", ">=", ">", "<=>")), literal(rng, column))
+
+
+def condition(rng: Random, columns: list[Column], depth: int = 2) -> Node:
+    if depth == 0 or rng.random() < 0.2:
+        return leaf(rng, rng.choice(columns))
+    style = rng.random()
+    if style < 0.15:
+        return Not(condition(rng, columns, depth - 1))
+    parts = tuple(condition(rng, columns, depth - 1) for _ in range(rng.choice((2, 2, 3))))
+    return And(parts) if style < 0.65 else Or(parts)
+
+
+def retyped(node: Any, name: str, kind: str) -> Any:
+    """The same tree, in which one column has another type."""
+    if isinstance(node, Column):
+        return replace(node, type=kind) if node.name == name else node
+    if isinstance(node, tuple):
+        return tuple(retyped(part, name, kind) for part in node)
+    if not is_dataclass(node) or isinstance(node, (type, Literal)):
+        return node
+    return replace(node, **{f.name: retyped(getattr(node, f.name), name, kind) for f in fields(node)})
+
+
+class Lifetime(RuleBasedStateMachine):
+    """Anything, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.undo: list[Callable[[], None]] = []
+        self.patch(strings, "_STRIDE", 8)
+        self.patch(matcher_module, "_SMALLEST_COMPACTION", 6)
+        self.folder = Path(tempfile.mkdtemp())
+        self.book = Book()
+        self.types = dict(TYPES)
+        self.next = 0
+
+    def patch(self, module: Any, name: str, small: int) -> None:
+        before = getattr(module, name)
+        setattr(module, name, small)
+        self.undo.append(lambda: setattr(module, name, before))
+
+    def teardown(self) -> None:
+        for undo in self.undo:
+            undo()
+        shutil.rmtree(self.folder)
+
+    @initialize(index=st.sampled_from(indexes.names()))
+    def begin(self, index: str) -> None:
+        """One subscription uses, and so teaches, every attribute."""
+        self.matcher = earmark.Matcher(index)
+        self.matcher.add("teacher", TEACH)
+        self.matcher.remove("teacher")
+
+    # --- subscriptions --------------------------------------------------------------------------------------
+
+    def columns(self) -> list[Column]:
+        return [Column(name, kind) for name, kind in self.types.items()]
+
+    def entry(self, rng: Random) -> Entry:
+        return books.entry(rng, condition(rng, self.columns()))
+
+    def new(self, rng: Random, count: int) -> dict[str, Entry]:
+        made = {f"s{self.next + i}": self.entry(rng) for i in range(count)}
+        self.next += count
+        return made
+
+    def some(self, rng: Random, most: int) -> list[str]:
+        return rng.sample(list(self.book.entries), min(len(self.book.entries), rng.randint(1, most)))
+
+    @rule(rng=seeds)
+    def add(self, rng: Random) -> None:
+        for one, made in self.new(rng, 1).items():
+            self.matcher.add(one, to_sql(made.node), weights=made.weights, score=made.score, tags=made.tags)
+            self.book.entries[one] = made
+
+    @rule(rng=seeds, form=st.sampled_from(["pairs", "mappings", "objects", "arrow", "pandas", "polars"]))
+    def add_many(self, rng: Random, form: str) -> None:
+        made = self.new(rng, rng.randint(0, 8))
+        listed: Any = [{"id": one, **entry.fields()} for one, entry in made.items()]
+        if form == "pairs":
+            made = {one: Entry(entry.node) for one, entry in made.items()}
+            listed = [(one, to_sql(entry.node)) for one, entry in made.items()]
+        elif form == "objects":
+            listed = [
+                earmark.Subscription(f["id"], earmark.parse(f["condition"]), f["weights"], f["score"], f["tags"])
+                for f in listed
+            ]
+        elif form in ("arrow", "pandas", "polars"):
+            listed = as_frame(listed, form)
+        assert self.matcher.add_many(listed) == len(made)
+        self.book.entries.update(made)
+
+    @rule(rng=seeds, ranges=st.booleans())
+    def add_bounds(self, rng: Random, ranges: bool) -> None:
+        """Ready-made columns; a fractional bound widens a learned integer."""
+        names = ["n0", "n1"] if ranges else ["n0", "n1", "s0"]
+        if rng.random() < 0.1:
+            self.types[rng.choice(("n0", "n1"))] = "float"
+        columns = [c for c in self.columns() if c.name in names]
+        bounded = {}
+        for _ in range(rng.randint(1, 5)):
+            bounded[f"s{self.next}"] = {c: self.bounds(rng, c) for c in columns if rng.random() < 0.7}
+            self.next += 1
+        frame = as_ranges(bounded) if ranges else as_bounds(bounded, columns)
+        self.matcher.add_many(frame)
+        for one, by_column in bounded.items():
+            parts = [part for column, ends in by_column.items() for part in as_parts(column, ends)]
+            self.book.entries[one] = Entry(And(tuple(parts)) if parts else TRUE)
+        fractional = {
+            c.name for ends in bounded.values() for c, pair in ends.items() for end in pair if isinstance(end, float)
+        }
+        self.widened(fractional)
+
+    def bounds(self, rng: Random, column: Column) -> tuple[Any, Any]:
+        ends = [None if rng.random() < 0.2 else value(rng, column) for _ in range(2)]
+        if column.type == "float":
+            ends = [None if end is None else rng.randint(-2, 6) + 0.5 for end in ends]
+        return ends[0], ends[1]
+
+    @rule(rng=seeds, bad=st.sampled_from(BAD_ROWS))
+    def add_many_with_one_bad_row(self, rng: Random, bad: tuple[dict[str, Any], str]) -> None:
+        listed = [{"id": one, **entry.fields()} for one, entry in self.new(rng, rng.randint(1, 5)).items()]
+        row = rng.randrange(len(listed) + 1)
+        fields_, reason = bad
+        if fields_.get("id") == "s0":
+            fields_ = {**fields_, "id": rng.choice([*self.book.entries, *(f["id"] for f in listed[:row])] or ["s0"])}
+            if fields_["id"] not in self.book.entries and row == 0:
+                return
+            reason = fields_["id"]
+        elif "id" not in fields_:
+            fields_ = {**fields_, "id": "bad"}
+        elif not self.book.entries and row == 0:
+            return  # a number would be the first id, and its successors the wrong ones
+        listed.insert(row, fields_)
+        before = self.matcher.stats()
+        with pytest.raises(earmark.EarmarkError, match=f"row {row}") as problem:
+            self.matcher.add_many(listed)
+        assert reason in str(problem.value)
+        assert self.matcher.stats() == before
+
+    @precondition(lambda self: self.book.entries)
+    @rule(rng=seeds)
+    def remove(self, rng: Random) -> None:
+        chosen = self.some(rng, 6)
+        if len(chosen) == 1:
+            self.matcher.remove(chosen[0])
+        else:
+            assert self.matcher.remove_many(iter(chosen)) == len(chosen)
+        for one in chosen:
+            del self.book.entries[one]
+
+    @precondition(lambda self: self.book.entries)
+    @rule(rng=seeds)
+    def remove_with_one_unknown(self, rng: Random) -> None:
+        chosen = [*self.some(rng, 3), "nobody"]
+        with pytest.raises(earmark.SubscriptionError, match="nobody"):
+            self.matcher.remove_many(chosen)
+
+    @precondition(lambda self: self.book.entries)
+    @rule(rng=seeds)
+    def update(self, rng: Random) -> None:
+        """Some of the fields; the others stay."""
+        for one in self.some(rng, 4):
+            new = self.entry(rng)
+            given = {name: getattr(new, name) for name in ("node", "score", "tags") if rng.random() < 0.5}
+            node = given.get("node", self.book.entries[one].node)
+            used = {name for clause in clauses(node) for name in clause}
+            kept = {name: w for name, w in self.book.entries[one].weights.items() if name in used}
+            if rng.random() < 0.5:
+                given["weights"] = generate.weights(rng, sorted(used))
+            arguments = {"condition" if n == "node" else n: to_sql(v) if n == "node" else v for n, v in given.items()}
+            self.matcher.update(one, **arguments)
+            self.book.update(one, **{"weights": kept, **given})
+
+    @precondition(lambda self: self.book.entries)
+    @rule(rng=seeds, bad=st.sampled_from([b for b in BAD_ROWS if "id" not in b[0]]))
+    def update_wrongly(self, rng: Random, bad: tuple[dict[str, Any], str]) -> None:
+        before = self.matcher.stats()
+        with pytest.raises(earmark.EarmarkError, match=bad[1]):
+            self.matcher.update(self.some(rng, 1)[0], **bad[0])
+        assert self.matcher.stats() == before
+
+    # --- the table moves ------------------------------------------------------------------------------------
+
+    @rule()
+    def compact(self) -> None:
+        self.matcher.compact()
+        assert self.matcher.stats()["removed"] == 0
+
+    @rule(mmap=st.booleans())
+    def save_and_load(self, mmap: bool) -> None:
+        self.matcher.save(self.folder / "table")
+        self.matcher = earmark.Matcher.load(self.folder / "table", mmap=mmap)
+
+    @rule(index=st.sampled_from(indexes.names()))
+    def to_arrow_and_back(self, index: str) -> None:
+        frame = self.matcher.to_arrow()
+        self.matcher = earmark.Matcher(index)
+        assert self.matcher.add_many(frame) == len(self.book.entries)
+
+    # --- searches -------------------------------------------------------------------------------------------
+
+    def row(self, rng: Random) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for column in self.columns():
+            if rng.random() < 0.2:
+                continue
+            ends = [self.value(rng, column) for _ in range(2)]
+            ends.sort(key=lambda v, column=column: order_key(Column("", column.type), v))  # type: ignore[misc]
+            made[column.name] = Interval(*ends) if rng.random() < 0.2 else ends[0]
+        return made
+
+    def value(self, rng: Random, column: Column) -> Any:
+        if column.name.startswith("n") and rng.random() < 0.02:
+            return rng.randint(-2, 6) + 0.5
+        return value(rng, column) if column.name != "f0" or rng.random() < 0.9 else rng.randint(-2, 6)
+
+    def widened(self, names: set[str]) -> None:
+        for name in names:
+            self.types[name] = "float"
+            for one, entry in self.book.entries.items():
+                self.book.update(one, node=retyped(entry.node, name, "float"))
+
+    def taught(self, rows: list[dict[str, Any]]) -> None:
+        """What fractional values in these rows have made of learned integers."""
+        found = set()
+        for row in rows:
+            for name in ("n0", "n1"):
+                ends = row.get(name) if isinstance(row.get(name), Interval) else Interval(row.get(name), row.get(name))
+                if any(isinstance(end, float) and end % 1 for end in (ends.lo, ends.hi)):
+                    found.add(name)
+        self.widened(found)
+
+    def scored(self, *arguments: Any, **more: Any) -> list[tuple[Any, float]]:
+        self.book.order = list(self.matcher.stats()["attributes"])
+        return self.book.scored(*arguments, **more)
+
+    @rule(rng=seeds)
+    def match(self, rng: Random) -> None:
+        row = self.row(rng)
+        scope = rng.choice((None, None, {"tenant": "acme"}))
+        found = self.matcher.match(as_event(row), scope=scope)
+        self.taught([row])
+        assert found == [one for one, _ in self.scored(row, scope=scope)]
+
+    @rule(rng=seeds, form=st.sampled_from([as_arrow, as_pandas, as_polars, None]))
+    def match_batch(self, rng: Random, form: Any) -> None:
+        rows = books.without_nan([self.row(rng) for _ in range(rng.randint(1, 4))])
+        self.taught(rows)  # the frames need the types
+        events = [as_event(row) for row in rows] if form is None else form(rows, self.types)
+        found = self.matcher.match_batch(events)
+        assert triples(found) == [(e, *pair) for e, row in enumerate(rows) for pair in self.scored(row)]
+
+    @rule(rng=seeds, mode=st.sampled_from(["exact", "relaxed"]))
+    def top_k(self, rng: Random, mode: str) -> None:
+        row, weights, k = self.row(rng), generate.weights(rng, list(TYPES)), rng.choice((1, 3, 100))
+        found = self.matcher.top_k(as_event(row), k, mode=mode, weights=weights)
+        self.taught([row])
+        best = sorted(self.scored(row, weights, mode=mode), key=lambda pair: -pair[1])[:k]
+        assert [tuple(match) for match in found] == best
+
+    @rule(rng=seeds, missing=st.integers(1, 3))
+    def near_misses(self, rng: Random, missing: int) -> None:
+        row = self.row(rng)
+        found = self.matcher.near_misses(as_event(row), missing)
+        self.taught([row])
+        expected = []
+        for one, entry in self.book.entries.items():
+            failing = [
+                set(clause) - set(held)
+                for clause, (held, _) in zip(clauses(entry.node), outcomes(entry.node, row), strict=True)
+            ]
+            fewest = min(map(len, failing), default=0)
+            if 0 < fewest <= missing:
+                expected.append((fewest, one, [names for names in failing if len(names) == fewest]))
+        expected.sort(key=lambda triple: triple[0])
+        assert [near.id for near in found] == [one for _, one, _ in expected]
+        for near, (_, _, nearest) in zip(found, expected, strict=True):
+            assert {held.attribute for held in near.failing} in nearest
+
+    @precondition(lambda self: self.book.entries)
+    @rule(rng=seeds)
+    def explain(self, rng: Random) -> None:
+        row, one = self.row(rng), self.some(rng, 1)[0]
+        found = self.matcher.explain(one, as_event(row))
+        self.taught([row])
+        expected = dict(self.scored(row)).get(one)
+        assert found.score == expected
+        assert found.matched is (expected is not None)
+        assert str(found)
+
+    @invariant()
+    def consistent(self) -> None:
+        if not hasattr(self, "matcher"):
+            return
+        assert self.matcher.ids() == list(self.book.entries)
+        self.matcher._table.check()
+        self.matcher._state.index.check()
+        known = self.matcher.stats()["attributes"]
+        assert known == self.types
+
+
+def as_frame(listed: list[dict[str, Any]], form: str) -> Any:
+    """Subscriptions as a frame, with an Arrow map for weights and tags."""
+    kinds = {
+        "id": pa.string(),
+        "condition": pa.string(),
+        "weights": pa.map_(pa.string(), pa.float64()),
+        "score": pa.float64(),
+        "tags": pa.map_(pa.string(), pa.string()),
+    }
+    if form == "pandas":
+        return pd.DataFrame({name: pd.Series([f[name] for f in listed], dtype=object) for name in kinds})
+    if form == "polars":
+        names = {n: sorted({k for f in listed for k in f[n]}) for n in ("weights", "tags")}
+        columns: dict[str, Any] = {n: [f[n] for f in listed] for n in kinds}
+        for name, keys in names.items():
+            columns[name] = [{k: f[name].get(k) for k in keys} or None for f in listed]
+        return pl.DataFrame(columns, strict=False)
+    return pa.table(
+        {
+            n: pa.array([list(f[n].items()) if n in ("weights", "tags") else f[n] for f in listed], kind)
+            for n, kind in kinds.items()
+        }
+    )
+
+
+def as_bounds(bounded: dict[str, dict[Column, tuple[Any, Any]]], columns: list[Column]) -> pa.Table:
+    made: dict[str, Any] = {"id": list(bounded)}
+    for column in columns:
+        for side, name in enumerate(("lo", "hi")):
+            ends = [by_column.get(column, (None, None))[side] for by_column in bounded.values()]
+            made[f"{column.name}_{name}"] = pa.array(ends, books.ARROW_TYPES[column.type])
+    return pa.table(made)
+
+
+def as_ranges(bounded: dict[str, dict[Column, tuple[Any, Any]]]) -> pa.Table:
+    kind = pa.float64() if any(c.type == "float" for ends in bounded.values() for c in ends) else pa.int64()
+    entries = [[{"attribute": c.name, "lo": lo, "hi": hi} for c, (lo, hi) in ends.items()] for ends in bounded.values()]
+    listed = pa.list_(pa.struct({"attribute": pa.string(), "lo": kind, "hi": kind}))
+    return pa.table({"id": list(bounded), "ranges": pa.array(entries, listed)})
+
+
+def as_parts(column: Column, ends: tuple[Any, Any]) -> list[Node]:
+    """What a pair of bounds asks: both NULL leave the attribute unconstrained."""
+
+    def compared(op: str, end: Any) -> Compare:
+        made = string(end) if isinstance(end, str) else double(end) if isinstance(end, float) else integer(end)
+        return Compare(column, op, made)
+
+    return [compared(op, end) for op, end in zip((">=", "<="), ends, strict=True) if end is not None]
+
+
+Lifetime.TestCase.settings = settings(
+    max_examples=max(1, settings.default.max_examples // 6),
+    report_multiple_bugs=False,
+)
+TestLifetime = Lifetime.TestCase
