@@ -17,14 +17,14 @@ import numpy as np
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
 from earmark.model.arrays import I64, TableArrays
-from earmark.model.attribute import STRING, Draft, Schema
-from earmark.model.files import restored_strings, schema_of, schema_record
-from earmark.model.frames import one_array
+from earmark.model.attribute import DATE, STRING, TIMESTAMP, Draft, Schema
+from earmark.model.files import DAMAGE, check_content, require, restored_strings, schema_of, schema_record
+from earmark.model.frames import is_text, one_array
 from earmark.model.intake import Prepared
 from earmark.model.rows import check_arrays, spread
 from earmark.model.strings import StringKeys
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
-from earmark.model.table import Block, Table
+from earmark.model.table import Block, Id, Table, TableView
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,13 +55,37 @@ def to_arrow(table: Table) -> pa.Table:
             "id": pa.array(table.ids, kind),
             "sequence": arrays.sequence,
             "score": arrays.score if len(arrays.score) else np.zeros(view.slots),
-            "condition": pa.array([view.asked(s) or None for s in range(view.slots)], pa.string()),
-            "tags": pa.array([view.tags(s) for s in range(view.slots)], pa.map_(pa.string(), pa.string())),
+            "condition": _conditions(view),
+            "tags": _tags(view),
             "clauses": _clauses(arrays),
         }
     )
     record = {"version": _VERSION, **schema_record(table.schema)}
     return made.replace_schema_metadata({_RECORD: json.dumps(record).encode(), _STRINGS: _strings(table.schema)})
+
+
+def _conditions(view: TableView) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    start = view.asked_start
+    texts = pa.LargeStringArray.from_buffers(view.slots, pa.py_buffer(start), pa.py_buffer(view.asked_bytes))
+    made = pc.if_else(pa.array(start[1:] > start[:-1]), texts, None)
+    return made.cast(pa.string()) if start[-1] < 2**31 else made
+
+
+def _tags(view: TableView) -> pa.Array:
+    import pyarrow as pa
+
+    if not len(view.tagset):
+        return pa.nulls(view.slots, _tags_type())
+    return pa.array(view.tagsets, _tags_type()).take(pa.array(view.tagset))
+
+
+def _tags_type() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.map_(pa.string(), pa.string())
 
 
 def _clauses(arrays: TableArrays) -> pa.Array:
@@ -100,7 +124,7 @@ def _strings(schema: Schema) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 # --- in ------------------------------------------------------------------------------------------------------
@@ -114,33 +138,54 @@ def prepare_native(table: Table, frame: pa.Table) -> Prepared:
         return _prepare(table, frame)
     except EarmarkError:
         raise
-    except (AssertionError, ValueError, KeyError, TypeError, AttributeError, IndexError, pa.ArrowException) as problem:
+    except (*DAMAGE, pa.ArrowException) as problem:
         reason = str(problem) or type(problem).__name__
         raise SubscriptionError(f"the Arrow table is not one that earmark wrote: {reason}") from None
 
 
 def _prepare(table: Table, frame: pa.Table) -> Prepared:
+    import pyarrow as pa
+
     missing = [name for name in _COLUMNS if name not in frame.column_names]
     if missing:
         raise SubscriptionError(f"the Arrow table lacks the columns {', '.join(missing)}")
     source = _source_schema(frame)
+    _check_zones(source, table.schema)
     arrays = _arrays(frame)
     check_arrays(arrays, len(source))
-    ids = [checked_id(one) for one in frame.column("id").to_pylist()]
+    check_content(arrays, source)
+    ids = _ids(frame)
     check_new_ids(ids, table.slot_of, type(table.ids[0]) if table.ids else None)
     draft = Draft(table.schema)
     numbers = _numbers(draft, source, arrays)
-    asked = [text or "" for text in frame.column("condition").to_pylist()]
-    tags = [checked_tags(dict(t)) if t else () for t in frame.column("tags").to_pylist()]
-    keep_sequence = table.slots == 0 and len(np.unique(arrays.sequence)) == len(ids)
+    conditions = _column(frame, "condition", pa.large_string(), nulls=True)
+    asked = [text or "" for text in conditions.to_pylist()] if conditions.null_count < len(ids) else []
+    pairs = _column(frame, "tags", _tags_type(), nulls=True)
+    tags = [checked_tags(dict(t)) if t else () for t in pairs.to_pylist()] if pairs.null_count < len(ids) else None
+    keep_sequence = table.slots == 0 and _distinct(arrays.sequence)
 
     def build(schema: Schema) -> Block:
         made = _renumbered(_rekeyed(arrays, source, schema, numbers), numbers)
         if not keep_sequence:
             made = made._replace(sequence=np.empty(0, np.int64))
-        return Block(made, ids, asked, tags if any(tags) else None)
+        return Block(made, ids, asked, tags)
 
     return Prepared(draft, ids, build)
+
+
+def _check_zones(source: Schema, own: Schema) -> None:
+    """What was asked of a date or timestamp was read in the source's zone, and may have to be read again."""
+    moments = [a.name for a in source if a.type is not None and a.type.kind in (DATE, TIMESTAMP)]
+    if moments and source.zone != own.zone:
+        raise SubscriptionError(
+            f"the Arrow table reads times such as {moments[0]!r} in the zone {source.zone_name!r}, this matcher in "
+            f"{own.zone_name!r}; add it to a Matcher(zone={source.zone_name!r})"
+        )
+
+
+def _distinct(values: I64) -> bool:
+    ordered = values if (values[:-1] < values[1:]).all() else np.sort(values)
+    return bool((ordered[:-1] < ordered[1:]).all())
 
 
 def _source_schema(frame: pa.Table) -> Schema:
@@ -149,43 +194,81 @@ def _source_schema(frame: pa.Table) -> Schema:
     record = json.loads(frame.schema.metadata[_RECORD])
     if record.get("version") != _VERSION:
         raise SubscriptionError(
-            f"the Arrow table has version {record.get('version')}; this earmark reads version {_VERSION}"
+            f"the Arrow table has version {str(record.get('version'))[:50]}; this earmark reads version {_VERSION}"
         )
     with pa.ipc.open_stream(frame.schema.metadata[_STRINGS]) as reader:
-        listed = reader.read_all().to_pydict()
+        read = reader.read_all()
+    read.validate(full=True)
+    listed = read.to_pydict()
     groups: dict[int, tuple[list[bytes], list[int]]] = {}
     for number, constant, key in zip(listed["attribute"], listed["constant"], listed["key"], strict=True):
+        require(isinstance(constant, bytes), "a string constant is not one")
         texts, keys = groups.setdefault(number, ([], []))
         texts.append(constant)
         keys.append(key)
     return schema_of(record, lambda number: restored_strings(*groups[number]))
 
 
+def _column(frame: pa.Table, name: str, type_: pa.DataType, nulls: bool = False) -> pa.Array:
+    column = one_array(frame.column(name))
+    require(nulls or column.null_count == 0, f"a row has no {name}")
+    return column if column.type == type_ else column.cast(type_)
+
+
+def _ids(frame: pa.Table) -> list[Id]:
+    import pyarrow as pa
+
+    column = _column(frame, "id", frame.schema.field("id").type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    integers = pa.types.is_integer(column.type)
+    require(integers or is_text(column.type), f"ids are texts or integers, not {column.type}")
+    ids: list[Id] = column.cast(pa.int64() if integers else pa.large_string()).to_pylist()
+    for one in ids[:1] if integers else ids:
+        checked_id(one)
+    return ids
+
+
 def _arrays(frame: pa.Table) -> TableArrays:
-    clauses = one_array(frame.column("clauses"))
-    assert clauses.null_count == 0, "a row has no clauses"
+    import pyarrow as pa
+
+    interval = pa.struct({"lo": pa.int64(), "hi": pa.int64()})
+    fields = {
+        "attribute": pa.int32(),
+        "accepts_null": pa.bool_(),
+        "weight": pa.float64(),
+        "intervals": pa.list_(interval),
+    }
+    clauses = _column(frame, "clauses", pa.list_(pa.list_(pa.struct(fields))))
     constraints = clauses.flatten()
     flat = constraints.flatten()
-    parts = dict(zip([f.name for f in flat.type], flat.flatten(), strict=True))
-    ends = dict(zip(("lo", "hi"), parts["intervals"].flatten().flatten(), strict=True))
-    weight = np.asarray(parts["weight"])
-    score = np.asarray(one_array(frame.column("score")))
+    parts = dict(zip(fields, flat.flatten(), strict=True))
+    intervals = parts["intervals"].flatten()
+    ends = dict(zip(("lo", "hi"), intervals.flatten(), strict=True))
+    for part in (constraints, flat, *parts.values(), intervals, *ends.values()):
+        require(part.null_count == 0, "a part of a clause is missing")
+    weight = _numpy(parts["weight"])
+    score = _numpy(_column(frame, "score", pa.float64()))
     return TableArrays(
         clause_start=_starts(clauses),
         constraint_start=_starts(constraints),
-        attr=np.asarray(parts["attribute"]),
-        accepts_null=np.asarray(parts["accepts_null"]).astype(np.uint8),
+        attr=_numpy(parts["attribute"]),
+        accepts_null=_numpy(parts["accepts_null"]).astype(np.uint8),
         interval_start=_starts(parts["intervals"]),
-        lo=np.asarray(ends["lo"]),
-        hi=np.asarray(ends["hi"]),
+        lo=_numpy(ends["lo"]),
+        hi=_numpy(ends["hi"]),
         weight=weight if (weight != 1.0).any() else np.empty(0),
         score=score if score.any() else np.empty(0),
-        sequence=np.asarray(one_array(frame.column("sequence"))),
+        sequence=_numpy(_column(frame, "sequence", pa.int64())),
     )
 
 
+def _numpy(column: pa.Array) -> Any:
+    return column.to_numpy(zero_copy_only=False)
+
+
 def _starts(lists: pa.Array) -> Any:
-    offsets = np.asarray(lists.offsets)
+    offsets = _numpy(lists.offsets) if len(lists) else np.zeros(1, np.int32)
     return (offsets - offsets[0]).astype(np.int32)
 
 
@@ -228,6 +311,8 @@ def _rekeyed(arrays: TableArrays, source: Schema, schema: Schema, numbers: I64) 
 
 def _renumbered(arrays: TableArrays, numbers: I64) -> TableArrays:
     """New attribute numbers, and the constraints of each clause in their order again."""
+    if np.array_equal(numbers, np.arange(len(numbers))):
+        return arrays
     attr = numbers[arrays.attr].astype(np.int32)
     clause_of = np.repeat(np.arange(len(arrays.constraint_start) - 1), np.diff(arrays.constraint_start))
     order = np.lexsort((attr, clause_of))

@@ -117,6 +117,10 @@ class Schema:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __bool__(self) -> bool:
+        """Always: a schema without attributes still has its zone, and must not be taken for none."""
+        return True
+
     def __iter__(self) -> Iterator[Attribute]:
         return (self.by_name[name] for name in self.names)
 
@@ -129,11 +133,11 @@ class Schema:
 
     def put(self, attribute: Attribute) -> None:
         """Add an attribute or replace the entry of one that had no type."""
-        if attribute.number == len(self.names):
-            self.names.append(attribute.name)
         if attribute.type is not None and attribute.type.kind == STRING and attribute.number not in self.strings:
             self.strings[attribute.number] = StringKeys()
         self.by_name[attribute.name] = attribute
+        if attribute.number == len(self.names):  # last: a reader may be looking up the names
+            self.names.append(attribute.name)
 
     def replaced(self, attribute: Attribute, strings: StringKeys | None = None) -> Schema:
         """A new schema in which one attribute has another type or other string keys."""
@@ -159,7 +163,7 @@ class Draft:
         """The attribute called `name`, added when it is new."""
         found = self._new.get(name) or self.schema.by_name.get(name)
         if found is None:
-            _check_name(name)
+            check_name(name)
             found = Attribute(len(self.schema) + self._added, name, None, False, "")
             if found.number >= MAX_ATTRIBUTES:
                 raise EarmarkError(f"there are {MAX_ATTRIBUTES:,} attributes already; {name!r} would be one too many")
@@ -170,7 +174,9 @@ class Draft:
     def set_type(self, attribute: Attribute, type_: AttributeType, origin: str, declared: bool = False) -> Attribute:
         """Fix the type of an attribute that has none yet."""
         if attribute.type is not None and attribute.type != type_:
-            raise AttributeTypeError(f"attribute {attribute.name!r} is {attribute.described()}, it cannot become {type_}")
+            raise AttributeTypeError(
+                f"attribute {attribute.name!r} is {attribute.described()}, it cannot become {type_}"
+            )
         attribute = replace(attribute, type=type_, origin=origin, declared=declared)
         self._new[attribute.name] = attribute
         return attribute
@@ -185,7 +191,8 @@ class Draft:
             self.schema.put(attribute)
 
 
-def _check_name(name: object) -> None:
+def check_name(name: object) -> None:
+    """Raise when this cannot be the name of an attribute."""
     if not isinstance(name, str) or not name or len(name) > MAX_NAME:
         raise EarmarkError(f"an attribute's name is a text of 1 to {MAX_NAME} characters; got {str(name)[:50]!r}")
     try:

@@ -9,16 +9,19 @@ looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import EventError
+from earmark.errors import AttributeTypeError, EventError
 from earmark.model.arrays import F64, I64, EventArrays, frozen
 from earmark.model.attribute import (
     BOOLEAN,
     DATE,
+    DECIMAL,
     FLOAT,
     INT64_MAX,
     INT64_MIN,
@@ -30,8 +33,8 @@ from earmark.model.attribute import (
     Schema,
     attribute_type,
 )
-from earmark.model.event import SchemaChange, checked_weights, clash, key_of
-from earmark.model.keys import float_keys
+from earmark.model.event import MAX_NESTED, SchemaChange, checked_weights, clash, key_of, shown
+from earmark.model.keys import float_keys, timestamp_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,9 +63,11 @@ def as_arrow(data: Any) -> pa.Table:
             return data
         if isinstance(data, pa.RecordBatch):
             return pa.Table.from_batches([data])
+        if isinstance(data, pa.RecordBatchReader):
+            return data.read_all()
         if home == "pandas":
             return pa.Table.from_pandas(data, preserve_index=False)
-        if home == "polars":
+        if home == "polars" and type(data).__name__ in ("DataFrame", "LazyFrame"):
             return (data.collect() if hasattr(data, "collect") else data).to_arrow()
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as problem:
         raise EventError(f"the {home} frame cannot become an Arrow table: {problem}") from None
@@ -73,27 +78,40 @@ def encode_frame(
     schema: Schema, table: pa.Table, weights: Sequence[Mapping[str, float] | None] | None = None
 ) -> EventArrays:
     """The rows of an Arrow table as events. O(rows x columns that subscriptions use)."""
-    columns = sorted(_columns(schema, table, ""), key=lambda pair: pair[0].number)
-    for (one, _), (other, _) in zip(columns, columns[1:], strict=False):
+    columns = sorted(_columns(schema, table), key=lambda pair: pair[0].number)
+    for (one, _), (other, _) in pairwise(columns):
         if one.number == other.number:
             raise EventError(f"the frame has two columns for attribute {one.name!r}")
     encoded = [column_keys(schema, attribute, column) for attribute, column in columns]
     rows = table.num_rows
-    valid = np.array([k.valid for k in encoded]).reshape(len(encoded), rows).T
-    starts = np.zeros(rows + 1, np.int64)
-    np.cumsum(valid.sum(axis=1), out=starts[1:])
+    valid = None if all(k.valid.all() for k in encoded) else _interleaved([k.valid for k in encoded], rows, bool)
 
-    def flat(parts: list[Any], dtype: type) -> NDArray[Any]:
-        return frozen(np.array(parts, dtype).reshape(len(parts), rows).T[valid].astype(dtype, copy=False))
+    def flat(matrix: NDArray[Any]) -> NDArray[Any]:
+        return frozen(matrix.reshape(-1) if valid is None else matrix[valid])
 
+    starts = np.arange(rows + 1, dtype=np.int64) * len(columns)
+    if valid is not None:
+        np.cumsum(np.count_nonzero(valid, axis=1), out=starts[1:])
     numbers = np.array([a.number for a, _ in columns], np.int32)
+    points = all(k.lo is k.hi for k in encoded)
+    lo = flat(_interleaved([k.lo for k in encoded], rows, np.int64))
     return EventArrays(
         frozen(starts),
-        frozen(np.broadcast_to(numbers, (rows, len(columns)))[valid]),
-        flat([k.lo for k in encoded], np.int64),
-        flat([k.hi for k in encoded], np.int64),
-        frozen(_weights([a.name for a, _ in columns], weights, rows)[valid] if weights else np.empty(0)),
+        flat(np.tile(numbers, (rows, 1))),
+        lo,
+        lo if points else flat(_interleaved([k.hi for k in encoded], rows, np.int64)),
+        flat(_weights([a.name for a, _ in columns], weights, rows)) if weights else frozen(np.empty(0)),
     )
+
+
+def _interleaved(parts: list[NDArray[Any]], rows: int, dtype: Any) -> NDArray[Any]:
+    """Columns as the rows of one matrix, in blocks of rows that stay in the cache (three times faster)."""
+    matrix = np.empty((rows, len(parts)), dtype)
+    for first in range(0, rows, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        for j, part in enumerate(parts):
+            matrix[block, j] = part[block]
+    return matrix
 
 
 def _weights(names: list[str], weights: Sequence[Mapping[str, float] | None], rows: int) -> F64:
@@ -105,39 +123,52 @@ def _weights(names: list[str], weights: Sequence[Mapping[str, float] | None], ro
     return made
 
 
-def _columns(schema: Schema, table: Any, prefix: str) -> list[tuple[Attribute, pa.Array]]:
+def _columns(schema: Schema, table: pa.Table) -> list[tuple[Attribute, pa.Array]]:
+    """The columns of attributes, those inside structs included."""
     import pyarrow as pa
 
+    nested = any(pa.types.is_struct(field.type) for field in table.schema)
+    heads = {name[:i] for name in schema.names for i, c in enumerate(name) if c == "."} if nested else set()
     found: list[tuple[Attribute, pa.Array]] = []
-    for i, field in enumerate(table.schema):
-        name = prefix + field.name
+
+    def visit(name: str, column: Any, depth: int) -> None:
         attribute = schema.by_name.get(name)
         if attribute is not None:
-            found.append((attribute, one_array(table.column(i))))
-        elif pa.types.is_struct(field.type):
-            array = one_array(table.column(i))
-            inner = pa.Table.from_arrays(array.flatten(), names=[f.name for f in field.type])
-            found.extend(_columns(schema, inner, name + "."))
+            found.append((attribute, one_array(column)))
+        elif name in heads and pa.types.is_struct(column.type):
+            if depth == MAX_NESTED:
+                raise EventError(f"{name!r} nests deeper than {MAX_NESTED} levels")
+            for field, inner in zip(column.type, one_array(column).flatten(), strict=True):
+                visit(f"{name}.{field.name}", inner, depth + 1)
+
+    for field, column in zip(table.schema, table.columns, strict=True):
+        visit(field.name, column, 0)
     return found
 
 
 def one_array(column: Any) -> pa.Array:
-    """A chunked column in one piece, dictionaries and views decoded to plain types where that is simplest."""
+    """A chunked column in one piece."""
     import pyarrow as pa
 
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if is_text(column.type) and column.nbytes > _INT32_MAX:  # more than 32-bit offsets reach
+        column = column.cast(pa.large_string())
+    made = column.combine_chunks()
+    if isinstance(made, pa.ChunkedArray):
+        made = pa.concat_arrays(made.chunks) if made.num_chunks else pa.array([], made.type)
+    return made
 
 
 def column_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
     """The keys of a column of values or of intervals."""
     import pyarrow as pa
 
+    column = _plain(column)
     if not pa.types.is_struct(column.type):
-        valid = ~np.asarray(column.is_null())
+        valid = _valid(column)
         keys = value_keys(schema, attribute, column, valid)
         return Keys(valid, keys, keys)
     if {f.name for f in column.type} != {"lo", "hi"}:
@@ -145,44 +176,61 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
     return _interval_keys(schema, attribute, column)
 
 
-def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
+def _plain(column: pa.Array) -> pa.Array:
+    """Without the encodings that say nothing about values, and with every NULL where `is_null` sees it."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    valid = ~np.asarray(column.is_null())
-    ends = [pc.struct_field(column, name) for name in ("lo", "hi")]
-    known = [~np.asarray(end.is_null()) for end in ends]
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_run_end_encoded(column.type):
+        column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type) and (column.dictionary.null_count or not is_text(column.type.value_type)):
+        column = column.dictionary_decode()
+    return column
+
+
+def _valid(column: pa.Array) -> NDArray[np.bool_]:
+    if column.null_count == 0:
+        return np.ones(len(column), bool)
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
+
+
+def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    valid = _valid(column)
+    ends = [_plain(pc.struct_field(column, name)) for name in ("lo", "hi")]
+    known = [_valid(end) for end in ends]
     keys = [value_keys(schema, attribute, end, k) for end, k in zip(ends, known, strict=True)]
     type_ = attribute.type
     low = np.where(known[0], keys[0], type_.low if type_ else INT64_MIN)
     high = np.where(known[1], keys[1], type_.high if type_ else INT64_MAX)
     wrong = valid & (low > high)
-    if type_ is not None and type_.kind == STRING:
-        above = pc.greater(ends[0].cast("binary"), ends[1].cast("binary")).fill_null(False)
-        wrong |= valid & np.asarray(above)
+    if type_ is not None and type_.kind == STRING and known[0].any() and known[1].any():
+        # between two constants all strings share a key; Arrow, too, compares texts by their bytes
+        above = pc.greater(*(end.cast(pa.large_string()) for end in ends)).fill_null(False)
+        wrong |= valid & above.to_numpy(zero_copy_only=False)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise EventError(
             f"event {row}: the interval of {attribute.name!r} is empty: "
-            f"{ends[0][row].as_py()!r} is above {ends[1][row].as_py()!r}"
+            f"{shown(ends[0][row].as_py())} is above {shown(ends[1][row].as_py())}"
         )
     return Keys(valid, low, high)
 
 
 def value_keys(schema: Schema, attribute: Attribute, column: pa.Array, valid: NDArray[np.bool_]) -> I64:
-    """The keys of a column of values."""
-    import pyarrow as pa
-
-    if pa.types.is_null(column.type) or not valid.any():
+    """The keys of a column of values; where it is not valid, anything."""
+    if not valid.any():
         return np.zeros(len(column), np.int64)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
     type_ = attribute.type
     if type_ is None:
         raise SchemaChange(attribute, _learned(attribute, column), f"an event column of type {column.type}")
     quick = _QUICK.get((type_.kind, _family(column.type)))
-    if quick is not None:
-        return quick(attribute, column)
-    return _by_distinct(schema, attribute, column)
+    keys = quick(schema, attribute, column) if quick is not None else None
+    return keys if keys is not None else _by_distinct(schema, attribute, column, valid)
 
 
 def _family(type_: pa.DataType) -> str:
@@ -194,6 +242,7 @@ def _family(type_: pa.DataType) -> str:
         ("boolean", pa.types.is_boolean),
         ("timestamp", pa.types.is_timestamp),
         ("date32", pa.types.is_date32),
+        ("decimal", pa.types.is_decimal),
     ):
         if test(type_):
             return name
@@ -207,97 +256,197 @@ def _learned(attribute: Attribute, column: pa.Array) -> AttributeType:
         (pa.types.is_integer, INTEGER),
         (pa.types.is_floating, FLOAT),
         (pa.types.is_boolean, BOOLEAN),
-        (_is_text, STRING),
+        (is_text, STRING),
         (pa.types.is_date, DATE),
         (pa.types.is_timestamp, TIMESTAMP),
     )
+    type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     for test, kind in kinds:
-        if test(column.type):
+        if test(type_):
             return attribute_type(kind)
-    raise EventError(f"attribute {attribute.name!r}: earmark cannot match a column of type {column.type}")
+    if pa.types.is_decimal(type_):
+        raise EventError(
+            f"attribute {attribute.name!r} has no type yet; to give it a column of type {type_}, declare it as "
+            "decimal(p, s)"
+        )
+    raise EventError(f"attribute {attribute.name!r}: earmark cannot match a column of type {type_}")
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def is_text(type_: pa.DataType) -> bool:
+    """Whether a column of this type holds strings."""
     import pyarrow as pa
 
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
 
 # --- whole columns -------------------------------------------------------------------------------------------
+# Each gives the keys of a column, or None where the values must be looked at one by one.
 
 
-def _integers(attribute: Attribute, column: pa.Array) -> I64:
-    values = column.fill_null(0).to_numpy(zero_copy_only=False)
+def _numbers(column: pa.Array) -> NDArray[Any]:
+    """The numbers of a column, 0 where NULL."""
+    values: NDArray[Any] = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _at_row(row: int, problem: EventError) -> EventError:
+    return type(problem)(f"event {row}: {problem}")
+
+
+def _integers(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
+    values = _numbers(column)
     if values.dtype == np.uint64 and (over := values > INT64_MAX).any():
         row = int(np.flatnonzero(over)[0])
         raise EventError(f"event {row}: attribute {attribute.name!r}: {values[row]} does not fit a 64-bit integer")
-    return values.astype(np.int64)
+    return values.astype(np.int64, copy=False)
 
 
-def _whole_floats(attribute: Attribute, column: pa.Array) -> I64:
-    values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        whole = (values == np.floor(values)) & (values >= -(2.0**63)) & (values < 2.0**63)
+def _whole_floats(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
+    values = _numbers(column).astype(np.float64, copy=False)
+    whole = (values == np.floor(values)) & (values >= -(2.0**63)) & (values < 2.0**63)
     if not whole.all():
         row = int(np.flatnonzero(~whole)[0])
         if not attribute.declared:
             raise SchemaChange(attribute, attribute_type(FLOAT), f"event {row}'s value {values[row]}")
-        problem = clash(attribute, float(values[row]))
-        raise type(problem)(f"event {row}: {problem}")
+        raise _at_row(row, clash(attribute, float(values[row])))
     return values.astype(np.int64)
 
 
-def _floats(attribute: Attribute, column: pa.Array) -> I64:
-    return float_keys(column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64))
+def _floats(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
+    return float_keys(_numbers(column).astype(np.float64, copy=False))
 
 
-def _booleans(attribute: Attribute, column: pa.Array) -> I64:
-    return np.asarray(column.fill_null(False)).astype(np.int64)
+def _booleans(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
+    keys: I64 = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64)
+    return keys
 
 
-def _timestamps(attribute: Attribute, column: pa.Array) -> I64:
+def _dates(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
+    return _numbers(column.cast("int32")).astype(np.int64)
+
+
+def _decimals(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | None:
+    import pyarrow as pa
+
+    type_ = attribute.type
+    assert type_ is not None
+    try:
+        exact = column.cast(pa.decimal128(type_.precision, type_.scale))
+    except pa.ArrowInvalid:
+        return None  # some value does not fit; finding it names the row
+    # 128-bit integers, of which 18 digits need the lower half only
+    words = np.frombuffer(exact.buffers()[1], np.int64).reshape(-1, 2)
+    keys: I64 = words[exact.offset : exact.offset + len(exact), 0].copy()
+    return keys
+
+
+def _scaled_integers(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | None:
+    type_ = attribute.type
+    assert type_ is not None
+    values, unit = _numbers(column), 10**type_.scale
+    room = type_.high // unit
+    if len(values) and not -room <= int(values.min()) <= int(values.max()) <= room:
+        return None
+    keys: I64 = values.astype(np.int64) * unit
+    return keys
+
+
+def _timestamps(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
     import pyarrow as pa
 
     try:
-        micros = column.cast(pa.timestamp("us", column.type.tz))
+        micros = _numbers(column.cast(pa.timestamp("us", column.type.tz)).cast("int64"))
     except pa.ArrowInvalid:
+        unit = column.type.unit
+        values = _numbers(column.cast("int64"))
+        room = INT64_MAX // {"s": 1_000_000, "ms": 1_000}.get(unit, 1)
+        wrong = values % 1000 != 0 if unit == "ns" else (values > room) | (values < -room)
+        row = int(np.flatnonzero(wrong)[0])
         raise EventError(
-            f"attribute {attribute.name!r}: the column has nanoseconds (or years) that do not fit microseconds"
+            f"event {row}: attribute {attribute.name!r}: {np.datetime64(int(values[row]), unit)} does not fit "
+            "microseconds, which earmark keeps"
         ) from None
-    return np.asarray(micros.cast("int64").fill_null(0), np.int64)
+    if column.type.tz is not None or schema.zone_name == "UTC":
+        return micros.astype(np.int64, copy=False)
+    return _from_local(schema, attribute, micros, _valid(column))
 
 
-def _dates(attribute: Attribute, column: pa.Array) -> I64:
-    return np.asarray(column.cast("int32").fill_null(0)).astype(np.int64)
+def _from_local(schema: Schema, attribute: Attribute, local: I64, valid: NDArray[np.bool_]) -> I64:
+    """Naive times in the zone of the schema: an hour at a time where the zone keeps its offset for that hour."""
+    outside = valid & ((local < _FIRST_LOCAL) | (local > _LAST_LOCAL))
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise EventError(
+            f"event {row}: attribute {attribute.name!r}: {np.datetime64(int(local[row]), 'us')} is outside the years "
+            "1 to 9999, for which time zones are known"
+        )
+    hours, hour_of = np.unique(np.where(valid, local, 0) // _HOUR, return_inverse=True)
+    shift = np.zeros(len(hours), np.int64)
+    steady = np.zeros(len(hours), bool)
+    for i, hour in enumerate(hours.tolist()):
+        first = hour * _HOUR
+        start, end = (timestamp_key(_naive(m), schema.zone) for m in (first, first + _HOUR - 1))
+        shift[i], steady[i] = start - first, end - start == _HOUR - 1
+    keys = local + shift[hour_of]
+    for row in np.flatnonzero(valid & ~steady[hour_of]).tolist():
+        keys[row] = timestamp_key(_naive(int(local[row])), schema.zone)
+    return keys
 
 
-_QUICK: dict[tuple[str, str], Callable[[Attribute, Any], I64]] = {
+def _naive(micros: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(microseconds=micros)
+
+
+_BLOCK = 2048  # rows
+_INT32_MAX = 2**31 - 1
+_HOUR = 3_600_000_000
+_FIRST_LOCAL = (datetime.min - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+_LAST_LOCAL = (datetime.max - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+
+_QUICK: dict[tuple[str, str], Callable[[Schema, Attribute, Any], I64 | None]] = {
     (INTEGER, "integer"): _integers,
     (INTEGER, "float"): _whole_floats,
     (FLOAT, "integer"): _floats,
     (FLOAT, "float"): _floats,
     (BOOLEAN, "boolean"): _booleans,
     (DATE, "date32"): _dates,
+    (DECIMAL, "decimal"): _decimals,
+    (DECIMAL, "integer"): _scaled_integers,
+    (TIMESTAMP, "timestamp"): _timestamps,
 }
 
 
-def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
-    """Each distinct value once, by the rules for single values; an instant with a zone needs no rules."""
+def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array, valid: NDArray[np.bool_]) -> I64:
+    """Each distinct value once, by the rules for single values."""
     import pyarrow as pa
 
-    if attribute.type is not None and attribute.type.kind == TIMESTAMP and pa.types.is_timestamp(column.type):
-        if column.type.tz is not None or schema.zone_name == "UTC":
-            return _timestamps(attribute, column)
-        if column.type.unit == "ns":
-            _timestamps(attribute, column)  # raises where nanoseconds do not fit
-            column = column.cast(pa.timestamp("us"))
-    coded = column.dictionary_encode()
-    keys = np.zeros(len(coded.dictionary), np.int64)
-    for i, value in enumerate(coded.dictionary):
+    try:
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    except pa.ArrowException:  # lists and the like have no distinct values
+        row = int(np.flatnonzero(valid)[0])
+        raise AttributeTypeError(
+            f"event {row}: attribute {attribute.name!r} is {attribute.described()}, but the event column is of type "
+            f"{column.type}"
+        ) from None
+    codes = _numbers(coded.indices).astype(np.int64, copy=False)
+    used = np.zeros(len(coded.dictionary), bool)
+    used[codes[valid]] = True
+    keys = np.zeros(len(used), np.int64)
+    try:
+        values = coded.dictionary.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException):
+        values = None  # one of them cannot become a Python value; it is found below
+    for code in np.flatnonzero(used).tolist():
         try:
-            keys[i] = key_of(schema, attribute, value.as_py())
+            value = coded.dictionary[code].as_py() if values is None else values[code]
+            keys[code] = key_of(schema, attribute, value)
         except EventError as problem:
-            row = int(np.flatnonzero(np.asarray(coded.indices.fill_null(-1)) == i)[0])
-            raise type(problem)(f"event {row}: {problem}") from None
-    codes = np.asarray(coded.indices.fill_null(0))
+            raise _at_row(_first_row(codes, valid, code), problem) from None
+        except (ValueError, OverflowError, pa.ArrowException) as problem:
+            row = _first_row(codes, valid, code)
+            raise EventError(f"event {row}: attribute {attribute.name!r}: {problem}") from None
     return keys[codes] if len(keys) else np.zeros(len(column), np.int64)
+
+
+def _first_row(codes: I64, valid: NDArray[np.bool_], code: int) -> int:
+    return int(np.flatnonzero(valid & (codes == code))[0])

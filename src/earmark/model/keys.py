@@ -8,10 +8,10 @@ value of the attribute's type (`age > 22.5` on integers), so a literal maps to a
     keys > upto        are greater
 
 plus whether the literal is *beyond*: Spark folds `a < 9223372036854775808` on an integer to TRUE, for NULL too,
-because the (exact) literal lies outside what the type can hold. other comparison is a closed interval of keys, exact to the last bit. Comparison rules are Spark's:
-integers and decimals against decimals exactly; against a double after rounding the key's value to double.
-Floats: sign-magnitude bits, −0.0 = 0.0, NaN one above +inf. Nothing here overflows: Python integers inside,
-clipped to the domain when intervals are made (sets.py).
+because the (exact) literal lies outside what the type can hold. Every other comparison is a closed interval of
+keys, exact to the last bit. Comparison rules are Spark's: integers and decimals against decimals exactly; against a
+double after rounding the key's value to double. Floats: sign-magnitude bits, −0.0 = 0.0, NaN one above +inf.
+Nothing here overflows: Python integers inside, clipped to the domain when intervals are made (bind.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from earmark.model.attribute import (
     DATE,
     DECIMAL,
     FLOAT,
-    FLOAT_INF_KEY,
     FLOAT_NAN_KEY,
     INTEGER,
     STRING,
@@ -43,9 +42,14 @@ from earmark.model.attribute import (
 Value: TypeAlias = int | float | Decimal | bool | str | date | datetime
 Cut: TypeAlias = tuple[int, int, bool]
 
+_AS_DOUBLE, _AS_INTEGER = struct.Struct("<d").pack, struct.Struct("<q").unpack
 _EPOCH_DATE = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 _MICROSECOND = timedelta(microseconds=1)
+_DAY = 86_400_000_000
+_FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH_DATE, date.max.toordinal() - _EPOCH_DATE
+_FIRST_MOMENT = (datetime.min.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROSECOND
+_LAST_MOMENT = (datetime.max.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROSECOND
 _EXACT_DOUBLE = 2.0**53
 _MAX_DECIMAL_DIGITS = 38
 
@@ -58,14 +62,16 @@ def float_key(value: float) -> int:
     """
     if value != value:
         return FLOAT_NAN_KEY
-    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    bits: int = _AS_INTEGER(_AS_DOUBLE(value))[0]
     return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
 
 
 def float_keys(values: F64) -> I64:
     """`float_key` of an array."""
     bits = np.ascontiguousarray(values, np.float64).view(np.int64)
-    keys = np.where(bits >= 0, bits, -(bits & 0x7FFFFFFFFFFFFFFF))
+    negative = bits >> 63  # all ones or all zeros
+    keys = bits ^ (negative & 0x7FFFFFFFFFFFFFFF)
+    keys -= negative
     keys[np.isnan(values)] = FLOAT_NAN_KEY
     return keys
 
@@ -84,23 +90,52 @@ def date_key(value: date) -> int:
 
 
 def timestamp_key(value: datetime, zone: tzinfo) -> int:
-    """Microseconds since 1970 in UTC; a naive value is read in `zone`."""
+    """Microseconds since 1970 in UTC; a naive value is read in `zone`, as java.time does: a time inside a gap moves
+    forward by the gap, one that occurs twice is the earlier (unless its `fold` says otherwise).
+    """
     if value.tzinfo is None:
         value = value.replace(tzinfo=zone)
     return (value - _EPOCH) // _MICROSECOND
 
 
+def midnight_key(day: int, zone: tzinfo) -> int:
+    """The first moment of a day in `zone`, as java.time has it: the end of the gap when midnight lies in one."""
+    near = min(max(day, _FIRST_DAY), _LAST_DAY)
+    local = datetime.fromordinal(near + _EPOCH_DATE)
+    moment, other = timestamp_key(local, zone), timestamp_key(local.replace(fold=1), zone)
+    if other < moment:
+        moment = _end_of_gap(other, moment, zone)
+    return moment + (day - near) * _DAY
+
+
+def _end_of_gap(before: int, after: int, zone: tzinfo) -> int:
+    """The moment in (before, after] at which the zone changes its offset."""
+
+    def offset(key: int) -> timedelta | None:
+        return (_EPOCH + timedelta(microseconds=key)).astimezone(zone).utcoffset()
+
+    new = offset(after)
+    while before + 1 < after:
+        middle = (before + after) // 2
+        before, after = (before, middle) if offset(middle) == new else (middle, after)
+    return after
+
+
 def value_of_key(type_: AttributeType, key: int) -> Value:
-    """The value a key stands for, for every type but string."""
+    """The value a key stands for, for every type but string; a text where Python's calendar does not reach."""
     match type_.kind:
         case "float":
             return float_of_key(key)
         case "boolean":
             return bool(key)
         case "date":
-            return date.fromordinal(key + _EPOCH_DATE)
+            if _FIRST_DAY <= key <= _LAST_DAY:
+                return date.fromordinal(key + _EPOCH_DATE)
+            return str(np.datetime64(key, "D"))
         case "timestamp":
-            return _EPOCH + timedelta(microseconds=key)
+            if _FIRST_MOMENT <= key <= _LAST_MOMENT:
+                return _EPOCH + timedelta(microseconds=key)
+            return f"{np.datetime64(key, 'us')}Z"
         case "decimal":
             return Decimal(key).scaleb(-type_.scale)
     return key
@@ -129,20 +164,19 @@ def cut(type_: AttributeType, value: Value, zone: tzinfo) -> Cut | None:
     if kind == DATE and isinstance(value, date):
         return _moment_cut(value, zone) if isinstance(value, datetime) else _at(date_key(value))
     if kind == TIMESTAMP and isinstance(value, date):
-        moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
-        return _at(timestamp_key(moment, zone))
+        if isinstance(value, datetime):
+            return _at(timestamp_key(value, zone))
+        return _at(midnight_key(date_key(value), zone))
     return None
 
 
 def _moment_cut(value: datetime, zone: tzinfo) -> Cut:
-    """A timestamp among dates, each of which counts as its midnight in `zone`."""
-    local = value if value.tzinfo is None else value.astimezone(zone)
-    day = date_key(local)
-    midnight = timestamp_key(datetime(local.year, local.month, local.day), zone)
+    """A timestamp among dates, each of which counts as its midnight; where a zone skipped a day, two share one."""
     moment = timestamp_key(value, zone)
-    if midnight == moment:
-        return _at(day)
-    return (day, day, False) if midnight < moment else (day - 1, day - 1, False)
+    day = moment // _DAY
+    midnights = [(d, midnight_key(d, zone)) for d in range(day - 2, day + 3)]  # zones are less than a day from UTC
+    below = max(d for d, at in midnights if at < moment)
+    return below, max(d for d, at in midnights if at <= moment), False
 
 
 def _at(key: int) -> Cut:
@@ -152,7 +186,7 @@ def _at(key: int) -> Cut:
 def _number_cut(type_: AttributeType, value: float | Decimal) -> Cut | None:
     kind = type_.kind
     if kind == FLOAT:
-        return _at(float_key(float(value)))
+        return _at(float_key(_nearest_double(value)))
     if kind == INTEGER:
         if isinstance(value, float):
             return _double_cut(type_, value, float)
@@ -164,6 +198,13 @@ def _number_cut(type_: AttributeType, value: float | Decimal) -> Cut | None:
             return _double_cut(type_, value, lambda key: key / unit)
         return _exact_cut(Decimal(value), type_.scale)
     return None
+
+
+def _nearest_double(value: float | Decimal) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond the doubles; a Decimal gives the infinity by itself
+        return math.inf if value > 0 else -math.inf
 
 
 def _exact_cut(value: Decimal, scale: int, beyond: bool = False) -> Cut:

@@ -18,13 +18,19 @@ class LiteralError(Exception):
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([01][0-7]{2})|(.))", re.DOTALL)
+_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _INTEGER_RANGE = {"L": 63, "S": 15, "Y": 7}
 _MAX_DIGITS = 38
-_NAMED_DOUBLES = {"nan": "nan", "infinity": "inf", "+infinity": "inf", "-infinity": "-inf", "inf": "inf", "-inf": "-inf"}
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})\Z")
+_MAX_NUMBER = 1000  # characters
+_INFINITIES = dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), "inf")
+_NAMED_DOUBLES = {"nan": "nan", **_INFINITIES, "-inf": "-inf", "-infinity": "-inf"}
+_BLANKS = "".join(map(chr, range(33))) + "\x7f"  # what Spark trims from dates, timestamps and doubles
+_DAY = r"(\d{4})-(\d{1,2})-(\d{1,2})"
+_DATE = re.compile(rf"{_DAY}\Z", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6}))?)?\s*(Z|UTC|[+-]\d{2}:\d{2}|[A-Za-z]+/[\w/+-]+)?)?\Z",
+    rf"{_DAY}(?:[ T](\d{{1,2}}):(\d{{1,2}})(?::(\d{{1,2}})(?:\.(\d{{1,6}}))?)?"
+    r" *(Z|UTC|[+-]\d{2}:\d{2}|[A-Za-z]+/[\w/+-]+)?)?\Z",
     re.ASCII,
 )
 
@@ -40,10 +46,13 @@ def string_value(token: str) -> str:
         body = re.sub(rf"(\\.)|{quote}{quote}", lambda m: m[1] or quote, body, flags=re.DOTALL)
     if "\\" in body:
         body = _ESCAPE.sub(_unescape, body)
-    try:
-        body.encode()
-    except UnicodeEncodeError:
-        raise LiteralError("it holds a lone surrogate, which UTF-8 cannot carry") from None
+        if "\\u" in token:  # two escapes can make one character beyond U+FFFF
+            body = _SURROGATES.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), body)
+    if not body.isascii():
+        try:
+            body.encode()
+        except UnicodeEncodeError:
+            raise LiteralError("it holds a lone surrogate, which UTF-8 cannot carry") from None
     return body
 
 
@@ -66,17 +75,21 @@ def number_value(token: str, after_minus: bool = False) -> int | float | Decimal
     >>> number_value("22.5"), number_value("1e3"), number_value("7L")
     (Decimal('22.5'), 1000.0, 7)
     """
+    if len(token) <= 18 and token.isdigit():
+        return int(token)
+    if len(token) > _MAX_NUMBER:
+        raise LiteralError(f"it is a number of more than {_MAX_NUMBER:,} characters")
     body, suffix = _split_suffix(token.upper())
     if suffix in _INTEGER_RANGE:
-        if not body.isdigit() or int(body[: _MAX_DIGITS + 1]) >= (1 << _INTEGER_RANGE[suffix]) + after_minus:
+        if not body.isdigit() or int(body) >= (1 << _INTEGER_RANGE[suffix]) + after_minus:
             raise LiteralError(f"the suffix {suffix} takes an integer of {_INTEGER_RANGE[suffix] + 1} bits")
         return int(body)
     if suffix in ("D", "F") or (not suffix and "E" in body):
         return _double(body, suffix)
     if not suffix and body.isdigit():
-        _check_size(len(body.lstrip("0") or "0"))
+        _check_size(len(body.lstrip("0")))
         return int(body)
-    if len(body) > 100 or ("E" in body and abs(int(body.partition("E")[2])) > 100):
+    if abs(int(body.partition("E")[2] or 0)) > _MAX_NUMBER:
         _check_size(_MAX_DIGITS + 1)
     value = Decimal(body)
     _check_size(decimal_size(value)[0])
@@ -108,7 +121,7 @@ def _double(body: str, suffix: str) -> float:
 
 def named_double(text: str) -> float:
     """`CAST('NaN' AS DOUBLE)` and the infinities, which have no literal of their own."""
-    name = _NAMED_DOUBLES.get(text.strip().lower())
+    name = _NAMED_DOUBLES.get(text.strip(_BLANKS).lower())
     if name is None:
         raise LiteralError("only 'NaN', 'Infinity' and '-Infinity' may be cast to DOUBLE")
     return float(name)
@@ -116,18 +129,18 @@ def named_double(text: str) -> float:
 
 def date_value(text: str) -> date:
     """A date such as 2024-02-29."""
-    found = _DATE.match(text.strip())
+    found = _DATE.match(text.strip(_BLANKS))
     try:
         if found:
             return date(int(found[1]), int(found[2]), int(found[3]))
     except ValueError:
         pass
-    raise LiteralError(f"{text!r} is not a date; write it as '2024-02-29'")
+    raise LiteralError(f"{text[:60]!r} is not a date; write it as '2024-02-29'")
 
 
 def timestamp_value(text: str) -> datetime:
     """A timestamp such as 2024-02-29 12:30:00, with or without a zone."""
-    found = _TIMESTAMP.match(text.strip())
+    found = _TIMESTAMP.match(text.strip(_BLANKS))
     try:
         if found:
             year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
@@ -139,7 +152,7 @@ def timestamp_value(text: str) -> datetime:
             return value
     except (ValueError, OverflowError, EarmarkError):
         pass
-    raise LiteralError(f"{text!r} is not a timestamp; write it as '2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'")
+    raise LiteralError(f"{text[:60]!r} is not a timestamp; write it as '2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'")
 
 
 def negated(value: object) -> Value:
@@ -168,13 +181,15 @@ def like_prefix(pattern: str, escape: str = "\\") -> tuple[str, bool]:
         char = pattern[i]
         if char == escape:
             if i + 1 == len(pattern) or pattern[i + 1] not in ("%", "_", escape):
-                raise LiteralError(f"in the pattern {pattern!r} the escape {escape!r} must stand before %, _ or itself")
+                raise LiteralError(
+                    f"in the pattern {pattern[:60]!r} the escape {escape!r} must stand before %, _ or itself"
+                )
             prefix.append(pattern[i + 1])
             i += 2
         elif char in "%_":
             if char == "%" and not pattern[i:].strip("%"):
                 return "".join(prefix), True
-            raise LiteralError(f"the pattern {pattern!r} is not a plain prefix: write it as 'prefix%'")
+            raise LiteralError(f"the pattern {pattern[:60]!r} is not a plain prefix: write it as 'prefix%'")
         else:
             prefix.append(char)
             i += 1
@@ -183,7 +198,7 @@ def like_prefix(pattern: str, escape: str = "\\") -> tuple[str, bool]:
 
 def plain_pattern(pattern: str, escape: str) -> str:
     """The same LIKE pattern with the default escape."""
+    if len(escape) != 1 or escape > "\uffff" or escape in "%_":
+        raise LiteralError(f"ESCAPE takes one character, and neither % nor _; got {escape[:20]!r}")
     prefix, open_ended = like_prefix(pattern, escape)
     return re.sub(r"([\\%_])", r"\\\1", prefix) + ("%" if open_ended else "")
-
-

@@ -18,11 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain, product
+from math import prod
 from typing import Any, TypeAlias
 
 from earmark.model.predicate import And, Condition, Constant, Is, Not, Or, Predicate, test, to_sql
 
 MAX_CLAUSES = 1024
+_MAX_ATOMS = 1 << 18  # of all clauses together
 
 
 class TooManyClauses(Exception):
@@ -59,20 +62,31 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Any_:
+class AnyOf:
     """Some part holds; all parts are on one attribute."""
 
     parts: tuple[Atom, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class All_:
+class AllOf:
     """Every part holds; all parts are on one attribute."""
 
     parts: tuple[Atom, ...]
 
 
-Atom: TypeAlias = Leaf | Any_ | All_
+_set_predicate, _set_mode = Leaf.__dict__["predicate"].__set__, Leaf.__dict__["mode"].__set__
+
+
+def leaf_of(attribute: str, operator: str, values: tuple[Any, ...], mode: Mode) -> Leaf:
+    """A Leaf of a Predicate whose parts are known to be right; the parser makes millions, so it skips `__init__`."""
+    made = object.__new__(Leaf)
+    _set_predicate(made, test(attribute, operator, values))
+    _set_mode(made, mode)
+    return made
+
+
+Atom: TypeAlias = Leaf | AnyOf | AllOf
 Clause: TypeAlias = tuple[tuple[str, tuple[Atom, ...]], ...]
 Clauses: TypeAlias = tuple[Clause, ...]
 
@@ -122,7 +136,7 @@ def _joined(kind: str, parts: list[Any]) -> _Pushed:
 
 
 def _product(node: _Pushed) -> list[list[Atom]]:
-    """The clauses as lists of atoms."""
+    """The clauses as lists of atoms; O(atoms of the result)."""
     if isinstance(node, bool):
         return [[]] if node else []
     if isinstance(node, Leaf):
@@ -133,17 +147,16 @@ def _product(node: _Pushed) -> list[list[Atom]]:
         if len(found) > MAX_CLAUSES:
             raise TooManyClauses
         return found
-    clauses: list[list[Atom]] = [[]]
-    for part in parts:
-        alternatives = _product(part)
-        if len(clauses) * len(alternatives) > MAX_CLAUSES:
-            raise TooManyClauses
-        clauses = [clause + more for clause in clauses for more in alternatives]
-    return clauses
+    factors = [_product(part) for part in parts]
+    count = prod(map(len, factors))
+    atoms = sum(count // len(factor) * sum(map(len, factor)) for factor in factors) if count else 0
+    if count > MAX_CLAUSES or atoms > _MAX_ATOMS:
+        raise TooManyClauses
+    return [list(chain.from_iterable(chosen)) for chosen in product(*factors)]
 
 
 def _alternatives(part: Any) -> list[list[Atom]]:
-    return [[part]] if isinstance(part, Any_) else _product(part)
+    return [[part]] if isinstance(part, AnyOf) else _product(part)
 
 
 def _grouped_parts(parts: list[Any]) -> list[Any]:
@@ -152,9 +165,7 @@ def _grouped_parts(parts: list[Any]) -> list[Any]:
     for i, part in enumerate(parts):
         name = _only_attribute(part)
         groups.setdefault(i if name is None else name, []).append(part)
-    return [
-        group[0] if len(group) == 1 else Any_(tuple(_atom(p) for p in group)) for group in groups.values()
-    ]
+    return [group[0] if len(group) == 1 else AnyOf(tuple(_atom(p) for p in group)) for group in groups.values()]
 
 
 def _only_attribute(node: _Pushed) -> str | None:
@@ -171,7 +182,7 @@ def _atom(node: Any) -> Atom:
     if isinstance(node, Leaf):
         return node
     kind, parts = node
-    return (Any_ if kind == "or" else All_)(tuple(_atom(p) for p in parts))
+    return (AnyOf if kind == "or" else AllOf)(tuple(_atom(p) for p in parts))
 
 
 def _grouped(atoms: list[Atom]) -> Clause:
@@ -191,30 +202,20 @@ def attribute_of(atom: Atom) -> str:
 # --- values and text ----------------------------------------------------------------------------------------
 
 
-def filled(node: Any, fill: Callable[[Any], Any]) -> Any:
-    """The same condition or atom with every value replaced; a value that becomes a tuple is spread."""
+def filled(node: Condition, fill: Callable[[Any], Any]) -> Condition:
+    """The same condition with every value replaced; a single value that becomes a tuple is spread."""
     match node:
-        case Leaf(predicate, mode):
-            return Leaf(_filled_predicate(predicate, fill), mode)
-        case Predicate():
-            return _filled_predicate(node, fill)
-        case And(parts) | Or(parts) | Any_(parts) | All_(parts):
+        case Predicate(attribute, operator, values):
+            values = tuple(fill(v) for v in values)
+            spread = len(values) == 1 and isinstance(values[0], tuple)
+            return test(attribute, operator, values[0] if spread else values)
+        case And(parts) | Or(parts):
             return type(node)(tuple(filled(p, fill) for p in parts))
         case Not(part):
             return Not(filled(part, fill))
         case Is(part, truth):
             return Is(filled(part, fill), truth)
     return node
-
-
-def _filled_predicate(predicate: Predicate, fill: Callable[[Any], Any]) -> Predicate:
-    values = predicate.values
-    if len(values) == 1:
-        value = fill(values[0])
-        values = value if isinstance(value, tuple) else (value,)
-    else:
-        values = tuple(fill(v) for v in values)
-    return test(predicate.attribute, predicate.operator, values)
 
 
 _POSITIVE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
@@ -234,5 +235,5 @@ def atom_sql(atom: Atom) -> str:
         if mode == Mode.FALSE and predicate.operator == "IS NULL":
             return to_sql(test(predicate.attribute, "IS NOT NULL", ()))
         return _WRAP.get(mode, "NOT ({})").format(to_sql(predicate))
-    word = " OR " if isinstance(atom, Any_) else " AND "
+    word = " OR " if isinstance(atom, AnyOf) else " AND "
     return "(" + word.join(atom_sql(p) for p in atom.parts) + ")"

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from itertools import chain
 from typing import Any, TypeAlias
 
 from earmark.errors import SubscriptionError
@@ -22,6 +24,8 @@ COMPARISONS = frozenset({"<", "<=", "=", "!=", ">=", ">", "<=>"})
 _NEGATIVE = {"NOT IN": "IN", "NOT LIKE": "LIKE", "NOT BETWEEN": "BETWEEN", "IS NOT NULL": "IS NULL"}
 _ARITY = {**dict.fromkeys(COMPARISONS, 1), "LIKE": 1, "BETWEEN": 2, "IS NULL": 0, "IN": None}
 MAX_TEXT = 1 << 20  # characters of a condition
+_MAX_DIGITS = 38
+_MAX_DEPTH = 160  # of objects; what the parser makes stays far below
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -31,19 +35,24 @@ class Condition:
     __slots__ = ()
 
     def __and__(self, other: Condition) -> Condition:
-        return And((self, _condition(other)))
+        return joined(And, (self, _condition(other)))
 
     def __or__(self, other: Condition) -> Condition:
-        return Or((self, _condition(other)))
+        return joined(Or, (self, _condition(other)))
 
     def __invert__(self) -> Condition:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise SubscriptionError("a condition has no truth of its own: combine conditions with &, | and ~, not and/or/not")
+        raise SubscriptionError(
+            "a condition has no truth of its own: combine conditions with &, | and ~, not and/or/not"
+        )
 
     def __str__(self) -> str:
         return to_sql(self)
+
+    def __repr__(self) -> str:
+        return f"parse({to_sql(self)!r})"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -59,14 +68,14 @@ class Predicate(Condition):
     values: tuple[Any, ...]
 
     def __init__(self, attribute: str, operator: str, *values: Value | None) -> None:
-        if not isinstance(attribute, str) or not attribute:
+        if not isinstance(attribute, str) or not all(attribute.split(".")):
             raise SubscriptionError(f"a predicate's attribute is a name; got {attribute!r}")
         if not isinstance(operator, str):
             raise SubscriptionError(f"a predicate's operator is a text such as '<='; got {operator!r}")
         name = " ".join(operator.upper().split())
         name = {"==": "=", "<>": "!="}.get(name, name)
-        if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset) and name in ("IN", "NOT IN"):
-            values = tuple(values[0])
+        if len(values) == 1 and name in ("IN", "NOT IN"):
+            values = _listed(values[0])
         _check_arity(attribute, operator, name, values)
         object.__setattr__(self, "attribute", attribute)
         object.__setattr__(self, "operator", name)
@@ -82,12 +91,15 @@ class Predicate(Condition):
         return self
 
 
+_set_attribute, _set_operator, _set_values = (Predicate.__dict__[name].__set__ for name in Predicate.__slots__)
+
+
 def test(attribute: str, operator: str, values: tuple[Any, ...]) -> Predicate:
     """A Predicate whose parts are known to be right (or are still to be filled in by the parser)."""
     made = object.__new__(Predicate)
-    object.__setattr__(made, "attribute", attribute)
-    object.__setattr__(made, "operator", operator)
-    object.__setattr__(made, "values", values)
+    _set_attribute(made, attribute)
+    _set_operator(made, operator)
+    _set_values(made, values)
     return made
 
 
@@ -130,10 +142,27 @@ class Constant(Condition):
 Node: TypeAlias = Predicate | And | Or | Not | Is | Constant
 
 
+def joined(kind: type[And] | type[Or], parts: Iterable[Condition]) -> Condition:
+    """The And (or Or) of the parts; parts that are such themselves dissolve in it, as they do in text."""
+    return kind(tuple(chain.from_iterable(p.parts if isinstance(p, kind) else (p,) for p in parts)))
+
+
+def shortened(text: str, length: int) -> str:
+    """The start of a text, for messages."""
+    return text if len(text) <= length else text[:length] + "…"
+
+
 def _condition(value: object) -> Condition:
     if not isinstance(value, Condition):
         raise SubscriptionError(f"a condition combines with conditions only; got {value!r}")
     return value
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    """The values of an IN, given one by one or as a list; a set is sorted, so that its text is always the same."""
+    if isinstance(value, set | frozenset):
+        return tuple(sorted(value, key=repr))
+    return tuple(value) if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1 else (value,)
 
 
 def _check_arity(attribute: str, operator: str, name: str, values: tuple[object, ...]) -> None:
@@ -148,21 +177,54 @@ def _check_arity(attribute: str, operator: str, name: str, values: tuple[object,
 
 
 def _checked(attribute: str, value: Any) -> Value | None:
-    """The value as one of ours (numpy scalars become Python's), or an error."""
-    if value is not None and type(value).__module__ == "numpy" and hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, Decimal) and (not value.is_finite() or decimal_size(value)[0] > 38):
-        raise SubscriptionError(f"{value} on {attribute!r} is not a decimal of at most 38 digits")
-    if isinstance(value, int) and len(str(abs(value))) > 38:
-        raise SubscriptionError(f"an integer of more than 38 digits on {attribute!r} cannot be compared")
+    """The value as one of ours (scalars of numpy and pandas become Python's), or an error."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", -1) == 0:
+        value = _python_scalar(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        if abs(value) >= 10**_MAX_DIGITS:
+            raise SubscriptionError(f"an integer of more than {_MAX_DIGITS} digits on {attribute!r} cannot be compared")
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Decimal):
+        if not value.is_finite() or decimal_size(value)[0] > _MAX_DIGITS:
+            raise SubscriptionError(f"{value} on {attribute!r} is not a decimal of at most {_MAX_DIGITS} digits")
+        return Decimal(f"{value:f}")  # as its text is read: 1E+3 is 1000
     if isinstance(value, str):
-        check_text(value, f"the string {value!r} on {attribute!r}")
-    if value is None or isinstance(value, bool | int | float | Decimal | str | date):
+        check_text(value, f"the string {shortened(value, 60)!r} on {attribute!r}")
+        return value
+    if isinstance(value, datetime):
+        return _checked_datetime(attribute, value)
+    if isinstance(value, date):
         return value
     raise SubscriptionError(
-        f"{value!r} on {attribute!r} is of no type a condition can hold"
+        f"{shortened(repr(value), 60)} on {attribute!r} is of no type a condition can hold"
         " (number, text, boolean, date, datetime, Decimal or None)"
     )
+
+
+def _python_scalar(value: Any) -> Any:
+    """A numpy scalar as Python's; nanoseconds only where microseconds hold them."""
+    if value.dtype.kind == "M" and isinstance(value.item(), int):
+        whole = value.astype("datetime64[us]")
+        return whole.item() if whole == value else value
+    return value.item()
+
+
+def _checked_datetime(attribute: str, value: datetime) -> datetime:
+    if getattr(value, "nanosecond", 0):
+        raise SubscriptionError(f"{value} on {attribute!r} has nanoseconds, which do not fit microseconds")
+    try:
+        if value != value:
+            raise ValueError("pandas.NaT is not a moment")
+        if value.tzinfo is not None:
+            value = value.astimezone(timezone.utc)  # noqa: UP017
+        parts = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
+        return datetime(*parts, tzinfo=value.tzinfo)
+    except (ValueError, OverflowError):
+        raise SubscriptionError(f"{value!r} on {attribute!r} is not a moment of the years 1 to 9999 in UTC") from None
 
 
 def check_text(text: str, what: str) -> None:
@@ -178,24 +240,31 @@ def check_text(text: str, what: str) -> None:
 
 def to_sql(condition: Condition) -> str:
     """The condition as Spark SQL text."""
+    return _sql(condition, 0)
+
+
+def _sql(condition: Condition, depth: int) -> str:
+    if depth > _MAX_DEPTH:
+        raise SubscriptionError(f"a condition nests deeper than {_MAX_DEPTH} levels")
     match condition:
         case Predicate():
             return _predicate_sql(condition)
         case And(parts):
-            return " AND ".join(_inner(p, Or) for p in parts) if parts else "TRUE"
+            return " AND ".join(_inner(p, Or, depth) for p in parts) if parts else "TRUE"
         case Or(parts):
-            return " OR ".join(_inner(p, ()) for p in parts) if parts else "FALSE"
+            return " OR ".join(_inner(p, (), depth) for p in parts) if parts else "FALSE"
         case Not(part):
-            return f"NOT {_inner(part, (And, Or, Is))}"
+            return f"NOT {_inner(part, (And, Or, Is), depth)}"
         case Is(part, truth):
-            return f"({to_sql(part)}) IS {'TRUE' if truth else 'FALSE'}"
+            return f"({_sql(part, depth + 1)}) IS {'TRUE' if truth else 'FALSE'}"
         case Constant(truth):
             return {True: "TRUE", False: "FALSE", None: "NULL"}[truth]
-    raise SubscriptionError(f"{condition!r} is not a condition")
+    raise SubscriptionError(f"{shortened(repr(condition), 60)} is not a condition")
 
 
-def _inner(part: Condition, wrap: type | tuple[type, ...]) -> str:
-    return f"({to_sql(part)})" if isinstance(part, wrap) else to_sql(part)
+def _inner(part: Condition, wrap: type | tuple[type, ...], depth: int) -> str:
+    text = _sql(part, depth + 1)
+    return f"({text})" if isinstance(part, wrap) else text
 
 
 def _predicate_sql(predicate: Predicate) -> str:
@@ -220,7 +289,8 @@ def name_sql(name: str) -> str:
 
 
 _KEYWORDS = frozenset(
-    "AND OR NOT IN IS NULL TRUE FALSE BETWEEN LIKE ESCAPE DATE TIMESTAMP CAST AS DISTINCT FROM INTERVAL".split()
+    "AND OR NOT IN IS NULL TRUE FALSE BETWEEN LIKE ESCAPE DATE TIMESTAMP CAST AS DISTINCT FROM DOUBLE INTERVAL"
+    " CASE SELECT WHERE EXISTS ILIKE RLIKE REGEXP COLLATE DIV ANY ALL SOME UNKNOWN".split()
 )
 
 

@@ -17,9 +17,11 @@ a batch of m new constants O(n + m log m).
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import groupby, islice, pairwise
+from operator import lt
 from threading import Lock
 
 import numpy as np
@@ -27,7 +29,7 @@ import numpy as np
 from earmark.model.arrays import I64
 
 _MIN, _END = -(2**63), 2**63  # _END is one past the greatest key
-_STRIDE = 2**32  # ascending inserts advance by this, instead of halving the gap each time
+_STRIDE = 2**32  # neighbours in a run are at most this far apart, so that a run does not use up its gap
 _BULK = 64  # from here on a batch is merged instead of inserted one by one
 
 
@@ -36,6 +38,7 @@ class StringKeys:
 
     def __init__(self) -> None:
         self._sorted: list[bytes] = [b""]
+        self._keys = array("q", [_MIN])  # in the order of _sorted
         self._key: dict[bytes, int] = {b"": _MIN}
         self._lock = Lock()
 
@@ -57,8 +60,9 @@ class StringKeys:
         """The key of any string: a constant's own, else one above the greatest constant below it."""
         key = self._key.get(value)
         if key is None:
-            with self._lock:  # position and neighbour must be of one moment
-                key = self._key[self._sorted[bisect_right(self._sorted, value) - 1]] + 1
+            with self._lock:  # position and key must be of one moment
+                at = bisect_right(self._sorted, value) - 1
+                key = self._keys[at] + (self._sorted[at] != value)  # it may have become a constant since we looked
         return key
 
     def insert(self, constants: Iterable[bytes]) -> bool:
@@ -68,49 +72,60 @@ class StringKeys:
         if placed is None:
             return False
         self._key.update(placed)
-        with self._lock:
-            if len(new) < _BULK:
+        if len(new) < _BULK:
+            with self._lock:
                 for constant in new:
-                    insort(self._sorted, constant)
-            else:
-                self._sorted = sorted(self._sorted + new)
+                    at = bisect_left(self._sorted, constant)
+                    self._sorted.insert(at, constant)
+                    self._keys.insert(at, placed[constant])
+        else:
+            merged = sorted(self._sorted + new)
+            keys = array("q", map(self._key.__getitem__, merged))
+            with self._lock:
+                self._sorted, self._keys = merged, keys
         return True
 
     def _place(self, new: list[bytes]) -> dict[bytes, int] | None:
+        """Keys for constants, given in order; None when a gap is too small."""
         placed: dict[bytes, int] = {}
         ordered = self._sorted
         for position, run in groupby(new, key=lambda c: bisect_left(ordered, c)):
-            below = self._key[ordered[position - 1]]
-            above = self._key[ordered[position]] if position < len(ordered) else _END
             together = list(run)
-            if len(together) == 1:
-                key = self._single(together[0], position, below, above)
-                if key is None:
-                    return None
-                placed[together[0]] = key
-                continue
-            step = (above - below) // (len(together) + 1)
+            below = self._keys[position - 1]
+            above = self._keys[position] if position < len(ordered) else _END
+            step = min((above - below) // (len(together) + 1), _STRIDE)
             if step < 2:
                 return None
-            placed.update((c, below + step * i) for i, c in enumerate(together, 1))
+            side = self._side(together, position)
+            if side < 0:
+                first = below + step
+            elif side > 0:
+                first = above - step * len(together)
+            else:
+                first = (below + above) // 2 - step * (len(together) // 2)
+            placed.update((c, first + step * i) for i, c in enumerate(together))
         return placed
 
-    def _single(self, constant: bytes, position: int, below: int, above: int) -> int | None:
-        gap = above - below
-        if gap < 4:
-            return None
-        step = max(2, min(gap // 2, _STRIDE))
+    def _side(self, run: list[bytes], position: int) -> int:
+        """Next to which neighbour a run goes, so that runs to come find room: -1 below, 1 above, 0 neither.
+
+        Whoever shares the longer prefix is likely to be followed by more of the kind; at the ends, the far side is
+        the open one ('' is a constant that nobody chose).
+        """
         if position == len(self._sorted):
-            return below + step
-        shared_below = _shared_prefix(constant, self._sorted[position - 1])
-        return below + step if shared_below >= _shared_prefix(constant, self._sorted[position]) else above - step
+            return 0 if position == 1 else -1
+        if position == 1:
+            return 1
+        below = _shared_prefix(run[0], self._sorted[position - 1])
+        return -1 if below >= _shared_prefix(run[-1], self._sorted[position]) else 1
 
     def relabelled(self, constants: Iterable[bytes] = ()) -> StringKeys:
         """The same constants and some more, evenly spaced: a new generation of keys."""
         other = StringKeys()
         other._sorted = sorted({*self._sorted, *constants})
         step = (_END - _MIN) // (len(other._sorted) + 1)
-        other._key = {c: _MIN + step * i for i, c in enumerate(other._sorted)}
+        other._keys = array("q", range(_MIN, _MIN + step * len(other._sorted), step))
+        other._key = dict(zip(other._sorted, other._keys, strict=True))
         return other
 
     def translated(self, bounds: I64, other: StringKeys, side: int) -> I64:
@@ -118,41 +133,59 @@ class StringKeys:
 
         `side` is +1 for lower bounds (a constant's key or one above it) and -1 for upper bounds (or one below).
         """
-        ordered = self._sorted
-        old = np.array([self._key[c] for c in ordered], np.int64)
-        new = np.array([other._key.get(c, 0) for c in ordered], np.int64)
+        old = np.array(self._keys, np.int64)
+        new = np.fromiter((other._key.get(c, 0) for c in self._sorted), np.int64, len(old))
         at = np.searchsorted(old, bounds, side="right" if side > 0 else "left")
         at = np.clip(at - 1 if side > 0 else at, 0, len(old) - 1)
         moved: I64 = np.where(old[at] == bounds, new[at], new[at] + side)
-        moved[bounds == np.iinfo(np.int64).min] = np.iinfo(np.int64).min
-        moved[bounds == np.iinfo(np.int64).max] = np.iinfo(np.int64).max
+        if side < 0:
+            moved[bounds == _END - 1] = _END - 1  # no upper bound; no constant has this key
         return moved
 
     def used_by(self, bounds: I64) -> list[bytes]:
         """The constants on or next to which some bound lies."""
-        keys = {k + d for k in np.unique(bounds).tolist() for d in (-1, 0, 1)}
-        return [c for c in self._sorted if self._key[c] in keys]
+        keys = np.array(self._keys, np.int64)
+        last = len(keys) - 1
+        near = np.searchsorted(keys, bounds)
+        used = np.zeros(len(keys), bool)
+        for at in (np.maximum(near - 1, 0), np.minimum(near, last)):
+            # as unsigned, since the two may lie further apart than an int64 reaches
+            used[at[(bounds - keys[at] + 1).view(np.uint64) <= 2]] = True
+        return [self._sorted[i] for i in np.flatnonzero(used)]
+
+    def has_bounds(self, lo: I64, hi: I64) -> bool:
+        """Whether these can be bounds: lower ones on a constant or one above, upper ones on, one below, or none."""
+        keys = np.array(self._keys, np.int64)
+        below = keys[np.searchsorted(keys, lo, side="right") - 1]  # '' has the least key of all
+        above = keys[np.minimum(np.searchsorted(keys, hi), len(keys) - 1)]
+        upper = (hi == above) | (hi == above - 1) | (hi == _END - 1)
+        return bool(((lo == below) | (lo == below + 1)).all() and upper.all())
 
     def items(self) -> tuple[list[bytes], I64]:
         """Constants in order and their keys: what files store."""
-        return self.constants(), np.array([self._key[c] for c in self._sorted], np.int64)
+        return self.constants(), np.array(self._keys, np.int64)
 
     @classmethod
     def from_items(cls, constants: list[bytes], keys: list[int]) -> StringKeys:
         """The inverse of `items`; the caller checks the result with `check`."""
         made = cls()
         made._sorted = list(constants)
+        made._keys = array("q", keys)
         made._key = dict(zip(constants, keys, strict=True))
         return made
 
     def check(self) -> None:
-        """Assert the invariant."""
-        keys = [self._key[c] for c in self._sorted]
-        assert self._sorted[0] == b"" and keys[0] == _MIN, "'' must have the least key"
-        assert len(self._key) == len(self._sorted), "constants and keys disagree"
-        assert all(a < b for a, b in zip(self._sorted, self._sorted[1:], strict=False)), "constants out of order"
-        assert all(b - a >= 2 for a, b in zip(keys, keys[1:], strict=False)), "keys closer than 2"
-        assert keys[-1] < _END - 1, "no key above the last constant"
+        """Raise AssertionError when the invariant does not hold (also for keys from files, so under -O too)."""
+        constants, keys = self._sorted, self._keys.tolist()
+        for holds, problem in (
+            (bool(keys) and constants[0] == b"" and keys[0] == _MIN, "'' must have the least key"),
+            (self._key == dict(zip(constants, keys, strict=False)), "constants and keys disagree"),
+            (all(map(lt, constants, islice(constants, 1, None))), "string constants are out of order"),
+            (all(b - a >= 2 for a, b in pairwise(keys)), "keys of strings are closer than 2"),
+            (bool(keys) and keys[-1] < _END - 1, "no key above the last string constant"),
+        ):
+            if not holds:
+                raise AssertionError(problem)
 
 
 def successor(prefix: bytes) -> bytes | None:
@@ -166,9 +199,8 @@ def successor(prefix: bytes) -> bytes | None:
 
 
 def _shared_prefix(a: bytes, b: bytes) -> int:
-    length = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        length += 1
+    length, longest = 0, min(len(a), len(b))
+    while length < longest:
+        middle = (length + longest + 1) // 2
+        length, longest = (middle, longest) if a[length:middle] == b[length:middle] else (length, middle - 1)
     return length

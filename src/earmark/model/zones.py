@@ -11,14 +11,20 @@ from earmark.errors import EarmarkError
 _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d{2})\Z")
 
 
-@lru_cache(maxsize=256)
 def zone_of(name: str) -> tzinfo:
     """The zone called `name`: 'UTC', 'Z', an offset such as '+02:00', or a region such as 'Europe/Paris'."""
+    if not isinstance(name, str):
+        raise EarmarkError(f"a time zone is given by name, such as 'Europe/Paris'; got {name!r}")
+    return _zone_of(name)
+
+
+@lru_cache(maxsize=256)
+def _zone_of(name: str) -> tzinfo:
     if name in ("UTC", "Z"):
         return timezone.utc  # noqa: UP017 - one spelling for all supported versions
     if found := _OFFSET.match(name):
         hours, minutes = int(found[2]), int(found[3])
-        if hours < 18 and minutes < 60 or (hours, minutes) == (18, 0):
+        if (hours < 18 and minutes < 60) or (hours, minutes) == (18, 0):
             offset = timedelta(hours=hours, minutes=minutes)
             return timezone(offset if found[1] == "+" else -offset)
     from zoneinfo import ZoneInfo
