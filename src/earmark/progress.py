@@ -11,20 +11,27 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 _DELAY = 1.0
 _STEP = 256
+_PARTS = 1000
+
+
+def is_shown() -> bool:
+    """Whether there is a terminal to show progress on; EARMARK_QUIET=1 says no."""
+    quiet = os.environ.get("EARMARK_QUIET", "0") not in ("", "0")
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def track(items: Iterable[T], total: int | None, what: str, shown: bool | None = None) -> Iterator[T]:
-    """The same items, with a bar on stderr once a second has passed.
+    """The same items, with a bar on stderr once a second has passed, and the time left if the total is known.
 
     `shown` None means: when stderr is a terminal and EARMARK_QUIET is not set.
     """
     if shown is None:
-        shown = sys.stderr.isatty() and not os.environ.get("EARMARK_QUIET")
+        shown = is_shown()
     return _tracked(items, total, what) if shown else iter(items)
 
 
 def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
-    begun = time.monotonic()
+    begun = time.time()
     bar: Any = None
     done = shown = 0
     try:
@@ -32,8 +39,8 @@ def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
             yield item
             done += 1
             if done % _STEP == 0:
-                if bar is None and time.monotonic() - begun > _DELAY:
-                    bar = _bar(total or 0, what, show_pos=True)
+                if bar is None and time.time() - begun > _DELAY:
+                    bar = _bar(total, what, begun, show_pos=True)
                 if bar is not None:
                     bar.update(done - shown)
                     shown = done
@@ -41,9 +48,6 @@ def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
         if bar is not None:
             bar.update(done - shown)
             bar.__exit__(None, None, None)
-
-
-C = TypeVar("C", bound="Shared")
 
 
 class Shared(Protocol):
@@ -54,30 +58,36 @@ class Shared(Protocol):
         """0 to 1."""
 
 
-def shares(chunks: Iterable[C], what: str) -> Iterator[C]:
+C = TypeVar("C", bound=Shared)
+
+
+def shares(chunks: Iterable[C], what: str, shown: bool = True) -> Iterator[C]:
     """The same chunks, with a bar that shows the time left, once a second has passed on a terminal."""
-    if not sys.stderr.isatty() or os.environ.get("EARMARK_QUIET"):
+    if not shown or not is_shown():
         yield from chunks
         return
-    begun = time.monotonic()
+    begun = time.time()
     bar: Any = None
     done = 0
     try:
         for chunk in chunks:
             yield chunk
-            if bar is None and time.monotonic() - begun > _DELAY:
-                bar = _bar(1000, what, show_percent=True)
+            if bar is None and time.time() - begun > _DELAY:
+                bar = _bar(_PARTS, what, begun, show_percent=True)
             if bar is not None:
-                bar.update(int(chunk.share * 1000) - done)
-                done = int(chunk.share * 1000)
+                bar.update(int(chunk.share * _PARTS) - done)
+                done = int(chunk.share * _PARTS)
     finally:
         if bar is not None:
             bar.__exit__(None, None, None)
 
 
-def _bar(length: int, what: str, **options: Any) -> Any:
+def _bar(length: int | None, what: str, begun: float, **options: Any) -> Any:
+    """A bar, as if it had been there since the beginning, so that its first estimate of the time left is right."""
     import click
 
-    bar: Any = click.progressbar(length=length, label=what, file=sys.stderr, **options)
+    unknown: Iterator[None] | None = None if length else (None for _ in range(0))
+    bar: Any = click.progressbar(unknown, length=length, label=what, file=sys.stderr, width=30, **options)
+    bar.start = bar.last_eta = begun
     bar.__enter__()
     return bar

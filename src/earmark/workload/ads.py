@@ -25,7 +25,7 @@ class Campaigns:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         random = Random(f"campaigns {self.seed}")
         for number in range(self.count):
-            traits = random.sample(_NAMES, 2 + _below(random, 3))
+            traits = sorted(random.sample(_NAMES, 2 + _below(random, 3)), key=_NAMES.index)
             yield {
                 "id": f"ad-{number}",
                 "condition": " AND ".join([_TRAITS[name](random) for name in traits]),
@@ -75,11 +75,11 @@ def _income(random: Random) -> str:
 
 _TRAITS: dict[str, Callable[[Random], str]] = {
     "age": _age,
-    "blocked": lambda random: "NOT blocked",
     "city": _city,
+    "interest": lambda random: f"interest = '{INTERESTS[_below(random, len(INTERESTS))]}'",
     "credit_score": lambda random: f"credit_score > {600 + _below(random, 231)}",
     "income": _income,
-    "interest": lambda random: f"interest = '{INTERESTS[_below(random, len(INTERESTS))]}'",
     "visits": lambda random: f"visits >= {5 + _below(random, 46)}",
+    "blocked": lambda random: "NOT blocked",
 }
 _NAMES = list(_TRAITS)

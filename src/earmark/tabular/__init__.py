@@ -1,0 +1,11 @@
+"""Subscriptions and events in files: Parquet, CSV and JSON lines, read and written in batches.
+
+    read.py        chunks of rows, and where in the file a row stands
+    csvtypes.py    CSV has no types: a column takes the type of the attribute it feeds
+    subscriptions.py    a whole file as what `Matcher.add_many` takes
+    write.py       a file appears under its name only when it is whole
+
+The format follows from the file's name.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,115 @@
+"""Results as files: written beside the target, which appears under its name only when it is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from earmark.errors import EarmarkError
+from earmark.tabular.read import Name, format_of, reason
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def check_target(path: Name) -> None:
+    """Refuse early what could not be written in the end."""
+    format_of(path)
+    folder = Path(path).absolute().parent
+    why = None
+    if Path(path).is_dir():
+        why = "it is a folder"
+    elif Path(path).exists() and not Path(path).is_file():
+        why = "it is not a plain file"
+    elif not folder.is_dir():
+        why = f"there is no folder {str(Path(path).parent)!r}"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        why = f"you may not write in the folder {str(folder)!r}"
+    if why:
+        raise EarmarkError(f"{str(path)!r} cannot be written: {why}")
+
+
+class Writer:
+    """Writes tables to a file, in its format; `with` makes the file appear when all is written.
+
+    Invariant: until then nothing under the file's name changes, and whatever ends the `with` leaves nothing beside it.
+    """
+
+    def __init__(self, path: Name, schema: pa.Schema) -> None:
+        self._shown = str(path)
+        self._path = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
+        self._kind = format_of(path)
+        self._aside = self._path
+        self._schema = schema
+        self._sink: Any = None
+
+    def __enter__(self) -> Writer:
+        with self._told():
+            descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=".earmark-", suffix=".part")
+            self._aside = Path(name)
+            try:
+                os.close(descriptor)
+                os.chmod(name, 0o666 & ~_umask())
+                self._sink = self._opened()
+            except BaseException:
+                self._aside.unlink(missing_ok=True)
+                raise
+        return self
+
+    def _opened(self) -> Any:
+        if self._kind == "parquet":
+            import pyarrow.parquet as pq
+
+            return pq.ParquetWriter(self._aside, self._schema)
+        if self._kind == "csv":
+            from pyarrow import csv
+
+            return csv.CSVWriter(str(self._aside), self._schema)
+        return self._aside.open("w", encoding="utf-8")
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+        with self._told():
+            if self._kind == "jsonl":
+                self._sink.writelines(json_lines(table))
+            else:
+                self._sink.write_table(table.cast(self._schema))
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        try:
+            if kind is None:
+                with self._told():
+                    self._sink.close()
+                    os.replace(self._aside, self._path)
+        finally:
+            self._aside.unlink(missing_ok=True)
+            with contextlib.suppress(Exception):
+                self._sink.close()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        import pyarrow as pa
+
+        try:
+            yield
+        except (OSError, pa.ArrowException) as problem:
+            raise EarmarkError(f"{self._shown!r} cannot be written: {reason(problem)}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def json_lines(table: pa.Table) -> Iterator[str]:
+    """The rows as JSON, one a line; NaN and infinities, which JSON lacks, as texts."""
+    for row in table.to_pylist():
+        clean = {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+        yield json.dumps(clean, ensure_ascii=False, default=str) + "\n"
