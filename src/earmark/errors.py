@@ -21,3 +21,9 @@ class AttributeTypeError(SubscriptionError, EventError):
 
 class TableError(EarmarkError):
     """A saved table that cannot be opened: truncated, corrupt, foreign, or of another format."""
+
+
+def require(holds: object, what: str) -> None:
+    """An assertion that stays when Python drops assertions: it guards what kernels read."""
+    if not holds:
+        raise AssertionError(what)

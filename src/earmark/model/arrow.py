@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.model.arrays import I64, TableArrays
 from earmark.model.attribute import DATE, STRING, TIMESTAMP, Draft, Schema
-from earmark.model.files import DAMAGE, check_content, require, restored_strings, schema_of, schema_record
+from earmark.model.files import DAMAGE, check_content, restored_strings, schema_of, schema_record
 from earmark.model.frames import is_text, one_array
 from earmark.model.intake import Prepared
 from earmark.model.rows import check_arrays, spread

@@ -13,7 +13,7 @@ from earmark.model.attribute import STRING, Attribute, Schema
 from earmark.model.evaluate import clause_score, constraint_holds, find_attribute, static_score
 from earmark.model.event import Interval, is_null
 from earmark.model.keys import value_of_key
-from earmark.model.normal import Clauses, atom_sql
+from earmark.model.normal import atom_sql
 from earmark.model.parse import parse_clauses
 from earmark.model.predicate import literal_sql, name_sql
 from earmark.model.table import Id, TableView
@@ -138,12 +138,7 @@ def clause_texts(view: TableView, slot: int) -> list[dict[str, str]]:
     text = view.asked(slot)
     if not text:
         return [interval_texts(view, c) for c in _clauses_of(view, slot)]
-    return [{name: _joined(atoms) for name, atoms in clause} for clause in clauses_asked(text)]
-
-
-def clauses_asked(text: str) -> Clauses:
-    """The clauses of a condition that the table accepted before."""
-    return parse_clauses(text)
+    return [{name: _joined(atoms) for name, atoms in clause} for clause in parse_clauses(text)]
 
 
 def condition_text(view: TableView, slot: int) -> str:

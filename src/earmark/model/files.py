@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from earmark.errors import EarmarkError, TableError
+from earmark.errors import EarmarkError, TableError, require
 from earmark.model.arrays import I64, U8, TableArrays, frozen
 from earmark.model.attribute import INT64_MAX, INT64_MIN, STRING, Attribute, Schema, attribute_type, check_name
 from earmark.model.strings import StringKeys
@@ -57,12 +57,6 @@ _DTYPES: dict[str, DTypeLike] = {
 }
 DAMAGE = (AssertionError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading hostile data may raise on the way to one of our errors."""
-
-
-def require(condition: Any, problem: str) -> None:
-    """An assertion that stays when Python drops assertions: it guards what kernels read."""
-    if not condition:
-        raise AssertionError(problem)
 
 
 # --- saving --------------------------------------------------------------------------------------------------

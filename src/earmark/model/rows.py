@@ -11,6 +11,7 @@ from itertools import chain
 
 import numpy as np
 
+from earmark.errors import require
 from earmark.model.arrays import F64, I32, I64, TableArrays
 from earmark.model.attribute import Schema
 from earmark.model.bind import BoundClauses, Deferred
@@ -128,22 +129,24 @@ def check_arrays(table: TableArrays, attributes: int) -> None:
     clauses = _check_offsets(table.clause_start, slots, "clause_start")
     constraints = _check_offsets(table.constraint_start, clauses, "constraint_start")
     intervals = _check_offsets(table.interval_start, constraints, "interval_start")
-    assert len(table.attr) == len(table.accepts_null) == constraints, "attr and accepts_null disagree with the offsets"
-    assert len(table.lo) == len(table.hi) == intervals, "lo and hi disagree with the offsets"
-    assert len(table.weight) in (0, constraints), "weight has a length of its own"
-    assert len(table.score) in (0, slots), "score has a length of its own"
-    assert not constraints or 0 <= table.attr.min() <= table.attr.max() < attributes, "an attribute number is unknown"
-    assert bool((table.lo <= table.hi).all()), "an interval ends before it begins"
-    assert np.isfinite(table.score).all(), "a score is not finite"
-    assert np.isfinite(table.weight).all() and (table.weight >= 0).all(), "a weight is negative or not finite"
-    assert bool((table.accepts_null <= 1).all()), "accepts_null is neither 0 nor 1"
+    require(
+        len(table.attr) == len(table.accepts_null) == constraints, "attr and accepts_null do not fit the offsets"
+    )
+    require(len(table.lo) == len(table.hi) == intervals, "lo and hi do not fit the offsets")
+    require(len(table.weight) in (0, constraints), "weight has a length of its own")
+    require(len(table.score) in (0, slots), "score has a length of its own")
+    require(not constraints or 0 <= table.attr.min() <= table.attr.max() < attributes, "an attribute number is unknown")
+    require(bool((table.lo <= table.hi).all()), "an interval ends before it begins")
+    require(np.isfinite(table.score).all(), "a score is not finite")
+    require(np.isfinite(table.weight).all() and (table.weight >= 0).all(), "a weight is negative or not finite")
+    require(bool((table.accepts_null <= 1).all()), "accepts_null is neither 0 nor 1")
     _check_ascending(table.attr[:-1] < table.attr[1:], table.constraint_start, "attributes of a clause")
     _check_ascending(table.hi[:-1] < table.lo[1:], table.interval_start, "intervals of a constraint")
 
 
 def _check_offsets(start: I32, count: int, name: str) -> int:
-    assert len(start) == count + 1 and start[0] == 0, f"{name} does not start at 0 or has the wrong length"
-    assert bool((start[:-1] <= start[1:]).all()), f"{name} descends"
+    require(len(start) == count + 1 and start[0] == 0, f"{name} does not start at 0 or has the wrong length")
+    require(bool((start[:-1] <= start[1:]).all()), f"{name} descends")
     return int(start[-1])
 
 
@@ -151,4 +154,4 @@ def _check_ascending(ascends: np.ndarray, start: I32, what: str) -> None:
     inner = np.ones(len(ascends), bool)
     borders = start[1:-1].astype(np.int64) - 1
     inner[borders[(borders >= 0) & (borders < len(inner))]] = False
-    assert bool(ascends[inner].all()), f"the {what} do not ascend"
+    require(bool(ascends[inner].all()), f"the {what} do not ascend")

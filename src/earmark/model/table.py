@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, require
 from earmark.model import bits
 from earmark.model.arrays import I32, I64, U8, U64, TableArrays, frozen
 from earmark.model.attribute import Schema
@@ -135,14 +135,16 @@ class Table:
     ) -> Table:
         """A table around arrays from outside (mapped files); they are checked, not copied, and never written to."""
         check_arrays(block.arrays, len(schema))
-        assert asked_start[0] == 0 and asked_start[-1] == len(asked), "the offsets of conditions do not fit them"
-        assert bool((asked_start[:-1] <= asked_start[1:]).all()), "the offsets of conditions descend"
+        require(asked_start[0] == 0 and asked_start[-1] == len(asked), "the offsets of conditions do not fit them")
+        require(bool((asked_start[:-1] <= asked_start[1:]).all()), "the offsets of conditions descend")
         asked.tobytes().decode()
         begins = asked[asked_start[asked_start < len(asked)]]
-        assert not ((begins & 0xC0) == 0x80).any(), "a condition begins inside a character"
+        require(not ((begins & 0xC0) == 0x80).any(), "a condition begins inside a character")
         sequence = block.arrays.sequence
-        assert len(np.unique(sequence)) == len(sequence) == len(block.ids), "a sequence number is used twice"
-        assert len(asked_start) == len(sequence) + 1, "conditions and slots disagree"
+        ordered = bool((sequence[:-1] < sequence[1:]).all())
+        require(ordered or len(np.unique(sequence)) == len(sequence), "a sequence number is used twice")
+        require(len(sequence) == len(block.ids), "ids and slots disagree")
+        require(len(asked_start) == len(sequence) + 1, "conditions and slots disagree")
         made = cls(schema, generation)
         made._columns = {name: Growable(_DTYPES[name], getattr(block.arrays, name)) for name in _DTYPES}
         made._asked_start, made._asked = Growable(np.int64, asked_start), Growable(np.uint8, asked)
@@ -150,7 +152,7 @@ class Table:
         made.slot_of = {one: slot for slot, one in enumerate(made.ids)}
         made._append_tags(block.tags, len(made.ids), 0)
         made._reserve_bits(len(made.ids))
-        made._ordered = bool((sequence[:-1] < sequence[1:]).all())
+        made._ordered = ordered
         made.next_sequence = max(next_sequence, int(sequence.max()) + 1 if len(sequence) else 0)
         return made
 

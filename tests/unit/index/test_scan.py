@@ -206,7 +206,8 @@ def test_check_names_what_is_broken() -> None:
         ({"lo": table.lo[::-1]}, "ends before it begins"),
         ({"hi": np.array([5, 6, 0])}, "intervals of a constraint do not ascend"),
         ({"attr": table.attr[::-1]}, "attributes of a clause do not ascend"),
-        ({"clause_start": np.array([0, 2], np.int32)}, "clause_start"),
+        ({"clause_start": np.array([1, 1], np.int32)}, "clause_start does not start at 0"),
+        ({"clause_start": np.array([0, 2], np.int32)}, "constraint_start .* has the wrong length"),
         ({"weight": np.ones(1)}, "weight"),
     ):
         with pytest.raises(AssertionError, match=message):

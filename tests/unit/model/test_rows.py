@@ -112,7 +112,7 @@ def changed(name: str, position: int, value: Any) -> TableArrays:
         (("clause_start", 1, 3), "clause_start descends"),
         (("clause_start", -1, 99), "constraint_start does not start at 0 or has the wrong length"),
         (("constraint_start", -1, 99), "interval_start does not start"),
-        (("interval_start", -1, 99), "lo and hi disagree"),
+        (("interval_start", -1, 99), "lo and hi do not fit"),
         (("interval_start", 1, 9), "interval_start descends"),
         (("attr", 0, 3), "an attribute number is unknown"),
         (("attr", 0, -1), "an attribute number is unknown"),
