@@ -125,11 +125,11 @@ def _pushed(node: Condition, mode: Mode) -> _Pushed:
 
 
 def _joined(kind: str, parts: list[Any]) -> _Pushed:
-    """Nested joins of one kind become one."""
+    """Nested joins of one kind become one, and a join of one part is that part."""
     flat: list[Any] = []
     for part in parts:
         flat.extend(part[1] if isinstance(part, tuple) and part[0] == kind else [part])
-    return kind, flat
+    return flat[0] if len(flat) == 1 else (kind, flat)
 
 
 # --- to an OR of ANDs ---------------------------------------------------------------------------------------
