@@ -4,10 +4,11 @@
     m.add("ad-17", "credit_score > 650 AND age BETWEEN 22 AND 36")
     m.match({"credit_score": 732, "age": 27})          # ['ad-17']
 
-Threads: any number of threads may search while one or more add, remove and update. Writers take turns under a lock.
-A search takes the published state (one reference: a view of the table and the index over it) and works on that
-alone, so it sees all of an update or nothing of it, and never waits for a writer. The one exception: an event that
-teaches an attribute its type, or widens it, is itself a write.
+Threads: any number of threads may search while one or more add, remove and update. Writers take turns (`_writing`);
+they check and parse first, and hold `_lock` only while they change the table. A search takes the published state (one
+reference: a view of the table and the index over it) and works on that alone, so it sees all of an update or nothing
+of it, and never waits for a writer. The one exception: an event that teaches an attribute its type, or widens it, is
+itself a write.
 
 Results are deterministic: matches in order of insertion; ranked results by score, then order of insertion.
 """
@@ -15,7 +16,7 @@ Results are deterministic: matches in order of insertion; ranked results by scor
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -55,7 +56,6 @@ R = TypeVar("R")
 Event = Mapping[str, Any]
 Weights = Mapping[str, float]
 _KEEP: Any = object()
-_MAX_SCHEMA_CHANGES = 1_000_000
 _SMALLEST_COMPACTION = 1024
 
 
@@ -112,6 +112,7 @@ class Matcher:
         if attributes is not None and not isinstance(attributes, Mapping):
             raise EarmarkError(f"attributes map names to types, such as {{'age': 'integer'}}; got {attributes!r}")
         schema.declare(attributes or {})
+        self._writing = RLock()
         self._lock = RLock()
         self._table = Table(schema)
         self._id_column: tuple[list[Id], Any] = ([], None)
@@ -143,6 +144,10 @@ class Matcher:
         pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or what
         `to_arrow` gave. Shows progress on a terminal.
         """
+        if bounds is not None and not (is_frame(subscriptions) and isinstance(bounds, Mapping)):
+            raise SubscriptionError(
+                "bounds map attributes to pairs of a frame's columns: {'age': ('min_age', 'max_age')}"
+            )
         if not is_frame(subscriptions):
             if not isinstance(subscriptions, Iterable):
                 raise SubscriptionError(f"subscriptions are a sequence or a frame; got {type(subscriptions).__name__}")
@@ -150,6 +155,8 @@ class Matcher:
             items = subscriptions if isinstance(subscriptions, list | tuple) else list(subscriptions)
             return self._add(lambda table: prepare(table, track(items, len(items), "adding", progress)))
         frame = as_arrow(subscriptions)
+        if len(set(frame.column_names)) < len(frame.column_names):
+            raise SubscriptionError(f"the frame has two columns of one name: {', '.join(frame.column_names)}")
         if arrow.is_native(frame):
             return self._add(lambda table: arrow.prepare_native(table, frame))
         if "condition" in frame.column_names and bounds is None:
@@ -161,15 +168,15 @@ class Matcher:
         return self._add(lambda table: prepare_columns(table, frame, bounds))
 
     def _add(self, make: Callable[[Table], Prepared], single: bool = False) -> int:
-        with self._lock:
+        with self._writing:
             try:
                 prepared = self._with_schema_changes(lambda: make(self._table))
             except EarmarkError as problem:
                 raise (_without_row(problem) if single else problem) from None
-            block = admit(self._table, prepared)
-            table_sequence = block.arrays.sequence if len(block.arrays.sequence) else None
-            self._table.append(block, table_sequence)
-            self._publish()
+            with self._lock:
+                block = admit(self._table, prepared)
+                self._table.append(block, block.arrays.sequence if len(block.arrays.sequence) else None)
+                self._publish()
             return len(prepared.ids)
 
     def remove(self, id: Id) -> None:
@@ -178,7 +185,7 @@ class Matcher:
 
     def remove_many(self, ids: Iterable[Id]) -> int:
         """Remove subscriptions by id, all or none; returns how many."""
-        with self._lock:
+        with self._writing, self._lock:
             if isinstance(ids, str) or not isinstance(ids, Iterable):
                 raise SubscriptionError(f"ids are a sequence of texts or integers; got {ids!r}")
             chosen = [checked_id(one) for one in ids]
@@ -202,7 +209,7 @@ class Matcher:
         tags: Mapping[str, str] | None = _KEEP,
     ) -> None:
         """Change a subscription in one step; what is not given stays, and so does its place in the order."""
-        with self._lock:
+        with self._writing:
             old = self.get(id)
             if weights is _KEEP:
                 weights = old.weights if condition is _KEEP else _still_used(old.weights, condition)
@@ -217,13 +224,14 @@ class Matcher:
                 prepared = self._with_schema_changes(lambda: prepare(self._table, [new], replacing=True))
             except EarmarkError as problem:
                 raise _without_row(problem) from None
-            self._table.replace(old.id, admit(self._table, prepared))
-            self._compact_if_worth()
-            self._publish()
+            with self._lock:
+                self._table.replace(old.id, admit(self._table, prepared))
+                self._compact_if_worth()
+                self._publish()
 
     def compact(self) -> None:
         """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""
-        with self._lock:
+        with self._writing, self._lock:
             self._table = self._table.compacted()
             self._publish()
 
@@ -233,13 +241,25 @@ class Matcher:
             self._table = self._table.compacted()
 
     def _with_schema_changes(self, attempt: Callable[[], R]) -> R:
-        """Do it; where it asks for a type to be learned or widened, do that first."""
-        for _ in range(_MAX_SCHEMA_CHANGES):
+        """Do it; where it asks for a type to be learned or widened, do that first. If it fails, nothing has changed."""
+        try:
+            return attempt()
+        except SchemaChange as change:
+            first = change
+        with self._writing:
+            before = self._table.mark()
             try:
-                return attempt()
-            except SchemaChange as change:
-                self._change_schema(change)
-        raise AssertionError("an attribute changes its type without end")
+                self._change_schema(first)
+                while True:  # each change fixes a type or widens it, so this ends
+                    try:
+                        return attempt()
+                    except SchemaChange as change:
+                        self._change_schema(change)
+            except EarmarkError:
+                with self._lock:
+                    self._table = before.restored()
+                    self._publish()
+                raise
 
     def _change_schema(self, change: SchemaChange) -> None:
         with self._lock:
@@ -262,7 +282,11 @@ class Matcher:
 
     def __contains__(self, id: object) -> bool:
         """Whether a subscription is live."""
-        return id in self._table.slot_of
+        with self._lock:
+            return isinstance(id, Hashable) and id in self._table.slot_of
+
+    def __repr__(self) -> str:
+        return f"<Matcher: {len(self):,} subscriptions, index {self.index!r}>"
 
     def ids(self) -> list[Id]:
         """The live ids in order of insertion."""
@@ -429,7 +453,7 @@ class Matcher:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the subscriptions to a folder; `load` opens it. A table that is already there is replaced."""
-        with self._lock:
+        with self._writing:
             save_table(self._table, folder, {"index": self.index})
 
     @classmethod
@@ -443,7 +467,7 @@ class Matcher:
 
     def to_arrow(self) -> pa.Table:
         """All live subscriptions as an Arrow table, without loss: `add_many` takes it back."""
-        with self._lock:
+        with self._writing:
             return arrow.to_arrow(self._table)
 
     # --- inside ----------------------------------------------------------------------------------------------
@@ -465,7 +489,7 @@ class Matcher:
         return self._with_schema_changes(attempt)
 
     def _eligible(self, state: _State, scope: Mapping[str, str] | None) -> Any:
-        tags: Tags = checked_tags(scope, "scope") if scope is not None else NO_TAGS
+        tags: Tags = checked_tags(scope, "a scope maps") if scope is not None else NO_TAGS
         return state.view.eligible(tags)
 
     def _ranked(self, state: _State) -> RankedIndex:

@@ -39,15 +39,15 @@ def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
             yield item
             done += 1
             if done % _STEP == 0:
-                if bar is None and time.time() - begun > _DELAY:
-                    bar = _bar(total, what, begun, show_pos=True)
+                if bar is None and done != total and time.time() - begun > _DELAY:
+                    bar = _opened(total, what, begun, show_pos=True)
                 if bar is not None:
                     bar.update(done - shown)
                     shown = done
-    finally:
         if bar is not None:
             bar.update(done - shown)
-            bar.__exit__(None, None, None)
+    finally:
+        _close(bar)
 
 
 class Shared(Protocol):
@@ -72,17 +72,19 @@ def shares(chunks: Iterable[C], what: str, shown: bool = True) -> Iterator[C]:
     try:
         for chunk in chunks:
             yield chunk
-            if bar is None and time.time() - begun > _DELAY:
-                bar = _bar(_PARTS, what, begun, show_percent=True)
+            if bar is None and chunk.share < 1 and time.time() - begun > _DELAY:
+                bar = _opened(_PARTS, what, begun, show_percent=True)
             if bar is not None:
                 bar.update(int(chunk.share * _PARTS) - done)
                 done = int(chunk.share * _PARTS)
     finally:
-        if bar is not None:
-            bar.__exit__(None, None, None)
+        _close(bar)
 
 
-def _bar(length: int | None, what: str, begun: float, **options: Any) -> Any:
+_open: list[Any] = []
+
+
+def _opened(length: int | None, what: str, begun: float, **options: Any) -> Any:
     """A bar, as if it had been there since the beginning, so that its first estimate of the time left is right."""
     import click
 
@@ -90,4 +92,17 @@ def _bar(length: int | None, what: str, begun: float, **options: Any) -> Any:
     bar: Any = click.progressbar(unknown, length=length, label=what, file=sys.stderr, width=30, **options)
     bar.start = bar.last_eta = begun
     bar.__enter__()
+    _open.append(bar)
     return bar
+
+
+def _close(bar: Any) -> None:
+    if bar in _open:
+        _open.remove(bar)
+        bar.__exit__(None, None, None)
+
+
+def end_bars() -> None:
+    """Leave the line of a bar that an error interrupts, before the error is told."""
+    for bar in list(_open):
+        _close(bar)

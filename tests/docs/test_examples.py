@@ -29,6 +29,18 @@ def test_examples_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
         assert not runner.failures, "".join(report)
 
 
+def test_no_page_has_a_gap_left_to_fill() -> None:
+    for page in [*PAGES, Path("CONTRIBUTING.md"), Path("CHANGELOG.md")]:
+        assert "@@" not in (ROOT / page).read_text(), page
+
+
+def test_the_package_s_own_example() -> None:
+    import earmark
+
+    failed, tried = doctest.testmod(earmark)
+    assert tried and not failed
+
+
 def test_the_table_of_nulls_is_true() -> None:
     """Each row of the NULL table in docs/language.md, tried."""
     import earmark

@@ -136,7 +136,7 @@ def integer_column_literal(rng: Random, value: int) -> Literal:
     if style < 0.85:
         return double(value + 0.5)
     if style < 0.9:
-        return double(value * 10.0, f"{value}e1")
+        return double(float(f"{value}e1"), f"{value}e1")
     return rng.choice(
         (
             integer(INT64_MAX + 1),

@@ -19,7 +19,7 @@ def names() -> list[str]:
 
 def builder(name: str) -> Callable[..., MatchIndex]:
     """The `build(table, **options)` of the index with this name."""
-    if name not in INDEXES:
+    if not isinstance(name, str) or name not in INDEXES:
         raise EarmarkError(f"there is no index called {name!r}; there are {', '.join(names())}.")
     module, class_name = INDEXES[name]
     build: Callable[..., MatchIndex] = getattr(import_module(module), class_name).build

@@ -1,6 +1,6 @@
 """The table as an Arrow table, without loss, and back.
 
-    id  sequence  score  condition (NULL for ready-made)  tags  clauses: list<constraints: list<
+    id  sequence  score  condition (NULL for ready-made)  check  tags  clauses: list<constraints: list<
         {attribute, accepts_null, weight, intervals: list<{lo, hi}>}>>
 
 Bounds are keys; what they mean (attribute names, types, zone) travels in the schema's metadata as JSON, the keys of
@@ -11,6 +11,9 @@ attributes or keys its strings differently.
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64decode, b64encode
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 _RECORD, _STRINGS = b"earmark.table", b"earmark.strings"
 _VERSION = 1
-_COLUMNS = ("id", "sequence", "score", "condition", "tags", "clauses")
+_COLUMNS = ("id", "sequence", "score", "condition", "check", "tags", "clauses")
 
 
 def is_native(frame: pa.Table) -> bool:
@@ -56,12 +59,14 @@ def to_arrow(table: Table) -> pa.Table:
             "sequence": arrays.sequence,
             "score": arrays.score if len(arrays.score) else np.zeros(view.slots),
             "condition": _conditions(view),
+            "check": _checks(view),
             "tags": _tags(view),
             "clauses": _clauses(arrays),
         }
     )
     record = {"version": _VERSION, **schema_record(table.schema)}
-    return made.replace_schema_metadata({_RECORD: json.dumps(record).encode(), _STRINGS: _strings(table.schema)})
+    strings = b64encode(_strings(table.schema))  # not every reader of Arrow takes metadata that is no text
+    return made.replace_schema_metadata({_RECORD: json.dumps(record).encode(), _STRINGS: strings})
 
 
 def _conditions(view: TableView) -> pa.Array:
@@ -72,6 +77,14 @@ def _conditions(view: TableView) -> pa.Array:
     texts = pa.LargeStringArray.from_buffers(view.slots, pa.py_buffer(start), pa.py_buffer(view.asked_bytes))
     made = pc.if_else(pa.array(start[1:] > start[:-1]), texts, None)
     return made.cast(pa.string()) if start[-1] < 2**31 else made
+
+
+def _checks(view: TableView) -> pa.Array:
+    """A checksum of each condition: the clauses beside it are what counts, so a changed text must not pass."""
+    import pyarrow as pa
+
+    texts, ends = view.asked_bytes.tobytes(), view.asked_start.tolist()
+    return pa.array([zlib.crc32(texts[a:b]) for a, b in pairwise(ends)], pa.uint32())
 
 
 def _tags(view: TableView) -> pa.Array:
@@ -160,6 +173,7 @@ def _prepare(table: Table, frame: pa.Table) -> Prepared:
     numbers = _numbers(draft, source, arrays)
     conditions = _column(frame, "condition", pa.large_string(), nulls=True)
     asked = [text or "" for text in conditions.to_pylist()] if conditions.null_count < len(ids) else []
+    _refuse_changed(asked, _column(frame, "check", pa.uint32()).to_pylist())
     pairs = _column(frame, "tags", _tags_type(), nulls=True)
     tags = [checked_tags(dict(t)) if t else () for t in pairs.to_pylist()] if pairs.null_count < len(ids) else None
     keep_sequence = table.slots == 0 and _distinct(arrays.sequence)
@@ -188,6 +202,15 @@ def _distinct(values: I64) -> bool:
     return bool((ordered[:-1] < ordered[1:]).all())
 
 
+def _refuse_changed(asked: list[str], checks: list[int]) -> None:
+    for row, (text, check) in enumerate(zip(asked, checks, strict=False)):
+        if zlib.crc32(text.encode()) != check:
+            raise SubscriptionError(
+                f"row {row}: the condition was changed, but the table counts its clauses; "
+                "add changed conditions as a frame of id and condition"
+            )
+
+
 def _source_schema(frame: pa.Table) -> Schema:
     import pyarrow as pa
 
@@ -196,7 +219,7 @@ def _source_schema(frame: pa.Table) -> Schema:
         raise SubscriptionError(
             f"the Arrow table has version {str(record.get('version'))[:50]}; this earmark reads version {_VERSION}"
         )
-    with pa.ipc.open_stream(frame.schema.metadata[_STRINGS]) as reader:
+    with pa.ipc.open_stream(b64decode(frame.schema.metadata[_STRINGS], validate=True)) as reader:
         read = reader.read_all()
     read.validate(full=True)
     listed = read.to_pydict()

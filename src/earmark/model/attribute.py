@@ -128,6 +128,8 @@ class Schema:
         """Fix the types of attributes before use. O(1) each."""
         draft = Draft(self)
         for name, type_name in types.items():
+            if not isinstance(type_name, str):
+                raise EarmarkError(f"the type of {name!r} is given by name, such as 'integer'; got {type_name!r}")
             draft.set_type(draft.get(name), attribute_type(type_name), "its declaration", declared=True)
         draft.commit()
 

@@ -50,13 +50,6 @@ def set_slots(bitmap: U64, slots: NDArray[Any]) -> U64:
     return frozen(copy)
 
 
-def clear_slots(bitmap: U64, slots: NDArray[Any]) -> U64:
-    """A copy with these slots cleared."""
-    copy = bitmap.copy()
-    np.bitwise_and.at(copy, slots // WORD, ~_bits(slots))
-    return frozen(copy)
-
-
 def both(left: U64, right: U64) -> U64:
     """Slots in both; a shorter bitmap counts as zero past its end."""
     n = min(len(left), len(right))

@@ -23,7 +23,7 @@ from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
 from earmark.model.arrays import F64, I32, I64, TableArrays
 from earmark.model.attribute import FLOAT, INTEGER, STRING, Attribute, Draft, Schema
 from earmark.model.event import SchemaChange, checked_weights
-from earmark.model.frames import one_array
+from earmark.model.frames import is_text, one_array, plain_array
 from earmark.model.intake import Prepared, _mapping
 from earmark.model.keys import cut, float_keys, type_of
 from earmark.model.rows import offsets
@@ -101,7 +101,7 @@ def _named_bounds(frame: pa.Table) -> Bounds:
 def _from_bounds(draft: Draft, frame: pa.Table, bounds: Bounds) -> list[Pieces]:
     pieces = []
     for name, pair in bounds.items():
-        if isinstance(pair, str) or len(pair) != 2:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise SubscriptionError(f"the bounds of {name!r} are a pair of columns, lower and upper; got {pair!r}")
         for column in pair:
             if column not in frame.column_names:
@@ -113,10 +113,22 @@ def _from_bounds(draft: Draft, frame: pa.Table, bounds: Bounds) -> list[Pieces]:
 
 
 def _plain(column: Any) -> pa.Array:
+    """A column of bounds in one piece, of a type that Arrow computes with."""
     import pyarrow as pa
 
-    column = one_array(column)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    column = plain_array(one_array(column))
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_float16(column.type):
+        return column.cast(pa.float32())
+    if is_text(column.type):
+        return column.cast(pa.large_string())
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        try:
+            return column.cast(pa.timestamp("us", column.type.tz))
+        except pa.ArrowInvalid:
+            raise SubscriptionError("a column of bounds has nanoseconds; earmark keeps microseconds") from None
+    return column
 
 
 def _from_ranges(draft: Draft, frame: pa.Table) -> list[Pieces]:

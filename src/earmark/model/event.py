@@ -198,6 +198,8 @@ def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
 def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
     """Two uses of an attribute that disagree."""
     use = f"{type(value).__name__} {shown(value)}"
+    if isinstance(value, Decimal):
+        use += "; for Decimal values declare it as decimal(p, s)"
     return AttributeTypeError(f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}")
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from earmark.model.arrays import EventArrays
 from earmark.model.attribute import STRING, Attribute, Schema
 from earmark.model.evaluate import clause_score, constraint_holds, find_attribute, static_score
@@ -37,7 +35,7 @@ class Held:
         elif isinstance(self.got, Interval):
             got = f"in [{self.got.lo}, {self.got.hi}]"
         else:
-            got = f"= {literal_sql(self.got)}"
+            got = f"= {literal_sql(self.got.item() if hasattr(self.got, 'item') else self.got)}"
         return f"{'✓' if self.held else '✗'} {self.asked}   ({self.attribute} {got})"
 
 
@@ -138,7 +136,17 @@ def clause_texts(view: TableView, slot: int) -> list[dict[str, str]]:
     text = view.asked(slot)
     if not text:
         return [interval_texts(view, c) for c in _clauses_of(view, slot)]
-    return [{name: _joined(atoms) for name, atoms in clause} for clause in parse_clauses(text)]
+    asked = [{name: _joined(atoms) for name, atoms in clause} for clause in parse_clauses(text)]
+    stored = [interval_names(view, c) for c in _clauses_of(view, slot)]
+    if [set(clause) for clause in asked] != stored:  # a file that someone wrote by hand
+        return [interval_texts(view, c) for c in _clauses_of(view, slot)]
+    return asked
+
+
+def interval_names(view: TableView, clause: int) -> set[str]:
+    """The attributes that a clause constrains."""
+    first, last = view.arrays.constraint_start[clause : clause + 2]
+    return {view.schema.names[number] for number in view.arrays.attr[first:last].tolist()}
 
 
 def condition_text(view: TableView, slot: int) -> str:
@@ -188,5 +196,4 @@ def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
     assert attribute.type is not None
     if attribute.type.kind != STRING:
         return value_of_key(attribute.type, key)
-    constants, keys = schema.strings[attribute.number].items()
-    return constants[int(np.searchsorted(keys, key))].decode()
+    return schema.strings[attribute.number].constant_near(key).decode()

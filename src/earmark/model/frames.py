@@ -166,7 +166,7 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
     """The keys of a column of values or of intervals."""
     import pyarrow as pa
 
-    column = _plain(column)
+    column = plain_array(column)
     if not pa.types.is_struct(column.type):
         valid = _valid(column)
         keys = value_keys(schema, attribute, column, valid)
@@ -176,7 +176,7 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
     return _interval_keys(schema, attribute, column)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def plain_array(column: pa.Array) -> pa.Array:
     """Without the encodings that say nothing about values, and with every NULL where `is_null` sees it."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -201,7 +201,7 @@ def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Ke
     import pyarrow.compute as pc
 
     valid = _valid(column)
-    ends = [_plain(pc.struct_field(column, name)) for name in ("lo", "hi")]
+    ends = [plain_array(pc.struct_field(column, name)) for name in ("lo", "hi")]
     known = [_valid(end) for end in ends]
     keys = [value_keys(schema, attribute, end, k) for end, k in zip(ends, known, strict=True)]
     type_ = attribute.type

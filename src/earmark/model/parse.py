@@ -25,7 +25,7 @@ from earmark.errors import SubscriptionError
 from earmark.model.attribute import MAX_NAME
 from earmark.model.literals import LiteralError, negated, plain_pattern
 from earmark.model.normal import Atom, Clauses, Leaf, Mode, TooManyClauses, filled, leaf_of, normal_form
-from earmark.model.predicate import And, Condition, Constant, Is, Not, Or, check_text, joined, shortened, test
+from earmark.model.predicate import MAX_TEXT, And, Condition, Constant, Is, Not, Or, check_text, joined, shortened, test
 from earmark.model.tokens import (
     FIRST_HOLE,
     FIRST_LIST,
@@ -78,7 +78,8 @@ def parse(text: str) -> Condition:
 def parse_clauses(text: str) -> Clauses:
     """The clauses of a text; texts of a known shape skip the grammar."""
     try:
-        if type(text) is str:
+        between: tuple[str, ...] = ()
+        if isinstance(text, str) and len(text) <= MAX_TEXT:
             between, tokens = split_units(text)
             template = _templates.get(between)
             if template is not None and (clauses := template.clauses_with(tokens)) is not None:

@@ -129,9 +129,7 @@ def check_arrays(table: TableArrays, attributes: int) -> None:
     clauses = _check_offsets(table.clause_start, slots, "clause_start")
     constraints = _check_offsets(table.constraint_start, clauses, "constraint_start")
     intervals = _check_offsets(table.interval_start, constraints, "interval_start")
-    require(
-        len(table.attr) == len(table.accepts_null) == constraints, "attr and accepts_null do not fit the offsets"
-    )
+    require(len(table.attr) == len(table.accepts_null) == constraints, "attr and accepts_null do not fit the offsets")
     require(len(table.lo) == len(table.hi) == intervals, "lo and hi do not fit the offsets")
     require(len(table.weight) in (0, constraints), "weight has a length of its own")
     require(len(table.score) in (0, slots), "score has a length of its own")

@@ -65,6 +65,12 @@ class StringKeys:
                 key = self._keys[at] + (self._sorted[at] != value)  # it may have become a constant since we looked
         return key
 
+    def constant_near(self, key: int) -> bytes:
+        """The constant with this key, or the next above it (the last one, if there is none). O(log n)."""
+        with self._lock:
+            at = bisect_left(self._sorted, key, key=self._key.__getitem__)
+            return self._sorted[min(at, len(self._sorted) - 1)]
+
     def insert(self, constants: Iterable[bytes]) -> bool:
         """Give new constants keys inside the gaps. False, with nothing changed, when a gap is too small."""
         new = sorted(set(constants).difference(self._key))

@@ -95,17 +95,17 @@ def checked_score(score: Any) -> float:
     return value
 
 
-def checked_tags(tags: Mapping[str, str] | None, what: str = "tags") -> Tags:
+def checked_tags(tags: Mapping[str, str] | None, what: str = "tags map") -> Tags:
     """Tags, sorted: text to text."""
-    if not tags:
+    if tags is None:
         return NO_TAGS
     if not isinstance(tags, Mapping):
-        raise SubscriptionError(f"{what} map texts to texts; got {type(tags).__name__}")
+        raise SubscriptionError(f"{what} texts to texts; got {type(tags).__name__}")
     for pair in tags.items():
         for part in pair:
             if not isinstance(part, str):
-                raise SubscriptionError(f"{what} map texts to texts; got {part!r}")
-            check_text(part, f"{what} {part[:50]!r}")
+                raise SubscriptionError(f"{what} texts to texts; got {part!r}")
+            check_text(part, f"the tag {part[:50]!r}")
     return tuple(sorted(tags.items()))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from earmark.errors import EarmarkError, require
 from earmark.model import bits
 from earmark.model.arrays import I32, I64, U8, U64, TableArrays, frozen
-from earmark.model.attribute import Schema
+from earmark.model.attribute import Attribute, Schema
 from earmark.model.growable import Growable
 from earmark.model.rows import check_arrays, gather, spread
 from earmark.model.strings import StringKeys
@@ -84,10 +84,6 @@ class TableView:
             slots = np.empty(0, np.int32) if posting is None else posting.view()
             alive = bits.both(alive, bits.from_slots(slots[slots < self.slots], self.slots))
         return alive
-
-    def is_live(self, slot: int) -> bool:
-        """Whether a slot is visible here."""
-        return slot < self.slots and not int(self.dead[slot >> 6]) >> (slot & 63) & 1
 
     def asked(self, slot: int) -> str:
         """The text of a slot's condition; empty for ready-made columns."""
@@ -255,6 +251,10 @@ class Table:
         self.schema = schema
         self.generation += 1
 
+    def mark(self) -> Mark:
+        """The table as it is, to go back to when a change of types turns out to be in vain."""
+        return Mark(self, self.schema, dict(self.schema.by_name), dict(self._columns), self.generation)
+
     def compacted(self) -> Table:
         """A table of the living only, in sequence order: the next generation."""
         view = self.view()
@@ -348,6 +348,25 @@ class Table:
         assert len(np.unique(view.arrays.sequence[live])) == len(live), "a sequence number is used twice"
         for strings in self.schema.strings.values():
             strings.check()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mark:
+    """Where a table was before types were changed (nothing may have been added or removed since)."""
+
+    table: Table
+    schema: Schema
+    by_name: dict[str, Attribute]
+    columns: dict[str, Growable]
+    generation: int
+
+    def restored(self) -> Table:
+        """The table as it was."""
+        self.schema.by_name.update(self.by_name)
+        self.table.schema = self.schema
+        self.table._columns = self.columns
+        self.table.generation = self.generation
+        return self.table
 
 
 def spread_bytes(start: I64, rows: I64) -> tuple[I64, I64]:

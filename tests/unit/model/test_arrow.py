@@ -98,7 +98,7 @@ def test_nothing_is_lost() -> None:
 def test_what_the_columns_say() -> None:
     before = filled()
     frame = before.to_arrow()
-    assert frame.column_names == ["id", "sequence", "score", "condition", "tags", "clauses"]
+    assert frame.column_names == ["id", "sequence", "score", "condition", "check", "tags", "clauses"]
     assert frame["condition"].to_pylist() == [*CONDITIONS, None, None, None]
     assert frame["id"].to_pylist() == before.ids()
     assert frame["sequence"].to_pylist() == list(range(1, 13))
