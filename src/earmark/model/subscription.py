@@ -105,7 +105,7 @@ def checked_tags(tags: Mapping[str, str] | None, what: str = "tags map") -> Tags
         for part in pair:
             if not isinstance(part, str):
                 raise SubscriptionError(f"{what} texts to texts; got {part!r}")
-            check_text(part, f"the tag {part[:50]!r}")
+            check_text(part, f"{what.rpartition(' ')[0]}: {part[:50]!r}")
     return tuple(sorted(tags.items()))
 
 
