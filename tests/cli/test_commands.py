@@ -252,9 +252,9 @@ def test_explain_finds_ids_that_are_numbers(earmark: Earmark, tmp_path: Path) ->
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_generate_and_match(earmark: Earmark, tmp_path: Path, kind: str) -> None:
-    made = earmark("generate", "w2", "data", "--subscriptions", 300, "--events", 50, "--format", kind)
+    made = earmark("generate", "w2", "data", "--subscriptions", 2000, "--events", 50, "--format", kind)
     assert made.out == f"data/subscriptions.{kind}\ndata/events.{kind}\n"
-    data = WORKLOADS["w2"](subscriptions=300)
+    data = WORKLOADS["w2"](subscriptions=2000)
     inside = (data.sub_lo[None] <= data.event_value[:50, None]) & (data.event_value[:50, None] <= data.sub_hi[None])
     wanted = [tuple(pair) for pair in np.argwhere(inside.all(axis=2)).tolist()]
     found = earmark("match", f"data/subscriptions.{kind}", f"data/events.{kind}", "--json").rows()

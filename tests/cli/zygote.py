@@ -1,8 +1,9 @@
 """Runs the installed `earmark` script again and again in processes of their own, without importing it each time.
 
-Importing takes a second, mostly Numba; a suite of some hundred runs would take minutes. This process imports once,
-and forks for each run; the child then runs the very script that a shell would. One JSON request a line on stdin
-(script, arguments, folder, environment, files for output), one JSON answer a line on stdout (the exit code).
+Importing and loading kernels takes seconds, mostly Numba's; a suite of some hundred runs would take many minutes.
+This process does it once, and forks for each run; the child then runs the very script that a shell would. One JSON
+request a line on stdin (script, arguments, folder, environment, files for output), one JSON answer a line on stdout
+(the exit code).
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ def _child(request: dict[str, object]) -> None:
 
 
 def main() -> None:
-    import earmark.cli.generate
     import earmark.cli.run  # noqa: F401
+    from earmark.cli.demo import warm_up
 
+    warm_up()  # loads the kernels, or compiles them
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
         child = os.fork()

@@ -19,6 +19,7 @@ import click
 
 from earmark import __version__
 from earmark.errors import EarmarkError
+from earmark.progress import end_bars
 
 WRONG = 2
 SIGNALS = ("SIGTERM", "SIGHUP")
@@ -78,6 +79,7 @@ def _usage(problem: click.ClickException) -> str:
 
 def _fail(message: str, code: int) -> None:
     with contextlib.suppress(OSError):
+        end_bars()
         click.echo("earmark: " + message.replace("\n", " "), err=True)
     sys.exit(code)
 

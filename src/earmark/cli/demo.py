@@ -49,14 +49,16 @@ def _title(text: str) -> None:
 
 def _load(count: int, seed: int) -> Matcher:
     from earmark.matcher import Matcher
+    from earmark.progress import track
     from earmark.workload.ads import Campaigns
 
     click.secho(f"{count:,} ad campaigns, each a SQL condition with weights and a bid", bold=True)
     for campaign in Campaigns(min(count, 3), seed):
         click.echo(f"  {campaign['id']}  {campaign['condition']}")
+    market = list(track(Campaigns(count, seed), count, "  inventing"))
     matcher = Matcher()
     begun = time.perf_counter()
-    matcher.add_many(Campaigns(count, seed))
+    matcher.add_many(market)
     took = time.perf_counter() - begun
     stats = matcher.stats()
     size = (stats["table_bytes"] + stats["asked_bytes"]) / 2**20

@@ -68,11 +68,14 @@ def format_of(path: Name) -> str:
 
 def check_source(path: Name) -> None:
     """Refuse early what could not be read."""
-    if Path(path).is_dir():
-        raise EarmarkError(f"{str(path)!r} is a folder, not a file")
-    format_of(path)
-    if not Path(path).exists():
-        raise EarmarkError(f"there is no file {str(path)!r}")
+    try:
+        if Path(path).is_dir():
+            raise EarmarkError(f"{str(path)!r} is a folder, not a file")
+        format_of(path)
+        if not Path(path).exists():
+            raise EarmarkError(f"there is no file {str(path)!r}")
+    except OSError as problem:  # such as a name that is too long
+        raise EarmarkError(f"{str(path)!r} cannot be read: {reason(problem)}") from None
 
 
 def read_batches(path: Name, convert: Converter | None = None, wanted: Wanted | None = None) -> Iterator[Chunk]:

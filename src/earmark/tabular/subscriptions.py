@@ -84,24 +84,45 @@ def _typed(file: SubscriptionFile, declared: Mapping[str, str]) -> SubscriptionF
 
     table: Any = file.rows
     untyped = format_of(file.path) == "csv"
+    decoded: dict[str, list[Any]] = {}
     for i, field in enumerate(table.schema):
-        column = table.column(i)
         if not pa.types.is_string(field.type) and not pa.types.is_large_string(field.type):
             continue
-        stem = field.name[:-3] if field.name.endswith(("_lo", "_hi")) else None
+        column, name = table.column(i), field.name
+        stem = name[:-3] if name.endswith(("_lo", "_hi")) else None
         try:
-            if field.name in _NESTED:
-                column = _nested(file, field.name, _decoded(file, field.name, column.to_pylist()))
-            elif field.name == "score":
+            if name in _nested_names(table):
+                decoded[name] = _decoded(file, name, column.to_pylist())
+            elif name == "score":
                 column = typed_column(column, "float", "score")
             elif stem is not None and (untyped or stem in declared):
-                column = typed_column(column, declared.get(stem), field.name)
-            elif field.name == "id" and untyped:
+                column = typed_column(column, declared.get(stem), name)
+            elif name == "id" and untyped:
                 column = integers(column)
         except NotOfType as problem:
             raise EarmarkError(f"{file.place(problem.row)}: {problem}") from None
-        table = table.set_column(i, field.name, column)
-    return SubscriptionFile(file.path, table, file.lines)
+        table = table.set_column(i, name, column)
+    return SubscriptionFile(file.path, _with_decoded(file, table, decoded), file.lines)
+
+
+def _nested_names(table: pa.Table) -> set[str]:
+    """The columns that hold maps or lists; where there is a condition, nobody asks for ranges."""
+    names = set(table.column_names)
+    return names & _NESTED.keys() - ({"ranges"} if "condition" in names else set())
+
+
+def _with_decoded(file: SubscriptionFile, table: pa.Table, decoded: dict[str, list[Any]]) -> pa.Table | list[Row]:
+    """The table with what its texts held: as rows where there are conditions, which are read row by row anyway."""
+    names: list[str] = table.column_names
+    if decoded and "condition" in names and decoded.keys() == _nested_names(table):
+        rows: list[Row] = table.select([name for name in FIELDS if name in names]).to_pylist()
+        for name, values in decoded.items():
+            for row, value in zip(rows, values, strict=True):
+                row[name] = value
+        return rows
+    for name, values in decoded.items():
+        table = table.set_column(names.index(name), name, _nested(file, name, values))
+    return table
 
 
 def _decoded(file: SubscriptionFile, name: str, texts: list[str | None]) -> list[Any]:

@@ -21,18 +21,25 @@ if TYPE_CHECKING:
 def check_target(path: Name) -> None:
     """Refuse early what could not be written in the end."""
     format_of(path)
-    folder = Path(path).absolute().parent
-    why = None
-    if Path(path).is_dir():
-        why = "it is a folder"
-    elif Path(path).exists() and not Path(path).is_file():
-        why = "it is not a plain file"
-    elif not folder.is_dir():
-        why = f"there is no folder {str(Path(path).parent)!r}"
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        why = f"you may not write in the folder {str(folder)!r}"
+    try:
+        why = _obstacle(Path(path))
+    except OSError as problem:  # such as a name that is too long
+        why = reason(problem)
     if why:
         raise EarmarkError(f"{str(path)!r} cannot be written: {why}")
+
+
+def _obstacle(path: Path) -> str | None:
+    folder = path.absolute().parent
+    if path.is_dir():
+        return "it is a folder"
+    if path.exists() and not path.is_file():
+        return "it is not a plain file"
+    if not folder.is_dir():
+        return f"there is no folder {str(path.parent)!r}"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"you may not write in the folder {str(folder)!r}"
+    return None
 
 
 class Writer:

@@ -1,0 +1,237 @@
+"""Whatever is wrong is told in one sentence, with exit code 2, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from earmark import Matcher
+
+from .conftest import Earmark
+from .test_commands import ADS, VISITORS, write
+
+USAGE = [
+    (["frob"], "No such command 'frob'"),
+    (["match"], "Missing argument 'SUBSCRIPTIONS' (see: earmark match --help)"),
+    (["match", "ads.csv"], "Missing argument 'EVENTS'"),
+    (["match", "ads.csv", "e.csv", "more"], "unexpected extra argument"),
+    (["match", "ads.csv", "e.csv", "--frob"], "No such option '--frob'"),
+    (["match", "ads.csv", "e.csv", "-k", "3"], "No such option '-k'"),
+    (["match", "ads.csv", "e.csv", "--scope", "tenant"], "'tenant' is not of the form TAG=VALUE"),
+    (["match", "ads.csv", "e.csv", "--attribute", "=integer"], "'=integer' is not of the form NAME=TYPE"),
+    (["match", "ads.csv", "e.csv", "--attribute=a=date", "--attribute=a=float"], "'a' is given twice"),
+    (["match", "ads.csv", "e.csv", "--attribute", "age=number"], "'number'"),
+    (["match", "ads.csv", "e.csv", "--zone", "Mars/Base"], "'Mars/Base'"),
+    (["top-k", "ads.csv", "e.csv", "-k", "0"], "0 is not in the range x>=1"),
+    (["top-k", "ads.csv", "e.csv", "-k", "many"], "'many' is not a valid integer"),
+    (["top-k", "ads.csv", "e.csv", "--mode", "best"], "'best' is not one of 'exact', 'relaxed'"),
+    (["top-k", "ads.csv", "e.csv", "--weight", "age=much"], "the weight of 'age' is 'much', not a number"),
+    (["top-k", "ads.csv", "e.csv", "--weight", "age=-1"], "weights are finite and not negative"),
+    (["top-k", "ads.csv", "e.csv", "--weight", "age=nan"], "weights are finite and not negative"),
+    (["top-k", "ads.csv", "e.csv", "--weight", "size=1"], "--weight names 'size', which no subscription uses"),
+    (["explain", "ads.csv", "a"], "Missing argument 'EVENT'"),
+    (["explain", "ads.csv", "a", "{age: 1}"], "is not a JSON object"),
+    (["explain", "ads.csv", "a", "[1]"], "the event is a JSON object"),
+    (["explain", "ads.csv", "nobody", "{}"], "there is no subscription 'nobody'"),
+    (["explain", "ads.csv", "a", '{"age": "old"}'], "attribute 'age' is integer"),
+    (["explain", "ads.csv", "a", '{"age": {"lo": 3, "hi": 1}}'], "the interval of 'age' is empty"),
+    (["generate", "w9", "data"], "'w9' is not one of 'w1', 'w1u', 'w1z', 'w2'"),
+    (["generate"], "Missing argument 'WORKLOAD'"),
+    (["generate", "w2", "data", "--subscriptions", "0"], "0 is not in the range"),
+    (["generate", "w2", "data", "--seed", "-1"], "-1 is not in the range"),
+    (["generate", "w2", "ads.csv"], "the folder 'ads.csv' cannot be made: File exists"),
+    (["demo", "--campaigns", "0"], "0 is not in the range"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), USAGE, ids=lambda value: " ".join(value)[:60])
+def test_usage(earmark: Earmark, tmp_path: Path, arguments: list[str], told: str) -> None:
+    write(tmp_path / "ads.csv", ADS)
+    write(tmp_path / "e.csv", VISITORS)
+    failed = earmark(*arguments)
+    assert failed.code == 2
+    assert told in failed.sentence
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["ads.csv", "e.csv"]
+
+
+EVENT_FILES = [
+    ("none.csv", None, "there is no file 'none.csv'"),
+    ("e.xlsx", b"", "files are .parquet, .csv or .jsonl; '.xlsx' is none of these"),
+    ("events", b"", "this name has no suffix"),
+    ("e.csv", b"", "'e.csv' is empty; a CSV file begins with a line of column names"),
+    ("e.csv", b"\n\n", "'e.csv' is empty"),
+    ("e.csv", b"age,city\n1,x\n\n2\n", "'e.csv', line 4: Expected 2 columns, got 1: 2"),
+    ("e.csv", b"age,age\n1,2\n", "'e.csv' has two columns 'age'"),
+    ("e.csv", b'city,age\n"a\nb",1\nc,old\n', "'e.csv', line 4: column 'age' holds values of type integer, and 'old'"),
+    ("e.csv", b"age\n\xff\n", "'e.csv' cannot be read as CSV: "),
+    ("e.csv", b"age\n9223372036854775808\n", "'e.csv', line 2: attribute 'age': "),
+    ("e.csv", b"\xff\xfea\n", "'e.csv' cannot be read as CSV: "),
+    ("e.parquet", b"", "'e.parquet' cannot be read as Parquet: "),
+    ("e.parquet", b"PAR1 this is not one PAR1", "'e.parquet' cannot be read as Parquet: "),
+    ("e.jsonl", b'{"age": 1}\n\n{"age": }\n', "'e.jsonl', line 3: not JSON"),
+    ("e.jsonl", b'{"age": 1}\n[1]\n', "'e.jsonl', line 2: a list instead of an object"),
+    ("e.jsonl", b'{"age": 1}\n\n{"age": "old"}\n', "'e.jsonl', line 3: attribute 'age' is integer"),
+    (
+        "e.jsonl",
+        b'{"age": 99999999999999999999}\n',
+        "'e.jsonl', line 1: attribute 'age': 99999999999999999999 does not",
+    ),
+    ("e.jsonl", b'{"age": [1]}\n', "'e.jsonl', line 1: attribute 'age' is integer"),
+    ("e.jsonl", b'{"age": {"lo": 2, "hi": 1}}\n', "'e.jsonl', line 1: the interval of 'age' is empty"),
+    ("e.jsonl", b"\xff\n", "'e.jsonl', line 1: not JSON"),
+    ("e.jsonl", b"[" * 100_000, "'e.jsonl', line 1: not JSON"),
+    ("e.jsonl", b'{"city": "\\ud800"}\n', "'e.jsonl', line 1: attribute 'city': "),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "told"), EVENT_FILES)
+def test_events(earmark: Earmark, tmp_path: Path, name: str, content: bytes | None, told: str) -> None:
+    write(tmp_path / "ads.csv", ADS)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "old.csv").write_text("old")
+    failed = earmark("match", "ads.csv", name, "-o", "old.csv")
+    assert failed.code == 2
+    assert told in failed.sentence
+    assert (tmp_path / "old.csv").read_text() == "old"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_event_ids(earmark: Earmark, tmp_path: Path) -> None:
+    write(tmp_path / "ads.csv", ADS)
+    for kind in ("csv", "parquet"):
+        write(tmp_path / f"e.{kind}", VISITORS)
+        assert "has no column 'name' to name" in earmark("match", "ads.csv", f"e.{kind}", "--event-id=name").sentence
+    (tmp_path / "e.jsonl").write_text('{"who": 1}\n\n{"who": "x"}\n')
+    told = earmark("match", "ads.csv", "e.jsonl", "--event-id", "who").sentence
+    assert told == "'e.jsonl', line 3: 'who' names the event, so it is of type int64; got 'x'"
+    told = earmark("match", "ads.csv", "e.jsonl", "--event-id", "name").sentence
+    assert told == "'e.jsonl', line 1: 'name' names the event, so it is a text or an integer; got None"
+
+
+def test_a_truncated_parquet_file(earmark: Earmark, tmp_path: Path) -> None:
+    write(tmp_path / "ads.csv", ADS)
+    pq.write_table(pa.table({"age": list(range(100_000))}), tmp_path / "e.parquet", row_group_size=1_000)
+    whole = (tmp_path / "e.parquet").read_bytes()
+    (tmp_path / "e.parquet").write_bytes(whole[: len(whole) // 2])
+    assert "'e.parquet' cannot be read as Parquet" in earmark("match", "ads.csv", "e.parquet").sentence
+    damaged = bytearray(whole)
+    damaged[5_000:90_000] = b"\0" * 85_000
+    (tmp_path / "e.parquet").write_bytes(damaged)
+    failed = earmark("match", "ads.csv", "e.parquet", "-o", "o.csv")
+    assert "'e.parquet' cannot be read as Parquet" in failed.sentence
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_rows_are_numbered_as_in_the_file(earmark: Earmark, tmp_path: Path) -> None:
+    """Past the first chunk and group, and where lines and rows differ."""
+    write(tmp_path / "s.csv", [{"id": 1, "condition": "n = 7"}])
+    bad = 40_001
+    values: list[object] = [7] * 45_000
+    pq.write_table(
+        pa.table({"n": pa.array([*values[:bad], 2**63, *values[bad:]], pa.uint64())}), tmp_path / "e.parquet"
+    )
+    assert earmark("match", "s.csv", "e.parquet", "-o", "o.csv").sentence.startswith(f"'e.parquet', row {bad}: ")
+    values[bad] = "x"
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps({"n": v}) + "\n\n" for v in values))
+    assert earmark("match", "s.csv", "e.jsonl", "-o", "o.csv").sentence.startswith(f"'e.jsonl', line {2 * bad + 1}: ")
+    (tmp_path / "e.csv").write_text("t,n\n" + "".join(f'"a\nb",{v}\n' for v in values))
+    assert earmark("match", "s.csv", "e.csv", "-o", "o.csv").sentence.startswith(f"'e.csv', line {2 * bad + 2}: ")
+    (tmp_path / "e.csv").write_text("t,n\n" + "".join("a,7\n" if v == 7 else "a\n" for v in values))
+    assert earmark("match", "s.csv", "e.csv", "-o", "o.csv").sentence.startswith(f"'e.csv', line {bad + 2}: Expected 2")
+    assert not (tmp_path / "o.csv").exists()
+
+
+SUBSCRIPTION_FILES = [
+    ("none.parquet", None, "there is no file 'none.parquet'"),
+    ("s.csv", "", "'s.csv' is empty"),
+    ("s.csv", "condition\na = 1\n", "'s.csv': the frame has no column 'id'"),
+    ("s.csv", "id,text\n1,a = 1\n", "'s.csv': the frame has neither a column 'condition', nor 'ranges', nor pairs"),
+    ("s.csv", "id,condition\n1,a = 1\n2,a = = 1\n", "'s.csv', line 3, subscription 2: "),
+    ("s.csv", "id,condition\n1,a = b\n", "'s.csv', line 2, subscription 1: "),
+    ("s.csv", "id,condition\n1,a = 1\n2,a = 'x'\n", "'s.csv', line 3, subscription 2: "),
+    ("s.csv", "id,condition\n1,a = 1\n1,a = 2\n", "'s.csv', line 3: the id 1 is given twice"),
+    ("s.csv", "id,condition\n,a = 1\n", "'s.csv', line 2: "),
+    ("s.csv", "id,condition,score\n1,a = 1,high\n", "'s.csv', line 2: column 'score' holds values of type float, and"),
+    (
+        "s.csv",
+        'id,condition,weights\n1,a = 1,\n2,a = 1,"{a: 1}"\n',
+        "'s.csv', line 3: weights is '{a: 1}', which is not",
+    ),
+    ("s.csv", "id,condition,tags\n1,a = 1,5\n", "'s.csv', line 2, subscription 1: "),
+    (
+        "s.csv",
+        'id,condition,tags\n1,a = 1,"{""t"": 5}"\n',
+        "'s.csv', line 2, subscription 1: ",
+    ),
+    ("s.csv", "id,a_lo,a_hi\n1,5,x\n", "'s.csv', line 2: "),
+    ("s.csv", "id,a_lo,a_hi,tags\n1,5,6,5\n", "'s.csv', line 2: tags is '5', not a JSON object"),
+    ("s.csv", 'id,a_lo,a_hi,tags\n1,5,6,"{""t"": 5}"\n', "'s.csv', line 2: tags cannot be read: "),
+    ("s.csv", "id,ranges\n1,[1]\n", "'s.csv': the column 'ranges' holds a list of {attribute, lo, hi} a row"),
+    ("s.jsonl", '{"id": 1, "condition": "a = 1"}\n\n{"id": 2}\n', "'s.jsonl', line 3, subscription 2: "),
+    ("s.jsonl", '{"id": 1, "condition": "a = 1", "weights": 3}\n', "'s.jsonl', line 1, subscription 1: "),
+    ("s.jsonl", '{"id": 1, "condition": 5}\n', "'s.jsonl', line 1, subscription 1: "),
+    ("s.jsonl", '{"id": 1, "a_lo": 1, "a_hi": 2}\n{"id": 2, "a_lo": "x"}\n', "'s.jsonl': the values of 'a_lo' make no"),
+    ("s.jsonl", '{"id": 1, "ranges": 5}\n', "'s.jsonl', line 1: ranges is '5', not a JSON list"),
+    ("s.jsonl", '{"id": 1.5, "condition": "a = 1"}\n', "'s.jsonl', line 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "told"), SUBSCRIPTION_FILES)
+def test_subscriptions(earmark: Earmark, tmp_path: Path, name: str, content: str | None, told: str) -> None:
+    (tmp_path / "e.csv").write_text("a\n1\n")
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    failed = earmark("match", name, "e.csv")
+    assert failed.code == 2
+    assert failed.sentence.startswith(told)
+
+
+def test_a_row_of_parquet(earmark: Earmark, tmp_path: Path) -> None:
+    write(tmp_path / "s.parquet", [{"id": "a", "condition": "a = 1"}, {"id": "b", "condition": "a LIKE '%x'"}])
+    (tmp_path / "e.csv").write_text("a\n1\n")
+    assert earmark("match", "s.parquet", "e.csv").sentence.startswith("'s.parquet', row 1, subscription 'b': ")
+
+
+def test_folders(earmark: Earmark, tmp_path: Path) -> None:
+    write(tmp_path / "e.csv", VISITORS)
+    (tmp_path / "folder").mkdir()
+    assert "'folder' is not an earmark table" in earmark("match", "folder", "e.csv").sentence
+    assert "files are .parquet" in earmark("match", "gone", "e.csv").sentence
+    made = Matcher()
+    made.add_many(ADS)
+    made.save(tmp_path / "ads.earmark")
+    assert "'folder' is a folder, not a file" in earmark("match", "ads.earmark", "folder").sentence
+    next((tmp_path / "ads.earmark").rglob("*.json")).write_text("{")
+    assert earmark("match", "ads.earmark", "e.csv").code == 2
+
+
+def test_outputs(earmark: Earmark, tmp_path: Path) -> None:
+    write(tmp_path / "ads.csv", ADS)
+    write(tmp_path / "e.csv", VISITORS)
+    (tmp_path / "folder.csv").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name, told in (
+        ("folder.csv", "'folder.csv' cannot be written: it is a folder"),
+        ("gone/o.csv", "'gone/o.csv' cannot be written: there is no folder 'gone'"),
+        ("pipe.csv", "'pipe.csv' cannot be written: it is not a plain file"),
+        ("o.xlsx", "'.xlsx' is none of these"),
+        ("o" * 300 + ".csv", "cannot be written: File name too long"),
+    ):
+        assert told in earmark("match", "ads.csv", "e.csv", "-o", name).sentence
+    assert not list(tmp_path.glob(".earmark*"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_without_permission(earmark: Earmark, tmp_path: Path) -> None:
+    write(tmp_path / "ads.csv", ADS)
+    write(tmp_path / "e.csv", VISITORS)
+    (tmp_path / "locked").mkdir(mode=0o500)
+    assert "you may not write" in earmark("match", "ads.csv", "e.csv", "-o", "locked/o.csv").sentence
+    (tmp_path / "e.csv").chmod(0)
+    assert "Permission denied" in earmark("match", "ads.csv", "e.csv").sentence

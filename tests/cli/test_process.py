@@ -1,0 +1,206 @@
+"""The executable as a process: signals, pipes, terminals, memory. Each run here starts afresh, as from a shell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from earmark import progress
+from earmark.tabular.read import Chunk
+
+from .conftest import NOTICE
+
+TIME_LEFT = re.compile(r"matching +\[.*\] +\d+% +\d\d:\d\d:\d\d")
+PATIENCE = 120  # seconds, for machines that compile first
+
+
+def make_events(path: Path, rows: int) -> None:
+    """Events in a file that is never in memory as a whole."""
+    schema = pa.schema([("n", pa.int64()), ("f", pa.float64()), ("t", pa.string())])
+    step = np.arange(100_000)
+    texts = pa.array(["x", "y", None, "z"] * 25_000)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for start in range(0, rows, len(step)):
+            table = pa.table([pa.array((start + step) % 1000), pa.array(step % 7 / 8), texts], schema)
+            writer.write_table(table.slice(0, rows - start))
+
+
+def make_subscriptions(path: Path, count: int, width: int) -> None:
+    """Each matches `width` of a thousand events."""
+    lines = [f"{i},n BETWEEN {i % 1000} AND {i % 1000 + width - 1} AND f >= 0\n" for i in range(count)]
+    path.write_text("id,condition\n" + "".join(lines))
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that take some seconds to match: s.csv, e.parquet."""
+    folder = tmp_path_factory.mktemp("long")
+    make_events(folder / "e.parquet", 1_500_000)
+    make_subscriptions(folder / "s.csv", 1000, 60)
+    return folder
+
+
+@contextlib.contextmanager
+def started(
+    script: Path, folder: Path, *arguments: str, stderr: int = subprocess.PIPE
+) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [script, *arguments], cwd=folder, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def until_it_writes(folder: Path, process: subprocess.Popen[str]) -> None:
+    begun = time.monotonic()
+    while not any(path.stat().st_size for path in folder.glob(".earmark-*.part")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() - begun < PATIENCE
+        time.sleep(0.02)
+
+
+def told(err: str) -> list[str]:
+    return [line for line in err.splitlines() if not line.startswith(NOTICE)]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(signal.SIGINT, "parquet"), (signal.SIGTERM, "csv")])
+def test_a_signal_leaves_nothing_half_written(script: Path, long_run: Path, number: signal.Signals, kind: str) -> None:
+    target = long_run / f"out.{kind}"
+    target.write_text("old")
+    with started(script, long_run, "match", "s.csv", "e.parquet", "-o", target.name) as process:
+        until_it_writes(long_run, process)
+        time.sleep(1.5)  # a terminal would show a bar by now
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + number
+    assert (out, told(err)) == ("", ["earmark: interrupted; nothing was left half-written"])
+    assert target.read_text() == "old"
+    target.unlink()
+    assert sorted(path.name for path in long_run.iterdir()) == ["e.parquet", "s.csv"]
+
+
+def test_an_interruption_while_it_imports(script: Path, tmp_path: Path) -> None:
+    with started(script, tmp_path, "demo") as process:
+        time.sleep(0.8)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    if process.returncode == 130:  # not so early that the interpreter itself had to answer
+        assert told(err) == ["earmark: interrupted; nothing was left half-written"]
+    else:
+        assert process.returncode == -signal.SIGINT
+
+
+def test_a_reader_that_leaves(script: Path, long_run: Path) -> None:
+    command = f"'{script}' match s.csv e.parquet | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=long_run, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, told(done.stderr)) == (0, '"event","subscription","score"\n', [])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk(script: Path, long_run: Path) -> None:
+    command = f"'{script}' match s.csv e.parquet > /dev/full"
+    done = subprocess.run(["bash", "-c", command], cwd=long_run, capture_output=True, text=True)
+    assert (done.returncode, told(done.stderr)) == (2, ["earmark: the run failed: No space left on device"])
+
+
+# --- progress ------------------------------------------------------------------------------------------------
+
+
+def on_a_terminal(script: Path, folder: Path, *arguments: str, stop: re.Pattern[str] | None = None) -> str:
+    """What a run shows on a terminal as stderr; interrupted once `stop` has been seen."""
+    ours, theirs = pty.openpty()
+    shown = ""
+    with started(script, folder, *arguments, stderr=theirs) as process:
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # how a terminal says that nobody is at the other end
+            while part := os.read(ours, 65_536):
+                shown += part.decode(errors="replace")
+                if stop is not None and stop.search(shown):
+                    os.killpg(process.pid, signal.SIGINT)
+                    stop = None
+        os.close(ours)
+    return shown
+
+
+def test_a_bar_with_the_time_left_on_a_terminal(script: Path, long_run: Path) -> None:
+    shown = on_a_terminal(script, long_run, "match", "s.csv", "e.parquet", "-o", "bar.parquet", stop=TIME_LEFT)
+    assert TIME_LEFT.search(shown), shown[-500:]
+    assert not (long_run / "bar.parquet").exists()
+
+
+def test_no_bar_for_what_is_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "is_shown", lambda: True)
+    monkeypatch.setattr(progress, "_DELAY", -1.0)
+    whole = [Chunk([], 0, 1.0)]
+    assert list(progress.shares(whole, "matching")) == whole
+    assert list(progress.track(range(256), 256, "adding")) == list(range(256))
+    assert capsys.readouterr().err == ""
+    assert len(list(progress.track(iter(range(600)), None, "adding"))) == 600
+    assert "adding" in capsys.readouterr().err
+
+
+def test_the_demo_shows_how_the_load_goes(script: Path, tmp_path: Path) -> None:
+    bar = re.compile(r"adding +\[.*\] +\d+/50000 +\d\d:\d\d:\d\d")
+    shown = on_a_terminal(script, tmp_path, "demo", "--campaigns", "50000", stop=bar)
+    assert bar.search(shown)
+    assert shown.splitlines()[-1] == "earmark: interrupted; nothing was left half-written"  # below the bar
+
+
+# --- memory --------------------------------------------------------------------------------------------------
+
+
+def peak_megabytes(script: Path, folder: Path, *arguments: str) -> float:
+    """The most memory a run ever held."""
+    child = os.posix_spawn(
+        script,
+        [str(script), *arguments],
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    )
+    _, status, usage = os.wait4(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    return usage.ru_maxrss / 1024 if os.uname().sysname != "Darwin" else usage.ru_maxrss / 2**20
+
+
+def memory_grows_by(script: Path, folder: Path, sizes: tuple[int, int]) -> tuple[float, float]:
+    """Peak memory of a run on the first number of events, and how much more the second takes."""
+    make_subscriptions(folder / "s.csv", 1000, 5)
+    peaks = []
+    for rows in sizes:
+        make_events(folder / f"{rows}.parquet", rows)
+        output = folder / f"{rows}-hits.parquet"
+        names = (str(folder / "s.csv"), str(folder / f"{rows}.parquet"))
+        peaks.append(peak_megabytes(script, folder, "match", *names, "-o", str(output)))
+        assert pq.read_metadata(output).num_rows >= rows * 4
+    print(f"{sizes[0]:,} events: {peaks[0]:.0f} MB; {sizes[1]:,} events: {peaks[1]:.0f} MB")
+    return peaks[0], peaks[1] - peaks[0]
+
+
+def test_memory_does_not_follow_the_number_of_events(script: Path, tmp_path: Path) -> None:
+    peak, growth = memory_grows_by(script, tmp_path, (60_000, 400_000))
+    assert peak < 800
+    assert growth < 120
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_million_events_in_bounded_memory(script: Path, tmp_path: Path) -> None:
+    peak, growth = memory_grows_by(script, tmp_path, (1_000_000, 10_000_000))
+    assert peak < 1000
+    assert growth < 150
