@@ -33,18 +33,18 @@ FIRST_HOLE = 900_000_000
 FIRST_LIST = 800_000_000
 
 _WORD_END = r"(?![A-Za-z0-9_])"
-_TAIL = rf"(?:[eE][+-]?[0-9]++)?+(?:[bB][dD]|[lLsSyYdDfF])?+{_WORD_END}"
-_NUMBER = rf"(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++){_TAIL}"
-_SINGLE = r"'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*+"
-_DOUBLE = r'"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*+'
+_TAIL = rf"(?:[eE][+-]?[0-9]++)?(?:[bB][dD]|[lLsSyYdDfF])?{_WORD_END}"
+_NUMBER = rf"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++){_TAIL}"
+_SINGLE = r"'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*"
+_DOUBLE = r'"[^"\\]*+(?:(?:\\.|"")[^"\\]*+)*'
 _STRING = rf"{_SINGLE}'|{_DOUBLE}\""
-_NAME = r"`(?:[^`]++|``)++"
+_NAME = r"`(?:[^`]++|``)+"
 _SPACE = r"[ \t\r\n]"
 _TYPED = rf"(?i:DATE|TIMESTAMP){_SPACE}*+"
-_ITEM = rf"(?:-?{_SPACE}*+{_NUMBER}|(?:{_TYPED})?+(?:{_STRING})|(?i:NULL|TRUE|FALSE){_WORD_END})"
+_ITEM = rf"(?:-?{_SPACE}*+{_NUMBER}|(?:{_TYPED})?(?:{_STRING})|(?i:NULL|TRUE|FALSE){_WORD_END})"
 _LIST = (
     rf"\((?:(?<=[iI][nN]\()|(?<=[iI][nN]{_SPACE}\())"
-    rf"{_SPACE}*+{_ITEM}(?:{_SPACE}*+,{_SPACE}*+{_ITEM})*+{_SPACE}*+\)"
+    rf"{_SPACE}*+{_ITEM}(?:{_SPACE}*+,{_SPACE}*+{_ITEM})*{_SPACE}*+\)"
 )
 
 _TOKEN = re.compile(
@@ -59,11 +59,11 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _UNIT = re.compile(
-    rf"([0-9](?<![A-Za-z0-9_].)[0-9]*+(?:\.[0-9]*+)?+{_TAIL}|\.(?<![A-Za-z0-9_].)[0-9]++{_TAIL}"
+    rf"([0-9](?<![A-Za-z0-9_].)[0-9]*+(?:\.[0-9]*+)?{_TAIL}|\.(?<![A-Za-z0-9_].)[0-9]++{_TAIL}"
     rf"|{_STRING}|{_NAME}`|{_LIST})|['\"`].*+",
     re.DOTALL,
 )
-_LIST_ITEM = re.compile(rf"(-?){_SPACE}*+(?:({_NUMBER})|({_TYPED})?+({_STRING})|([A-Za-z]++))", re.DOTALL)
+_LIST_ITEM = re.compile(rf"(-?){_SPACE}*+(?:({_NUMBER})|({_TYPED})?({_STRING})|([A-Za-z]++))", re.DOTALL)
 
 _KEYWORDS = frozenset("AND OR NOT IN IS NULL TRUE FALSE BETWEEN LIKE".split())
 _CONSTANTS = {"NULL": None, "TRUE": True, "FALSE": False}
