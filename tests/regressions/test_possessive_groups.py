@@ -1,6 +1,6 @@
 """Python before 3.11.5 matches possessive groups wrongly: `a IN (3,)` was taken for a list there.
 
-Single characters (`[0-9]*+`) are matched rightly everywhere and keep hostile texts linear; groups must not be possessive.
+Single characters (`[0-9]*+`) are matched rightly everywhere and keep hostile texts linear; groups must not be so.
 """
 
 from __future__ import annotations
