@@ -24,7 +24,7 @@ from earmark.model.attribute import DATE, STRING, TIMESTAMP, Draft, Schema
 from earmark.model.files import DAMAGE, check_content, restored_strings, schema_of, schema_record
 from earmark.model.frames import is_text, one_array
 from earmark.model.intake import Prepared
-from earmark.model.rows import check_arrays, spread
+from earmark.model.rows import check_arrays, intervals_on, spread
 from earmark.model.strings import StringKeys
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
 from earmark.model.table import Block, Id, Table, TableView
@@ -313,12 +313,8 @@ def _numbers(draft: Draft, source: Schema, arrays: TableArrays) -> I64:
     return numbers
 
 
-def _positions(arrays: TableArrays, attribute: int) -> I64:
-    return spread(arrays.interval_start, np.flatnonzero(arrays.attr == attribute))[1]
-
-
 def _bounds(arrays: TableArrays, attribute: int) -> I64:
-    positions = _positions(arrays, attribute)
+    positions = intervals_on(arrays, attribute)
     return np.concatenate([arrays.lo[positions], arrays.hi[positions]])
 
 
@@ -326,7 +322,7 @@ def _rekeyed(arrays: TableArrays, source: Schema, schema: Schema, numbers: I64) 
     lo, hi = arrays.lo.copy(), arrays.hi.copy()
     for number, theirs in source.strings.items():
         ours: StringKeys = schema.strings[int(numbers[number])]
-        positions = _positions(arrays, number)
+        positions = intervals_on(arrays, number)
         lo[positions] = theirs.translated(lo[positions], ours, 1)
         hi[positions] = theirs.translated(hi[positions], ours, -1)
     return arrays._replace(lo=lo, hi=hi)

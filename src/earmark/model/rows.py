@@ -75,6 +75,11 @@ def spread(start: I32, rows: I64) -> tuple[I32, I64]:
     return made, positions
 
 
+def intervals_on(table: TableArrays, attribute: int) -> I64:
+    """The positions of all intervals on one attribute."""
+    return spread(table.interval_start, np.flatnonzero(table.attr == attribute))[1]
+
+
 def gather(table: TableArrays, slots: I64) -> TableArrays:
     """The block of the chosen slots. O(their size)."""
     clause_start, clauses = spread(table.clause_start, slots)

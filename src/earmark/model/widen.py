@@ -18,7 +18,7 @@ from earmark.model.attribute import FLOAT, INT64_MAX, INT64_MIN, INTEGER, Attrib
 from earmark.model.bind import Binder, BoundClauses
 from earmark.model.keys import float_keys
 from earmark.model.parse import parse_clauses
-from earmark.model.rows import block_of, concat, gather, spread
+from earmark.model.rows import block_of, concat, gather, intervals_on
 from earmark.model.table import Table, TableView
 
 _EXACT = 2**53
@@ -42,12 +42,8 @@ def widen(table: Table, attribute: Attribute, origin: str) -> None:
     table.replace_arrays(arrays, schema)
 
 
-def _own_intervals(view: TableView, attribute: int) -> I64:
-    return spread(view.arrays.interval_start, np.flatnonzero(view.arrays.attr == attribute))[1]
-
-
 def _refuse_beyond_exact(view: TableView, attribute: Attribute, origin: str) -> None:
-    positions = _own_intervals(view, attribute.number)
+    positions = intervals_on(view.arrays, attribute.number)
     lo, hi = view.arrays.lo[positions], view.arrays.hi[positions]
     inner = np.concatenate([lo[lo != INT64_MIN], hi[hi != INT64_MAX]])
     if len(inner) and (inner.max() > _EXACT or inner.min() < -_EXACT):
@@ -60,7 +56,7 @@ def _refuse_beyond_exact(view: TableView, attribute: Attribute, origin: str) -> 
 def _translated(view: TableView, attribute: Attribute) -> TableArrays:
     """Every interval on the attribute as closed bounds of floats; right for ready-made rows."""
     assert attribute.type is not None
-    positions = _own_intervals(view, attribute.number)
+    positions = intervals_on(view.arrays, attribute.number)
     changed = {}
     for name, end, open_key in (("lo", INT64_MIN, attribute.type.low), ("hi", INT64_MAX, attribute.type.high)):
         column = getattr(view.arrays, name).copy()
