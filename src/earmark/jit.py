@@ -4,9 +4,9 @@ Compiling every kernel takes seconds; loading the result takes milliseconds. Num
 because it sits next to the source or moves with a setting that belongs to the whole process, forgets that a
 kernel depends on the kernels it calls, and believes whatever a file says. Here each kernel has a `KernelCache`:
 
-    <cache folder>/kernels/<stamp>/<module>.<kernel>-<key, hashed>.kernel
-      earmark.cache         |                         signature, processor, settings
-                            sources that kernels are made of, versions of Python and Numba
+    <cache folder>/kernels/<module>-<stamp>/<module>.<kernel>-<key, hashed>.kernel
+      earmark.cache                  |                        signature, processor, settings
+                                     the sources its kernels are made of, versions of Python and Numba
 
     a file:  MAGIC | SHA-256 of the rest | pickle of (key, compiled kernel)
 
@@ -23,6 +23,7 @@ import functools
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -42,8 +43,9 @@ JIT: bool = not config.DISABLE_JIT
 
 MAGIC = b"earmark kernel 1\n"
 HEAD_BYTES = len(MAGIC) + hashlib.sha256().digest_size
-KEPT_STAMPS = 12  # several environments, a few edits back
+KEPT_STAMPS = 6  # of each source file: several environments, a few edits back
 PACKAGE = Path(__file__).parent
+IMPORT = re.compile(rf"^\s*(?:from|import) ({PACKAGE.name}[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
 
 
 def kernel(function: F) -> F:
@@ -187,44 +189,54 @@ def _say_that_kernels_compile(*, cached: bool) -> None:
 
 @functools.cache
 def _stamp_folder(source: str) -> Path | None:
-    """The folder for kernels of the sources as they are now: those of the package, and `source` if outside it."""
+    """The folder for the kernels of one source file, as it and all it imports are now."""
     root = cache_folder("kernels")
     if root is None:
         return None
     try:
-        stamp = hashlib.sha256(_package_stamp())
-        if PACKAGE not in Path(source).parents:
-            stamp.update(Path(source).read_bytes())
+        stamp = _stamp(Path(source))
     except OSError:
         return None
-    folder = private_folder(root / stamp.hexdigest()[:24])
+    module = ".".join(Path(source).with_suffix("").parts[-3:])
+    folder = private_folder(root / f"{module}-{stamp}")
     if folder is not None:
         with contextlib.suppress(OSError):
             os.utime(folder)
-            by_age = sorted(root.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-            for old in by_age[KEPT_STAMPS:]:
+            own = (path for path in root.iterdir() if path.name.rpartition("-")[0] == module)
+            for old in sorted(own, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT_STAMPS:]:
                 shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
-@functools.cache
-def _package_stamp() -> bytes:
-    """A digest that changes when any compiled kernel may: contents, because installed files all look equally old.
+def _stamp(source: Path) -> str:
+    """A digest that changes when a kernel of this file may: contents, because installed files all look equally old.
 
-    A kernel's machine code holds its callees and the constants it names, wherever they are defined, so all
-    parts of the package (a file or folder directly below it) that mention this module count, and `model`, whose
-    constants and types they use. An edit of the others, such as the command line, leaves the kernels alone.
+    A kernel's machine code holds its callees and the constants it names. All of these are imported, so the file and
+    the modules of this package that it imports, directly or not, are what counts; an edit elsewhere leaves its
+    kernels alone.
     """
     stamp = hashlib.sha256(repr((sys.version, sys.platform, numba.__version__)).encode())
     if not PACKAGE.is_dir():  # imported from a zip archive: all of it counts
-        archive = next(path for path in PACKAGE.parents if path.is_file())
-        stamp.update(archive.read_bytes())
-        return stamp.digest()
-    for part in sorted(PACKAGE.iterdir()):
-        files = sorted(part.rglob("*.py")) if part.is_dir() else [part] if part.suffix == ".py" else []
-        contents = [path.read_bytes() for path in files]
-        if part.name == "model" or any(b"jit" in content for content in contents):
-            for path, content in zip(files, contents, strict=True):
-                stamp.update(f"{path.relative_to(PACKAGE)} {len(content)}\n".encode())
-                stamp.update(content)
-    return stamp.digest()
+        stamp.update(next(path for path in PACKAGE.parents if path.is_file()).read_bytes())
+        if not source.is_file():
+            return stamp.hexdigest()[:24]
+    found, left = {source: source.read_bytes()}, [source]
+    while left:
+        for path in _imports(found[left.pop()]):
+            if path not in found:
+                found[path] = path.read_bytes()
+                left.append(path)
+    for path in sorted(found):
+        stamp.update(f"{path.name} {len(found[path])}\n".encode())
+        stamp.update(found[path])
+    return stamp.hexdigest()[:24]
+
+
+def _imports(content: bytes) -> list[Path]:
+    """The files of this package that a source imports."""
+    files = []
+    for module, names in IMPORT.findall(content.decode()):
+        folder = PACKAGE.joinpath(*module.split(".")[1:])
+        tried = [folder, *(folder / name.split()[0] for name in names.strip("()").split(",") if name.strip())]
+        files += [path for one in tried for path in (one.with_suffix(".py"), one / "__init__.py") if path.is_file()]
+    return files

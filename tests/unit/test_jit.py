@@ -277,15 +277,45 @@ def test_a_kernel_can_forget(start: Start, home: Path) -> None:
 
 
 @needs_jit
-def test_old_stamps_are_swept(start: Start, home: Path) -> None:
+def test_old_stamps_of_a_module_are_swept(start: Start, home: Path) -> None:
     start()
     folder = home / ".cache" / "earmark" / "kernels"
     (current,) = folder.iterdir()
+    module = current.name.rpartition("-")[0]
     for number in range(20):
-        (folder / f"old-{number}").mkdir()
-        os.utime(folder / f"old-{number}", (number, number))
+        for name in (f"{module}-{number}", f"other-{number}"):
+            (folder / name).mkdir()
+            os.utime(folder / name, (number, number))
     start()
     left = {path.name for path in folder.iterdir()}
-    assert len(left) == jit.KEPT_STAMPS
-    assert {current.name, "old-19"} <= left
-    assert "old-0" not in left
+    own = {name for name in left if name.startswith(module)}
+    assert len(own) == jit.KEPT_STAMPS
+    assert {current.name, f"{module}-19"} <= own
+    assert f"{module}-0" not in own
+    assert len(left - own) == 20
+
+
+def test_a_stamp_follows_imports_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / jit.PACKAGE.name
+    (package / "index" / "tree").mkdir(parents=True)
+    files = {
+        "index/one.py": "from earmark.index.tree import walk\n",
+        "index/tree/__init__.py": "if 1:\n  from earmark.model import (\n    bits,\n    keys as k,\n  )\n",
+        "bits.py": "",
+        "other.py": "from earmark.index import one\n",
+    }
+    (package / "model").mkdir()
+    files |= {"model/bits.py": "", "model/keys.py": "import earmark.deep\n", "deep.py": "D = 1\n"}
+    for name, content in files.items():
+        (package / name).write_text(content)
+    monkeypatch.setattr(jit, "PACKAGE", package)
+    source = package / "index" / "one.py"
+    before = jit._stamp(source)
+    for name in ("bits.py", "other.py"):
+        (package / name).write_text("changed = 1\n")
+        assert jit._stamp(source) == before
+    seen = {before}
+    for name in ("index/one.py", "index/tree/__init__.py", "model/bits.py", "model/keys.py", "deep.py"):
+        (package / name).write_text(files[name] + "changed = 1\n")
+        seen.add(jit._stamp(source))
+    assert len(seen) == 6
