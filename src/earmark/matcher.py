@@ -25,9 +25,9 @@ import numpy as np
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError, EventError, SubscriptionError
-from earmark.index.contract import MatchIndex, RankedIndex
+from earmark.index.live import NO_SLOTS, Live
 from earmark.model import arrow, bits
-from earmark.model.arrays import F64, I32, I64, EventArrays, frozen
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, frozen
 from earmark.model.attribute import Draft, Schema
 from earmark.model.columns import Bounds, prepare_columns
 from earmark.model.evaluate import match_rows, near_misses, score_matches
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 Event = Mapping[str, Any]
 Weights = Mapping[str, float]
+DEFAULT_INDEX = "scan"
 _KEEP: Any = object()
 _SMALLEST_COMPACTION = 1024
 
@@ -89,24 +90,40 @@ class Verification:
         return not self.differences
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _State:
     """What readers see, published by one store."""
 
-    view: TableView
-    index: MatchIndex
+    __slots__ = ("_alive", "index", "view")
+
+    def __init__(self, view: TableView, index: Live) -> None:
+        self.view = view
+        self.index = index
+        self._alive: U64 | None = None
+
+    def alive(self) -> U64:
+        """The bitmap of living slots; made when first asked for."""
+        if self._alive is None:
+            self._alive = self.view.eligible()
+        return self._alive
 
 
 class Matcher:
     """Standing subscriptions, and the search for those that an event matches."""
 
-    def __init__(self, index: str = "scan", attributes: Mapping[str, str] | None = None, zone: str = "UTC") -> None:
+    def __init__(
+        self,
+        index: str = DEFAULT_INDEX,
+        attributes: Mapping[str, str] | None = None,
+        zone: str = "UTC",
+        *,
+        index_options: Mapping[str, Any] | None = None,
+    ) -> None:
         """An empty matcher.
 
-        `index` names the structure that searches; `attributes` declares types (others are learned); `zone` is where
-        timestamps without a zone are read.
+        `index` names the structure that searches, and `index_options` are its own (its page in docs/papers has them);
+        `attributes` declares types (others are learned); `zone` is where timestamps without a zone are read.
         """
-        self._build = indexes.builder(index)
+        self._build = indexes.builder(index, index_options)
         self.index = index
         schema = Schema(zone)
         if attributes is not None and not isinstance(attributes, Mapping):
@@ -115,12 +132,20 @@ class Matcher:
         self._writing = RLock()
         self._lock = RLock()
         self._table = Table(schema)
+        self._state: _State
+        self._indexed: tuple[Table, int] | None = None
         self._id_column: tuple[list[Id], Any] = ([], None)
         self._publish()
 
-    def _publish(self) -> None:
+    def _publish(self, removed: I32 = NO_SLOTS) -> None:
+        """Let readers see the table as it is; since the last time, these slots of it were removed."""
         view = self._table.view()
-        self._state = _State(view, self._build(view.arrays))
+        generation = (self._table, self._table.generation)
+        if generation == self._indexed:
+            live = self._state.index.follow(view.arrays, removed)
+        else:
+            live = Live.built(self._build, view.arrays)
+        self._state, self._indexed = _State(view, live), generation
 
     # --- subscriptions ---------------------------------------------------------------------------------------
 
@@ -194,9 +219,10 @@ class Matcher:
                     raise SubscriptionError(f"row {row}: there is no subscription {one!r} to remove")
             if len(set(chosen)) < len(chosen):
                 raise SubscriptionError("an id is given twice")
+            slots = np.array([self._table.slot_of[one] for one in chosen], np.int32)
             self._table.remove(chosen)
             self._compact_if_worth()
-            self._publish()
+            self._publish(slots)
             return len(chosen)
 
     def update(
@@ -225,9 +251,10 @@ class Matcher:
             except EarmarkError as problem:
                 raise _without_row(problem) from None
             with self._lock:
+                slot = self._table.slot_of[old.id]
                 self._table.replace(old.id, admit(self._table, prepared))
                 self._compact_if_worth()
-                self._publish()
+                self._publish(np.array([slot], np.int32))
 
     def compact(self) -> None:
         """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""
@@ -334,6 +361,7 @@ class Matcher:
             "intervals": len(view.arrays.lo),
             "attributes": {a.name: str(a.type) if a.type else None for a in view.schema},
             "index": self.index,
+            "index_tail": state.index.tail,
             "table_bytes": view.nbytes,
             "index_bytes": state.index.nbytes,
             "asked_bytes": view.asked_bytes.nbytes + view.asked_start.nbytes,
@@ -366,8 +394,7 @@ class Matcher:
         the event's, by attribute.
         """
         state, events = self._encoded([event], [weights] if weights is not None else None)
-        index = self._ranked(state)
-        slots, scores = index.top_k(events, _checked_k(k), self._eligible(state, scope), _relaxed(mode))
+        slots, scores = state.index.top_k(events, _checked_k(k), self._eligible(state, scope), _relaxed(mode))
         return [Match(i, s) for i, s in zip(self._named(state.view, slots), scores.tolist(), strict=True)]
 
     def match_batch(self, events: Any, *, scope: Mapping[str, str] | None = None) -> pa.Table:
@@ -398,8 +425,9 @@ class Matcher:
         `weights` is one mapping for all events, or one for each.
         """
         state, encoded = self._encoded(events, weights)
-        index = self._ranked(state)
-        starts, slots, scores = index.top_k_batch(encoded, _checked_k(k), self._eligible(state, scope), _relaxed(mode))
+        starts, slots, scores = state.index.top_k_batch(
+            encoded, _checked_k(k), self._eligible(state, scope), _relaxed(mode)
+        )
         return self._result(state.view, starts, slots, scores)
 
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
@@ -439,7 +467,7 @@ class Matcher:
         Fit for production: it only reads. O(events x subscriptions).
         """
         state, encoded = self._encoded(events)
-        view, eligible = state.view, state.view.eligible()
+        view, eligible = state.view, state.alive()
         starts, slots = state.index.match_batch(encoded, eligible)
         differences: list[Difference] = []
         for e in range(len(starts) - 1):
@@ -490,12 +518,7 @@ class Matcher:
 
     def _eligible(self, state: _State, scope: Mapping[str, str] | None) -> Any:
         tags: Tags = checked_tags(scope, "a scope maps") if scope is not None else NO_TAGS
-        return state.view.eligible(tags)
-
-    def _ranked(self, state: _State) -> RankedIndex:
-        if not isinstance(state.index, RankedIndex):
-            raise EarmarkError(f"the index {self.index!r} does not rank; use one that does, such as 'scan'")
-        return state.index
+        return state.view.eligible(tags) if tags else state.alive()
 
     @staticmethod
     def _named(view: TableView, slots: I32) -> list[Id]:

@@ -1,11 +1,15 @@
 """One contract, every index: random tables and events, inserts, removes and updates in between, against the oracle.
 
-An index that `earmark.index.names()` lists is tested here; there is nothing to add.
+An index that `earmark.index.names()` lists is tested here; there is nothing to add. How much waits in the scanned tail
+before the index itself takes it in varies: nothing, so that it follows every change, a little, or all of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +22,7 @@ from tests.oracle.syntax import to_sql
 
 import earmark
 from earmark import index as indexes
+from earmark.index import live
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 
 every_index = pytest.mark.parametrize("index", indexes.names())
@@ -25,11 +30,20 @@ few = settings(max_examples=max(1, settings.default.max_examples // 10))
 seeds = st.integers(0, 2**32)
 
 
+@pytest.fixture(autouse=True)
+def tails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a tail, unless a test says otherwise."""
+    monkeypatch.setattr(live, "SHORTEST_TAIL", 0)
+    monkeypatch.setattr(live, "STATIC_TAIL_SHARE", live.TAIL_SHARE)
+    monkeypatch.setattr(live, "REBUILD_SHARE", 4.0)
+
+
 def matcher_for(index: str) -> earmark.Matcher:
     return earmark.Matcher(index, attributes=generate.SCHEMA)
 
 
 def filled(index: str, rng: Random, count: int) -> tuple[earmark.Matcher, Book]:
+    live.SHORTEST_TAIL = rng.choice((0, 0, 5, 1000))
     matcher, book = matcher_for(index), Book()
     add_some(matcher, book, rng, count)
     return matcher, book
@@ -204,7 +218,7 @@ def test_shape(index: str) -> None:
     """Every index has arrays, a size and a check; those that count work count it."""
     matcher = earmark.Matcher(index)
     matcher.add_many([(i, f"a > {i}") for i in range(100)])
-    built = matcher._state.index
+    built = matcher._state.index.main
     assert isinstance(built, MatchIndex)
     assert all(isinstance(array, np.ndarray) and not array.flags.writeable for array in built.arrays)
     assert built.nbytes >= 0
@@ -217,9 +231,10 @@ def test_shape(index: str) -> None:
 def test_an_updatable_index_follows_its_table(index: str) -> None:
     matcher = earmark.Matcher(index)
     matcher.add_many([(i, f"a > {i}") for i in range(100)])
-    built = matcher._state.index
-    if not isinstance(built, Updatable):
+    original = matcher._state.index.main
+    if not isinstance(original, Updatable):
         pytest.skip(f"{index} is rebuilt instead")
+    built = original.copy()
     matcher.add_many([(i, f"a < {i}") for i in range(100, 164)])
     view = matcher._state.view
     built.insert(view.arrays, np.arange(100, 164, dtype=np.int32))
@@ -228,6 +243,44 @@ def test_an_updatable_index_follows_its_table(index: str) -> None:
     events = matcher._encoded([{"a": 50}])[1]
     assert built.match(events, eligible).tolist() == [*range(10, 50), *range(100, 164)]
     built.check()
+    assert original.match(events, eligible).tolist() == [*range(10, 50)]
+    original.check()
+
+
+@every_index
+def test_an_index_comes_back_from_its_arrays(index: str) -> None:
+    rng = Random(23)
+    matcher, book = filled(index, rng, 60)
+    matcher.compact()
+    view, main = matcher._state.view, matcher._state.index.main
+    restored = indexes.restore(index, view.arrays, indexes.stored(main))
+    restored.check()
+    assert restored.nbytes == main.nbytes
+    events = matcher._encoded([as_event(row) for row in rows(rng, book, 20)])[1]
+    for got, wanted in zip(
+        restored.match_batch(events, view.eligible()), main.match_batch(events, view.eligible()), strict=True
+    ):
+        assert got.tolist() == wanted.tolist()
+    if isinstance(restored, Updatable):
+        changed = restored.copy()
+        changed.remove(np.arange(view.slots, dtype=np.int32))
+        changed.check()
+        restored.check()
+
+
+@every_index
+def test_a_tail_answers_as_the_index_does(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tail that is never taken in, searched beside the index in every way there is."""
+    rng = Random(5)
+    matcher, book = filled(index, rng, 40)
+    matcher.compact()
+    monkeypatch.setattr(live, "SHORTEST_TAIL", 1000)
+    add_some(matcher, book, rng, 20)
+    update_some(matcher, book, rng)
+    assert index == "scan" or matcher.stats()["index_tail"] > 20
+    for _ in range(3):
+        assert_agrees(matcher, book, rows(rng, book, 6), rng)
+    check(matcher)
 
 
 @every_index
@@ -242,3 +295,24 @@ def test_event_by_event_or_in_a_batch(index: str, seed: int) -> None:
     found = matcher.match_batch(events[:size])
     singles = [(e, one) for e in range(size) for one in matcher.match(events[e])]
     assert list(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True)) == singles
+
+
+@every_index
+def test_threads_share_an_index(index: str) -> None:
+    """Searches keep nothing that another search, at the same time, could change under them."""
+    rng = Random(31)
+    matcher, book = filled(index, rng, 50)
+    matcher.compact()
+    events = [as_event(row) for row in rows(rng, book, 40)]
+    searches: list[Callable[[], Any]] = [
+        lambda: matcher.match_batch(events).to_pydict(),
+        lambda: matcher.top_k_batch(events, 3).to_pydict(),
+        lambda: matcher.top_k_batch(events, 3, mode="relaxed").to_pydict(),
+        lambda: [matcher.match(event) for event in events[:10]],
+        lambda: [matcher.top_k(event, 2) for event in events[:10]],
+    ]
+    wanted = [search() for search in searches]
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda i: searches[i % len(searches)](), range(40)))
+    for i, answer in enumerate(got):
+        assert answer == wanted[i % len(searches)]

@@ -49,6 +49,7 @@ from tests.oracle.syntax import (
 import earmark
 from earmark import index as indexes
 from earmark import matcher as matcher_module
+from earmark.index import live
 from earmark.model import strings
 
 seeds = st.integers(0, 2**32).map(Random)
@@ -132,6 +133,8 @@ class Lifetime(RuleBasedStateMachine):
         self.undo: list[Callable[[], None]] = []
         self.patch(strings, "_STRIDE", 8)
         self.patch(matcher_module, "_SMALLEST_COMPACTION", 6)
+        self.patch(live, "SHORTEST_TAIL", 2)
+        self.patch(live, "REBUILD_SHARE", 4)
         self.folder = Path(tempfile.mkdtemp())
         self.book = Book()
         self.types = dict(TYPES)
@@ -197,6 +200,7 @@ class Lifetime(RuleBasedStateMachine):
     def add_bounds(self, rng: Random, ranges: bool) -> None:
         """Ready-made columns; a fractional bound widens a learned integer."""
         names = ["n0", "n1"] if ranges else ["n0", "n1", "s0"]
+        before = dict(self.types)
         if rng.random() < 0.1:
             self.types[rng.choice(("n0", "n1"))] = "float"
         columns = [c for c in self.columns() if c.name in names]
@@ -205,6 +209,7 @@ class Lifetime(RuleBasedStateMachine):
             bounded[f"s{self.next}"] = {c: self.bounds(rng, c) for c in columns if rng.random() < 0.7}
             self.next += 1
         frame = as_ranges(bounded) if ranges else as_bounds(bounded, columns)
+        self.types = before  # a float column without a bound teaches nothing
         self.matcher.add_many(frame)
         for one, by_column in bounded.items():
             parts = [part for column, ends in by_column.items() for part in as_parts(column, ends)]

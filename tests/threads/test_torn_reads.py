@@ -19,7 +19,9 @@ import pytest
 
 import earmark
 from earmark import Matcher, SubscriptionError
+from earmark import index as indexes
 from earmark import matcher as matcher_module
+from earmark.index import live
 from earmark.model import strings
 
 FLIPPING = range(1, 21)  # odd and even alike; pairs have ids from 1000 on
@@ -32,6 +34,8 @@ TENANT = {"tenant": "acme"}
 def everything_happens_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(strings, "_STRIDE", 8)
     monkeypatch.setattr(matcher_module, "_SMALLEST_COMPACTION", 16)
+    monkeypatch.setattr(live, "SHORTEST_TAIL", 4)
+    monkeypatch.setattr(live, "REBUILD_SHARE", 4.0)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -157,8 +161,8 @@ class Race:
         )(rng)
 
 
-def race(seconds: float, readers: int = 3) -> Race:
-    made = Race(Matcher(), 0.0)
+def race(seconds: float, readers: int = 3, index: str = matcher_module.DEFAULT_INDEX) -> Race:
+    made = Race(Matcher(index), 0.0)
     rng = Random(0)
     for _ in range(3):  # kernels compile before the clock starts
         made.add_pair(rng)
@@ -183,6 +187,11 @@ def test_nobody_sees_half_an_update() -> None:
     assert made.round > 20
     assert made.reads > 100
     assert made.matcher.stats()["generation"] > 3  # it did relabel, widen or compact
+
+
+@pytest.mark.parametrize("index", indexes.names())
+def test_nobody_sees_half_an_update_with(index: str) -> None:
+    race(1.0, index=index)
 
 
 @pytest.mark.slow

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
+
+from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex
+from earmark.model.arrays import TableArrays
 
 INDEXES = {"scan": ("earmark.index.scan", "Scan")}
 """Name of an index -> its module and class. A module is imported when its index is first asked for."""
@@ -17,10 +23,32 @@ def names() -> list[str]:
     return sorted(INDEXES)
 
 
-def builder(name: str) -> Callable[..., MatchIndex]:
-    """The `build(table, **options)` of the index with this name."""
+def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[..., MatchIndex]:
+    """The `build(table, **options)` of the index with this name, with these options given already."""
     if not isinstance(name, str) or name not in INDEXES:
         raise EarmarkError(f"there is no index called {name!r}; there are {', '.join(names())}.")
+    build: Callable[..., MatchIndex] = _class(name).build
+    if not options:
+        return build
+    known = list(inspect.signature(build).parameters)[1:]
+    for option in options:
+        if option not in known:
+            raise EarmarkError(f"the index {name!r} has no option {option!r}; it has {', '.join(known) or 'none'}.")
+    return functools.partial(build, **options)
+
+
+def restore(name: str, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> MatchIndex:
+    """The index with this name from its stored arrays; AssertionError where they are not what kernels rely on."""
+    builder(name)
+    made: MatchIndex = _class(name).restore(table, arrays)
+    return made
+
+
+def stored(index: MatchIndex) -> dict[str, NDArray[Any]]:
+    """The arrays to store, by name; `restore` takes them back."""
+    return dict(index.arrays._asdict()) if index.arrays else {}
+
+
+def _class(name: str) -> Any:
     module, class_name = INDEXES[name]
-    build: Callable[..., MatchIndex] = getattr(import_module(module), class_name).build
-    return build
+    return getattr(import_module(module), class_name)

@@ -14,7 +14,7 @@ structure. It reads no array that someone else may change.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 
@@ -41,11 +41,15 @@ class Work(NamedTuple):
 
 @runtime_checkable
 class MatchIndex(Protocol):
-    """Exact matching. Built by the class method `build(table, **options)`."""
+    """Exact matching.
+
+    Two class methods make one: `build(table, **options)`, and `restore(table, arrays)` from arrays that were stored
+    (by name, perhaps mapped), which raises AssertionError where they are not what kernels rely on.
+    """
 
     @property
     def arrays(self) -> Any:
-        """The NamedTuple of flat arrays that is the index."""
+        """The NamedTuple of flat read-only arrays that is the index; empty when it has none beyond the table."""
 
     @property
     def nbytes(self) -> int:
@@ -73,8 +77,14 @@ class RankedIndex(Protocol):
 
 
 @runtime_checkable
-class Updatable(Protocol):
-    """A structure that follows the table without a rebuild."""
+class Updatable(MatchIndex, Protocol):
+    """A structure that follows the table without a rebuild.
+
+    Readers may hold an index, so whoever changes one changes a copy (`live.py`).
+    """
+
+    def copy(self) -> Self:
+        """An index of its own with the same answers. O(size), at the speed of memory."""
 
     def insert(self, table: TableArrays, slots: I32) -> None:
         """Take in new slots of a table that has grown; the older slots are as they were."""

@@ -15,11 +15,12 @@ Extended (interval) events take the same path as points.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
 from earmark.index.contract import Work
@@ -49,15 +50,16 @@ class Scan:
     """Every eligible subscription against every event.
 
     `threads` > 1 spreads the groups of a batch over so many threads. `buffer` is the number of matches a group
-    makes room for at first; it grows.
+    makes room for at first; it grows. Slots below `first` are left out.
     """
 
-    def __init__(self, table: TableArrays, threads: int = 1, buffer: int = 1 << 14) -> None:
+    def __init__(self, table: TableArrays, threads: int = 1, buffer: int = 1 << 14, first: int = 0) -> None:
         if threads < 1:
             raise EarmarkError(f"scan needs at least one thread, not {threads}.")
         self._table = _read_only_table(table)
         self._threads = threads
         self._buffer = max(buffer, LANES)
+        self._first = first
         self._work = Work()
 
     @classmethod
@@ -65,10 +67,15 @@ class Scan:
         """A scan of this table. O(1)."""
         return cls(table, threads, buffer)
 
+    @classmethod
+    def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> Scan:
+        """A scan of this table: it has no arrays of its own to take back."""
+        return cls(table)
+
     @property
-    def arrays(self) -> TableArrays:
-        """The table itself: a scan has nothing else."""
-        return self._table
+    def arrays(self) -> tuple[()]:
+        """None: a scan reads the table alone."""
+        return ()
 
     @property
     def nbytes(self) -> int:
@@ -79,6 +86,10 @@ class Scan:
     def work(self) -> Work:
         """What the last call did. A comparison serves all lanes of a group and counts once."""
         return self._work
+
+    def copy(self) -> Scan:
+        """Another scan of the same table. O(1)."""
+        return Scan(self._table, self._threads, self._buffer, self._first)
 
     def insert(self, table: TableArrays, slots: I32) -> None:
         """Follow the table as it grows. O(1)."""
@@ -155,7 +166,7 @@ class Scan:
         lanes = lay_out(events, first, last)
         counters = np.zeros(COUNTERS, np.int64)
         who, slots = np.empty(self._buffer, np.uint16), np.empty(self._buffer, np.int32)
-        found, slot, end = 0, 0, len(table.clause_start) - 1
+        found, slot, end = 0, self._first, len(table.clause_start) - 1
         while True:
             more, slot = match_group(table, events, lanes, eligible, slot, who[found:], slots[found:], counters)
             found += more
@@ -166,8 +177,8 @@ class Scan:
         order = np.argsort(who[:found], kind="stable")
         return (np.bincount(who[:found], minlength=last - first), slots[order]), _work(counters)
 
-    @staticmethod
     def _rank_group(
+        self,
         table: TableArrays,
         events: EventArrays,
         k: int,
@@ -182,7 +193,7 @@ class Scan:
         n = last - first
         heaps = Heaps(np.zeros(n, np.int64), np.empty(n * k), np.empty(n * k, np.int64), np.empty(n * k, np.int32))
         counters = np.zeros(COUNTERS, np.int64)
-        rank_group(table, events, lanes, eligible, k, relaxed, heaviest, heaps, counters)
+        rank_group(table, events, lanes, eligible, self._first, k, relaxed, heaviest, heaps, counters)
         kept = (np.arange(k) < heaps.size[:, None]).ravel()
         return (heaps.size, heaps.slot[kept], heaps.score[kept]), _work(counters)
 

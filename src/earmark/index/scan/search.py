@@ -195,17 +195,21 @@ def rank_group(
     events: EventArrays,
     lanes: Lanes,
     eligible: U64,
+    first: int,
     k: int,
     relaxed: bool,
     heaviest: float,
     heaps: Heaps,
     work: I64,
 ) -> None:
-    """Leave in each lane's heap its k best eligible slots, best first. `heaviest`: no event weight is above it."""
+    """Leave in each lane's heap its k best eligible slots from `first` on, best first.
+
+    `heaviest`: no event weight is above it.
+    """
     slots = len(table.clause_start) - 1
     floor, changed = -np.inf, False
-    for word in range(min(len(eligible), (slots + 63) >> 6)):
-        bits = eligible_word(eligible, word, 0, slots)
+    for word in range(first >> 6, min(len(eligible), (slots + 63) >> 6)):
+        bits = eligible_word(eligible, word, first, slots)
         if changed and relaxed:
             floor, changed = _close_full(lanes, heaps, k), False
         while bits:

@@ -1,0 +1,178 @@
+"""An index over a table that changes: a structure over the slots it knows, and a scan of those that came since.
+
+Readers hold an index while a writer goes on, so nothing that a reader may hold is changed. A change of the table gives
+another `Live`, which shares what it can:
+
+    slots      0 ........................ known ....... n
+               main: an index of its own  tail: scanned       removed slots are not eligible, wherever they are
+
+    few changes            the same main, a longer tail
+    tail over its limit    a copy of main takes the tail in and forgets what was removed (`Updatable`),
+                           or main is built anew
+
+Copying costs O(size of main) once in `limit` changes, and limit is a share of the size, so a change costs O(1) copying
+on average; searching the tail costs at most that share of a scan.
+
+Invariant (`check`): main's own, and 0 <= known <= slots of the table.
+Complexity: `follow` amortised O(insert), without waiting by any reader; a search is main's and a scan of the tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from earmark.errors import EarmarkError
+from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable, Work
+from earmark.index.scan import Scan
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+
+SHORTEST_TAIL = 128
+TAIL_SHARE = 1 / 256
+"""The tail of an index that takes inserts may be so long, as a share of the slots that it knows."""
+STATIC_TAIL_SHARE = 1 / 8
+"""The same for an index that must be built anew."""
+REBUILD_SHARE = 1 / 2
+"""So many new slots, as a share of the known ones, are better off in an index that is built anew."""
+
+NO_SLOTS: I32 = np.empty(0, np.int32)
+Build = Callable[[TableArrays], MatchIndex]
+
+
+class Live:
+    """A moment of an index; `follow` gives the next."""
+
+    def __init__(self, build: Build, table: TableArrays, main: MatchIndex, known: int, gone: tuple[I32, ...]) -> None:
+        self._build = build
+        self._table = table
+        self.main = main
+        self.known = known
+        self._gone = gone
+        self._tail = Scan(table, first=known) if known < len(table.sequence) else None
+        self._work = Work()
+
+    @classmethod
+    def built(cls, build: Build, table: TableArrays, main: MatchIndex | None = None) -> Live:
+        """An index that knows all slots of a table: built now, or `main` if it is there already."""
+        return cls(build, table, build(table) if main is None else main, len(table.sequence), ())
+
+    def follow(self, table: TableArrays, removed: I32 = NO_SLOTS) -> Live:
+        """The index of the same table after it has grown and these slots were removed."""
+        slots = len(table.sequence)
+        new = slots - self.known
+        if new > REBUILD_SHARE * self.known or self.main.nbytes == 0:  # without arrays of its own, building is free
+            return Live.built(self._build, table)
+        gone = (*self._gone, removed) if len(removed) else self._gone
+        updatable = isinstance(self.main, Updatable)
+        waiting = new + (sum(map(len, gone)) if updatable else 0)
+        if waiting <= max(SHORTEST_TAIL, (TAIL_SHARE if updatable else STATIC_TAIL_SHARE) * self.known):
+            return Live(self._build, table, self.main, self.known, gone)
+        if not isinstance(self.main, Updatable):
+            return Live.built(self._build, table)
+        main = self.main.copy()
+        forgotten = np.concatenate([*gone, NO_SLOTS])
+        main.remove(forgotten[forgotten < self.known])
+        fresh = np.setdiff1d(np.arange(self.known, slots, dtype=np.int32), forgotten)
+        main.insert(table, fresh)
+        return Live.built(self._build, table, main)
+
+    # --- the contract ----------------------------------------------------------------------------------------
+
+    @property
+    def arrays(self) -> Any:
+        """The arrays of main; an index that has a tail is not whole without its table."""
+        return self.main.arrays
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of main beyond the table; the tail has none."""
+        return self.main.nbytes
+
+    @property
+    def work(self) -> Work:
+        """What the last call did, in main and tail."""
+        return self._work
+
+    @property
+    def tail(self) -> int:
+        """How many slots are scanned."""
+        return len(self._table.sequence) - self.known
+
+    def check(self) -> None:
+        """Raise AssertionError unless main is in order and the tail begins where main ends."""
+        self.main.check()
+        assert 0 <= self.known <= len(self._table.sequence), "the index knows more slots than there are"
+
+    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
+        """Eligible slots that match event e, ascending."""
+        slots = self.main.match(events, eligible, e)
+        if self._tail is not None:
+            slots = np.concatenate([slots, self._tail.match(events, eligible, e)])
+        self._note_work()
+        return slots
+
+    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+        """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
+        pointers, slots = self.main.match_batch(events, eligible)
+        if self._tail is not None:
+            more, tail = self._tail.match_batch(events, eligible)
+            slots, pointers = _interleaved(pointers, slots, more, tail), pointers + more
+        self._note_work()
+        return pointers, slots
+
+    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
+        """The k best for event e, best first: (slots, scores)."""
+        slots, scores = self._ranked().top_k(events, k, eligible, relaxed, e)
+        if self._tail is not None:
+            tail, tail_scores = self._tail.top_k(events, k, eligible, relaxed, e)
+            slots, scores = np.concatenate([slots, tail]), np.concatenate([scores, tail_scores])
+            order = np.lexsort((self._table.sequence[slots], -scores))[:k]
+            slots, scores = slots[order], scores[order]
+        self._note_work()
+        return slots, scores
+
+    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+        """Per event the k best, best first: (event_ptr, slots, scores)."""
+        pointers, slots, scores = self._ranked().top_k_batch(events, k, eligible, relaxed)
+        if self._tail is not None:
+            more, tail, tail_scores = self._tail.top_k_batch(events, k, eligible, relaxed)
+            if len(tail):
+                pointers, slots, scores = self._best(k, pointers, slots, scores, more, tail, tail_scores)
+        self._note_work()
+        return pointers, slots, scores
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _best(
+        self, k: int, pointers: I64, slots: I32, scores: F64, more: I64, tail: I32, tail_scores: F64
+    ) -> tuple[I64, I32, F64]:
+        """The k best of two ranked answers, event by event."""
+        slots, scores = np.concatenate([slots, tail]), np.concatenate([scores, tail_scores])
+        numbers = np.arange(len(pointers) - 1)
+        event = np.concatenate([np.repeat(numbers, np.diff(pointers)), np.repeat(numbers, np.diff(more))])
+        order = np.lexsort((self._table.sequence[slots], -scores, event))
+        both = pointers + more
+        rank = np.arange(len(order)) - np.repeat(both[:-1], np.diff(both))
+        order = order[rank < k]
+        kept = np.zeros_like(both)
+        np.cumsum(np.minimum(np.diff(both), k), out=kept[1:])
+        return kept, slots[order], scores[order]
+
+    def _ranked(self) -> RankedIndex:
+        if not isinstance(self.main, RankedIndex):
+            raise EarmarkError("this index does not rank; use one that does, such as 'scan'")
+        return self.main
+
+    def _note_work(self) -> None:
+        parts = [part.work for part in (self.main, self._tail) if isinstance(part, Measured)]
+        self._work = Work(*(sum(column) for column in zip(*parts, strict=True)))
+
+
+def _interleaved(pointers: I64, slots: I32, more: I64, tail: I32) -> I32:
+    """Event by event, first its part of one answer, then its part of the other."""
+    made = np.empty(len(slots) + len(tail), np.int32)
+    made[np.arange(len(slots)) + np.repeat(more[:-1], np.diff(pointers))] = slots
+    made[np.arange(len(tail)) + np.repeat(pointers[1:], np.diff(more))] = tail
+    return made
