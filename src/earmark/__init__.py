@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from earmark.errors import AttributeTypeError, EarmarkError, EventError, SubscriptionError, TableError
-    from earmark.matcher import Match, Matcher, Verification
+    from earmark.index.verify import Verification
+    from earmark.matcher import Match, Matcher
     from earmark.model.event import Interval
     from earmark.model.explain import Explanation, NearMiss
     from earmark.model.parse import parse
@@ -32,7 +33,7 @@ _HOMES = {
     "TableError": "errors",
     "Match": "matcher",
     "Matcher": "matcher",
-    "Verification": "matcher",
+    "Verification": "index.verify",
     "Interval": "model.event",
     "Explanation": "model.explain",
     "NearMiss": "model.explain",

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,11 +25,12 @@ import numpy as np
 from earmark import index as indexes
 from earmark.errors import EarmarkError, EventError, SubscriptionError
 from earmark.index.live import NO_SLOTS, Live
+from earmark.index.verify import Verification, compare
 from earmark.model import arrow, bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, frozen
 from earmark.model.attribute import Draft, Schema
 from earmark.model.columns import Bounds, prepare_columns
-from earmark.model.evaluate import match_rows, near_misses, score_matches
+from earmark.model.evaluate import near_misses, score_matches
 from earmark.model.event import SchemaChange, encode_events, repeated
 from earmark.model.explain import (
     Explanation,
@@ -65,29 +65,6 @@ class Match(NamedTuple):
 
     id: Id
     score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A pair on which index and reference disagree: `missing` from the index's answer, or `extra` in it."""
-
-    event: int
-    id: Id
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What `verify` found."""
-
-    events: int
-    matches: int
-    differences: tuple[Difference, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether the answers agree."""
-        return not self.differences
 
 
 class _State:
@@ -467,15 +444,7 @@ class Matcher:
         Fit for production: it only reads. O(events x subscriptions).
         """
         state, encoded = self._encoded(events)
-        view, eligible = state.view, state.alive()
-        starts, slots = state.index.match_batch(encoded, eligible)
-        differences: list[Difference] = []
-        for e in range(len(starts) - 1):
-            got = slots[starts[e] : starts[e + 1]]
-            wanted = _row_by_row(view, encoded, e, eligible)
-            for kind, odd in (("missing", np.setdiff1d(wanted, got)), ("extra", np.setdiff1d(got, wanted))):
-                differences.extend(Difference(e, view.ids[slot], kind) for slot in odd.tolist())
-        return Verification(len(starts) - 1, len(slots), tuple(differences))
+        return compare(state.index, state.view, encoded, state.alive())
 
     # --- files and frames ------------------------------------------------------------------------------------
 
@@ -583,12 +552,6 @@ def _in_order(view: TableView, slots: I32) -> I32:
 def _each_in_order(view: TableView, starts: I64, slots: I32) -> I32:
     events = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return frozen(slots[np.lexsort((view.arrays.sequence[slots], events))])
-
-
-def _row_by_row(view: TableView, events: EventArrays, e: int, eligible: Any) -> I32:
-    out = np.empty(max(bits.count(eligible), 1), np.int32)
-    found, _ = match_rows(view.arrays, events, e, eligible, 0, out)
-    return out[:found]
 
 
 def _nearest(view: TableView, events: EventArrays, eligible: Any, missing: int) -> tuple[I32, I32, I32]:

@@ -1,0 +1,50 @@
+"""Does an index answer as a row-by-row evaluation of every subscription does? Fit for production: it only reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from earmark.index.contract import MatchIndex
+from earmark.model import bits
+from earmark.model.arrays import U64, EventArrays
+from earmark.model.evaluate import match_rows
+from earmark.model.table import Id, TableView
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pair on which index and reference disagree: `missing` from the index's answer, or `extra` in it."""
+
+    event: int
+    id: Id
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `verify` found."""
+
+    events: int
+    matches: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answers agree."""
+        return not self.differences
+
+
+def compare(index: MatchIndex, view: TableView, events: EventArrays, eligible: U64) -> Verification:
+    """The answers of an index against the reference. O(events x subscriptions)."""
+    starts, slots = index.match_batch(events, eligible)
+    differences: list[Difference] = []
+    out = np.empty(max(bits.count(eligible), 1), np.int32)
+    for e in range(len(starts) - 1):
+        got = slots[starts[e] : starts[e + 1]]
+        found, _ = match_rows(view.arrays, events, e, eligible, 0, out)
+        wanted = out[:found]
+        for kind, odd in (("missing", np.setdiff1d(wanted, got)), ("extra", np.setdiff1d(got, wanted))):
+            differences.extend(Difference(e, view.ids[slot], kind) for slot in odd.tolist())
+    return Verification(len(starts) - 1, len(slots), tuple(differences))
