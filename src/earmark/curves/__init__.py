@@ -1,0 +1,1 @@
+"""Space-filling curves: pure arithmetic on keys."""

@@ -1,0 +1,275 @@
+"""Hilbert's curve in any number of dimensions: the number of a cell, the cell of a number, a box as ranges of numbers.
+
+mics.txt, section 3: space is cut into 2^bits cells an axis; the curve visits each cell once, always stepping to a
+neighbour, so a box of cells is a few ranges of consecutive numbers. The 8 x 8 curve of Figure 3:
+
+    y                                         x = 4..6, y = 2..5 is
+    7   21 22 25 26 37 38 41 42               [32, 35]  [45, 46]  [50, 55]
+    6   20 23 24 27 36 39 40 43
+    5   19 18 29 28 35 34 45 44               0 is at (0, 0), 1 at (0, 1): the first
+    4   16 17 30 31 32 33 46 47               step is along the last axis
+    3   15 12 11 10 53 52 51 48
+    2   14 13  8  9 54 55 50 49
+    1    1  2  7  6 57 56 61 62
+    0    0  3  4  5 58 59 60 63
+    x    0  1  2  3  4  5  6  7
+
+A level of the curve halves every axis: its 2^d sub-cubes come in the order of a Gray code, which is mirrored
+(`entry`) and turned (`turn`) by where the curve comes from. A box is decomposed by descending into the sub-cubes that
+it cuts, in the order of the curve, so ranges come out sorted and neighbours join; cells are never listed.
+
+Invariant: `cells(numbers(x)) == x`; consecutive numbers are neighbouring cells; ranges of a box are sorted, disjoint,
+maximal, and hold exactly its cells.
+Complexity: a number O(bits d); ranges O(2^d) a sub-cube that the surface of the box cuts.
+
+Numbers are non-negative int64, so bits * dimensions is at most 63.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from earmark.errors import EarmarkError
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import I64
+
+MOST_BITS = 63
+MOST_DIMENSIONS = 20
+"""A box is decomposed in at most so many dimensions: every cube has 2^d parts."""
+
+
+def check_curve(dimensions: int, bits: int) -> None:
+    """Raise unless cells of so many dimensions, 2^bits an axis, have numbers of 63 bits."""
+    if dimensions < 1 or bits < 1 or dimensions * bits > MOST_BITS:
+        raise EarmarkError(
+            f"a curve over {dimensions} dimensions of {bits} bits is not possible: dimensions and bits are at least 1, "
+            f"and their product at most {MOST_BITS}"
+        )
+
+
+def numbers(cells: I64, bits: int) -> I64:
+    """The number on the curve of each cell (rows of coordinates below 2^bits)."""
+    cells = _checked(cells, bits)
+    out = np.empty(len(cells), np.int64)
+    number_cells(cells, bits, out)
+    return out
+
+
+def cells(numbers: I64, dimensions: int, bits: int) -> I64:
+    """The cell of each number: rows of coordinates."""
+    check_curve(dimensions, bits)
+    numbers = np.ascontiguousarray(numbers, np.int64)
+    if len(numbers) and not (numbers.min() >= 0 and int(numbers.max()) >> (dimensions * bits) == 0):
+        raise EarmarkError(f"a number on this curve is 0 to 2^{dimensions * bits} - 1")
+    out = np.empty((len(numbers), dimensions), np.int64)
+    cell_numbers(numbers, bits, out)
+    return out
+
+
+def ranges(low: I64, high: I64, bits: int) -> tuple[I64, I64, I64]:
+    """The maximal ranges of numbers of each box of cells, low..high inclusive: (start, first, last).
+
+    Those of box b are at start[b] .. start[b + 1], ascending.
+    """
+    low, high = _checked(low, bits), _checked(high, bits)
+    if low.shape != high.shape or (low > high).any():
+        raise EarmarkError("a box has as many low as high coordinates, and none of its low ones is above the high one")
+    if low.shape[1] > MOST_DIMENSIONS:
+        raise EarmarkError(f"a box of {low.shape[1]} dimensions is too many; at most {MOST_DIMENSIONS} become ranges")
+    start = np.zeros(len(low) + 1, np.int64)
+    first, last = np.empty(max(64, 8 * len(low)), np.int64), np.empty(max(64, 8 * len(low)), np.int64)
+    box = 0
+    while True:
+        box = decompose_boxes(low, high, bits, box, start, first, last)
+        if box == len(low):
+            found = int(start[box])
+            return start, first[:found], last[:found]
+        first, last = np.resize(first, 2 * len(first)), np.resize(last, 2 * len(last))
+
+
+def _checked(cells: I64, bits: int) -> I64:
+    cells = np.ascontiguousarray(cells, np.int64)
+    if cells.ndim != 2:
+        raise EarmarkError("cells are rows of coordinates, one column a dimension")
+    check_curve(cells.shape[1], bits)
+    if cells.size and not (cells.min() >= 0 and int(cells.max()) >> bits == 0):
+        raise EarmarkError(f"a coordinate of a cell is 0 to 2^{bits} - 1")
+    return cells
+
+
+# --- one level of the curve ----------------------------------------------------------------------------------
+
+
+@inlined
+def rotated(word: int, by: int, d: int) -> int:
+    """The lowest d bits rotated left, `by` < d."""
+    return ((word << by) | (word >> (d - by))) & ((1 << d) - 1)
+
+
+@inlined
+def ungray(code: int) -> int:
+    """The place of a word in the Gray code."""
+    place = code
+    shift = 1
+    while code >> shift:
+        place ^= code >> shift
+        shift += 1
+    return place
+
+
+@inlined
+def trailing_ones(word: int) -> int:
+    """How many of the lowest bits are set."""
+    count = 0
+    while word & 1:
+        count += 1
+        word >>= 1
+    return count
+
+
+@inlined
+def label_of(place: int, entry: int, turn: int, d: int) -> int:
+    """The sub-cube at a place of the order: bit j says which half of axis j."""
+    return rotated(place ^ (place >> 1), (turn + 1) % d, d) ^ entry
+
+
+@inlined
+def place_of(label: int, entry: int, turn: int, d: int) -> int:
+    """Where a sub-cube comes in the order."""
+    return ungray(rotated(label ^ entry, (2 * d - turn - 1) % d, d))
+
+
+@inlined
+def next_entry(place: int, entry: int, turn: int, d: int) -> int:
+    """How the curve inside the sub-cube at a place is mirrored."""
+    before = ((place - 1) >> 1) << 1
+    corner = 0 if place == 0 else before ^ (before >> 1)
+    return entry ^ rotated(corner, (turn + 1) % d, d)
+
+
+@inlined
+def next_turn(place: int, turn: int, d: int) -> int:
+    """How the curve inside the sub-cube at a place is turned."""
+    axis = 0 if place == 0 else trailing_ones(place if place & 1 else place - 1)
+    return (turn + axis + 1) % d
+
+
+# --- cells and numbers ---------------------------------------------------------------------------------------
+
+
+@kernel
+def number_cells(cells: I64, bits: int, out: I64) -> None:
+    """out[i] = the number of cell i."""
+    d = cells.shape[1]
+    for i in range(len(cells)):
+        number, entry, turn = 0, 0, 0
+        for level in range(bits - 1, -1, -1):
+            label = 0
+            for j in range(d):
+                label |= ((cells[i, j] >> level) & 1) << j
+            place = place_of(label, entry, turn, d)
+            number = (number << d) | place
+            entry, turn = next_entry(place, entry, turn, d), next_turn(place, turn, d)
+        out[i] = number
+
+
+@kernel
+def cell_numbers(numbers: I64, bits: int, out: I64) -> None:
+    """Row i of out = the cell of number i."""
+    d = out.shape[1]
+    for i in range(len(numbers)):
+        entry, turn = 0, 0
+        for j in range(d):
+            out[i, j] = 0
+        for level in range(bits - 1, -1, -1):
+            place = (numbers[i] >> (d * level)) & ((1 << d) - 1)
+            label = label_of(place, entry, turn, d)
+            for j in range(d):
+                out[i, j] |= ((label >> j) & 1) << level
+            entry, turn = next_entry(place, entry, turn, d), next_turn(place, turn, d)
+
+
+# --- boxes as ranges -----------------------------------------------------------------------------------------
+
+
+@kernel
+def decompose_boxes(low: I64, high: I64, bits: int, box: int, start: I64, first: I64, last: I64) -> int:
+    """Ranges of the boxes from `box` on; returns the box to resume at with more room, or how many there are."""
+    d = low.shape[1]
+    corner = np.empty((bits + 1, d), np.int64)
+    state = np.empty((bits + 1, 4), np.int64)
+    halves = np.empty((bits + 1, 4), np.int64)
+    while box < len(low):
+        found = decompose(low[box], high[box], bits, corner, state, halves, start[box], first, last)
+        if found < 0:
+            return box
+        box += 1
+        start[box] = found
+    return box
+
+
+PREFIX, ENTRY, TURN, PLACE = 0, 1, 2, 3
+"""Columns of `state`, for each level: the number so far, how the curve is mirrored and turned, the next place."""
+MEETS_LOW, MEETS_HIGH, INSIDE_LOW, INSIDE_HIGH = 0, 1, 2, 3
+"""Columns of `halves`, a bit an axis: does the box meet the lower (upper) half of the cube, is that half inside it?"""
+
+
+@inlined
+def decompose(
+    low: I64, high: I64, bits: int, corner: I64, state: I64, halves: I64, found: int, first: I64, last: I64
+) -> int:
+    """Append the ranges of one box after the `found` there are; the new count, or -1 when there is no room."""
+    d = len(low)
+    begun = found
+    level = bits - 1
+    corner[level, :] = 0
+    state[level, :] = 0
+    cut_halves(low, high, corner[level], level, halves[level])
+    while level < bits:
+        place = state[level, PLACE]
+        if place == 1 << d:
+            level += 1
+            continue
+        state[level, PLACE] = place + 1
+        label = label_of(place, state[level, ENTRY], state[level, TURN], d)
+        if (~label & ~halves[level, MEETS_LOW] | label & ~halves[level, MEETS_HIGH]) & ((1 << d) - 1):
+            continue
+        number = (state[level, PREFIX] << d) | place
+        if level == 0 or not (
+            (~label & ~halves[level, INSIDE_LOW] | label & ~halves[level, INSIDE_HIGH]) & ((1 << d) - 1)
+        ):
+            begin, end = number << (d * level), (number << (d * level)) + ((1 << (d * level)) - 1)
+            if found > begun and last[found - 1] + 1 == begin:
+                last[found - 1] = end
+            elif found == len(first):
+                return -1
+            else:
+                first[found], last[found] = begin, end
+                found += 1
+            continue
+        below = level - 1
+        state[below, PREFIX], state[below, PLACE] = number, 0
+        state[below, ENTRY] = next_entry(place, state[level, ENTRY], state[level, TURN], d)
+        state[below, TURN] = next_turn(place, state[level, TURN], d)
+        for j in range(d):
+            corner[below, j] = corner[level, j] | (((label >> j) & 1) << level)
+        cut_halves(low, high, corner[below], below, halves[below])
+        level = below
+    return found
+
+
+@inlined
+def cut_halves(low: I64, high: I64, corner: I64, level: int, halves: I64) -> None:
+    """How the box lies to the two halves of a cube on every axis."""
+    halves[:] = 0
+    for j in range(len(low)):
+        begin, middle, end = corner[j], corner[j] + (1 << level), corner[j] + (2 << level)
+        bit = 1 << j
+        if low[j] < middle:
+            halves[MEETS_LOW] |= bit
+        if high[j] >= middle:
+            halves[MEETS_HIGH] |= bit
+        if low[j] <= begin and high[j] >= middle - 1:
+            halves[INSIDE_LOW] |= bit
+        if low[j] <= middle and high[j] >= end - 1:
+            halves[INSIDE_HIGH] |= bit
