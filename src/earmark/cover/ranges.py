@@ -1,0 +1,394 @@
+"""What do these subscriptions ask for together: a dynamic table of disjoint ranges, with what each still needs counted.
+
+mics.txt, sections 3.5 to 4.3. A subscription is a set of ranges of curve numbers; the table holds their union as
+disjoint ranges, so one look-up decides whether a new range is covered or subsumed (inside one range of the table), or
+must be forwarded and merged (Algorithm 1); and whether a publication matches anyone (Algorithm 2).
+
+    subscribed   [2, 5]  [4, 9]  [15, 17]  [20, 20]            table, gap 0   [2, 9]  [15, 17]  [20, 20]
+    merged       key = first, value = last                     table, gap 2   [2, 9]  [15, 20]
+    edges        2:+1 4:+1 6:-1 10:-1 15:+1 18:-1 20:+1 21:-1  the sum up to a number = who asks for it
+
+**Merging.** Ranges that touch or overlap merge perfectly. With a gap, ranges that are at most so many numbers apart
+merge too; the table then claims the gap, so the gap is forwarded with the range that closed it. (If it were not, a
+later subscription inside the gap would look covered, and its publications would never come.)
+
+**Unsubscribing**, which the paper leaves open: `edges` counts who asks for each number, in two entries a range. What
+nobody asks for any more is taken out of the table and reported; what others still ask for stays. Hence the table is
+always the one that the remaining subscriptions alone would make, in whatever order they came.
+
+**What is forwarded** are operations on sets: the receiver adds `forward` to, and takes `withdraw` from, the set of what
+it knows to be wanted here (`RangeSet`).
+
+Invariant (`check`): merged = the numbers with a positive count, runs at most `gap` apart joined; no count is negative.
+Complexity, for a table of n ranges: a range that is covered O(log n); another O(log n) and the ranges it swallows;
+unsubscribing O(n / 48) for the count, and the edges inside the range; a look-up O(log n).
+
+Where we differ from the paper: a leaf holds 64 ranges (`ordered.py`); step 3 of Algorithm 1 follows the text of 4.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.cover.ordered import (
+    ENTRIES,
+    NONE,
+    Ordered,
+    check_ordered,
+    delete,
+    entries,
+    floor_cursor,
+    new_ordered,
+    next_cursor,
+    put,
+    set_value,
+    spot_of,
+    sum_until,
+    with_room,
+)
+from earmark.errors import EarmarkError, require
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import I64
+
+GREATEST = 2**63 - 2
+"""The last number that a range may hold: one more must be a number too."""
+
+
+NO_NUMBERS: I64 = np.empty(0, np.int64)
+
+
+class Ranges(NamedTuple):
+    """Disjoint ranges, ascending, both ends included."""
+
+    first: I64
+    last: I64
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """As a list of (first, last)."""
+        return list(zip(self.first.tolist(), self.last.tolist(), strict=True))
+
+    def __bool__(self) -> bool:
+        return len(self.first) > 0
+
+
+def as_ranges(ranges: Any) -> Ranges:
+    """Ranges from a pair of arrays or a sequence of (first, last), in any order; overlapping ones are joined."""
+    if isinstance(ranges, Ranges):
+        first, last = ranges
+    else:
+        pairs = np.array(list(ranges), np.int64).reshape(-1, 2)
+        first, last = pairs[:, 0], pairs[:, 1]
+    first, last = np.ascontiguousarray(first, np.int64), np.ascontiguousarray(last, np.int64)
+    if len(first) != len(last) or (first > last).any() or (len(first) and (first.min() < 0 or last.max() > GREATEST)):
+        raise EarmarkError(f"a range is a pair of numbers from 0 to {GREATEST}, the first not above the last")
+    if len(first) > 1 and not (last[:-1] < first[1:] - 1).all():
+        order = np.argsort(first, kind="stable")
+        first, last = first[order], np.maximum.accumulate(last[order])
+        begins = np.concatenate([[True], first[1:] > last[:-1] + 1])
+        first, last = first[begins], last[np.concatenate([begins[1:], [True]])]
+    return Ranges(first, last)
+
+
+class RangeSet:
+    """A set of numbers as disjoint ranges: what a neighbour is known to want."""
+
+    def __init__(self, ranges: Any = ()) -> None:
+        self._merged = new_ordered()
+        self.add(ranges)
+
+    def __len__(self) -> int:
+        """How many ranges there are."""
+        return int(self._merged.info[ENTRIES])
+
+    def ranges(self) -> Ranges:
+        """The ranges, ascending."""
+        return Ranges(*entries(self._merged))
+
+    def add(self, ranges: Any) -> None:
+        """Take these numbers in."""
+        first, last = as_ranges(ranges)
+        self._merged = with_room(self._merged, len(first))
+        subsume_and_merge(self._merged, first, last, 0, np.empty(len(first), np.int64), np.empty(len(first), np.int64))
+
+    def discard(self, ranges: Any) -> None:
+        """Take these numbers out, where they are in."""
+        first, last = as_ranges(ranges)
+        self._merged = with_room(self._merged, len(first))
+        room = int(self._merged.info[ENTRIES]) + len(first)
+        subtract(self._merged, first, last, np.empty(room, np.int64), np.empty(room, np.int64))
+
+    def holds(self, numbers: I64) -> NDArray[np.bool_]:
+        """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
+        numbers = np.ascontiguousarray(numbers, np.int64)
+        out = np.zeros(len(numbers), np.bool_)
+        look_up(self._merged, numbers, out)
+        return out
+
+    def check(self) -> None:
+        """Raise AssertionError unless ranges are disjoint, apart and in order."""
+        check_ordered(self._merged)
+        first, last = self.ranges()
+        require(bool((first <= last).all()) and bool((last[:-1] + 1 < first[1:]).all()), "ranges overlap or touch")
+
+
+class RangeTable(RangeSet):
+    """The subscription table of a neighbour: the union of what its subscriptions ask for, with counts.
+
+    Ranges that are at most `gap` numbers apart are merged, and the numbers between them claimed.
+    """
+
+    def __init__(self, gap: int = 0) -> None:
+        if not 0 <= gap <= 2**62:
+            raise EarmarkError(f"a gap is a count of numbers, 0 or more; got {gap}")
+        super().__init__()
+        self.gap = gap
+        self._edges = new_ordered()
+
+    def subscribe(self, ranges: Any) -> Ranges:
+        """Take a subscription in; returns the ranges to forward: none when it was covered or subsumed.
+
+        A range that is inside the table is not forwarded (partial covering and subsumption); another is, whole, with
+        the gaps that it closed.
+        """
+        first, last = as_ranges(ranges)
+        self._edges = with_room(self._edges, 2 * len(first))
+        count_ranges(self._edges, first, last, 1)
+        self._merged = with_room(self._merged, len(first))
+        out_first, out_last = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+        found = subsume_and_merge(self._merged, first, last, self.gap, out_first, out_last)
+        return as_ranges(Ranges(out_first[:found], out_last[:found]))
+
+    def unsubscribe(self, ranges: Any) -> Ranges:
+        """Forget a subscription that was taken in; returns the ranges to withdraw: what the table no longer claims."""
+        first, last = as_ranges(ranges)
+        if not all_counted(self._edges, first, last):
+            raise EarmarkError("these ranges were not subscribed: some of their numbers nobody asks for")
+        self._edges = with_room(self._edges, 2 * len(first))
+        count_ranges(self._edges, first, last, -1)
+        withdrawn: list[Ranges] = []
+        for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+            holes = int(edges_inside(self._edges, begin, end)) + 2
+            self._merged = with_room(self._merged, holes)
+            room = int(self._merged.info[ENTRIES]) + holes
+            out_first, out_last = np.empty(room, np.int64), np.empty(room, np.int64)
+            found = recede(self._merged, self._edges, begin, end, self.gap, out_first, out_last)
+            withdrawn.append(Ranges(out_first[:found], out_last[:found]))
+        return as_ranges(Ranges(*(np.concatenate([r[i] for r in withdrawn] or [NO_NUMBERS]) for i in (0, 1))))
+
+    def covered(self, ranges: Any) -> bool:
+        """Whether the table claims every number of these ranges. O(log n) each."""
+        first, last = as_ranges(ranges)
+        return bool(all_inside(self._merged, first, last))
+
+    def asked(self) -> Ranges:
+        """The numbers that some subscription asks for: the table without the gaps it claims."""
+        keys, deltas = entries(self._edges)
+        return _positive(keys, np.cumsum(deltas))
+
+    def check(self) -> None:
+        """Raise AssertionError unless the table is what the counts say."""
+        super().check()
+        check_ordered(self._edges)
+        keys, deltas = entries(self._edges)
+        counts = np.cumsum(deltas)
+        require(
+            bool((deltas != 0).all()) and bool((counts >= 0).all()), "a count is negative, or an edge changes nothing"
+        )
+        require(not len(counts) or counts[-1] == 0, "a range never ends")
+        require(
+            self.ranges().pairs() == _joined(_positive(keys, counts), self.gap).pairs(), "table and counts disagree"
+        )
+
+
+def _positive(keys: I64, counts: I64) -> Ranges:
+    """The runs of numbers with a positive count, given the edges and the counts from each on."""
+    if not len(keys):
+        return Ranges(NO_NUMBERS, NO_NUMBERS)
+    positive = counts > 0
+    before = np.concatenate([[False], positive[:-1]])
+    return Ranges(keys[positive & ~before], keys[~positive & before] - 1)
+
+
+def _joined(ranges: Ranges, gap: int) -> Ranges:
+    """The same with ranges joined that are at most so far apart."""
+    if not ranges:
+        return ranges
+    apart = ranges.first[1:] - ranges.last[:-1] - 1 > gap
+    return Ranges(ranges.first[np.concatenate([[True], apart])], ranges.last[np.concatenate([apart, [True]])])
+
+
+# --- the table of disjoint ranges ----------------------------------------------------------------------------
+
+
+@kernel
+def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64) -> int:
+    """Algorithm 1: take ranges in; the ranges to forward, each with the gaps that it closed. Returns how many."""
+    found = 0
+    for i in range(len(first)):
+        begin, end = first[i], last[i]
+        cursor = floor_cursor(merged, begin)
+        reach = int(NONE)
+        if cursor != NONE:
+            reach = merged.value[spot_of(merged, cursor)]
+            if reach >= end:
+                continue  # covered, or subsumed by several that merged
+        low, high = begin, end
+        if cursor != NONE and begin - reach - 1 <= gap:
+            low = min(begin, reach + 1)
+        else:
+            put(merged, begin, end)
+            cursor = floor_cursor(merged, begin)
+        home = merged.key[spot_of(merged, cursor)]
+        total = end
+        while True:
+            cursor = next_cursor(merged, floor_cursor(merged, home))
+            if cursor == NONE:
+                break
+            spot = spot_of(merged, cursor)
+            if merged.key[spot] - total - 1 > gap:
+                break
+            high = max(high, merged.key[spot] - 1)
+            total = max(total, merged.value[spot])
+            delete(merged, cursor)
+        set_value(merged, floor_cursor(merged, home), total)
+        out_first[found], out_last[found] = low, high
+        found += 1
+    return found
+
+
+@kernel
+def subtract(merged: Ordered, first: I64, last: I64, out_first: I64, out_last: I64) -> int:
+    """Take numbers out of the table; the parts of it that went. Returns how many."""
+    found = 0
+    for i in range(len(first)):
+        found = subtract_one(merged, first[i], last[i], found, out_first, out_last)
+    return found
+
+
+@inlined
+def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I64, out_last: I64) -> int:
+    """Take begin..end out of the table, and append the parts that went."""
+    cursor = floor_cursor(merged, begin)
+    if cursor == NONE or merged.value[spot_of(merged, cursor)] < begin:
+        cursor = next_cursor(merged, cursor)
+    while cursor != NONE:
+        spot = spot_of(merged, cursor)
+        low, high = merged.key[spot], merged.value[spot]
+        if low > end:
+            break
+        out_first[found], out_last[found] = max(low, begin), min(high, end)
+        found += 1
+        if low < begin:
+            set_value(merged, cursor, begin - 1)
+        else:
+            delete(merged, cursor)
+        if high > end:
+            put(merged, end + 1, high)
+            break
+        cursor = next_cursor(merged, floor_cursor(merged, low))
+    return found
+
+
+@kernel
+def look_up(merged: Ordered, numbers: I64, out: NDArray[np.bool_]) -> None:
+    """Algorithm 2, for many publications: which numbers lie in a range of the table."""
+    for i in range(len(numbers)):
+        cursor = floor_cursor(merged, numbers[i])
+        out[i] = cursor != NONE and merged.value[spot_of(merged, cursor)] >= numbers[i]
+
+
+@kernel
+def all_inside(merged: Ordered, first: I64, last: I64) -> bool:
+    """Whether each of the ranges lies inside one of the table."""
+    for i in range(len(first)):
+        cursor = floor_cursor(merged, first[i])
+        if cursor == NONE or merged.value[spot_of(merged, cursor)] < last[i]:
+            return False
+    return True
+
+
+# --- who asks for what ---------------------------------------------------------------------------------------
+
+
+@kernel
+def count_ranges(edges: Ordered, first: I64, last: I64, change: int) -> None:
+    """One more (or one less) asks for every number of these ranges."""
+    for i in range(len(first)):
+        add_edge(edges, first[i], change)
+        add_edge(edges, last[i] + 1, -change)
+
+
+@inlined
+def add_edge(edges: Ordered, number: int, change: int) -> None:
+    """From this number on, so many more ask."""
+    cursor = floor_cursor(edges, number)
+    if cursor == NONE or edges.key[spot_of(edges, cursor)] != number:
+        put(edges, number, change)
+        return
+    value = edges.value[spot_of(edges, cursor)] + change
+    if value:
+        set_value(edges, cursor, value)
+    else:
+        delete(edges, cursor)
+
+
+@kernel
+def all_counted(edges: Ordered, first: I64, last: I64) -> bool:
+    """Whether someone asks for every number of these ranges."""
+    for i in range(len(first)):
+        cursor = floor_cursor(edges, first[i])
+        count = sum_until(edges, cursor)
+        while count > 0:
+            cursor = next_cursor(edges, cursor)
+            if cursor == NONE or edges.key[spot_of(edges, cursor)] > last[i]:
+                break
+            count += edges.value[spot_of(edges, cursor)]
+        if count <= 0:
+            return False
+    return True
+
+
+@kernel
+def edges_inside(edges: Ordered, begin: int, end: int) -> int:
+    """How many edges there are from begin to end."""
+    found = 0
+    cursor = next_cursor(edges, floor_cursor(edges, begin - 1))
+    while cursor != NONE and edges.key[spot_of(edges, cursor)] <= end:
+        found += 1
+        cursor = next_cursor(edges, cursor)
+    return found
+
+
+@kernel
+def recede(merged: Ordered, edges: Ordered, begin: int, end: int, gap: int, out_first: I64, out_last: I64) -> int:
+    """Take out of the table what nobody asks for any more in and around begin..end; the parts that went.
+
+    Walks the holes between the runs of numbers that are still asked for, from the last run before `begin` to the
+    first after `end`. A hole of at most `gap` numbers stays claimed.
+    """
+    found = 0
+    cursor = floor_cursor(edges, begin - 1)
+    count = sum_until(edges, cursor)
+    hole, after_run = 0, False  # where the present hole begins, and whether a run ends there
+    if count == 0 and cursor != NONE:
+        hole, after_run = edges.key[spot_of(edges, cursor)], True
+    while True:
+        cursor = next_cursor(edges, cursor)
+        if cursor == NONE:
+            break
+        number = edges.key[spot_of(edges, cursor)]
+        if count > 0 and number > end + 1:
+            return found
+        before = count
+        count += edges.value[spot_of(edges, cursor)]
+        if before == 0:
+            if not after_run or number - hole > gap:
+                found = subtract_one(merged, hole, number - 1, found, out_first, out_last)
+            if number > end:
+                return found
+        elif count == 0:
+            hole, after_run = number, True
+    return subtract_one(merged, hole, int(GREATEST), found, out_first, out_last)
