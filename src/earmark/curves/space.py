@@ -1,0 +1,185 @@
+"""From keys to cells: which box of a grid does a clause or an event fill, and which ranges of the curve is that?
+
+mics.txt, sections 3.2, 3.3, 5 and 6.3. A space has a few *axes*, each an attribute, cut into at most 2^bits cells:
+
+    cell    0        1         2          3                         clause                 cells on this axis
+    keys    NULL     .. 9    10 .. 49   50 ..                       a BETWEEN 12 AND 60    2 .. 3
+                         cuts  10         50                        no constraint          0 .. 3
+                                                                    a < 5 OR a IS NULL     0 .. 1
+                                                                    a IS NULL              0
+
+Cell 0 of an axis is NULL: an event without the attribute lies there, so an unconstrained attribute, `IS NULL` and `IS
+NOT NULL` need no special route. Cuts are learned: `equal` width between the least and the greatest bound in use, or
+`variable`, the quantiles of the values of past events, so that busy regions get fine cells (section 6.3). Keys beyond
+the outer cuts share the outer cells: no domain has to be declared.
+
+A box of cells holds every event that the clause matches, and more: what it is for is to rule out, never to rule in.
+
+Invariant: a key that a clause accepts lies in the clause's cells; cuts ascend strictly.
+Complexity: a cell O(log cells); a box O(constraints of the clause).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.curves import hilbert
+from earmark.errors import EarmarkError, require
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import I32, I64, EventArrays, TableArrays, frozen
+from earmark.model.attribute import INT64_MAX, INT64_MIN
+from earmark.model.evaluate import ABSENT, find_attribute
+from earmark.model.machine import at
+
+NULL_CELL = 0
+NO_AXIS = -1
+FEWEST_BITS, MOST_BITS = 1, 16
+SAMPLE = 1 << 18
+"""So many bounds are enough to learn cuts from."""
+
+
+class Space(NamedTuple):
+    """The axes of a grid of 2^bits cells each. `cuts` of axis j are at cut_start[j] .. cut_start[j + 1]."""
+
+    attr: I32
+    axis_of: I32
+    cut_start: I32
+    cuts: I64
+    bits: I32
+
+    @property
+    def axes(self) -> int:
+        """How many axes there are."""
+        return len(self.attr)
+
+
+def space_of(attributes: I32, cuts: list[I64], bits: int) -> Space:
+    """A space with these axes and cuts."""
+    axes = len(attributes)
+    if not FEWEST_BITS <= bits <= MOST_BITS or axes < 1 or axes * bits > hilbert.MOST_BITS - 1:
+        raise EarmarkError(
+            f"{axes} attributes with 2^{bits} cells each is not possible: at least one attribute, {FEWEST_BITS} to "
+            f"{MOST_BITS} bits, and attributes times bits at most {hilbert.MOST_BITS - 1}"
+        )
+    if len(np.unique(attributes)) < axes or attributes.min() < 0:
+        raise EarmarkError("the attributes of a space are numbers, each given once")
+    for one in cuts:
+        require(len(one) <= (1 << bits) - 2, "an axis has more cuts than cells")
+        require(bool((one[:-1] < one[1:]).all()), "cuts do not ascend")
+    axis_of = np.full(int(attributes.max()) + 1, NO_AXIS, np.int32)
+    axis_of[attributes] = np.arange(axes)
+    start = np.cumsum([0, *map(len, cuts)]).astype(np.int32)
+    joined = np.concatenate([*cuts, np.empty(0, np.int64)]).astype(np.int64)
+    made = Space(attributes.astype(np.int32), axis_of, start, joined, np.array([bits], np.int32))
+    for array in made:
+        frozen(array)
+    return made
+
+
+def equal_cuts(keys: I64, bits: int) -> I64:
+    """Cuts that are equally far apart, from the least to the greatest of these keys."""
+    keys = _inner(keys)
+    if not len(keys):
+        return keys
+    low, high, cells = int(keys.min()), int(keys.max()), (1 << bits) - 1
+    return np.unique(np.array([low + (high + 1 - low) * i // cells for i in range(1, cells)], np.int64))
+
+
+def variable_cuts(keys: I64, bits: int) -> I64:
+    """Cuts that put equally many of these keys into every cell, as far as equal keys allow."""
+    keys = np.sort(_inner(keys))
+    if not len(keys):
+        return keys
+    cells = (1 << bits) - 1
+    return np.unique(keys[np.arange(1, cells) * len(keys) // cells])
+
+
+def _inner(keys: I64) -> I64:
+    """Without open ends."""
+    return keys[(keys != INT64_MIN) & (keys != INT64_MAX)]
+
+
+def bounds_on(table: TableArrays, attribute: int) -> I64:
+    """The ends of the constraints on an attribute, a sample when there are many."""
+    chosen = np.flatnonzero((table.attr == attribute) & (np.diff(table.interval_start) > 0))
+    if len(chosen) > SAMPLE:
+        chosen = chosen[:: len(chosen) // SAMPLE]
+    first, last = table.interval_start[chosen], table.interval_start[chosen + 1] - 1
+    bounds: I64 = np.concatenate([table.lo[first], table.hi[last]])
+    return bounds
+
+
+def boxes_of_clauses(space: Space, table: TableArrays, clauses: I64) -> tuple[I64, I64]:
+    """The boxes of clauses, rows of low and high cells. A constraint that accepts nothing gives low above high."""
+    low, high = np.empty((len(clauses), space.axes), np.int64), np.empty((len(clauses), space.axes), np.int64)
+    clause_boxes(space, table, np.ascontiguousarray(clauses, np.int64), low, high)
+    return low, high
+
+
+def boxes_of_events(space: Space, events: EventArrays) -> tuple[I64, I64]:
+    """The boxes of events: one cell, unless a value is an interval."""
+    count = len(events.start) - 1
+    low, high = np.empty((count, space.axes), np.int64), np.empty((count, space.axes), np.int64)
+    event_boxes(space, events, low, high)
+    return low, high
+
+
+def ranges_of_boxes(space: Space, low: I64, high: I64) -> tuple[I64, I64, I64]:
+    """The ranges of the curve of each box: (start, first, last); of a box that is empty, none."""
+    some = (low <= high).all(axis=1)
+    counts = np.zeros(len(low), np.int64)
+    start, first, last = hilbert.ranges(low[some], high[some], int(space.bits[0]))
+    counts[some] = np.diff(start)
+    pointers = np.zeros(len(low) + 1, np.int64)
+    np.cumsum(counts, out=pointers[1:])
+    return pointers, first, last
+
+
+@inlined
+def cell_of(space: Space, axis: int, key: int) -> int:
+    """The cell of a key: 1 and the number of cuts that are not above it."""
+    begin, end = at(space.cut_start, axis), at(space.cut_start, axis + 1)
+    first = begin
+    while begin < end:
+        middle = (begin + end) >> 1
+        if at(space.cuts, middle) <= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return int(begin - first) + 1
+
+
+@kernel
+def clause_boxes(space: Space, table: TableArrays, clauses: I64, low: I64, high: I64) -> None:
+    """Rows of low and high cells of clauses."""
+    top = (1 << space.bits[0]) - 1
+    for i in range(len(clauses)):
+        for axis in range(len(space.attr)):
+            low[i, axis], high[i, axis] = int(NULL_CELL), top
+        for constraint in range(at(table.constraint_start, clauses[i]), at(table.constraint_start, clauses[i] + 1)):
+            attr = at(table.attr, constraint)
+            axis = at(space.axis_of, attr) if attr < len(space.axis_of) else int(NO_AXIS)
+            if axis == NO_AXIS:
+                continue
+            begin, end = at(table.interval_start, constraint), at(table.interval_start, constraint + 1)
+            null = at(table.accepts_null, constraint) != 0
+            if begin < end:
+                low[i, axis] = int(NULL_CELL) if null else cell_of(space, axis, at(table.lo, begin))
+                high[i, axis] = cell_of(space, axis, at(table.hi, end - 1))
+            else:
+                low[i, axis], high[i, axis] = (int(NULL_CELL), int(NULL_CELL)) if null else (1, 0)
+
+
+@kernel
+def event_boxes(space: Space, events: EventArrays, low: I64, high: I64) -> None:
+    """Rows of low and high cells of events."""
+    for e in range(len(events.start) - 1):
+        for axis in range(len(space.attr)):
+            position = find_attribute(events, e, space.attr[axis])
+            if position == ABSENT:
+                low[e, axis], high[e, axis] = int(NULL_CELL), int(NULL_CELL)
+            else:
+                low[e, axis] = cell_of(space, axis, at(events.lo, position))
+                high[e, axis] = cell_of(space, axis, at(events.hi, position))
