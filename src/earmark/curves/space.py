@@ -98,7 +98,8 @@ def variable_cuts(keys: I64, bits: int) -> I64:
 
 def _inner(keys: I64) -> I64:
     """Without open ends."""
-    return keys[(keys != INT64_MIN) & (keys != INT64_MAX)]
+    inner: I64 = keys[(keys != INT64_MIN) & (keys != INT64_MAX)]
+    return inner
 
 
 def bounds_on(table: TableArrays, attribute: int) -> I64:

@@ -31,6 +31,8 @@ from earmark.model.sets import KeySet, complement, union
 from earmark.model.strings import StringKeys, successor
 
 _SMALL = 10**18
+_MAX_KNOWN = 1 << 16
+_PLAIN = frozenset((int, float, str, bool))
 _NOTHING = KeySet((), False)
 _ONLY_NULL = KeySet((), True)
 
@@ -59,18 +61,38 @@ class Binder:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self._zone = draft.schema.zone
+        self._known: dict[tuple[Any, ...], Constraint] = {}
 
     def bind(self, clauses: Clauses, subscription: object) -> BoundClauses:
         """Each clause as (attribute number, set), ascending by attribute."""
         try:
             bound: BoundClauses = []
             for clause in clauses:
-                constraints = [self._constraint(name, atoms, subscription) for name, atoms in clause]
+                constraints = [self._remembered(name, atoms, subscription) for name, atoms in clause]
                 constraints.sort(key=lambda c: c[0])
                 bound.append(constraints)
             return bound
         except EarmarkError as problem:
             raise type(problem)(f"subscription {subscription!r}: {problem}") from None
+
+    def _remembered(self, name: str, atoms: tuple[Atom, ...], subscription: object) -> Constraint:
+        """The same, looked up where this batch has asked it before: many subscriptions share constraints.
+
+        A draft never changes a type that it has fixed, and a literal fixes it, so what was bound stays right. Types are
+        part of the key, for in Python 1 = 1.0 = TRUE; of other types, values that are equal may still differ.
+        """
+        leaf = atoms[0]
+        if len(atoms) > 1 or type(leaf) is not Leaf or not leaf.predicate.values:
+            return self._constraint(name, atoms, subscription)
+        values = leaf.predicate.values
+        types = tuple(map(type, values))
+        key = (name, leaf.predicate.operator, leaf.mode, values, types)
+        found = self._known.get(key)
+        if found is None:
+            found = self._constraint(name, atoms, subscription)
+            if len(self._known) < _MAX_KNOWN and _PLAIN.issuperset(types):
+                self._known[key] = found
+        return found
 
     def _constraint(self, name: str, atoms: tuple[Atom, ...], subscription: object) -> Constraint:
         attribute = self.draft.get(name)

@@ -14,7 +14,8 @@ import numpy as np
 from earmark.errors import require
 from earmark.model.arrays import F64, I32, I64, TableArrays
 from earmark.model.attribute import Schema
-from earmark.model.bind import BoundClauses, Deferred
+from earmark.model.bind import BoundClauses, Constraint, Deferred
+from earmark.model.sets import KeySet
 
 _EMPTY_F64: F64 = np.empty(0, np.float64)
 
@@ -25,7 +26,7 @@ def block_of(
     """The block of bound subscriptions. Columns that all have their default stay empty. Sequence is left empty."""
     clauses = list(chain.from_iterable(rows))
     constraints = list(chain.from_iterable(clauses))
-    sets = [s.resolve(schema.strings[s.attribute]) if isinstance(s, Deferred) else s for _, s in constraints]
+    sets = _resolved(constraints, schema)
     intervals = list(chain.from_iterable(s.intervals for s in sets))
     return TableArrays(
         clause_start=offsets([len(row) for row in rows]),
@@ -39,6 +40,21 @@ def block_of(
         score=np.array(scores, np.float64) if any(scores) else _EMPTY_F64,
         sequence=np.empty(0, np.int64),
     )
+
+
+def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]:
+    """The sets of constraints; one that many subscriptions share is resolved once."""
+    known: dict[int, KeySet] = {}
+    sets = []
+    for _, one in constraints:
+        if isinstance(one, Deferred):
+            found = known.get(id(one))
+            if found is None:
+                found = known[id(one)] = one.resolve(schema.strings[one.attribute])
+            sets.append(found)
+        else:
+            sets.append(one)
+    return sets
 
 
 def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None]) -> F64:
