@@ -14,7 +14,10 @@ from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex
 from earmark.model.arrays import TableArrays
 
-INDEXES = {"scan": ("earmark.index.scan", "Scan")}
+INDEXES = {
+    "scan": ("earmark.index.scan", "Scan"),
+    "vcr": ("earmark.index.vcr", "VcrIndex"),
+}
 """Name of an index -> its module and class. A module is imported when its index is first asked for."""
 
 

@@ -1,0 +1,262 @@
+"""The arrays of a VCR index, what `info` and `options` hold, and the check of all that kernels rely on.
+
+    slot 0: x in [1, 3], y in [1, 2]      slot 1: x in [2, 2], y in [1, 3]     (Lx = 2, Ly = 1)
+
+    cut_x      MIN 1 2 3 4                 x = 1, 2, 3 are cells of their own; cell 0 is below, cell 4 above
+    cut_y      MIN 1 3 4                   nothing tells y = 1 from y = 2: one cell
+    rectangles (1, 1, 3, 1) and (2, 1, 1, 2) in cells, cut into VCRs (x, y, width, height):
+               slot 0: (1, 1, 2, 1) and (3, 1, 1, 1)      slot 1: (2, 1, 1, 1) and (2, 2, 1, 1)
+
+    ID         … 53 54 … 60 … 69 …         of (2,1,1,1), (3,1,1,1), (1,1,2,1) and (2,2,1,1), numbered by shape
+    start      …  0  1 …  2 …  3 …         the list of VCR v is entry[start[v] : start[v + 1]]
+    entry      1 0 0 1                     slots, ascending in each list; the top bit (MAYBE) says: verify
+
+    bounds     lo_x hi_x lo_y hi_y of every slot that asks for nothing else, so that one cache line verifies it; an
+               empty x (lo above hi) for the others. No bounds at all where no entry is MAYBE.
+
+A *hashed* store keeps only VCRs that have a list: `key` is an open-addressed table of IDs, and start runs over its
+places instead of over all VCRs.
+
+    key        57 . . . . . 74 . 59 . . . . . . 58        EMPTY where nothing is; IDs of Eq. (1)
+    start       0 1 1 1 1 1  1 2  2 3 3 3 3 3 3  3 4
+    entry      0 1 0 1
+
+Slots that came after the build are in the *delta*: a small table `late_key` of IDs, each with a chain of entries, the
+newest first (the paper's linked lists): late_head -> late_next -> … -> END. `residual` is the bitmap of slots that are
+not on the grid and are scanned; `gone` that of slots removed since the build.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.errors import require
+from earmark.index.vcr.rectangles import Runs, Steps, distances, runs_of, steps
+from earmark.model import bits
+from earmark.model.arrays import I32, I64, U64
+
+U32 = NDArray[np.uint32]
+
+NO_ATTRIBUTE = -1
+"""Attribute of an axis that has none: the y axis of a grid over one attribute, both of a grid without any."""
+EMPTY = -1
+"""A free place of a hash table."""
+END = -1
+"""The end of a chain."""
+MAYBE = 1 << 31
+"""Bit of an entry whose slot must be verified: the VCR holds points that the slot does not, or it asks for more."""
+SLOT = MAYBE - 1
+"""The other bits."""
+FREE = -1
+"""An option that was not given."""
+
+MOST_SHAPE = 16
+"""The greatest sum of the exponents of the longest sides: a covering set has four times 2 to this VCRs."""
+
+# Kinds of coordinate: a VCR of width w holds w cells, or w + 1 grid points (the paper's).
+CELLS, POINTS = 0, 1
+MODES = ("cells", "points")
+ARRAY, HASHED = 0, 1
+STORES = ("array", "hashed")
+DECOMPOSITIONS = ("simple", "overlapped")
+NUMBERINGS = ("corner", "shape")
+
+# Fields of `info`. SHIFT is the ID of the VCR (0, 0, 1, 1): corners left of and below the grid have IDs too, so that
+# no covering set leaves the numbering. PLACED: slots on the grid at the build. LATE_KEYS: used places of late_key.
+# GONE_BEFORE: how many bits of `gone` are of slots that never were in the lists.
+(ATTR_X, ATTR_Y, MODE, IS_OVERLAPPED, KX, KY, STEP_X, STEP_Y, STEP_I, STEP_J) = range(10)
+(SHIFT, VCRS, STORE, NUMBERING, SLOTS, PLACED, ACTIVATED, LATE_SLOTS, LATE_KEYS, GONE_BEFORE) = range(10, 20)
+INFO = 20
+
+# Kinds of distance table, by whether the event lies between grid points: index = 2 * open_x + open_y.
+KINDS = 4
+
+
+class Options(NamedTuple):
+    """What the user gave, FREE where the data decides; numbers index the tuples above. Stored as an int64 array."""
+
+    attr_x: int = FREE
+    attr_y: int = FREE
+    kx: int = FREE
+    ky: int = FREE
+    cells_x: int = FREE
+    cells_y: int = FREE
+    mode: int = CELLS
+    decomposition: int = FREE
+    store: int = FREE
+    numbering: int = FREE
+    hash_size: int = FREE
+
+
+class VcrArrays(NamedTuple):
+    """All of the index. The module's docstring draws it."""
+
+    info: I64
+    options: I64
+    cut_x: I64
+    cut_y: I64
+    run_start: I32
+    run_first: I64
+    run_last: I64
+    key: I64
+    start: I32
+    entry: U32
+    bounds: I64
+    late_key: I64
+    late_head: I32
+    late_entry: U32
+    late_next: I32
+    residual: U64
+    gone: U64
+
+
+class Grid(NamedTuple):
+    """The part that says where a rectangle goes."""
+
+    info: I64
+    cut_x: I64
+    cut_y: I64
+
+
+DTYPES = {
+    **dict.fromkeys(
+        ("info", "options", "cut_x", "cut_y", "run_first", "run_last", "key", "late_key", "bounds"), np.int64
+    ),
+    **dict.fromkeys(("run_start", "start", "late_head", "late_next"), np.int32),
+    **dict.fromkeys(("entry", "late_entry"), np.uint32),
+    **dict.fromkeys(("residual", "gone"), np.uint64),
+}
+
+
+def grid_of(arrays: VcrArrays) -> Grid:
+    """The grid of an index."""
+    return Grid(arrays.info, arrays.cut_x, arrays.cut_y)
+
+
+def steps_of(info: I64) -> Steps:
+    """The numbering of the VCRs."""
+    return Steps(*(int(info[field]) for field in (STEP_X, STEP_Y, STEP_I, STEP_J)))
+
+
+def distance_tables(info: I64) -> tuple[I32, I64, I64]:
+    """run_start, run_first, run_last: a distance table for each kind of point that the mode knows."""
+    kx, ky = int(info[KX]), int(info[KY])
+    empty = Runs(np.empty(0, np.int64), np.empty(0, np.int64))
+    tables = [empty] * KINDS
+    for kind in range(KINDS):
+        if info[MODE] == POINTS or kind == KINDS - 1:
+            tables[kind] = runs_of(distances(steps_of(info), kx, ky, kind >= 2, kind % 2 == 1))
+    start = np.cumsum([0] + [len(table.first) for table in tables]).astype(np.int32)
+    return start, np.concatenate([t.first for t in tables]), np.concatenate([t.last for t in tables])
+
+
+def check_arrays(arrays: VcrArrays, slots: int) -> None:
+    """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
+    for name, dtype in DTYPES.items():
+        column = getattr(arrays, name)
+        require(column.dtype == dtype and column.ndim == 1, f"{name} is not a row of {np.dtype(dtype)}")
+    info = arrays.info
+    require(len(info) == INFO and len(arrays.options) == len(Options._fields), "info or options has another length")
+    require(info[SLOTS] <= slots, "the index knows more slots than there are")
+    require(0 <= info[MODE] < len(MODES) and 0 <= info[STORE] < len(STORES), "mode or store is unknown")
+    _check_grid(arrays)
+    _check_lists(arrays)
+    _check_late(arrays)
+    for name in ("residual", "gone"):
+        bitmap = getattr(arrays, name)
+        require(len(bitmap) == bits.words_for(int(info[SLOTS])), f"{name} has the wrong length")
+        require(not len(bitmap) or not info[SLOTS] % 64 or int(bitmap[-1]) >> int(info[SLOTS] % 64) == 0, name)
+
+
+def _check_grid(arrays: VcrArrays) -> None:
+    info = arrays.info
+    for name in ("cut_x", "cut_y"):
+        cuts = getattr(arrays, name)
+        require(len(cuts) >= 1 + int(info[MODE]) and bool((cuts[:-1] < cuts[1:]).all()), f"{name} does not ascend")
+        require(info[MODE] == POINTS or cuts[0] == np.iinfo(np.int64).min, f"{name} does not begin with the least key")
+    require(info[KX] >= 0 and info[KY] >= 0 and info[KX] + info[KY] <= MOST_SHAPE, "a longest side is out of bounds")
+    require(0 <= info[NUMBERING] < len(NUMBERINGS), "the numbering is unknown")
+    fitting = numbered(info, len(arrays.cut_x), len(arrays.cut_y))
+    require(bool((fitting == info).all()), "the numbering does not fit the grid")
+    run_start, run_first, run_last = distance_tables(info)
+    same = np.array_equal(run_start, arrays.run_start) and np.array_equal(run_first, arrays.run_first)
+    require(same and np.array_equal(run_last, arrays.run_last), "the distance table is another one")
+
+
+def numbered(info: I64, cells_x: int, cells_y: int) -> I64:
+    """A copy of info with the numbering of its VCRs; on each side L + 1 corners more than the grid has."""
+    info = info.copy()
+    kx, ky = int(info[KX]), int(info[KY])
+    pad_x, pad_y = _pad(kx), _pad(ky)
+    step = steps(NUMBERINGS[int(info[NUMBERING])], cells_x + pad_x, kx, ky)
+    info[[STEP_X, STEP_Y, STEP_I, STEP_J]] = step
+    info[SHIFT] = pad_x * step.x + pad_y * step.y
+    info[VCRS] = count_vcrs(cells_x, cells_y, kx, ky)
+    return info
+
+
+def count_vcrs(cells_x: int, cells_y: int, kx: int, ky: int) -> int:
+    """How many VCRs a grid numbers, those left of it and below included."""
+    return (cells_x + _pad(kx)) * (cells_y + _pad(ky)) * (kx + 1) * (ky + 1)
+
+
+def _pad(k: int) -> int:
+    return (1 << k) + 1
+
+
+def _check_lists(arrays: VcrArrays) -> None:
+    info, start = arrays.info, arrays.start
+    hashed = info[STORE] == HASHED
+    lists = len(arrays.key) if hashed else int(info[VCRS])
+    require(len(start) == lists + 1 and start[0] == 0, "start does not fit the lists")
+    require(
+        bool((start[:-1] <= start[1:]).all()) and start[-1] == len(arrays.entry), "start does not ascend to the end"
+    )
+    require(not len(arrays.entry) or (arrays.entry & SLOT).max() < info[SLOTS], "an entry is not a slot")
+    require(len(arrays.bounds) % 4 == 0 and len(arrays.bounds) <= 4 * info[SLOTS], "bounds has the wrong length")
+    if hashed:
+        used = arrays.key != EMPTY
+        require(len(arrays.key) and not used.all(), "the hash table has no free place")
+        require(bool((np.diff(start)[~used] == 0).all()), "a free place has a list")
+    else:
+        require(len(arrays.key) == 0, "an array has no keys")
+
+
+def _check_late(arrays: VcrArrays) -> None:
+    count = len(arrays.late_entry)
+    require(len(arrays.late_next) == count and len(arrays.late_head) == len(arrays.late_key), "the delta is torn")
+    used = arrays.late_key != EMPTY
+    require(int(used.sum()) == arrays.info[LATE_KEYS], "the delta's keys are miscounted")
+    require(not len(used) or not used.all(), "the delta's table has no free place")
+    require(bool((arrays.late_next < np.arange(count)).all() and (arrays.late_next >= END).all()), "a chain goes round")
+    head = arrays.late_head
+    require(not len(head) or (head.min() >= END and head.max() < count), "a chain begins outside")
+    require(bool((head[~used] == END).all()), "a free place has a chain")
+    require(not count or (arrays.late_entry & SLOT).max() < arrays.info[SLOTS], "a late entry is not a slot")
+
+
+def described(arrays: VcrArrays) -> dict[str, Any]:
+    """What the index did, for people: pair, grid, longest sides, store, and how much is on the grid."""
+    info = arrays.info
+    late = len(arrays.late_entry)
+    scanned = bits.count(arrays.residual)
+    placed = int(info[PLACED] + info[LATE_SLOTS])
+    return {
+        "attributes": [int(info[field]) for field in (ATTR_X, ATTR_Y) if info[field] != NO_ATTRIBUTE],
+        "cells": [len(arrays.cut_x), len(arrays.cut_y)],
+        "longest": [1 << int(info[KX]), 1 << int(info[KY])],
+        "mode": MODES[int(info[MODE])],
+        "decomposition": DECOMPOSITIONS[int(info[IS_OVERLAPPED])],
+        "store": STORES[int(info[STORE])],
+        "numbering": NUMBERINGS[int(info[NUMBERING])],
+        "activated": int(info[ACTIVATED]),
+        "entries": len(arrays.entry) + late,
+        "entries_to_verify": int((arrays.entry >= MAYBE).sum()),
+        "late_entries": late,
+        "on_grid": placed,
+        "scanned": scanned,
+        "share_on_grid": placed / (placed + scanned) if placed + scanned else 0.0,
+    }

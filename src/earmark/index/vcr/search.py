@@ -1,0 +1,479 @@
+"""The kernels that match: from an event to the lists of its covering VCRs, and from lists to ascending slots.
+
+vcr.txt, section 2.3.2: one multiplication an axis finds the pivot, and the distance table gives every covering VCR by
+an addition. What comes out of the lists is marked in two bitmaps over slots, *sure* and *maybe*; so duplicates (which
+overlapped pieces, chains and grid points have) vanish, and the answer is read off in ascending order:
+
+    scratch    sure words | maybe words | summary: a bit for each pair of words that may be set
+
+    an event   mark the lists -> verify what is only maybe, and move it -> read off sure & eligible, leaving zeros
+
+With few marks the summary says which words to look at; with many all words are read, and no summary is kept.
+
+Invariant: scratch is all zeros between events. Complexity: O(runs + entries + min(words, marks)) an event.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.index.scan.search import Heaps, _push, _sort_heap
+from earmark.index.vcr.arrays import (
+    ATTR_X,
+    ATTR_Y,
+    END,
+    HASHED,
+    KX,
+    KY,
+    MAYBE,
+    MODE,
+    NO_ATTRIBUTE,
+    POINTS,
+    SHIFT,
+    SLOT,
+    SLOTS,
+    STEP_I,
+    STEP_J,
+    STEP_X,
+    STEP_Y,
+    STORE,
+    VcrArrays,
+)
+from earmark.index.vcr.store import find, rank
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
+from earmark.model.evaluate import ABSENT, clause_failures, eligible_word, find_attribute, slot_score
+from earmark.model.machine import at, ctz64, popcount64
+
+# Fields of the work counters: lists looked up, pairs verified, constraints of the clauses verified, matches.
+NODES, CANDIDATES, COMPARED, MATCHED = 0, 1, 2, 3
+COUNTERS = 4
+
+SPARSE = 16
+"""Fewer marks than one for so many words: the summary is worth its upkeep."""
+
+AT_ONCE = 4
+"""Slots that are read off a word at a time where most words have several."""
+
+
+class Box(NamedTuple):
+    """An event's keys on the two attributes of the grid; a point has lo = hi."""
+
+    x_lo: int
+    x_hi: int
+    y_lo: int
+    y_hi: int
+
+
+@kernel
+def match_events(
+    table: TableArrays,
+    index: VcrArrays,
+    events: EventArrays,
+    eligible: U64,
+    scanned_start: I64,
+    scanned: I32,
+    base: int,
+    first: int,
+    last: int,
+    scratch: U64,
+    counts: I64,
+    out: I32,
+    work: I64,
+) -> tuple[int, int]:
+    """Slots that match the events first … last, ascending for each; counts[e - base] of them for event e.
+
+    `scanned` are matches found otherwise (of the residual), from scanned_start[e - base] on for event e. Returns how
+    many slots there are, and the event to resume at: it stops where `out` might not hold an event's answer.
+    """
+    found = 0
+    words = words_of(scratch)
+    for e in range(first, last):
+        begin, end = 0, 0
+        if len(scanned):
+            begin, end = at(scanned_start, e - base), at(scanned_start, e - base + 1)
+        marks = end - begin
+        for i in range(begin, end):
+            mark(scratch, words, at(scanned, i), True)
+        sparse, unsure = True, False
+        present, box = box_of(index.info, events, e)
+        if present:
+            more, sparse, unsure = gather(index, box, eligible, scratch, words, work)
+            marks += more
+        if found + marks + AT_ONCE > len(out):
+            scratch[:] = 0
+            return found, e
+        if sparse and marks * SPARSE <= words:
+            if unsure:
+                verify_some(table, index.bounds, events, e, box, eligible, scratch, words, work)
+            counts[e - base] = read_some(scratch, words, eligible, found, out)
+        else:
+            if unsure:
+                verify_all(table, index.bounds, events, e, box, eligible, scratch, words, work)
+            counts[e - base] = read_all(scratch, words, eligible, found, marks > words, out)
+        found += counts[e - base]
+    work[MATCHED] += found
+    return found, last
+
+
+def scratch_words(slots: int) -> int:
+    """How long the scratch for so many slots is."""
+    words = max(1, (slots + 63) >> 6)
+    return 2 * words + ((words + 63) >> 6)
+
+
+@inlined
+def words_of(scratch: U64) -> int:
+    """The words of each of its two bitmaps: the n of n + n + ceil(n / 64)."""
+    words = len(scratch) * 64 // 129
+    while 2 * words + ((words + 63) >> 6) < len(scratch):
+        words += 1
+    return words
+
+
+@inlined
+def mark(scratch: U64, words: int, entry: int, sparse: bool) -> None:
+    """Mark the slot of an entry as sure or maybe."""
+    slot = entry & int(SLOT)
+    word = slot >> 6
+    scratch[word + (words if entry >= int(MAYBE) else 0)] |= np.uint64(1) << np.uint64(slot & 63)
+    if sparse:
+        scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
+
+
+# --- lists -------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def box_of(info: I64, events: EventArrays, e: int) -> tuple[bool, Box]:
+    """Whether the event has what the grid asks for, and where it lies in keys; without y, that is anywhere."""
+    x_lo, x_hi, y_lo, y_hi = 0, 0, 0, 0
+    present = at(info, ATTR_X) != NO_ATTRIBUTE
+    if present:
+        on_x = find_attribute(events, e, at(info, ATTR_X))
+        present = on_x != ABSENT
+        if present:
+            x_lo, x_hi = at(events.lo, on_x), at(events.hi, on_x)
+    if present and at(info, ATTR_Y) != NO_ATTRIBUTE:
+        on_y = find_attribute(events, e, at(info, ATTR_Y))
+        present = on_y != ABSENT
+        if present:
+            y_lo, y_hi = at(events.lo, on_y), at(events.hi, on_y)
+    return present, Box(x_lo, x_hi, y_lo, y_hi)
+
+
+@inlined
+def gather(index: VcrArrays, box: Box, eligible: U64, scratch: U64, words: int, work: I64) -> tuple[int, bool, bool]:
+    """Mark all entries of the lists of VCRs that cover the event.
+
+    Returns how many there were, whether the summary was kept, and whether some may be maybe.
+    """
+    info = index.info
+    first_x, last_x = position(index.cut_x, box.x_lo, box.x_hi, at(info, MODE))
+    first_y, last_y = 1, 0
+    if at(info, ATTR_Y) != NO_ATTRIBUTE:
+        first_y, last_y = position(index.cut_y, box.y_lo, box.y_hi, at(info, MODE))
+    lowest = 0 if at(info, MODE) == POINTS else 1
+    if not (lowest <= first_x - last_x <= 1 and lowest <= first_y - last_y <= 1):
+        marks = gather_box(index, first_x, last_x, first_y, last_y, eligible, scratch, words, work)
+        return marks, True, True
+    kind = 2 * (first_x - last_x) + first_y - last_y
+    pivot = at(info, SHIFT) + (last_x - (1 << at(info, KX))) * at(info, STEP_X)
+    pivot += (last_y - (1 << at(info, KY))) * at(info, STEP_Y)
+    marks, sparse = 0, True
+    if at(info, STORE) == HASHED:
+        marks = gather_hashed(index, pivot, kind, scratch, words, work)
+    else:
+        marks, sparse = gather_runs(index, pivot, kind, scratch, words, work)
+    if len(index.late_entry):
+        marks += gather_late(index, pivot, kind, scratch, words, work)
+    return marks, sparse, len(index.bounds) > 0 or len(index.late_entry) > 0
+
+
+@inlined
+def position(cuts: I64, lo: int, hi: int, mode: int) -> tuple[int, int]:
+    """(first, last): a VCR that starts at s with side w meets the event when first - w <= s <= last.
+
+    On grid points: the first point at or above lo, the last at or below hi. In cells, a VCR ends before s + w.
+    """
+    last = rank(cuts, hi)
+    begin = last if lo == hi else rank(cuts, lo)
+    if mode == POINTS and begin >= 0 and at(cuts, begin) == lo:
+        return begin, last
+    return begin + 1, last
+
+
+@inlined
+def gather_runs(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> tuple[int, bool]:
+    """From the array store: neighbouring lists lie one behind the other, so a run is one list."""
+    begin, end = at(index.run_start, kind), at(index.run_start, kind + 1)
+    marks = 0
+    for run in range(begin, end):
+        low, high = pivot + at(index.run_first, run), pivot + at(index.run_last, run)
+        work[NODES] += high - low + 1
+        marks += at(index.start, high + 1) - at(index.start, low)
+    sparse = marks * SPARSE <= words
+    for run in range(begin, end):
+        low = at(index.start, pivot + at(index.run_first, run))
+        high = at(index.start, pivot + at(index.run_last, run) + 1)
+        if sparse or len(index.bounds):
+            for i in range(low, high):
+                mark(scratch, words, at(index.entry, i), sparse)
+        else:  # nothing is maybe
+            for i in range(low, high):
+                slot = at(index.entry, i)
+                scratch[slot >> 6] |= np.uint64(1) << np.uint64(slot & 63)
+    return marks, sparse
+
+
+@inlined
+def gather_hashed(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> int:
+    """From the hashed store: look every covering VCR up."""
+    marks = 0
+    for run in range(at(index.run_start, kind), at(index.run_start, kind + 1)):
+        low, high = pivot + at(index.run_first, run), pivot + at(index.run_last, run)
+        work[NODES] += high - low + 1
+        for vcr in range(low, high + 1):
+            marks += mark_hashed(index, vcr, scratch, words)
+    return marks
+
+
+@inlined
+def mark_hashed(index: VcrArrays, vcr: int, scratch: U64, words: int) -> int:
+    """Mark the list of one VCR of the hashed store; a free place has an empty one."""
+    place = find(index.key, vcr)
+    begin, end = at(index.start, place), at(index.start, place + 1)
+    for i in range(begin, end):
+        mark(scratch, words, at(index.entry, i), True)
+    return int(end - begin)
+
+
+@inlined
+def gather_late(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> int:
+    """From the delta: look every covering VCR up, and follow its chain."""
+    marks = 0
+    for run in range(at(index.run_start, kind), at(index.run_start, kind + 1)):
+        for vcr in range(pivot + at(index.run_first, run), pivot + at(index.run_last, run) + 1):
+            link = at(index.late_head, find(index.late_key, vcr))
+            while link != END:
+                mark(scratch, words, at(index.late_entry, link), True)
+                link = at(index.late_next, link)
+                marks += 1
+    return marks
+
+
+@inlined
+def gather_box(
+    index: VcrArrays,
+    first_x: int,
+    last_x: int,
+    first_y: int,
+    last_y: int,
+    eligible: U64,
+    scratch: U64,
+    words: int,
+    work: I64,
+) -> int:
+    """Mark what an event that is an interval may meet, on either axis or both."""
+    info = index.info
+    marks = 0
+    for late in index.late_entry:
+        mark(scratch, words, late | int(MAYBE), True)
+        marks += 1
+    if box_lists(info, first_x, last_x, first_y, last_y) > at(info, SLOTS):
+        return marks + mark_every(index, eligible, scratch, words)
+    whole_runs = at(info, STORE) != HASHED and at(info, STEP_X) == 1
+    for tall in range(at(info, KY) + 1):
+        for y in range(max(0, first_y - (1 << tall)), last_y + 1):
+            for broad in range(at(info, KX) + 1):
+                low = max(0, first_x - (1 << broad))
+                if low > last_x:
+                    continue
+                vcr = at(info, SHIFT) + low * at(info, STEP_X) + y * at(info, STEP_Y)
+                vcr += broad * at(info, STEP_I) + tall * at(info, STEP_J)
+                lists = last_x - low + 1
+                work[NODES] += lists
+                for _ in range(1 if whole_runs else lists):
+                    if at(info, STORE) == HASHED:
+                        marks += mark_hashed(index, vcr, scratch, words)
+                    else:
+                        end = at(index.start, vcr + (lists if whole_runs else 1))
+                        for i in range(at(index.start, vcr), end):
+                            mark(scratch, words, at(index.entry, i), True)
+                        marks += end - at(index.start, vcr)
+                    vcr += at(info, STEP_X)
+    return int(marks)
+
+
+@inlined
+def box_lists(info: I64, first_x: int, last_x: int, first_y: int, last_y: int) -> int:
+    """How many look-ups a box takes at the least: rows and shapes, and columns unless whole runs are read."""
+    rows = last_y - first_y + 1 + (2 << at(info, KY))
+    columns = last_x - first_x + 1 + (2 << at(info, KX))
+    if at(info, STORE) != HASHED and at(info, STEP_X) == 1:
+        columns = 1
+    return int(rows * columns * (at(info, KX) + 1) * (at(info, KY) + 1))
+
+
+@inlined
+def mark_every(index: VcrArrays, eligible: U64, scratch: U64, words: int) -> int:
+    """Mark all eligible slots that may be on the grid as maybe; an upper bound on how many."""
+    slots = at(index.info, SLOTS)
+    limit = min(len(eligible), len(index.residual))
+    for word in range(limit):
+        scratch[words + word] |= eligible_word(eligible, word, 0, slots) & ~index.residual[word]
+        scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
+    return limit << 6
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def holds(table: TableArrays, bounds: I64, events: EventArrays, e: int, box: Box, slot: int, work: I64) -> bool:
+    """Whether the event matches the slot: by its bounds if those are all there is, or clause by clause."""
+    work[CANDIDATES] += 1
+    own = slot << 2
+    if own < len(bounds) and at(bounds, own) <= at(bounds, own + 1):
+        work[COMPARED] += 2
+        meets_x = (at(bounds, own) <= box.x_hi) & (box.x_lo <= at(bounds, own + 1))
+        return bool(meets_x & (at(bounds, own + 2) <= box.y_hi) & (box.y_lo <= at(bounds, own + 3)))
+    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
+        work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
+        if clause_failures(table, clause, events, e, 0) == 0:
+            return True
+    return False
+
+
+@inlined
+def verify_word(
+    table: TableArrays,
+    bounds: I64,
+    events: EventArrays,
+    e: int,
+    box: Box,
+    eligible: U64,
+    scratch: U64,
+    words: int,
+    word: int,
+    work: I64,
+) -> None:
+    """Move those of the word's maybe slots that match to sure."""
+    left = at(scratch, words + word)
+    if left == 0:
+        return
+    scratch[words + word] = 0
+    if word >= len(eligible):
+        return
+    left &= at(eligible, word) & ~at(scratch, word)
+    while left:
+        if holds(table, bounds, events, e, box, (word << 6) + ctz64(left), work):
+            scratch[word] |= left & (~left + np.uint64(1))
+        left &= left - np.uint64(1)
+
+
+@inlined
+def verify_all(
+    table: TableArrays,
+    bounds: I64,
+    events: EventArrays,
+    e: int,
+    box: Box,
+    eligible: U64,
+    scratch: U64,
+    words: int,
+    work: I64,
+) -> None:
+    for word in range(words):
+        verify_word(table, bounds, events, e, box, eligible, scratch, words, word, work)
+
+
+@inlined
+def verify_some(
+    table: TableArrays,
+    bounds: I64,
+    events: EventArrays,
+    e: int,
+    box: Box,
+    eligible: U64,
+    scratch: U64,
+    words: int,
+    work: I64,
+) -> None:
+    for group in range((words + 63) >> 6):
+        used = at(scratch, 2 * words + group)
+        while used:
+            word = (group << 6) + ctz64(used)
+            verify_word(table, bounds, events, e, box, eligible, scratch, words, word, work)
+            used &= used - np.uint64(1)
+
+
+@inlined
+def read_word(scratch: U64, eligible: U64, word: int, found: int, many: bool, out: I32) -> int:
+    """Write the word's sure and eligible slots from out[found] on; returns where they end. The word becomes 0.
+
+    Whether there is another slot cannot be predicted, so some are written in any case, past the end if need be:
+    several where most words have `many`, one where most have none.
+    """
+    left = at(scratch, word) & at(eligible, word)
+    scratch[word] = 0
+    end = found + popcount64(left)
+    if many:
+        while found < end:
+            for step in range(AT_ONCE):
+                out[found + step] = (word << 6) + ctz64(left)
+                left &= left - np.uint64(left != 0)
+            found += AT_ONCE
+        return end
+    out[found] = (word << 6) + ctz64(left)
+    while found + 1 < end:
+        left &= left - np.uint64(1)
+        found += 1
+        out[found] = (word << 6) + ctz64(left)
+    return end
+
+
+@inlined
+def read_all(scratch: U64, words: int, eligible: U64, found: int, many: bool, out: I32) -> int:
+    """Read every word; returns how many slots there were."""
+    begin = found
+    limit = min(words, len(eligible))
+    for word in range(limit):
+        found = read_word(scratch, eligible, word, found, many, out)
+    for word in range(limit, words):
+        scratch[word] = 0
+    for group in range(2 * words, len(scratch)):
+        scratch[group] = 0
+    return found - begin
+
+
+@inlined
+def read_some(scratch: U64, words: int, eligible: U64, found: int, out: I32) -> int:
+    """Read the words that the summary names; returns how many slots there were."""
+    begin = found
+    for group in range((words + 63) >> 6):
+        used = at(scratch, 2 * words + group)
+        scratch[2 * words + group] = 0
+        while used:
+            word = (group << 6) + ctz64(used)
+            used &= used - np.uint64(1)
+            if word < len(eligible):
+                found = read_word(scratch, eligible, word, found, False, out)
+            else:
+                scratch[word] = 0
+    return found - begin
+
+
+@kernel
+def rank_matches(
+    table: TableArrays, events: EventArrays, event_ptr: I64, slots: I32, first: int, k: int, heaps: Heaps
+) -> None:
+    """Leave in heap e - first the k best of the matches of event e, best first."""
+    for lane in range(len(event_ptr) - 1):
+        for i in range(event_ptr[lane], event_ptr[lane + 1]):
+            slot = slots[i]
+            _, score = slot_score(table, slot, events, first + lane, False)
+            _push(heaps, lane, k, score, table.sequence[slot], slot)
+        _sort_heap(heaps, lane * k, heaps.size[lane])
