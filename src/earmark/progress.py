@@ -67,13 +67,16 @@ def shares(chunks: Iterable[C], what: str, shown: bool = True) -> Iterator[C]:
         yield from chunks
         return
     begun = time.time()
+    steady: float | None = None
     bar: Any = None
     done = 0
     try:
         for chunk in chunks:
             yield chunk
-            if bar is None and chunk.share < 1 and time.time() - begun > _DELAY:
-                bar = _opened(_PARTS, what, begun, show_percent=True)
+            if steady is None:  # the first chunk also loads modules and kernels: the time left is not like it
+                steady = time.time()
+            elif bar is None and chunk.share < 1 and time.time() - begun > _DELAY:
+                bar = _opened(_PARTS, what, steady, show_percent=True)
             if bar is not None:
                 bar.update(int(chunk.share * _PARTS) - done)
                 done = int(chunk.share * _PARTS)

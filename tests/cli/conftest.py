@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,38 +65,37 @@ def compiled_modules(pycache: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def zygote(script: Path) -> Iterator[subprocess.Popen[str]]:
-    helper = Path(__file__).with_name("zygote.py")
-    process = subprocess.Popen([sys.executable, helper], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(10)
+def quick_script(script: Path) -> Iterator[Path]:
+    """An `earmark` that runs the real one in a process that need not import everything first: see zygote.py."""
+    here = Path(__file__).parent
+    with tempfile.TemporaryDirectory(prefix="earmark-") as folder:  # the name of a socket is short
+        place, made = Path(folder) / "zygote", Path(folder) / "earmark"
+        made.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{here / "ask.py"}" "{place}" "{script}" "$@"\n')
+        made.chmod(0o755)
+        process = subprocess.Popen([sys.executable, here / "zygote.py", place], stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield made
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture
-def earmark(zygote: subprocess.Popen[str], script: Path, tmp_path: Path) -> Earmark:
+def earmark(quick_script: Path, tmp_path: Path) -> Earmark:
     """Run `earmark …` in the test's folder."""
 
     def run(*arguments: object, **environment: str) -> Result:
-        out, err = tmp_path / ".out", tmp_path / ".err"
-        request = {
-            "script": str(script),
-            "arguments": [os.fspath(one) if isinstance(one, Path) else str(one) for one in arguments],
-            "folder": str(tmp_path),
-            "environment": {"COLUMNS": "100", **environment},
-            "out": str(out),
-            "err": str(err),
-        }
-        assert zygote.stdin is not None
-        assert zygote.stdout is not None
-        zygote.stdin.write(json.dumps(request) + "\n")
-        zygote.stdin.flush()
-        code = json.loads(zygote.stdout.readline())
-        texts = [path.read_text(encoding="utf-8") for path in (out, err)]
-        for path in (out, err):
-            path.unlink()
-        told = [line for line in texts[1].splitlines(keepends=True) if not line.startswith(NOTICE)]
-        return Result(code, texts[0], "".join(told))
+        done = subprocess.run(
+            [quick_script, *(os.fspath(one) if isinstance(one, Path) else str(one) for one in arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "100", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+        )
+        told = [line for line in done.stderr.splitlines(keepends=True) if not line.startswith(NOTICE)]
+        return Result(done.returncode, done.stdout, "".join(told))
 
     return run

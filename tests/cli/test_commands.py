@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 from pyarrow import csv
 
 from earmark import Matcher, __version__
-from earmark.cli import main
+from earmark.cli.app import main
 from earmark.cli.generate import NAMES
-from earmark.workload.standard import WORKLOADS
+from earmark.workload.standard import WORKLOADS, Workload
 
 from .conftest import Earmark
 
@@ -211,10 +212,12 @@ def test_a_link_is_written_through_and_an_old_file_replaced(earmark: Earmark, tm
     write(tmp_path / "ads.csv", ADS)
     write(tmp_path / "e.csv", VISITORS)
     (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "real.csv").chmod(0o640)
     (tmp_path / "link.csv").symlink_to("real.csv")
     assert earmark("match", "ads.csv", "e.csv", "-o", "link.csv").code == 0
     assert (tmp_path / "link.csv").is_symlink()
     assert read(tmp_path / "real.csv") == matcher().match_batch(VISITORS).to_pylist()
+    assert (tmp_path / "real.csv").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_file_without_the_attributes_is_noted(earmark: Earmark, tmp_path: Path) -> None:
@@ -240,6 +243,8 @@ def test_explain(earmark: Earmark, tmp_path: Path, kind: str) -> None:
     told = json.loads(earmark("explain", f"ads.{kind}", "b", json.dumps(yes), "--json").out)
     assert told["matched"] is True and told["score"] == m.explain("b", yes).score
     assert [c["asked"] for c in told["clauses"][0]["constraints"]] == ["age < 50", "city = 'Oslo'"]
+    endless = earmark("explain", f"ads.{kind}", "a", '{"age": {"lo": 31, "hi": 1e999}}', "--json")
+    assert json.loads(endless.out, parse_constant=pytest.fail)["clauses"][0]["constraints"][0]["got"] == [31, "inf"]
     extended = earmark("explain", f"ads.{kind}", "a", '{"age": {"lo": 10, "hi": 31}}')
     assert extended.code == 0 and "age in [10, 31]" in extended.out
 
@@ -250,11 +255,16 @@ def test_explain_finds_ids_that_are_numbers(earmark: Earmark, tmp_path: Path) ->
     assert "no subscription '8'" in earmark("explain", "s.csv", "8", '{"a": 1}').sentence
 
 
+@cache
+def w2_of_two_thousand() -> Workload:
+    return WORKLOADS["w2"](subscriptions=2000)
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_generate_and_match(earmark: Earmark, tmp_path: Path, kind: str) -> None:
     made = earmark("generate", "w2", "data", "--subscriptions", 2000, "--events", 50, "--format", kind)
     assert made.out == f"data/subscriptions.{kind}\ndata/events.{kind}\n"
-    data = WORKLOADS["w2"](subscriptions=2000)
+    data = w2_of_two_thousand()
     inside = (data.sub_lo[None] <= data.event_value[:50, None]) & (data.event_value[:50, None] <= data.sub_hi[None])
     wanted = [tuple(pair) for pair in np.argwhere(inside.all(axis=2)).tolist()]
     found = earmark("match", f"data/subscriptions.{kind}", f"data/events.{kind}", "--json").rows()
@@ -291,6 +301,14 @@ def test_demo(earmark: Earmark) -> None:
         assert part in first.out, part
     steady = [[line for line in run.out.splitlines() if " s " not in line] for run in (first, second)]
     assert steady[0] == steady[1] != []
+
+
+def test_demo_for_machines(earmark: Earmark) -> None:
+    told = earmark("demo", "--campaigns", 300, "--visitors", 20, "--json")
+    (figures,) = told.rows()
+    assert list(figures) == ["campaigns", "visitors", "load_seconds", "megabytes", "match", "top_k", "seconds"]
+    assert (figures["campaigns"], figures["visitors"], figures["match"]["found"] > 20) == (300, 20, True)
+    assert "What to try next" in told.err
 
 
 def test_demo_scores_add_up(earmark: Earmark) -> None:

@@ -24,13 +24,13 @@ def pattern(wanted: str) -> str:
 
 
 @pytest.mark.parametrize("block", BLOCK.findall(PAGE.read_text()), ids=lambda text: text.splitlines()[0][2:30])
-def test_console_block(script: Path, tmp_path: Path, block: str) -> None:
+def test_console_block(quick_script: Path, tmp_path: Path, block: str) -> None:
     for name, content in FILE.findall(PAGE.read_text()):
         (tmp_path / name).write_text(content)
     commands = COMMAND.findall(block)
     mark = "=-=-=\n"
     shell = "".join(f"{line}\ncode=$?; printf '{mark.strip()}\\n'; (exit $code)\n" for line, _ in commands)
-    path = f"{script.parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{quick_script.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", shell],
         cwd=tmp_path,

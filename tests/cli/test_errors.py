@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +14,8 @@ import pytest
 
 from earmark import Matcher
 
-from .conftest import Earmark
-from .test_commands import ADS, VISITORS, write
+from .conftest import NOTICE, Earmark
+from .test_commands import ADS, FORMATS, VISITORS, write
 
 USAGE = [
     (["frob"], "No such command 'frob'"),
@@ -70,7 +72,20 @@ EVENT_FILES = [
     ("e.csv", b'city,age\n"a\nb",1\nc,old\n', "'e.csv', line 4: column 'age' holds values of type integer, and 'old'"),
     ("e.csv", b"age\n\xff\n", "'e.csv' cannot be read as CSV: "),
     ("e.csv", b"age\n9223372036854775808\n", "'e.csv', line 2: attribute 'age': "),
-    ("e.csv", b"\xff\xfea\n", "'e.csv' cannot be read as CSV: "),
+    ("e.csv", b"\xff\xfea\n", "'e.csv' cannot be read as CSV: it is not UTF-8 text (byte 0xff)"),
+    ("e.csv", b"city\n" + b"x\n" * 600_000 + b"\xe9\n", "'e.csv', line 600002: invalid UTF8 data"),
+    ("e.csv", b'age,city\n1,x\n2,"y\n3,z\n4,w\n', "'e.csv', line 3: a quote opens here and is closed nowhere"),
+    ("e.csv", b'city,age\nx,1\n"y,2\nz,3\n', "'e.csv', line 3: a quote opens here and is closed nowhere"),
+    ("e.csv", b'age,city\n1,"x\ny"\n2,"say ""hi""\n', "'e.csv', line 4: a quote opens here and is closed nowhere"),
+    ("e.csv", b'"age,city\n1,x\n', "'e.csv', line 1: a quote opens here and is closed nowhere"),
+    ("e.csv", b'age,city\n1,"' + b"x\n" * 3_000_000, "'e.csv', line 2: a quote opens here and is closed nowhere"),
+    ("e.csv", b'age,city\n1,x\n2,"' + b"x" * (9 << 20) + b'"\n', "'e.csv', line 3: longer than 2 MB"),
+    ("", None, "'': files are .parquet, .csv or .jsonl; this name has no suffix"),
+    ("-", None, "'-': files are .parquet, .csv or .jsonl; this name has no suffix"),
+    ("e.csv.gz", b"", "'.gz' is none of these"),
+    ("e.json", b'[{"age": 1}]', "'e.json', line 1: a list instead of an object"),
+    ("e.json", b'{\n "age": 1\n}\n', "'e.json', line 1: not JSON; a file of JSON lines has one object a line"),
+    ("e.parquet", b"age\n1\n", "'e.parquet' cannot be read as Parquet: "),
     ("e.parquet", b"", "'e.parquet' cannot be read as Parquet: "),
     ("e.parquet", b"PAR1 this is not one PAR1", "'e.parquet' cannot be read as Parquet: "),
     ("e.jsonl", b'{"age": 1}\n\n{"age": }\n', "'e.jsonl', line 3: not JSON"),
@@ -89,7 +104,7 @@ EVENT_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "told"), EVENT_FILES)
+@pytest.mark.parametrize(("name", "content", "told"), EVENT_FILES, ids=lambda value: str(value)[:60])
 def test_events(earmark: Earmark, tmp_path: Path, name: str, content: bytes | None, told: str) -> None:
     write(tmp_path / "ads.csv", ADS)
     if content is not None:
@@ -112,6 +127,29 @@ def test_event_ids(earmark: Earmark, tmp_path: Path) -> None:
     assert told == "'e.jsonl', line 3: 'who' names the event, so it is of type int64; got 'x'"
     told = earmark("match", "ads.csv", "e.jsonl", "--event-id", "name").sentence
     assert told == "'e.jsonl', line 1: 'name' names the event, so it is a text or an integer; got None"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_value_that_widens_too_far(earmark: Earmark, tmp_path: Path, kind: str) -> None:
+    """It is told of the place in the file, though the search sees the file in groups."""
+    bound = 2**53 + 1
+    write(tmp_path / "s.csv", [{"id": 1, "condition": f"n > {bound}"}])
+    bad = 20_001
+    write(tmp_path / f"e.{kind}", [{"n": float(i) if i != bad else 2.5} for i in range(bad + 100)])
+    where = {"parquet": f"row {bad}", "csv": f"line {bad + 2}", "jsonl": f"line {bad + 1}"}[kind]
+    assert earmark("match", "s.csv", f"e.{kind}", "-o", "o.csv").sentence == (
+        f"'e.{kind}', {where}: attribute 'n' is integer (first used so by subscription 1: n > {bound}), with bounds "
+        "beyond 2^53 that a float cannot hold, so it cannot take an event's value 2.5; declare it as float or decimal"
+    )
+
+
+def test_a_type_that_an_event_taught(earmark: Earmark, tmp_path: Path) -> None:
+    write(tmp_path / "s.csv", [{"id": 1, "condition": "n > 1"}])
+    write(tmp_path / "e.jsonl", [{"n": value} for value in (3.0, 3.0, 3.0, 3.0, 3.0, 2.5, "x")])
+    assert earmark("match", "s.csv", "e.jsonl").sentence == (
+        "'e.jsonl', line 7: attribute 'n' is float (first used so by an event's value 2.5), "
+        "but the event gives the str 'x'"
+    )
 
 
 def test_a_truncated_parquet_file(earmark: Earmark, tmp_path: Path) -> None:
@@ -150,8 +188,8 @@ def test_rows_are_numbered_as_in_the_file(earmark: Earmark, tmp_path: Path) -> N
 SUBSCRIPTION_FILES = [
     ("none.parquet", None, "there is no file 'none.parquet'"),
     ("s.csv", "", "'s.csv' is empty"),
-    ("s.csv", "condition\na = 1\n", "'s.csv': the frame has no column 'id'"),
-    ("s.csv", "id,text\n1,a = 1\n", "'s.csv': the frame has neither a column 'condition', nor 'ranges', nor pairs"),
+    ("s.csv", "condition\na = 1\n", "'s.csv': it has no column 'id'"),
+    ("s.csv", "id,text\n1,a = 1\n", "'s.csv': it has neither a column 'condition', nor 'ranges', nor pairs"),
     ("s.csv", "id,condition\n1,a = 1\n2,a = = 1\n", "'s.csv', line 3, subscription 2: "),
     ("s.csv", "id,condition\n1,a = b\n", "'s.csv', line 2, subscription 1: "),
     ("s.csv", "id,condition\n1,a = 1\n2,a = 'x'\n", "'s.csv', line 3, subscription 2: "),
@@ -216,22 +254,51 @@ def test_outputs(earmark: Earmark, tmp_path: Path) -> None:
     write(tmp_path / "e.csv", VISITORS)
     (tmp_path / "folder.csv").mkdir()
     os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "link.csv").symlink_to("e.csv")
+    before = (tmp_path / "e.csv").read_bytes()
     for name, told in (
         ("folder.csv", "'folder.csv' cannot be written: it is a folder"),
         ("gone/o.csv", "'gone/o.csv' cannot be written: there is no folder 'gone'"),
         ("pipe.csv", "'pipe.csv' cannot be written: it is not a plain file"),
         ("o.xlsx", "'.xlsx' is none of these"),
         ("o" * 300 + ".csv", "cannot be written: File name too long"),
+        ("", "this name has no suffix"),
+        ("e.csv", "'e.csv' cannot be written: it is read from"),
+        ("./ads.csv", "'./ads.csv' cannot be written: it is read from"),
+        ("link.csv", "'link.csv' cannot be written: it is read from"),
+        ("/dev/full", "this name has no suffix"),
     ):
         assert told in earmark("match", "ads.csv", "e.csv", "-o", name).sentence
     assert not list(tmp_path.glob(".earmark*"))
+    assert (tmp_path / "e.csv").read_bytes() == before
+    assert earmark("match", "ads.csv", "pipe.csv").sentence == "'pipe.csv' cannot be read: it is not a plain file"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
-def test_without_permission(earmark: Earmark, tmp_path: Path) -> None:
+# Root may read and write everything, unless it gives up just that.
+ORDINARY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
+
+
+def test_without_permission(script: Path, tmp_path: Path) -> None:
+    prefix = ORDINARY if os.geteuid() == 0 else []
+    if prefix and shutil.which(prefix[0]) is None:
+        pytest.skip("root may read and write everything")
     write(tmp_path / "ads.csv", ADS)
     write(tmp_path / "e.csv", VISITORS)
+    write(tmp_path / "secret.csv", VISITORS)
+    (tmp_path / "secret.csv").chmod(0)
+    (tmp_path / "kept.csv").write_text("old")
+    (tmp_path / "kept.csv").chmod(0o400)
     (tmp_path / "locked").mkdir(mode=0o500)
-    assert "you may not write" in earmark("match", "ads.csv", "e.csv", "-o", "locked/o.csv").sentence
-    (tmp_path / "e.csv").chmod(0)
-    assert "Permission denied" in earmark("match", "ads.csv", "e.csv").sentence
+    for arguments, told in (
+        (
+            ["e.csv", "-o", "locked/o.csv"],
+            f"'locked/o.csv' cannot be written: you may not write in the folder '{tmp_path}/locked'",
+        ),
+        (["e.csv", "-o", "kept.csv"], "'kept.csv' cannot be written: you may not write to it"),
+        (["secret.csv"], "'secret.csv' cannot be read as CSV: Permission denied"),
+    ):
+        command = [*prefix, script, "match", "ads.csv", *arguments]
+        failed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        lines = [line for line in failed.stderr.splitlines() if not line.startswith(NOTICE)]
+        assert (failed.returncode, failed.stdout, lines) == (2, "", [f"earmark: {told}"])
+    assert (tmp_path / "kept.csv").read_text() == "old"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,28 +97,75 @@ def test_a_signal_leaves_nothing_half_written(script: Path, long_run: Path, numb
     assert sorted(path.name for path in long_run.iterdir()) == ["e.parquet", "s.csv"]
 
 
-def test_an_interruption_while_it_imports(script: Path, tmp_path: Path) -> None:
-    with started(script, tmp_path, "demo") as process:
-        time.sleep(0.8)
-        os.killpg(process.pid, signal.SIGINT)
+@pytest.mark.parametrize("after", [0.05, 0.2, 0.5, 1.2])
+def test_an_interruption_while_it_imports(script: Path, tmp_path: Path, after: float) -> None:
+    with started(script, tmp_path, "demo", "--campaigns", "5000") as process:
+        time.sleep(after)
+        for _ in range(2):  # an impatient user
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)
     if process.returncode == 130:  # not so early that the interpreter itself had to answer
-        assert told(err) == ["earmark: interrupted; nothing was left half-written"]
+        assert told(err)[-1] == "earmark: interrupted; nothing was left half-written"
+        assert "Traceback" not in err
     else:
-        assert process.returncode == -signal.SIGINT
+        assert process.returncode == -signal.SIGINT and "earmark/cli" not in err.replace("earmark.cli import main", "")
 
 
-def test_a_reader_that_leaves(script: Path, long_run: Path) -> None:
-    command = f"'{script}' match s.csv e.parquet | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=long_run, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, told(done.stderr)) == (0, '"event","subscription","score"\n', [])
+def in_a_shell(script: Path, folder: Path, command: str, **environment: str) -> tuple[int, str, list[str]]:
+    """Exit code, stdout, lines on stderr."""
+    path = f"{script.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout, told(done.stderr)
+
+
+def test_a_reader_that_leaves(quick_script: Path, long_run: Path) -> None:
+    first = '"event","subscription","score"\n'
+    assert in_a_shell(quick_script, long_run, "earmark match s.csv e.parquet | head -1") == (0, first, [])
+    assert in_a_shell(quick_script, long_run, "earmark --help | true") == (0, "", [])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk(script: Path, long_run: Path) -> None:
-    command = f"'{script}' match s.csv e.parquet > /dev/full"
-    done = subprocess.run(["bash", "-c", command], cwd=long_run, capture_output=True, text=True)
-    assert (done.returncode, told(done.stderr)) == (2, ["earmark: the run failed: No space left on device"])
+@pytest.mark.parametrize("command", ["match s.csv e.parquet", "explain s.csv 1 '{\"n\": 1}'", "--help"])
+def test_a_full_disk(quick_script: Path, long_run: Path, command: str) -> None:
+    failed = in_a_shell(quick_script, long_run, f"earmark {command} > /dev/full")
+    assert failed == (2, "", ["earmark: the run failed: No space left on device"])
+
+
+def test_an_output_that_outgrows_its_disk(script: Path, long_run: Path) -> None:
+    before = sorted(path.name for path in long_run.iterdir())
+    code, _, err = in_a_shell(script, long_run, "ulimit -f 1; earmark match s.csv e.parquet -o out.jsonl")
+    assert (code, err) == (2, ["earmark: 'out.jsonl' cannot be written: File too large"])
+    assert sorted(path.name for path in long_run.iterdir()) == before
+
+
+def test_without_streams(script: Path, tmp_path: Path) -> None:
+    make_subscriptions(tmp_path / "s.csv", 2, 5)
+    (tmp_path / "e.csv").write_text("n,f\n1,1\n")
+    assert in_a_shell(script, tmp_path, "earmark match s.csv e.csv -o o.csv <&- >&- 2>&-") == (0, "", [])
+    assert (tmp_path / "o.csv").read_text().count("\n") == 3
+
+
+def test_a_fault_of_our_own(script: Path, tmp_path: Path) -> None:
+    """Here a library that is broken: still a sentence, with a code of its own; the traceback is for those who ask."""
+    (tmp_path / "numba.py").write_text("raise RuntimeError('broken\\non purpose')")
+    make_subscriptions(tmp_path / "s.csv", 2, 5)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"
+    sentence = (
+        "earmark: a fault of earmark's own, not of your input: RuntimeError: broken on purpose (numba.py, line 1); "
+        "with EARMARK_DEBUG=1 it shows a traceback"
+    )
+    command = "earmark match s.csv s.csv -o o.csv"
+    assert in_a_shell(script, tmp_path, command, PYTHONPATH=path) == (70, "", [sentence])
+    code, _, err = in_a_shell(script, tmp_path, command, PYTHONPATH=path, EARMARK_DEBUG="1")
+    assert (code, err[0], err[-1]) == (70, "Traceback (most recent call last):", sentence)
+    assert not (tmp_path / "o.csv").exists()
 
 
 # --- progress ------------------------------------------------------------------------------------------------
@@ -147,12 +196,26 @@ def test_a_bar_with_the_time_left_on_a_terminal(script: Path, long_run: Path) ->
 def test_no_bar_for_what_is_over(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "is_shown", lambda: True)
     monkeypatch.setattr(progress, "_DELAY", -1.0)
-    whole = [Chunk([], 0, 1.0)]
+    whole = [Chunk([], 0, 0.5), Chunk([], 0, 1.0)]
     assert list(progress.shares(whole, "matching")) == whole
     assert list(progress.track(range(256), 256, "adding")) == list(range(256))
     assert capsys.readouterr().err == ""
     assert len(list(progress.track(iter(range(600)), None, "adding"))) == 600
     assert "adding" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_time_left_is_not_that_of_a_slow_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, terminal = [0.0], Terminal()
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for i, _ in enumerate(progress.shares([Chunk([], 0, share) for share in (0.001, 0.1, 0.2)], "matching")):
+        clock[0] += 100 if i == 0 else 10
+    assert "10%  00:01:30" in terminal.getvalue()
 
 
 def test_the_demo_shows_how_the_load_goes(script: Path, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Runs the installed `earmark` script again and again in processes of their own, without importing it each time.
 
 Importing and loading kernels takes seconds, mostly Numba's; a suite of some hundred runs would take many minutes.
-This process does it once, and forks for each run; the child then runs the very script that a shell would. One JSON
-request a line on stdin (script, arguments, folder, environment, files for output), one JSON answer a line on stdout
-(the exit code).
+This process does it once, and forks for each run; the child then runs the very script that a shell would, with the
+arguments, folder, environment and open files of whoever asked. It listens on the socket named by its argument.
+`ask.py` asks, in place of the script.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import socket
 import sys
+from typing import Any
 
 
-def _child(request: dict[str, object]) -> None:
+def _child(request: dict[str, Any], files: list[int]) -> None:
     os.setsid()
-    os.chdir(str(request["folder"]))
-    os.environ.update(request["environment"])  # type: ignore[arg-type]
-    for descriptor, name in ((0, os.devnull), (1, request["out"]), (2, request["err"])):
-        file = os.open(str(name), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for descriptor, file in enumerate(files):
         os.dup2(file, descriptor)
         os.close(file)
-    sys.argv = [str(request["script"]), *request["arguments"]]  # type: ignore[misc]
+    sys.argv = [request["script"], *request["arguments"]]
     code: object = 0
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
@@ -41,13 +43,22 @@ def main() -> None:
     from earmark.cli.demo import warm_up
 
     warm_up()  # loads the kernels, or compiles them
-    answers = os.fdopen(os.dup(1), "w")
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            _child(json.loads(line))
-        _, status = os.waitpid(child, 0)
-        print(json.dumps(os.waitstatus_to_exitcode(status)), file=answers, flush=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(sys.argv[1])
+        server.listen()
+        print("ready", flush=True)
+        while True:
+            with server.accept()[0] as asker:
+                line, files, _, _ = socket.recv_fds(asker, 1 << 20, 3)
+                while not line.endswith(b"\n"):
+                    line += asker.recv(1 << 20)
+                child = os.fork()
+                if child == 0:
+                    _child(json.loads(line), files)
+                for file in files:
+                    os.close(file)
+                _, status = os.waitpid(child, 0)
+                asker.sendall(b"%d" % os.waitstatus_to_exitcode(status))
 
 
 main()

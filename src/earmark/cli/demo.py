@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from earmark.matcher import Matcher
 
 Visitor = dict[str, Any]
+Figures = dict[str, Any]
 
 
 @click.command(short_help="See it at work: ad campaigns against visitors (a minute).")
@@ -25,7 +27,9 @@ Visitor = dict[str, Any]
     "--visitors", default=5_000, show_default=True, type=click.IntRange(1, 1_000_000), help="How many come by."
 )
 @click.option("--seed", default=1, show_default=True, help="Another seed, another market.")
-def demo(campaigns: int, visitors: int, seed: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object; the story goes to stderr.")
+@click.option("--spark", "on_spark", is_flag=True, help="On Spark: publish, a batch, a stream (three minutes).")
+def demo(campaigns: int, visitors: int, seed: int, as_json: bool, on_spark: bool) -> None:
     """Ad campaigns against a stream of visitors: load, match, rank, explain.
 
     Takes about a minute the first time, when kernels are compiled for this machine. The same seed shows the same
@@ -35,19 +39,30 @@ def demo(campaigns: int, visitors: int, seed: int) -> None:
     Example
       earmark demo --campaigns 20000
     """
-    begun = time.perf_counter()
-    with _kernels_compiling():
-        matcher = _load(campaigns, seed)
-    _stream(matcher, visitors, seed)
-    _one(matcher, seed)
-    _next(time.perf_counter() - begun)
+    figures: Figures = {"campaigns": campaigns, "visitors": visitors}
+    with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        begun = time.perf_counter()
+        if on_spark:
+            from earmark.cli.demo_spark import demo_spark
+
+            demo_spark(campaigns, visitors, seed, figures)
+        else:
+            with _kernels_compiling():
+                matcher = _load(campaigns, seed, figures)
+            _stream(matcher, visitors, seed, figures)
+            _one(matcher, seed)
+            _next()
+        figures["seconds"] = round(time.perf_counter() - begun, 3)
+        click.echo(f"\n{figures['seconds']:.0f} s in all.", err=True)
+    if as_json:
+        click.echo(json.dumps(figures))
 
 
 def _title(text: str) -> None:
     click.secho(f"\n{text}", bold=True)
 
 
-def _load(count: int, seed: int) -> Matcher:
+def _load(count: int, seed: int, figures: Figures) -> Matcher:
     from earmark.matcher import Matcher
     from earmark.progress import track
     from earmark.workload.ads import Campaigns
@@ -63,10 +78,11 @@ def _load(count: int, seed: int) -> Matcher:
     stats = matcher.stats()
     size = (stats["table_bytes"] + stats["asked_bytes"]) / 2**20
     click.echo(f"  loaded in {took:.1f} s ({count / took:,.0f} a second), {size:,.1f} MB")
+    figures |= {"load_seconds": round(took, 3), "megabytes": round(size, 1)}
     return matcher
 
 
-def _stream(matcher: Matcher, count: int, seed: int) -> None:
+def _stream(matcher: Matcher, count: int, seed: int, figures: Figures) -> None:
     from earmark.progress import track
     from earmark.workload.ads import visitors
 
@@ -74,11 +90,11 @@ def _stream(matcher: Matcher, count: int, seed: int) -> None:
     matcher.match_batch(crowd[:1])  # whatever is still to be compiled, so that the figures show the search
     matcher.top_k_batch(crowd[:1], 5)
     _title(f"{count:,} visitors come by")
-    searches: dict[str, Callable[[Any], Any]] = {
-        "all matches": matcher.match_batch,
-        "the five best": lambda group: matcher.top_k_batch(group, 5),
-    }
-    for what, search in searches.items():
+    searches: list[tuple[str, str, Callable[[Any], Any]]] = [
+        ("match", "all matches", matcher.match_batch),
+        ("top_k", "the five best", lambda group: matcher.top_k_batch(group, 5)),
+    ]
+    for name, what, search in searches:
         begun = time.perf_counter()
         groups = [crowd[start : start + 512] for start in range(0, count, 512)]
         found = sum(search(group).num_rows for group in track(groups, len(groups), what))
@@ -87,6 +103,7 @@ def _stream(matcher: Matcher, count: int, seed: int) -> None:
             f"  {what + ':':<15}{found:>12,} found in {took:4.1f} s   "
             f"{found / took:>12,.0f} matches a second {count / took:>8,.0f} visitors a second"
         )
+        figures[name] = {"found": found, "seconds": round(took, 3)}
 
 
 def _one(matcher: Matcher, seed: int) -> None:
@@ -129,16 +146,16 @@ def _plain(value: Any) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-def _next(took: float) -> None:
+def _next() -> None:
     _title("What to try next")
     click.echo(NEXT)
-    click.echo(f"\n{took:.0f} s in all.", err=True)
 
 
 NEXT = """\
   with files     earmark generate w2 data
                  earmark match data/subscriptions.parquet data/events.parquet -o hits.parquet
                  earmark match --help
+  on Spark       earmark demo --spark
   in Python      import earmark; m = earmark.Matcher(); m.add("ad-1", "age > 30"); m.match({"age": 31})
   to read        README.md, docs/cli.md, docs/language.md (everything that a condition can say)"""
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
+from earmark.cli.session import on_spark
 from earmark.errors import EarmarkError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,28 +81,53 @@ def _results(command: F) -> F:
         click.argument("events"),
     ):
         command = option(command)
-    return command
+    engine = click.option(
+        "--engine",
+        default="local",
+        show_default=True,
+        type=click.Choice(["local", "spark"]),
+        help="Who searches: this process, or Spark's workers.",
+    )
+    return engine(on_spark(command))
+
+
+def _not_on_spark(options: dict[str, Any]) -> dict[str, Any]:
+    """The options without those of the other engine."""
+    given = click.get_current_context().get_parameter_source
+    for name in ("master", "conf"):
+        if given(name) is ParameterSource.COMMANDLINE:
+            raise EarmarkError(f"--{name} is for --engine spark")
+    return {name: value for name, value in options.items() if name not in ("master", "conf")}
 
 
 @click.command(short_help="All subscriptions that each event matches.")
 @_sources
 @_results
-def match(scope: dict[str, str], **options: Any) -> None:
+def match(scope: dict[str, str], engine: str, **options: Any) -> None:
     """All subscriptions that each event matches, as rows of (event, subscription, score).
 
     SUBSCRIPTIONS is a file with columns id and condition (and, if you like, score, weights, tags), or with
     ready-made bounds (a column ranges, or pairs such as age_lo and age_hi), or a folder that Matcher.save
     wrote. EVENTS is a file with one column an attribute. It is read piece by piece, so any size will do.
 
+    With --engine spark, SUBSCRIPTIONS may also be a snapshot that `earmark publish` wrote, EVENTS is a Parquet file
+    or a folder of them, and -o may name a new folder (a name without a suffix), which the workers fill.
+
     \b
     Examples
       earmark match ads.csv visitors.parquet -o hits.parquet
+      earmark match ads.snapshot visitors.parquet --engine spark --master 'local[4]' -o hits
       earmark match ads.csv visitors.jsonl --scope tenant=acme --event-id visitor
       earmark match ads.csv visitors.csv --attribute 'price=decimal(9,2)' --json
     """
+    if engine == "spark":
+        from earmark.cli.engine import run_on_spark
+
+        run_on_spark(scope=scope or None, **options)
+        return
     from earmark.cli.run import run
 
-    run(lambda m, rows: m.match_batch(rows, scope=scope or None), **options)
+    run(lambda m, rows: m.match_batch(rows, scope=scope or None), **_not_on_spark(options))
 
 
 @click.command("top-k", short_help="The k best subscriptions for each event.")
@@ -122,7 +149,7 @@ def match(scope: dict[str, str], **options: Any) -> None:
     metavar="NAME=NUMBER",
     help="Weight of an attribute, for all events. May be repeated; others weigh 1.",
 )
-def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], **options: Any) -> None:
+def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], engine: str, **options: Any) -> None:
     """The k best subscriptions for each event, best first, as rows of (event, subscription, score).
 
     A score is the subscription's own score plus, for each attribute it asks about, its weight times the event's
@@ -133,12 +160,17 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], *
       earmark top-k ads.csv visitors.parquet -k 5 -o best.csv
       earmark top-k ads.csv visitors.jsonl --mode relaxed --weight age=2 --json
     """
+    if engine == "spark":
+        from earmark.cli.engine import run_on_spark
+
+        run_on_spark(k=k, mode=mode, weights=weights or None, scope=scope or None, **options)
+        return
     from earmark.cli.run import run
 
     def search(m: Any, rows: Any) -> Any:
         return m.top_k_batch(rows, k, mode=mode, weights=weights or None, scope=scope or None)
 
-    run(search, weights=weights, **options)
+    run(search, weights=weights, **_not_on_spark(options))
 
 
 @click.command(short_help="Why a subscription matches an event, or not.")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -22,16 +22,17 @@ from earmark.progress import shares
 from earmark.tabular.csvtypes import typed_table
 from earmark.tabular.read import Chunk, Row, check_source, place, read_batches
 from earmark.tabular.subscriptions import read_subscriptions
-from earmark.tabular.write import Writer, check_target, json_lines
+from earmark.tabular.write import Writer, check_target, json_lines, plain_json
 
 Search = Callable[[Matcher, Any], Any]
 GROUP = 2_048  # events searched at a time, so that a group's results fit in memory
 _EVENT = re.compile(r"event (\d+)(: | )")
+_WHOSE = re.compile(r"\bevent \d+'s value\b")  # numbered within a batch, so of no use to whoever reads a file
 
 
 def opened(path: str, attributes: dict[str, str], zone: str | None) -> Matcher:
     """The matcher of a file of subscriptions or of a saved folder."""
-    if Path(path).is_dir():
+    if os.path.isdir(path):
         if attributes or zone:
             raise EarmarkError("a saved folder knows its types and its zone: --attribute and --zone are for files")
         return Matcher.load(path)
@@ -56,7 +57,7 @@ def explained(
         found = matcher.explain(key, with_intervals(event, kinds_of(matcher)))
     except EarmarkError as problem:
         raise type(problem)(_EVENT.sub("", str(problem), count=1)) from None
-    return found.matched, json.dumps(asdict(found), default=str) if as_json else str(found)
+    return found.matched, json.dumps(plain_json(asdict(found)), default=str) if as_json else str(found)
 
 
 def run(
@@ -74,7 +75,7 @@ def run(
     """Search all events, and write what was found to a file or to stdout."""
     check_source(events)
     if output is not None:
-        check_target(output)
+        check_target(output, [subscriptions, events])
     matcher = opened(subscriptions, attributes, zone)
     for name in weights or ():
         if name not in kinds_of(matcher):
@@ -99,11 +100,13 @@ def _sum_up(searched: Searched, took: float, output: str | None, as_json: bool) 
     if as_json and output is not None:
         click.echo(json.dumps({**counts, "seconds": round(took, 3), "output": output}))
     elif not as_json:
-        rate = searched.events / max(took, 1e-9)
-        click.echo(
-            f"{searched.events:,} events, {searched.found:,} results in {took:.1f} s ({rate:,.0f} events a second)",
-            err=True,
-        )
+        rate = f" ({searched.events / max(took, 1e-9):,.0f} events a second)" if took > 1 else ""
+        told = f"{_counted(searched.events, 'event')}, {_counted(searched.found, 'result')} in {took:.1f} s{rate}"
+        click.echo(told, err=True)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 class Searched:
@@ -161,7 +164,7 @@ class Searched:
         try:
             found = self.search(self.matcher, rows)
         except EarmarkError as problem:
-            raise self._located(problem, group) from None
+            raise self._located(problem, replace(group, rows=rows)) from None
         numbers = found.column("event")
         if self.event_id is None:
             column = pc.add(numbers, group.first)
@@ -175,11 +178,34 @@ class Searched:
         """The same problem, told of the file and of the event's line or row in it."""
         text = str(problem)
         found = _EVENT.match(text)
-        if not found:
+        row = int(found[1]) if found else self._first_refused(group.rows)
+        if found:
+            text = f"{'' if found[2] == ': ' else 'the event '}{text[found.end() :]}"
+        text = _WHOSE.sub("an event's value", text)
+        if row is None:
             return type(problem)(f"{self.path!r}: {text}")
-        row = int(found[1])
         where = place(self.path, group.first + row, group.lines[row] if group.lines else None)
-        return type(problem)(f"{where}: {'' if found[2] == ': ' else 'the event '}{text[found.end() :]}")
+        return type(problem)(f"{where}: {text}")
+
+    def _first_refused(self, rows: Any) -> int | None:
+        """The first event without which a refused group would pass; None when it is not about events at all."""
+        low, high = 0, len(rows)  # the first `low` events pass, the first `high` do not
+        if self._refused(rows[:0]):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._refused(rows[:middle]):
+                high = middle
+            else:
+                low = middle
+        return low
+
+    def _refused(self, rows: Any) -> bool:
+        try:
+            self.search(self.matcher, rows)
+        except EarmarkError:
+            return True
+        return False
 
     def _ids(self, group: Chunk) -> Any:
         """What names the events of a group. JSON lines: all texts or all integers, as the first is."""

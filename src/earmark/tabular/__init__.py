@@ -1,6 +1,7 @@
 """Subscriptions and events in files: Parquet, CSV and JSON lines, read and written in batches.
 
     read.py        chunks of rows, and where in the file a row stands
+    quotes.py      a CSV file that ends inside a quoted field
     csvtypes.py    CSV has no types: a column takes the type of the attribute it feeds
     subscriptions.py    a whole file as what `Matcher.add_many` takes
     write.py       a file appears under its name only when it is whole

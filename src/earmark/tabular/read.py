@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 ROWS = 16_384
 MAX_LINE = 64 << 20
-_BLOCK = 4 << 20  # bytes of text read at a time
-_ROW_NUMBER = re.compile(r"CSV parse error: Row #(\d+): ")
+_BLOCK = 2 << 20  # bytes of text read at a time; of CSV, Arrow reads up to 32 blocks ahead
+_LONGEST_FIELD = 1 << 30
+_ROW_NUMBER = re.compile(r"(?:In CSV column #\d+: |CSV parse error: )Row #(\d+): (?:CSV conversion error to \w+: )?")
 _WORDS = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON lines"}
 _JSON_WORDS = {list: "list", str: "text", int: "number", float: "number", bool: "truth value", type(None): "null"}
 
@@ -69,11 +70,13 @@ def format_of(path: Name) -> str:
 def check_source(path: Name) -> None:
     """Refuse early what could not be read."""
     try:
-        if Path(path).is_dir():
+        if os.path.isdir(path):  # of an empty name, pathlib makes the working folder
             raise EarmarkError(f"{str(path)!r} is a folder, not a file")
         format_of(path)
         if not Path(path).exists():
             raise EarmarkError(f"there is no file {str(path)!r}")
+        if not Path(path).is_file():
+            raise EarmarkError(f"{str(path)!r} cannot be read: it is not a plain file")
     except OSError as problem:  # such as a name that is too long
         raise EarmarkError(f"{str(path)!r} cannot be read: {reason(problem)}") from None
 
@@ -104,6 +107,8 @@ def reason(problem: BaseException) -> str:
     """What an exception of another library says, on one line."""
     if isinstance(problem, OSError) and problem.errno:
         return os.strerror(problem.errno)
+    if isinstance(problem, UnicodeDecodeError):
+        return f"it is not UTF-8 text (byte {problem.object[problem.start]:#x})"
     return " ".join(str(problem).split())[:300] or type(problem).__name__
 
 
@@ -120,7 +125,8 @@ def place(path: Name, row: int, line: int | None = None) -> str:
 def _csv_line(path: Name, row: int) -> int | None:
     """The line on which a row begins: quoted fields may hold line breaks, and blank lines are no rows."""
     before, seen = 0, -2  # the header is row -1
-    with contextlib.suppress(python_csv.Error, OSError, UnicodeDecodeError), _opened_csv(path) as file:
+    python_csv.field_size_limit(_LONGEST_FIELD)
+    with contextlib.suppress(python_csv.Error, OSError), _opened_csv(path, errors="replace") as file:
         reader = python_csv.reader(file)
         for fields in reader:
             seen += bool(fields)
@@ -130,8 +136,8 @@ def _csv_line(path: Name, row: int) -> int | None:
     return None
 
 
-def _opened_csv(path: Name) -> Any:
-    return open(path, encoding="utf-8-sig", newline="")
+def _opened_csv(path: Name, errors: str = "strict") -> Any:
+    return open(path, encoding="utf-8-sig", errors=errors, newline="")
 
 
 def check_names(path: Name, names: Sequence[str]) -> None:
@@ -163,6 +169,10 @@ def _read_csv(path: Path, convert: Converter | None, wanted: Wanted | None) -> I
     import pyarrow as pa
     from pyarrow import csv
 
+    from earmark.tabular.quotes import open_quote_line
+
+    # At once where it is cheap; of a field longer than a block Arrow complains as well, below.
+    _refuse_open_quote(path, open_quote_line(path, 128 * _BLOCK))
     names = _csv_header(path)
     chosen = [name for name in names if wanted is None or wanted(name)] or names[:1]
     done = 0
@@ -182,19 +192,29 @@ def _read_csv(path: Path, convert: Converter | None, wanted: Wanted | None) -> I
                     quoted_strings_can_be_null=False,
                 ),
             )
-            for batch in reader:
-                share = file.tell() / max(file.size(), 1)
+            size = max(file.size(), 1)
+            for block, batch in enumerate(reader):  # a batch a block; Arrow reads ahead, so file.tell() does not tell
+                before, after = (min(i * _BLOCK, size) for i in (block, block + 1))
                 for start in range(0, batch.num_rows, ROWS):
                     table = _typed(path, pa.Table.from_batches([batch.slice(start, ROWS)]), done, convert)
-                    yield Chunk(table, done, share)
+                    part = (start + table.num_rows) / batch.num_rows
+                    yield Chunk(table, done, (before + (after - before) * part) / size)
                     done += table.num_rows
             if done == 0:
                 yield Chunk(_typed(path, reader.schema.empty_table(), 0, convert), 0, 1.0)
         except pa.ArrowInvalid as problem:
+            _refuse_open_quote(path, open_quote_line(path))
+            if "straddling object" in str(problem):
+                raise EarmarkError(f"{place(path, done)}: longer than {_BLOCK >> 20} MB") from None
             if not (found := _ROW_NUMBER.match(str(problem))):
                 raise
             where = place(path, int(found[1]) - 2)  # Arrow counts from 1, and the header
             raise EarmarkError(f"{where}: {reason(problem)[found.end() :]}") from None
+
+
+def _refuse_open_quote(path: Path, line: int | None) -> None:
+    if line is not None:
+        raise EarmarkError(f"{str(path)!r}, line {line}: a quote opens here and is closed nowhere")
 
 
 def _csv_header(path: Path) -> list[str]:

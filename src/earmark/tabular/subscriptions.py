@@ -33,7 +33,7 @@ class SubscriptionFile:
 
     def located(self, problem: EarmarkError) -> EarmarkError:
         """The same problem, told of the file and the line or row instead of the row in a batch."""
-        text = str(problem)
+        text = str(problem).replace("the frame has", "it has", 1)
         found = _ROW.match(text)
         if not found:
             return type(problem)(f"{self.path!r}: {text}")

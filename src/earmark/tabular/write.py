@@ -6,8 +6,9 @@ import contextlib
 import json
 import math
 import os
-import tempfile
-from collections.abc import Iterator
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def check_target(path: Name) -> None:
-    """Refuse early what could not be written in the end."""
+def check_target(path: Name, sources: Sequence[Name] = ()) -> None:
+    """Refuse early what could not be written in the end, and what would replace one of the sources."""
     format_of(path)
     try:
         why = _obstacle(Path(path))
+        if why is None and Path(path).exists() and any(os.path.samefile(path, one) for one in sources):
+            why = "it is read from"
     except OSError as problem:  # such as a name that is too long
         why = reason(problem)
     if why:
@@ -35,6 +38,8 @@ def _obstacle(path: Path) -> str | None:
         return "it is a folder"
     if path.exists() and not path.is_file():
         return "it is not a plain file"
+    if path.exists() and not os.access(path, os.W_OK):
+        return "you may not write to it"
     if not folder.is_dir():
         return f"there is no folder {str(path.parent)!r}"
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -57,12 +62,13 @@ class Writer:
         self._sink: Any = None
 
     def __enter__(self) -> Writer:
+        # Named before it is made, so that a signal in between leaves nothing.
+        self._aside = self._path.with_name(f".earmark-{secrets.token_hex(8)}.part")
         with self._told():
-            descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=".earmark-", suffix=".part")
-            self._aside = Path(name)
             try:
-                os.close(descriptor)
-                os.chmod(name, 0o666 & ~_umask())
+                os.close(os.open(self._aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+                if self._path.exists():  # a file that others may not read stays one
+                    shutil.copymode(self._path, self._aside)
                 self._sink = self._opened()
             except BaseException:
                 self._aside.unlink(missing_ok=True)
@@ -109,14 +115,18 @@ class Writer:
             raise EarmarkError(f"{self._shown!r} cannot be written: {reason(problem)}") from None
 
 
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
 def json_lines(table: pa.Table) -> Iterator[str]:
-    """The rows as JSON, one a line; NaN and infinities, which JSON lacks, as texts."""
+    """The rows as JSON, one a line."""
     for row in table.to_pylist():
-        clean = {k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
-        yield json.dumps(clean, ensure_ascii=False, default=str) + "\n"
+        yield json.dumps(plain_json(row), ensure_ascii=False, default=str) + "\n"
+
+
+def plain_json(value: Any) -> Any:
+    """The same value; NaN and infinities, which JSON lacks, as texts."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {key: plain_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(part) for part in value]
+    return value

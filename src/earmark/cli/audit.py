@@ -1,0 +1,47 @@
+"""`earmark audit`: duplicates, covered subscriptions, and conditions that match nothing or everything."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from earmark.cli.match import _sources
+
+
+@click.command(short_help="Duplicates, covered subscriptions, clauses that never match.")
+@_sources
+@click.option("--json", "as_json", is_flag=True, help="The findings as one JSON object.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write the findings here, a row each (.parquet, .csv, .jsonl); the report goes to stdout as well.",
+)
+@click.option("--shown", default=10, show_default=True, type=click.IntRange(0), help="How many of each kind to list.")
+def audit(
+    subscriptions: str, as_json: bool, output: str | None, shown: int, attributes: dict[str, str], zone: str
+) -> None:
+    """Which subscriptions say the same, are implied by others, never match, or match everything.
+
+    A covered subscription is one whose events all match another one too; the report names one that is to stay. What is
+    reported as redundant can be removed together: every event still matches somebody. Only conditions are compared,
+    not scores, weights or tags. SUBSCRIPTIONS is as for `earmark match`.
+
+    \b
+    Examples
+      earmark audit ads.csv
+      earmark audit ads.parquet --json
+      earmark audit ads.csv -o findings.csv
+    """
+    from earmark.cli.run import opened
+    from earmark.tabular.write import Writer, check_target
+
+    if output is not None:
+        check_target(output)
+    found = opened(subscriptions, attributes, zone).audit()
+    if output is not None:
+        table = found.to_arrow()
+        with Writer(output, table.schema) as writer:
+            writer.write(table)
+    click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.report(shown))

@@ -1,0 +1,177 @@
+"""`earmark match --engine spark` and `top-k --engine spark`: the same results, searched by Spark's workers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from earmark.cli.publish import check_subscriptions, subscriptions_frame
+from earmark.cli.session import session, ticking
+from earmark.errors import EarmarkError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from earmark.spark import Snapshot
+
+EVENT = "__event"
+GROUP = 50_000
+
+
+def run_on_spark(
+    *,
+    subscriptions: str,
+    events: str,
+    output: str | None,
+    event_id: str | None,
+    as_json: bool,
+    attributes: dict[str, str],
+    zone: str | None,
+    master: str,
+    conf: dict[str, str],
+    **search: Any,
+) -> None:
+    """Search all events, and write what was found to a file, a folder or stdout."""
+    from earmark.tabular.write import check_target
+
+    _check_events(events, event_id)
+    into_folder = output is not None and not Path(output).suffix
+    if output is not None and not into_folder:
+        check_target(output)
+    if into_folder and Path(str(output)).exists():
+        raise EarmarkError(f"{output!r} exists: Spark writes a new folder of Parquet files")
+    with session(master, conf) as spark, tempfile.TemporaryDirectory(prefix="earmark-snapshot-") as spare:
+        snapshot = _snapshot(spark, subscriptions, Path(spare) / "snapshot", attributes, zone)
+        begun = time.perf_counter()
+        with ticking(spark, "matching"):
+            rows, found = _matches(spark, events, event_id, snapshot, search)
+            if into_folder:
+                results = _to_folder(found, str(output))
+            else:
+                results = _to_file(found, output, as_json)
+        took = time.perf_counter() - begun
+        _sum_up(rows.count(), results, len(snapshot), took, output, as_json)
+
+
+def _check_events(events: str, event_id: str | None) -> None:
+    from earmark.tabular.read import check_source, format_of
+
+    if Path(events).is_dir():
+        if event_id is None:
+            raise EarmarkError(f"{events!r} is a folder, whose rows have no order: name events with --event-id")
+        return
+    check_source(events)
+    if format_of(events) != "parquet":
+        raise EarmarkError(f"{events!r}: --engine spark reads events from a Parquet file, or a folder of such files")
+
+
+def _snapshot(spark: SparkSession, path: str, spare: Path, attributes: dict[str, str], zone: str | None) -> Snapshot:
+    """A published snapshot, or a file of subscriptions published for this run alone."""
+    from earmark.spark import Snapshot
+    from earmark.spark.versions import CURRENT
+
+    if (Path(path) / CURRENT).exists():
+        if attributes or zone:
+            raise EarmarkError("a snapshot knows its types and its zone: --attribute and --zone are for files")
+        return Snapshot.open(path)
+    check_subscriptions(path)
+    with ticking(spark, "publishing"):
+        frame, order_by = subscriptions_frame(spark, path, attributes, changes=False)
+        return Snapshot.publish(frame, spare, attributes=attributes or None, zone=zone or "UTC", order_by=order_by)
+
+
+def _matches(
+    spark: SparkSession, path: str, event_id: str | None, snapshot: Snapshot, search: dict[str, Any]
+) -> tuple[DataFrame, DataFrame]:
+    """The events, and the results as a DataFrame of (event, subscription, score)."""
+    from pyspark.sql import functions as f
+
+    from earmark.spark import match
+    from earmark.spark.ledger import address
+
+    events = spark.read.parquet(address(Path(path).absolute()))
+    if event_id is not None and event_id not in events.columns:
+        raise EarmarkError(f"{path!r} has no column {event_id!r} to name events by")
+    heads = {name.split(".")[0] for name in snapshot.attributes}
+    named = f.col("_metadata.row_index") if event_id is None else f.col(_quoted(event_id))
+    wanted = [f.col(_quoted(name)) for name in events.columns if name in snapshot.attributes or name in heads]
+    found = match(events.select(named.alias(EVENT), *wanted), snapshot, columns=[EVENT], **search)
+    return events, found.select(f.col(EVENT).alias("event"), "subscription", "score")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _to_folder(found: DataFrame, output: str) -> int:
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    from earmark.spark.ledger import address
+
+    results = Observation()
+    observed = found.observe(results, f.count(f.lit(1)).alias("rows"))
+    observed.write.mode("errorifexists").parquet(address(Path(output).absolute()))
+    return int(results.get["rows"])
+
+
+def _to_file(found: DataFrame, output: str | None, as_json: bool) -> int:
+    """The results through the driver, a partition at a time, in the order of the events."""
+    from earmark.cli.run import _csv
+    from earmark.tabular.write import Writer, json_lines
+
+    count: int = 0
+    tables = _tables(found)
+    if output is None:
+        for i, table in enumerate(tables):
+            click.echo("".join(json_lines(table)) if as_json else _csv(table, header=i == 0), nl=False)
+            count += int(table.num_rows)
+        return count
+    first = next(tables)
+    with Writer(output, first.schema) as writer:
+        writer.write(first)
+        count += int(first.num_rows)
+        for table in tables:
+            writer.write(table)
+            count += int(table.num_rows)
+    return count
+
+
+def _tables(found: DataFrame) -> Iterator[pa.Table]:
+    """Results in groups; at least one table, so that an output has its columns."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = to_arrow_schema(found.schema, timezone="UTC")
+    rows: list[tuple[Any, ...]] = []
+    empty = True
+
+    def table() -> pa.Table:
+        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+        return pa.table([pa.array(list(c), field.type) for c, field in zip(columns, schema, strict=True)], schema)
+
+    for row in found.toLocalIterator(prefetchPartitions=True):
+        rows.append(tuple(row))
+        if len(rows) == GROUP:
+            yield table()
+            empty = False
+            rows.clear()
+    if rows or empty:
+        yield table()
+
+
+def _sum_up(events: int, results: int, subscriptions: int, took: float, output: str | None, as_json: bool) -> None:
+    if as_json and output is not None:
+        counts = {"events": events, "results": results, "subscriptions": subscriptions}
+        click.echo(json.dumps({**counts, "seconds": round(took, 3), "output": output}))
+    elif not as_json:
+        rate = events / max(took, 1e-9)
+        told = f"{events:,} events, {results:,} results in {took:.1f} s ({rate:,.0f} events a second)"
+        click.echo(told, err=True)

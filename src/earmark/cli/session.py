@@ -1,0 +1,222 @@
+"""A Spark session for a command: quiet, with progress on a terminal, and gone when the command ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from earmark.errors import EarmarkError
+from earmark.progress import is_shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+F = TypeVar("F", bound=Callable[..., Any])
+SETTINGS = {
+    "spark.app.name": "earmark",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+MASTER = "local[*]"
+TICK = 0.5
+
+
+def conf_pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE options as a dict."""
+    found: dict[str, str] = {}
+    for value in values:
+        key, equals, rest = value.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{value!r} is not of the form {param.metavar}")
+        found[key] = rest
+    return found
+
+
+def on_spark(command: F) -> F:
+    """The options of every command that needs a session."""
+    for option in (
+        click.option(
+            "--conf",
+            multiple=True,
+            callback=conf_pairs,
+            metavar="KEY=VALUE",
+            help="A setting of Spark. May be repeated.",
+        ),
+        click.option(
+            "--master",
+            default=MASTER,
+            show_default=True,
+            help="Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@contextlib.contextmanager
+def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
+    """A session, stopped at the end. What Spark throws inside comes out as a sentence."""
+    from earmark.spark import require_pyspark
+
+    require_pyspark()
+    from earmark.spark.java import ensure_java
+    from earmark.spark.problems import sentence_of
+
+    if not master.startswith("sc://"):
+        ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with _log() as log, _silence():
+        try:
+            spark = _started(master, conf)
+        except Exception as problem:  # Spark's own, Java's, py4j's
+            why = _last_line(log) or str(sentence_of(problem)).removeprefix("Spark failed: ")
+            raise EarmarkError(f"Spark did not start with the master {master!r}: {why}") from None
+        abrupt = True
+        try:
+            yield spark
+            abrupt = False
+        except Exception as problem:  # Spark's own have no common base on classic and Connect
+            abrupt = False
+            if isinstance(problem, EarmarkError | OSError):
+                raise
+            raise sentence_of(problem) from problem
+        finally:
+            _end(spark, abrupt)
+
+
+def _end(spark: SparkSession, abrupt: bool) -> None:
+    """Stop a session. After a signal not by a call: the last one may still have an answer on its way."""
+    process = None
+    if abrupt:
+        with contextlib.suppress(Exception):  # a Connect session has no process of ours
+            process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    with contextlib.suppress(Exception):
+        if process is None:
+            spark.stop()
+        else:
+            process.terminate()
+
+
+def _started(master: str, conf: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    settings = {**SETTINGS, **conf}
+    if "SPARK_LOCAL_IP" not in os.environ and master.startswith("local"):
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    builder: Any = SparkSession.builder
+    builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    spark: SparkSession = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in handlers.items():
+            signal.signal(number, handler)  # Spark puts its own in the place of ours
+    return spark
+
+
+@contextlib.contextmanager
+def _log() -> Iterator[Path | None]:
+    """While a session starts, its processes inherit a file as stderr, so that ours stays ours.
+
+    With EARMARK_DEBUG=1 everything stays on stderr.
+    """
+    if _debugging():
+        yield None
+        return
+    descriptor, name = tempfile.mkstemp(prefix="earmark-spark-", suffix=".log")
+    saved = os.dup(2)
+    terminal = sys.stderr
+    sys.stderr.flush()
+    os.dup2(descriptor, 2)
+    sys.stderr = os.fdopen(os.dup(saved), "w", buffering=1, encoding="utf-8", errors="backslashreplace")
+    try:
+        yield Path(name)
+    finally:
+        sys.stderr.flush()
+        sys.stderr = terminal
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """No log lines and warnings of pyspark's and py4j's: what matters is told as a sentence."""
+    if _debugging():
+        yield
+        return
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _debugging() -> bool:
+    return os.environ.get("EARMARK_DEBUG", "0") not in ("", "0")
+
+
+def _last_line(log: Path | None) -> str | None:
+    """What Spark said last before it gave up starting."""
+    if log is None:
+        return None
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    told = [line for line in lines if "Exception" in line and not line.startswith("at ")]
+    return told[-1][:300] if told else None
+
+
+@contextlib.contextmanager
+def ticking(spark: SparkSession, what: str) -> Iterator[None]:
+    """On a terminal, what is going on, for how long, and how many tasks are done."""
+    if not is_shown():
+        yield
+        return
+    done = threading.Event()
+    begun = time.monotonic()
+
+    def tick() -> None:
+        while not done.wait(TICK):
+            if (passed := time.monotonic() - begun) > 1:
+                click.echo(f"\r{what}: {passed:.0f} s{_tasks(spark)}\033[K", err=True, nl=False)
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        if time.monotonic() - begun > 1:
+            click.echo("\r\033[K", err=True, nl=False)
+
+
+def _tasks(spark: SparkSession) -> str:
+    """How far the stages at work are; on Connect nobody says."""
+    with contextlib.suppress(Exception):
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        if known:
+            finished, total = sum(s.numCompletedTasks for s in known), sum(s.numTasks for s in known)
+            return f", {finished}/{total} tasks"
+    return ""
