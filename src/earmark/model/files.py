@@ -6,13 +6,16 @@
         lo.npy hi.npy …  the arrays of arrays.py
         asked*.npy       what was asked        ids*.npy     strings_N_*.npy   constants of string attribute N
         tags.json        distinct sets of tags (when there are tags)
+        extra_*.npy      arrays that go with the table, such as those of its index
 
 A save writes a new data folder, flushes it, and then replaces the manifest in one step: whoever opens the table finds
 the old one or the new one whole, also when the save is killed (the next save removes what was left). One save at a
 time: the folder is locked.
 
 Whatever is read is treated as hostile: no pickles, names from a fixed pattern, no links, sizes and checksums first,
-then every invariant that kernels rely on. A truncated, changed, foreign or newer folder is a TableError.
+then every invariant that kernels rely on. A truncated, changed, foreign or newer folder is a TableError. Someone who
+knows that a folder was verified before may open it with `verify=False`: then sizes and headers are looked at, and
+nothing that takes time or memory in proportion to the table.
 """
 
 from __future__ import annotations
@@ -25,9 +28,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +38,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from earmark.errors import EarmarkError, TableError, require
-from earmark.model.arrays import I64, U8, TableArrays, frozen
+from earmark.model.arrays import I64, TableArrays, frozen
 from earmark.model.attribute import INT64_MAX, INT64_MIN, STRING, Attribute, Schema, attribute_type, check_name
+from earmark.model.mapped_strings import MappedStrings
+from earmark.model.rows import check_arrays
+from earmark.model.stored import Stored, Texts, check_texts, packed, stored_of, table_of, unpacked
 from earmark.model.strings import StringKeys
 from earmark.model.subscription import checked_id, checked_tags
-from earmark.model.table import NO_TAGS, Block, Id, Table, Tags
+from earmark.model.table import NO_TAGS, Table, Tags
 
 FORMAT, VERSION = "earmark-table", 1
 MANIFEST = "manifest.json"
@@ -47,6 +53,8 @@ MAX_SEQUENCE = 2**62
 _MAX_MANIFEST = 256 << 20
 _ATTEMPTS = 5  # at opening a table that is being replaced
 _NAME = re.compile(r"[a-z0-9_]{1,60}\.(npy|json)\Z")
+_EXTRA = re.compile(r"extra_([a-z0-9_]{1,50})\.npy\Z")
+_EXTRA_KINDS, _EXTRA_DIMENSIONS = "iufb", 4
 _DATA = re.compile(r"data-[0-9a-f]{16}\Z")
 _UNFINISHED = re.compile(r"\.manifest-[0-9a-f]{16}\Z")
 _DTYPES: dict[str, DTypeLike] = {
@@ -62,8 +70,21 @@ DAMAGE = (AssertionError, ValueError, KeyError, TypeError, AttributeError, Index
 # --- saving --------------------------------------------------------------------------------------------------
 
 
-def save_table(table: Table, folder: str | os.PathLike[str], options: dict[str, Any]) -> None:
-    """Write the living subscriptions to a folder; an existing table there is replaced, in one step at the end."""
+def save_table(
+    table: Table,
+    folder: str | os.PathLike[str],
+    options: dict[str, Any],
+    extras: Mapping[str, NDArray[Any]] | None = None,
+) -> None:
+    """Write the living subscriptions to a folder; an existing table there is replaced, in one step at the end.
+
+    `extras` are arrays that come back with the table, by name; they belong to the table as `compacted` gives it.
+    """
+    save_stored(stored_of(table.compacted())._replace(options=options, extras=extras or {}), folder)
+
+
+def save_stored(stored: Stored, folder: str | os.PathLike[str]) -> None:
+    """`save_table` for a table that is arrays already."""
     path = _path(folder)
     try:
         target = path.resolve()
@@ -71,8 +92,8 @@ def save_table(table: Table, folder: str | os.PathLike[str], options: dict[str, 
         made = not target.exists()
         target.mkdir(parents=True, exist_ok=True)
         try:
-            with _locked(target):
-                _replace(target, table.compacted(), options)
+            with locked(target):
+                _replace(target, stored)
         finally:
             if made and not (target / MANIFEST).exists():
                 shutil.rmtree(target, ignore_errors=True)
@@ -95,7 +116,7 @@ def _refuse_foreign(target: Path) -> None:
         if target.is_dir():
             if all(_is_ours(entry.name) for entry in target.iterdir()):
                 return  # empty, or what a killed save left
-            if (target / MANIFEST).is_file() and _read_json(target / MANIFEST).get("format") == FORMAT:
+            if (target / MANIFEST).is_file() and read_json(target / MANIFEST).get("format") == FORMAT:
                 return
     except (ValueError, RecursionError, AttributeError):
         pass
@@ -107,7 +128,8 @@ def _is_ours(name: str) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Alone with a folder, where the file system has locks."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems cannot
@@ -117,24 +139,24 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _replace(target: Path, table: Table, options: dict[str, Any]) -> None:
+def _replace(target: Path, stored: Stored) -> None:
     """Write a data folder and point the manifest at it. Called with the folder locked."""
     token = secrets.token_hex(8)
     data, unfinished = target / f"data-{token}", target / f".manifest-{token}"
     try:
         data.mkdir()
-        files = {name: _write(data / name, content) for name, content in _contents(table).items()}
-        _flush(data)
-        _write(unfinished, _manifest(table, data.name, files, options))
+        files = {name: write_file(data / name, content) for name, content in _contents(stored).items()}
+        flush_folder(data)
+        write_file(unfinished, _manifest(stored, data.name, files))
         unfinished.replace(target / MANIFEST)
     except BaseException:
         if not _points_at(target, data.name):  # else it was interrupted when all was done
             shutil.rmtree(data, ignore_errors=True)
             unfinished.unlink(missing_ok=True)
         raise
-    _flush(target)
+    flush_folder(target)
     with suppress(OSError):  # it need not be readable
-        _flush(target.parent)
+        flush_folder(target.parent)
     for entry in list(target.iterdir()):
         if entry != data and _DATA.match(entry.name):
             shutil.rmtree(entry, ignore_errors=True)
@@ -144,66 +166,41 @@ def _replace(target: Path, table: Table, options: dict[str, Any]) -> None:
 
 def _points_at(target: Path, data: str) -> bool:
     try:
-        return bool(_read_json(target / MANIFEST)["data"] == data)
+        return bool(read_json(target / MANIFEST)["data"] == data)
     except (OSError, *DAMAGE):
         return False
 
 
-def _contents(table: Table) -> dict[str, Any]:
-    view = table.view()
-    found: dict[str, Any] = {f"{name}.npy": array for name, array in view.arrays._asdict().items()}
-    found["asked_start.npy"], found["asked.npy"] = view.asked_start, view.asked_bytes
-    if table.ids and isinstance(table.ids[0], int):
-        found["ids.npy"] = np.array(table.ids, np.int64)
+def _contents(stored: Stored) -> dict[str, Any]:
+    found: dict[str, Any] = {f"{name}.npy": array for name, array in stored.arrays._asdict().items()}
+    found["asked_start.npy"], found["asked.npy"] = stored.asked.start, stored.asked.joined
+    if isinstance(stored.ids, Texts):
+        found["ids_start.npy"], found["ids_bytes.npy"] = stored.ids.start, stored.ids.joined
     else:
-        found["ids_start.npy"], found["ids_bytes.npy"] = packed([str(one).encode() for one in table.ids])
-    for number, strings in table.schema.strings.items():
+        found["ids.npy"] = stored.ids
+    for number, strings in stored.schema.strings.items():
         constants, keys = strings.items()
-        start, joined = packed(constants)
-        for part, array in (("start", start), ("bytes", joined), ("keys", keys)):
+        texts = packed(constants)
+        for part, array in (("start", texts.start), ("bytes", texts.joined), ("keys", keys)):
             found[f"strings_{number}_{part}.npy"] = array
-    if len(view.tagset):
-        found["tagset.npy"] = view.tagset
-        found["tags.json"] = view.tagsets
+    if len(stored.tagset):
+        found["tagset.npy"] = stored.tagset
+        found["tags.json"] = stored.tagsets
+    for name, array in stored.extras.items():
+        require(_EXTRA.match(f"extra_{name}.npy"), f"an array cannot be called {name!r}")
+        require(array.dtype.kind in _EXTRA_KINDS and 1 <= array.ndim <= _EXTRA_DIMENSIONS, f"{name} cannot be stored")
+        found[f"extra_{name}.npy"] = array
     return found
 
 
-def packed(texts: Sequence[bytes]) -> tuple[I64, U8]:
-    """Many byte strings as offsets and one run of bytes."""
-    start = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(t) for t in texts], out=start[1:])
-    return start, np.frombuffer(b"".join(texts), np.uint8)
-
-
-def unpacked(start: I64, joined: U8) -> list[bytes]:
-    """The inverse of `packed`; raises AssertionError when the offsets are not right."""
-    ends, whole = _ends(start, joined), joined.tobytes()
-    return [whole[a:b] for a, b in pairwise(ends)]
-
-
-def _ends(start: I64, joined: U8) -> list[int]:
-    require(len(start) and start[0] == 0 and start[-1] == len(joined), "the offsets of texts do not fit them")
-    require((start[:-1] <= start[1:]).all(), "the offsets of texts descend")
-    ends: list[int] = start.tolist()
-    return ends
-
-
-def _texts(start: I64, joined: U8) -> list[str]:
-    if not (joined < 128).all():
-        return [part.decode() for part in unpacked(start, joined)]
-    ends = _ends(start, joined)
-    whole = joined.tobytes().decode("ascii")  # one byte a character: cut the text itself, which is quicker
-    return [whole[a:b] for a, b in pairwise(ends)]
-
-
-def _write(path: Path, data: Any) -> dict[str, Any]:
+def write_file(path: Path, data: Any) -> dict[str, Any]:
     """Write one file, flushed to disk; its size and checksum."""
     head, body = b"", memoryview(b"")
     if isinstance(data, np.ndarray):
         header = io.BytesIO()
         array = np.ascontiguousarray(data)
         np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
-        head, body = header.getvalue(), memoryview(array.view(np.uint8).data)
+        head, body = header.getvalue(), memoryview(array.reshape(-1).view(np.uint8).data)
     else:
         head = json.dumps(data, ensure_ascii=True).encode()
     with path.open("xb") as file:
@@ -221,22 +218,23 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def _manifest(table: Table, data: str, files: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+def _manifest(stored: Stored, data: str, files: dict[str, Any]) -> dict[str, Any]:
     body = {
         "format": FORMAT,
         "version": VERSION,
-        "slots": table.slots,
-        "generation": table.generation,
-        "next_sequence": table.next_sequence,
-        "options": options,
-        **schema_record(table.schema),
+        "slots": stored.slots,
+        "generation": stored.generation,
+        "next_sequence": stored.next_sequence,
+        "options": dict(stored.options),
+        **schema_record(stored.schema),
         "data": data,
         "files": files,
     }
-    return {**body, "blake2b": _record_checksum(body)}
+    return {**body, "blake2b": record_checksum(body)}
 
 
-def _record_checksum(body: dict[str, Any]) -> str:
+def record_checksum(body: dict[str, Any]) -> str:
+    """The checksum that a manifest carries of the rest of itself."""
     return hashlib.blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
@@ -256,7 +254,8 @@ def schema_record(schema: Schema) -> dict[str, Any]:
     }
 
 
-def _flush(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """See that the names in a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -269,12 +268,39 @@ def _flush(folder: Path) -> None:
 
 def open_table(folder: str | os.PathLike[str], mmap: bool = True) -> tuple[Table, dict[str, Any]]:
     """The table of a folder and the options it was saved with; with `mmap`, arrays stay on disk until touched."""
+    table, stored = open_whole(folder, mmap)
+    return table, dict(stored.options)
+
+
+def open_whole(folder: str | os.PathLike[str], mmap: bool = True) -> tuple[Table, Stored]:
+    """`open_table`, and the arrays themselves, those beside the table among them."""
+    opened: tuple[Table, Stored] = _opened(folder, lambda path, manifest: _table(path, manifest, mmap))
+    return opened
+
+
+def open_stored(
+    folder: str | os.PathLike[str], mmap: bool = True, verify: bool = True, in_place: bool = False
+) -> Stored:
+    """The arrays of a folder; without `verify`, checked only as the module says.
+
+    `in_place`: the schema has string keys for look-ups in the files, instead of such as can take more constants.
+    """
+    opened: Stored = _opened(folder, lambda path, manifest: _stored(path, manifest, mmap, verify, in_place))
+    return opened
+
+
+def manifest_checksum(folder: str | os.PathLike[str]) -> str:
+    """What identifies the content of a folder: the checksum of its manifest, which holds those of its files."""
+    checksum: str = _guarded(_path(folder), _read_manifest)["blake2b"]
+    return checksum
+
+
+def _opened(folder: str | os.PathLike[str], read: Any) -> Any:
     path = _path(folder)
     for attempt in range(_ATTEMPTS):
         manifest = _guarded(path, _read_manifest)
         try:
-            table: Table = _guarded(path, lambda p, m=manifest: _table(p / m["data"], m, mmap))
-            return table, manifest["options"]
+            return _guarded(path, lambda p, m=manifest: read(p / m["data"], m))
         except TableError:
             # It may have been replaced while we read: then the manifest has changed.
             if attempt + 1 == _ATTEMPTS or _guarded(path, _read_manifest)["blake2b"] == manifest["blake2b"]:
@@ -293,7 +319,8 @@ def _guarded(path: Path, read: Any) -> Any:
         raise TableError(f"the table {str(path)!r} is damaged: {str(problem) or type(problem).__name__}") from None
 
 
-def _read_json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
+    """A small JSON file."""
     if file.stat().st_size > _MAX_MANIFEST:
         raise ValueError("it is too large")
     return json.loads(file.read_bytes())
@@ -304,7 +331,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if file.is_symlink() or not file.is_file():
         raise TableError(f"{str(path)!r} is not an earmark table: it has no {MANIFEST}")
     try:
-        manifest = _read_json(file)
+        manifest = read_json(file)
     except (ValueError, RecursionError):
         raise TableError(f"the manifest of {str(path)!r} is damaged: it is not JSON") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
@@ -313,14 +340,15 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if version != VERSION or isinstance(version, bool):
         raise TableError(f"{str(path)!r} has format version {version!r}; this earmark reads version {VERSION}")
     body = {name: value for name, value in manifest.items() if name != "blake2b"}
-    if manifest.get("blake2b") != _record_checksum(body):
+    if manifest.get("blake2b") != record_checksum(body):
         raise TableError(f"the manifest of {str(path)!r} is damaged: its checksum is wrong")
     require(_DATA.match(manifest["data"]), "its data lies outside the folder")
     require(isinstance(manifest["options"], dict), "its options are not a mapping")
     return manifest
 
 
-def _check_file(folder: Path, name: str, expected: dict[str, Any]) -> None:
+def check_file(folder: Path, name: str, expected: Mapping[str, Any], verify: bool) -> None:
+    """Raise unless a file is there, of its size, and (with `verify`) of its checksum."""
     require(_NAME.match(name), f"it lists a file {name!r} that cannot belong to a table")
     file = folder / name
     if file.is_symlink() or not file.is_file():
@@ -330,50 +358,73 @@ def _check_file(folder: Path, name: str, expected: dict[str, Any]) -> None:
         raise TableError(
             f"{name} of table {str(folder.parent)!r} is damaged: {size:,} bytes instead of {expected['bytes']:,}"
         )
-    if _checksum(file) != expected["blake2b"]:
+    if verify and _checksum(file) != expected["blake2b"]:
         raise TableError(f"{name} of table {str(folder.parent)!r} is damaged: its checksum is wrong")
 
 
-def _table(folder: Path, manifest: dict[str, Any], mmap: bool) -> Table:
+def _stored(folder: Path, manifest: dict[str, Any], mmap: bool, verify: bool, in_place: bool = False) -> Stored:
     require(not folder.is_symlink(), "its data lies elsewhere")
     files = manifest["files"]
     for name, expected in files.items():
-        _check_file(folder, name, expected)
+        check_file(folder, name, expected, verify)
 
     def load(name: str, dtype: DTypeLike) -> NDArray[Any]:
         require(f"{name}.npy" in files, f"{name}.npy is not in the manifest")
-        return _read_array(folder / f"{name}.npy", np.dtype(dtype), mmap)
+        return read_array(folder / f"{name}.npy", np.dtype(dtype), mmap)
 
-    schema = schema_of(manifest, lambda number: _strings(load, number))
-    arrays = TableArrays(**{name: load(name, _DTYPES[name]) for name in TableArrays._fields})
-    ids = _ids(load, "ids.npy" in files)
-    tags = _tags(folder, load("tagset", np.int32)) if "tagset.npy" in files else None
-    require(manifest["slots"] == len(ids) == len(arrays.sequence), "ids and slots disagree")
-    require(tags is None or len(tags) == len(ids), "tags and slots disagree")
-    table = Table.restored(
-        schema,
-        Block(arrays, ids, [], tags),
-        load("asked_start", np.int64),
-        load("asked", np.uint8),
-        generation=_count(manifest["generation"]),
+    make = _strings_in_place if in_place else _strings
+    tagged = "tagset.npy" in files
+    stored = Stored(
+        schema=schema_of(manifest, lambda number: make(load, number)),
+        arrays=TableArrays(**{name: load(name, _DTYPES[name]) for name in TableArrays._fields}),
+        ids=_ids(load, "ids.npy" in files, verify),
+        asked=Texts(load("asked_start", np.int64), load("asked", np.uint8)),
+        tagset=load("tagset", np.int32) if tagged else np.empty(0, np.int32),
+        tagsets=_tagsets(folder) if tagged else [NO_TAGS],
         next_sequence=_count(manifest["next_sequence"]),
+        generation=_count(manifest["generation"]),
+        options=manifest["options"],
+        extras={found[1]: read_array(folder / name, None, mmap) for name in files if (found := _EXTRA.match(name))},
     )
-    require(len(table) == len(ids), "an id is used twice")
-    check_content(arrays, schema)
-    return table
+    require(manifest["slots"] == len(stored.ids) == stored.slots, "ids and slots disagree")
+    require(len(stored.asked) == stored.slots, "conditions and slots disagree")
+    require(len(stored.tagset) == (stored.slots if tagged else 0), "tags and slots disagree")
+    if verify:
+        _check_stored(stored)
+    return stored
 
 
-def _read_array(file: Path, dtype: np.dtype[Any], mmap: bool) -> NDArray[Any]:
-    """A one-dimensional `.npy`, whose size must be exactly what its header says."""
+def _check_stored(stored: Stored) -> None:
+    """Every invariant that kernels and lists rely on."""
+    check_arrays(stored.arrays, len(stored.schema))
+    check_content(stored.arrays, stored.schema)
+    check_texts(stored.asked, "conditions")
+    numbers = stored.tagset
+    require(not len(numbers) or 0 <= numbers.min() <= numbers.max() < len(stored.tagsets), "a set of tags is unknown")
+
+
+def _table(folder: Path, manifest: dict[str, Any], mmap: bool) -> tuple[Table, Stored]:
+    stored = _stored(folder, manifest, mmap, verify=True)
+    return table_of(stored), stored
+
+
+def read_array(file: Path, dtype: np.dtype[Any] | None, mmap: bool) -> NDArray[Any]:
+    """A `.npy` whose size must be exactly what its header says: of one dimension and this type, or (None) an extra."""
     with file.open("rb") as opened:
         require(np.lib.format.read_magic(opened) == (1, 0), f"{file.name} is of another format")
-        shape, _, found = np.lib.format.read_array_header_1_0(opened)
-        require(found == dtype and len(shape) == 1, f"{file.name} has the wrong type or shape")
-        start, (count,) = opened.tell(), shape
-        require(start + count * dtype.itemsize == file.stat().st_size, f"{file.name} has the wrong size")
+        shape, fortran, found = np.lib.format.read_array_header_1_0(opened)
+        if dtype is None:
+            fits = (
+                found.kind in _EXTRA_KINDS and found.isnative and 1 <= len(shape) <= _EXTRA_DIMENSIONS and not fortran
+            )
+        else:
+            fits = found == dtype and len(shape) == 1
+        require(fits, f"{file.name} has the wrong type or shape")
+        start, count = opened.tell(), prod(shape)
+        require(start + count * found.itemsize == file.stat().st_size, f"{file.name} has the wrong size")
         if mmap and count:  # nothing cannot be mapped
-            return frozen(np.memmap(opened, dtype, "r", start, shape).view(np.ndarray))
-        return frozen(np.fromfile(opened, dtype, count))
+            return frozen(np.memmap(opened, found, "r", start, shape).view(np.ndarray))
+        return frozen(np.fromfile(opened, found, count).reshape(shape))
 
 
 def _count(value: Any) -> int:
@@ -381,22 +432,23 @@ def _count(value: Any) -> int:
     return int(value)
 
 
-def _ids(load: Any, integers: bool) -> list[Id]:
+def _ids(load: Any, integers: bool, verify: bool) -> I64 | Texts:
     if integers:
-        ids: list[Id] = load("ids", np.int64).tolist()
-    else:
-        texts = _texts(load("ids_start", np.int64), load("ids_bytes", np.uint8))
-        for one in (min(texts, key=len), max(texts, key=len)) if texts else ():
-            checked_id(one)  # the rest follows: texts from UTF-8 fail by their length only
-        ids = list(texts)
-    return ids
+        ids: I64 = load("ids", np.int64)
+        return ids
+    texts = Texts(load("ids_start", np.int64), load("ids_bytes", np.uint8))
+    if verify:
+        check_texts(texts, "ids")
+        lengths = np.diff(texts.start)
+        for slot in {int(lengths.argmin()), int(lengths.argmax())} if len(texts) else ():
+            checked_id(texts.joined[texts.start[slot] : texts.start[slot + 1]].tobytes().decode())
+    return texts
 
 
-def _tags(folder: Path, numbers: NDArray[np.int32]) -> list[Tags]:
+def _tagsets(folder: Path) -> list[Tags]:
     known = [checked_tags(dict(tags)) for tags in json.loads((folder / "tags.json").read_bytes())]
     require(known and known[0] == NO_TAGS, "the first set of tags is not the empty one")
-    require(not len(numbers) or 0 <= numbers.min() <= numbers.max() < len(known), "a set of tags is unknown")
-    return [known[n] for n in numbers.tolist()]
+    return known
 
 
 def check_content(arrays: TableArrays, schema: Schema) -> None:
@@ -409,7 +461,9 @@ def check_content(arrays: TableArrays, schema: Schema) -> None:
     low = np.array([t.low if t else INT64_MIN for t in types], np.int64)
     high = np.array([t.high if t else INT64_MAX for t in types], np.int64)
     of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
-    require((arrays.lo >= low[of]).all() and (arrays.hi <= high[of]).all(), "a bound lies outside its type")
+    inside = (arrays.lo >= low[of]) & (arrays.hi <= high[of])
+    untyped = (arrays.lo == INT64_MIN) & (arrays.hi == INT64_MAX)  # IS NOT NULL, asked before the type was known
+    require((inside | untyped).all(), "a bound lies outside its type")
     for number, strings in schema.strings.items():
         mine = np.flatnonzero(of == number)
         require(strings.has_bounds(arrays.lo[mine], arrays.hi[mine]), "a bound on strings is at no constant")
@@ -418,6 +472,11 @@ def check_content(arrays: TableArrays, schema: Schema) -> None:
 def _strings(load: Any, number: int) -> StringKeys:
     parts = [load(f"strings_{number}_{part}", dtype) for part, dtype in (("start", np.int64), ("bytes", np.uint8))]
     return restored_strings(unpacked(*parts), load(f"strings_{number}_keys", np.int64).tolist())
+
+
+def _strings_in_place(load: Any, number: int) -> Any:
+    start, joined = load(f"strings_{number}_start", np.int64), load(f"strings_{number}_bytes", np.uint8)
+    return MappedStrings(start, joined, load(f"strings_{number}_keys", np.int64))
 
 
 def restored_strings(constants: list[bytes], keys: list[int]) -> StringKeys:

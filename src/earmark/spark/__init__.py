@@ -1,7 +1,64 @@
-"""The same matching on Spark. Importing this package needs neither pyspark nor Java; using it does."""
+"""The same matching on Spark: subscriptions and events are DataFrames, and so are the answers.
+
+    snapshot = Snapshot.publish(subscriptions, "/shared/ads")       # parsed by the executors, one immutable version
+    match(events, snapshot, k=10)                                   # batch or streaming DataFrame
+    register(spark, snapshot)                                       # SELECT ... inline(top_matches(struct(e.*), 5)) ...
+
+Importing this package needs neither pyspark nor Java; the first use of a name that does says what to install.
+Everything works on classic and on Connect sessions.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from earmark.errors import EarmarkError
 from earmark.spark.java import ensure_java
 
-__all__ = ["ensure_java"]
+if TYPE_CHECKING:
+    from earmark.spark.matching import match
+    from earmark.spark.snapshot import Snapshot
+    from earmark.spark.sources import register_sources, workload
+    from earmark.spark.sql import register
+    from earmark.spark.streaming import read_matches, stream
+    from earmark.spark.versions import Conflict, SnapshotError
+
+__all__ = [
+    "Conflict",
+    "Snapshot",
+    "SnapshotError",
+    "ensure_java",
+    "match",
+    "read_matches",
+    "register",
+    "register_sources",
+    "stream",
+    "workload",
+]
+
+_HOMES = {
+    "Conflict": "versions",
+    "Snapshot": "snapshot",
+    "SnapshotError": "versions",
+    "match": "matching",
+    "read_matches": "streaming",
+    "register": "sql",
+    "register_sources": "sources",
+    "stream": "streaming",
+    "workload": "sources",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_pyspark()
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def require_pyspark() -> None:
+    """Raise, naming what to install, where there is no pyspark."""
+    if find_spec("pyspark") is None:
+        raise EarmarkError("earmark on Spark needs pyspark, which is not installed; run: pip install 'earmark[spark]'")

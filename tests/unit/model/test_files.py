@@ -594,7 +594,7 @@ def test_a_failed_save_leaves_the_old_table(saved: Path, step: int, monkeypatch:
     """The disk is full at the first, a middle or the last file, or at the very end."""
     wanted = answers(Matcher.load(saved))
     calls = {"left": (0, 1, 7, 13, 10**9, 10**9)[step]}
-    real = files._write
+    real = files.write_file
 
     def failing(path: Path, data: Any) -> Any:
         if calls["left"] == 0 or (step == 4 and path.name.startswith(".manifest")):
@@ -606,7 +606,7 @@ def test_a_failed_save_leaves_the_old_table(saved: Path, step: int, monkeypatch:
     def refuse(self: Path, target: Path) -> Path:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(files, "_write", failing)
+    monkeypatch.setattr(files, "write_file", failing)
     if step == 5:
         monkeypatch.setattr(Path, "replace", refuse)
     m = Matcher()

@@ -1,0 +1,151 @@
+"""How much memory of its own does a Spark Python worker need for a snapshot, and do two workers share the rest?
+
+    python benchmarks/spark_memory.py [--quick] [--index NAME] [--json FILE]
+
+Two workers of one session open the same version of w2 with texts as ids, and each searches the same events, all
+matches, so that table and index are touched. Each notes its memory when the kernels are loaded but the version is not
+(a tiny snapshot was searched), and again when both have searched and both still hold it:
+
+    private   pages that no other process has: what a further worker costs
+    PSS       private, and of every shared page the share of this worker: half, where two share it
+
+The size it is held against is that of the mapped files: table, index, ids and conditions. Bar: private memory grows by
+less than 15 % of it. Exit code 1 when it is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from earmark.spark import Snapshot, ensure_java
+from earmark.spark.matching import Columns, Search, match_batches, search_of
+from earmark.workload.standard import w2
+from results import Figure, Result
+from spark_match import ATTRIBUTES, session
+
+BAR = 0.15
+WORKERS = 2
+PATIENCE = 300.0  # seconds that a worker waits for the other
+COLUMNS = Columns([], [(a, i) for i, a in enumerate(ATTRIBUTES)], None, {}, None, ["subscription", "score", "v"])
+MIB = 2**20
+
+
+def memory() -> tuple[int, int]:
+    """Private bytes and PSS of this process."""
+    fields: dict[str, int] = {}
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
+        name, value, *_ = line.split()
+        fields[name.rstrip(":")] = int(value) * 1024
+    return fields["Private_Clean"] + fields["Private_Dirty"], fields["Pss"]
+
+
+def watch(
+    folder: str, tiny: Search, search: Search, events: pa.RecordBatch, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a worker does: meet the other, look, search, meet again, look again."""
+    for _ in batches:
+        pass
+
+    def meet(name: str) -> None:
+        Path(folder, f"{name}-{os.getpid()}").touch()
+        until = time.monotonic() + PATIENCE
+        while len(list(Path(folder).glob(f"{name}-*"))) < WORKERS and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def searched(how: Search) -> int:
+        return sum(made.num_rows for made in match_batches(how, COLUMNS, iter([events])))
+
+    searched(tiny)
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    meet("before")
+    before = memory()
+    answers = searched(search)
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    meet("searched")
+    after = memory()
+    meet("after")  # nobody leaves before everybody has looked
+    names = ["pid", "answers", "private_before", "private_after", "pss_before", "pss_after"]
+    values = [os.getpid(), answers, before[0], after[0], before[1], after[1]]
+    yield pa.RecordBatch.from_pydict({name: [value] for name, value in zip(names, values, strict=True)})
+
+
+def mapped_bytes(snapshot: Snapshot) -> int:
+    """The size of the files that workers map."""
+    folder = snapshot.path / "versions" / f"{snapshot.version:08d}"
+    return sum(file.stat().st_size for file in folder.rglob("*.npy"))
+
+
+def measured(folder: Path, size: int, index: str) -> tuple[int, list[Any]]:
+    """Size of the mapped files, and what each worker noted."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    spark = session(folder)
+    data = w2(subscriptions=size)
+    columns: dict[str, Any] = {"id": [f"subscription-{i:07d}" for i in range(size)]}
+    for i, name in enumerate(ATTRIBUTES):
+        columns[f"{name}_lo"], columns[f"{name}_hi"] = data.sub_lo[:, i], data.sub_hi[:, i]
+    pq.write_table(pa.table(columns), folder / "subscriptions.parquet", row_group_size=100_000)
+    frame = spark.read.parquet(str(folder / "subscriptions.parquet"))
+    snapshot = Snapshot.publish(frame, folder / "snapshot", index=index)
+    tiny = Snapshot.publish(frame.where("id < 'subscription-0000100'"), folder / "tiny", index=index)
+    ways = [search_of(spark, one, None, "exact", None, None) for one in (tiny, snapshot)]
+    values = np.ascontiguousarray(data.event_value.T)
+    events = pa.RecordBatch.from_arrays([pa.array(column) for column in values], ATTRIBUTES)
+    names = ["pid", "answers", "private_before", "private_after", "pss_before", "pss_after"]
+    schema = StructType([StructField(name, LongType(), True) for name in names])
+    (folder / "meeting").mkdir()
+    place = str(folder / "meeting")
+    two = spark.range(0, WORKERS, 1, WORKERS)
+    found = two.mapInArrow(lambda batches: watch(place, *ways, events, batches), schema).collect()
+    spark.stop()
+    return mapped_bytes(snapshot), found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="200k subscriptions instead of a million")
+    parser.add_argument("--index", default="be_star_tree", help="the snapshot's index (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
+    options = parser.parse_args()
+    ensure_java()
+    size = 200_000 if options.quick else 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        mapped, workers = measured(Path(folder), size, options.index)
+    print(f"{size:,} subscriptions, index {options.index}: {mapped / MIB:,.1f} MiB of mapped files")
+    figures, shares = [], []
+    for number, row in enumerate(workers):
+        private, pss = row["private_after"] - row["private_before"], row["pss_after"] - row["pss_before"]
+        shares.append(private / mapped)
+        print(
+            f"  worker {number}: {row['answers']:,} answers; private {row['private_before'] / MIB:,.1f} -> "
+            f"{row['private_after'] / MIB:,.1f} MiB (+{private / MIB:,.1f}, {private / mapped:.1%} of the files); "
+            f"PSS +{pss / MIB:,.1f} MiB ({pss / mapped:.1%})"
+        )
+        for what, value in (("private", private), ("PSS", pss)):
+            note = f"worker {number}; mapped files {mapped / MIB:.1f} MiB"
+            figures.append(
+                Figure("w2", size, options.index, f"{what} of worker {number}", "MiB", [value / MIB], note=note)
+            )
+    held = len(workers) == WORKERS and max(shares) < BAR and len({row["pid"] for row in workers}) == WORKERS
+    print(f"private memory grows by at most {max(shares):.1%} (bar {BAR:.0%}) -> {'held' if held else 'MISSED'}")
+    if options.json:
+        Result("spark_memory", {"index": options.index, "quick": options.quick}, figures).write(options.json)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

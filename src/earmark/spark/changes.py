@@ -1,0 +1,180 @@
+"""How does a version follow from another by a few changes, without writing all of it again?
+
+A delta holds everything that was added or replaced since its base, and a bitmap of the base's slots that no longer
+count; the next delta starts from it. So a version is never more than two tables, whatever the number of changes, and
+a change costs what the delta costs, plus one pass over the base's ids to find those that are touched.
+
+A change that an old table cannot take as it is makes a full version instead: string constants between which no key is
+left, or fractional bounds on what was learned to be an integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from earmark.errors import SubscriptionError
+from earmark.model import bits
+from earmark.model.arrays import I64, U64
+from earmark.model.attribute import Schema
+from earmark.model.stored import Stored
+from earmark.spark import contents, frames
+from earmark.spark.contents import Loaded, by_sequence, fold
+from earmark.spark.merge import extended, id_array, join, pick, take_constants, with_used_constants
+from earmark.spark.parts import ADD, GIVEN_TWICE, REJECTS, REMOVE, UPDATE
+from earmark.spark.publish import (
+    Taken,
+    check_on_error,
+    commit,
+    in_order,
+    refuse,
+    rejected,
+    source_of,
+    take_rows,
+    without_repeats,
+)
+from earmark.spark.versions import building
+from earmark.spark.widened import widened
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NOWHERE = -1
+"""The slot of an id that is not there, and of a removal among what was parsed."""
+
+
+class Change(NamedTuple):
+    """Changes that can be done, in the order of insertion."""
+
+    written: I64
+    """Slots of what was parsed; NOWHERE for removals."""
+    base_slot: I64
+    """Where the subscription that a change touches is in the base, or NOWHERE."""
+    delta_slot: I64
+    """The same in the delta."""
+
+
+def apply(
+    root: Path, record: Mapping[str, Any], changes: DataFrame, order_by: str | None, on_error: str
+) -> dict[str, Any]:
+    """The version after some changes; returns its record."""
+    check_on_error(on_error)
+    source = source_of(changes, None, order_by, changes=True)
+    if record["subscriptions"] and source.integer_ids != record["integer_ids"]:
+        kind = "integers" if record["integer_ids"] else "texts"
+        raise SubscriptionError(f"the ids of this snapshot are {kind}, those of the changes are not")
+    with building(root, record["version"]) as site:
+        site.check_parent()
+        loaded = contents.load(root, record)
+        taken = take_rows(source, site.folder / "parts", loaded.schema)
+        if not taken.parts:
+            return dict(record)
+        frames.refuse_case_variants(changes.sparkSession, taken.schema.names)
+        loaded, schema, steady = _agreed(loaded, taken)
+        parsed = join([part.stored for part in taken.parts], schema)
+        change, rejects = _possible(loaded, taken)
+        refuse(rejects, on_error, "changed")
+        delta, removed = _changed(loaded, change, parsed)
+        if not delta.slots and source.integer_ids:
+            delta = delta._replace(ids=np.empty(0, np.int64))
+        if steady:
+            live = loaded.base.slots - bits.count(removed) + delta.slots
+            base = contents.base_of(root, record)
+            told = contents.write_delta(site.folder, with_used_constants(delta), removed, base, live)
+        else:
+            whole = fold(Loaded(record, schema, loaded.base, removed, delta))
+            told = contents.write_full(site.folder, whole, record["index"])
+        return commit(site, told, rejects)
+
+
+def compact(root: Path, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The same subscriptions as a full version; returns its record."""
+    with building(root, record["version"]) as site:
+        site.check_parent()
+        loaded = contents.load(root, record)
+        told = contents.write_full(site.folder, fold(loaded), record["index"])
+        return commit(site, told, REJECTS.empty_table())
+
+
+def _agreed(loaded: Loaded, taken: Taken) -> tuple[Loaded, Schema, bool]:
+    """The version (widened if it must be), the schema of the next one, and whether its base can stay."""
+    wider = [a.name for a in loaded.schema if a.type not in (None, taken.schema.by_name[a.name].type)]
+    if wider:
+        whole = widened(fold(loaded), wider, "a column of fractional bounds")
+        nothing = np.zeros(bits.words_for(whole.slots), np.uint64)
+        loaded = Loaded(loaded.record, whole.schema, whole, nothing, None)
+    schema = extended(loaded.schema, ())
+    for attribute in taken.schema:
+        if attribute.name not in schema.by_name or schema.by_name[attribute.name].type is None:
+            schema.put(attribute)
+    steady = take_constants(schema, (part.stored for part in taken.parts))
+    return loaded, schema, steady and not wider
+
+
+def _possible(loaded: Loaded, taken: Taken) -> tuple[Change, pa.Table]:
+    """Which changes can be done, and the rejects."""
+    parts, first = [], 0
+    for part in taken.parts:
+        slots = part.rows["slot"].to_numpy().astype(np.int64)
+        parts.append(part.rows.append_column("written", pa.array(np.where(slots < 0, NOWHERE, slots + first))))
+        first += part.stored.slots
+    rows = pa.concat_tables(parts)
+    order, repeats = without_repeats(rows, in_order(rows))
+    rejects = [taken.rejects, rejected(rows, repeats, GIVEN_TWICE.format)]
+    rows = rows.take(pa.array(order))
+    base = _places(loaded.base, rows["id"], loaded.removed)
+    delta = _places(loaded.delta, rows["id"]) if loaded.delta else np.full(len(base), NOWHERE)
+    live = (base != NOWHERE) | (delta != NOWHERE)
+    ops = np.array(rows["op"].to_pylist(), object)
+    for op, wrong, reason in (
+        (ADD, live, "the id {!r} is already in use; 'update' or 'upsert' replaces it"),
+        (UPDATE, ~live, "there is no subscription {!r} to update"),
+        (REMOVE, ~live, "there is no subscription {!r} to remove"),
+    ):
+        bad = np.flatnonzero((ops == op) & wrong)
+        rejects.append(rejected(rows, bad, reason.format))
+    good = ~(((ops == ADD) & live) | (((ops == UPDATE) | (ops == REMOVE)) & ~live))
+    change = Change(rows["written"].to_numpy()[good], base[good], delta[good])
+    return change, pa.concat_tables(rejects)
+
+
+def _places(stored: Stored, wanted: pa.ChunkedArray, removed: U64 | None = None) -> I64:
+    """The slot of each wanted id that is not removed, or NOWHERE. O(slots + wanted)."""
+    places = np.full(len(wanted), NOWHERE, np.int64)
+    if not stored.slots:
+        return places
+    ids = id_array(stored.ids)
+    found = pc.index_in(ids, value_set=wanted.combine_chunks().cast(ids.type))
+    slots = pc.indices_nonzero(found.is_valid()).to_numpy().astype(np.int64)
+    if removed is not None:
+        gone = removed[slots // bits.WORD] >> (slots % bits.WORD).astype(np.uint64) & np.uint64(1)
+        slots = slots[gone == 0]
+    places[found.take(pa.array(slots)).to_numpy()] = slots
+    return places
+
+
+def _changed(loaded: Loaded, change: Change, parsed: Stored) -> tuple[Stored, U64]:
+    """The next delta, in order of sequence, and the next bitmap of the base's slots that do not count."""
+    written, base_slot, delta_slot = change
+    in_base, in_delta = base_slot != NOWHERE, delta_slot != NOWHERE
+    removed = bits.set_slots(loaded.removed, base_slot[in_base])
+    sequence = np.full(len(written), NOWHERE, np.int64)
+    sequence[in_base] = loaded.base.arrays.sequence[base_slot[in_base]]
+    pieces = []
+    if loaded.delta is not None:
+        sequence[in_delta] = loaded.delta.arrays.sequence[delta_slot[in_delta]]
+        untouched = np.setdiff1d(np.arange(loaded.delta.slots), delta_slot[in_delta])
+        pieces.append(pick(loaded.delta, untouched))
+    kept = written != NOWHERE
+    new = kept & (sequence == NOWHERE)
+    following = int(loaded.record["next_sequence"])
+    sequence[new] = following + np.arange(np.count_nonzero(new))
+    chosen = pick(parsed, written[kept])
+    pieces.append(chosen._replace(arrays=chosen.arrays._replace(sequence=sequence[kept])))
+    delta = by_sequence(join(pieces, parsed.schema))
+    return delta._replace(next_sequence=following + int(np.count_nonzero(new))), removed

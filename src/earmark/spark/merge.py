@@ -1,0 +1,260 @@
+"""How do the parts that executors made, or the pieces of a version, become one table?
+
+`agree` settles attribute numbers and types. Both follow from the order of insertion, whatever the partitioning: an
+attribute's number is its place in the order of first use, and its type is what its first typed use says, as if one
+Matcher had taken the rows one by one. A part that learned something else has to be made again under the agreed
+types. `join` then translates every piece to the agreed numbers and string keys and puts them one after another, and
+`pick` chooses and orders slots. Everything is whole columns: no Python object for each subscription.
+
+Complexity: O(size of the pieces); O(n log n) for the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from earmark.errors import EarmarkError
+from earmark.model.arrays import I32, I64, TableArrays
+from earmark.model.arrow import _rekeyed, _renumbered
+from earmark.model.attribute import FLOAT, INTEGER, STRING, Attribute, AttributeType, Schema
+from earmark.model.files import open_stored
+from earmark.model.rows import concat, gather, intervals_on
+from earmark.model.stored import Stored, Texts
+from earmark.model.strings import StringKeys
+from earmark.model.table import NO_TAGS, Tags
+
+NO_STRINGS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
+
+
+class Part(NamedTuple):
+    """What an executor made (parts.py)."""
+
+    stored: Stored
+    rows: pa.Table
+    rejects: pa.Table
+
+    def place(self, slot: int) -> tuple[Any, Any]:
+        """Where a slot stands in the order of insertion."""
+        return self.rows["order"][slot].as_py(), self.rows["id"][slot].as_py()
+
+
+def read_part(folder: Path) -> Part:
+    """A part from its folder."""
+    return Part(
+        open_stored(folder / "table"), *(_read_arrow(folder / name) for name in ("rows.arrow", "rejects.arrow"))
+    )
+
+
+def _read_arrow(file: Path) -> pa.Table:
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+# --- attributes ----------------------------------------------------------------------------------------------
+
+
+class Agreed(NamedTuple):
+    """The attributes of all parts, and whether every part already has these types."""
+
+    schema: Schema
+    settled: bool
+
+
+def agree(parts: Sequence[Part], seed: Schema, ready: bool) -> Agreed:
+    """Numbers and types for the attributes of all parts, after those of `seed`, which stay.
+
+    `ready`: the types come from whole columns, of which one with fractions makes the attribute a float.
+    """
+    first: dict[str, Any] = {}
+    typed: dict[str, list[tuple[Any, Attribute]]] = {}
+    for part in parts:
+        schema, told = part.stored.schema, part.stored.options
+        for name, slot in told["first"].items():
+            place = (part.place(slot) if part.stored.slots else (), schema.by_name[name].number)
+            first[name] = min(first.get(name, place), place)
+        for name, slot in told["typed"].items():
+            if part.stored.slots:
+                typed.setdefault(name, []).append((part.place(slot), schema.by_name[name]))
+    made = extended(seed, ())
+    for name in sorted(first, key=first.__getitem__):
+        made.put(Attribute(len(made), name, None, False, ""))
+    for name, uses in typed.items():
+        known = made.by_name[name]
+        if known.type is None or _widens(known, uses):
+            chosen = _first_type(uses, ready)
+            made.put(Attribute(known.number, name, chosen.type, False, chosen.origin))
+    types: dict[str, AttributeType | None] = {a.name: a.type for a in made}
+    settled = all(a.type in (None, types[a.name]) for part in parts for a in part.stored.schema if a.name in types)
+    return Agreed(made, settled)
+
+
+def _widens(known: Attribute, uses: list[tuple[Any, Attribute]]) -> bool:
+    """Whether a column of fractions met an attribute that was learned to be an integer."""
+    learned = known.type is not None and known.type.kind == INTEGER and not known.declared
+    return learned and any(a.type is not None and a.type.kind == FLOAT for _, a in uses)
+
+
+def _first_type(uses: list[tuple[Any, Attribute]], ready: bool) -> Attribute:
+    uses = sorted(uses, key=lambda use: use[0])
+    fractional = [a for _, a in uses if ready and a.type is not None and a.type.kind == FLOAT]
+    return fractional[0] if fractional else uses[0][1]
+
+
+def extended(schema: Schema, more: Iterable[Attribute]) -> Schema:
+    """A copy of a schema, string keys included, with some more attributes."""
+    made = Schema(schema.zone_name)
+    for attribute in (*schema, *more):
+        made.put(attribute)
+    for number, strings in schema.strings.items():
+        made.strings[number] = StringKeys.from_items(*_items(strings))
+    return made
+
+
+def _items(strings: StringKeys) -> tuple[list[bytes], list[int]]:
+    constants, keys = strings.items()
+    return constants, keys.tolist()
+
+
+def take_constants(schema: Schema, pieces: Iterable[Stored]) -> bool:
+    """See that the constants of the pieces have keys; False when the keys of older constants had to change."""
+    wanted: dict[int, set[bytes]] = {}
+    for piece in pieces:
+        for number, strings in piece.schema.strings.items():
+            own = schema.by_name[piece.schema.names[number]]
+            wanted.setdefault(own.number, set()).update(strings.constants())
+    steady = True
+    for number, constants in wanted.items():
+        strings = schema.strings[number]
+        if len(strings) == 1:  # nothing yet but the empty string, whose key is always the same
+            schema.strings[number] = strings.relabelled(constants)
+        elif not strings.insert(constants):
+            schema.strings[number] = strings.relabelled(constants)
+            steady = False
+    return steady
+
+
+def united(schema: Schema, pieces: Sequence[Stored]) -> None:
+    """Give a schema the string keys of pieces of one version, which agree where they meet."""
+    for attribute in schema:
+        if attribute.type is None or attribute.type.kind != STRING:
+            continue
+        keys: dict[bytes, int] = {}
+        for piece in pieces:
+            if attribute.number in piece.schema.strings:
+                for constant, key in zip(*_items(piece.schema.strings[attribute.number]), strict=True):
+                    if keys.setdefault(constant, key) != key:
+                        raise AssertionError(f"the keys of {attribute.name!r} differ between its tables")
+        if keys:
+            ordered = sorted(keys)
+            strings = StringKeys.from_items(ordered, [keys[c] for c in ordered])
+            strings.check()
+            schema.strings[attribute.number] = strings
+
+
+def with_used_constants(stored: Stored) -> Stored:
+    """The same, under a schema that has only those string constants on which some bound lies."""
+    schema = extended(stored.schema, ())
+    for number, strings in schema.strings.items():
+        positions = intervals_on(stored.arrays, number)
+        bounds = np.concatenate([stored.arrays.lo[positions], stored.arrays.hi[positions]])
+        used = sorted({b"", *strings.used_by(bounds)})
+        schema.strings[number] = StringKeys.from_items(used, [strings.of_constant(c) for c in used])
+    return stored._replace(schema=schema)
+
+
+# --- columns -------------------------------------------------------------------------------------------------
+
+
+def join(pieces: Sequence[Stored], schema: Schema) -> Stored:
+    """The slots of all pieces, one after another, under a schema that has their attributes and constants."""
+    tagsets: dict[Tags, int] = {NO_TAGS: 0}
+    arrays = [_translated(piece, schema) for piece in pieces] or [_nothing()]
+    while len(arrays) > 1:  # in pairs: every array is copied log(pieces) times
+        pairs = zip(arrays[::2], arrays[1::2], strict=False)
+        arrays = [concat(a, b) for a, b in pairs] + arrays[len(arrays) & ~1 :]
+    if len(arrays[0].lo) > np.iinfo(np.int32).max:
+        raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
+    return Stored(
+        schema=schema,
+        arrays=arrays[0],
+        ids=_joined_ids([piece.ids for piece in pieces]),
+        asked=_joined_texts([piece.asked for piece in pieces]),
+        tagset=_joined_tags(pieces, tagsets),
+        tagsets=list(tagsets),
+        next_sequence=max((piece.next_sequence for piece in pieces), default=0),
+    )
+
+
+def _translated(piece: Stored, schema: Schema) -> TableArrays:
+    numbers = np.array([schema.by_name[name].number for name in piece.schema.names], np.int64)
+    return _renumbered(_rekeyed(piece.arrays, piece.schema, schema, numbers), numbers)
+
+
+def _nothing() -> TableArrays:
+    none, start = np.empty(0, np.int64), np.zeros(1, np.int32)
+    empty = np.empty(0, np.int32)
+    return TableArrays(start, start, empty, np.empty(0, np.uint8), start, none, none, np.empty(0), np.empty(0), none)
+
+
+def _joined_ids(columns: Sequence[I64 | Texts]) -> I64 | Texts:
+    some = [ids for ids in columns if len(ids)]  # the kind of no ids is unknown
+    if some and not isinstance(some[0], Texts):
+        return np.concatenate(some)  # type: ignore[arg-type]
+    return _joined_texts([ids for ids in some if isinstance(ids, Texts)])
+
+
+def _joined_texts(columns: Sequence[Texts]) -> Texts:
+    if not columns:
+        return NO_STRINGS
+    ends = np.cumsum([0, *(len(texts.joined) for texts in columns)])
+    start = [texts.start[1:] + end for texts, end in zip(columns, ends[:-1], strict=True)]
+    return Texts(np.concatenate([np.zeros(1, np.int64), *start]), np.concatenate([texts.joined for texts in columns]))
+
+
+def _joined_tags(pieces: Sequence[Stored], tagsets: dict[Tags, int]) -> I32:
+    if not any(len(piece.tagset) for piece in pieces):
+        return np.empty(0, np.int32)
+    columns = []
+    for piece in pieces:
+        numbers = np.array([tagsets.setdefault(tags, len(tagsets)) for tags in piece.tagsets], np.int32)
+        columns.append(numbers[piece.tagset] if len(piece.tagset) else np.zeros(piece.slots, np.int32))
+    return np.concatenate(columns)
+
+
+def pick(stored: Stored, slots: I64) -> Stored:
+    """These slots, in this order."""
+    chosen = pa.array(slots)
+    ids = stored.ids
+    return stored._replace(
+        arrays=gather(stored.arrays, slots),
+        ids=texts_of(text_array(ids).take(chosen)) if isinstance(ids, Texts) else ids[slots],
+        asked=texts_of(text_array(stored.asked).take(chosen)),
+        tagset=stored.tagset[slots] if len(stored.tagset) else stored.tagset,
+        extras={},
+    )
+
+
+def text_array(texts: Texts) -> pa.LargeStringArray:
+    """Texts as an Arrow column, without a copy."""
+    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(texts.start), pa.py_buffer(texts.joined))
+
+
+def id_array(ids: I64 | Texts) -> pa.Array:
+    """Ids as an Arrow column, without a copy."""
+    return text_array(ids) if isinstance(ids, Texts) else pa.array(ids)
+
+
+def texts_of(column: pa.Array) -> Texts:
+    """A column of texts without NULL as offsets and bytes."""
+    column = column.cast(pa.large_string())
+    if not len(column):
+        return NO_STRINGS
+    _, offsets, data = column.buffers()
+    start = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+    joined = np.frombuffer(data, np.uint8)[start[0] : start[-1]] if data is not None else np.empty(0, np.uint8)
+    return Texts(start - start[0], joined)

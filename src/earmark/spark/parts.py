@@ -1,0 +1,312 @@
+"""What an executor makes of its share of the subscriptions: parts, each a small table of its own.
+
+    DataFrame rows ──► sorted by (order, id) ──► parsed and bound, one by one ──► a part's folder
+                                                      └─ what cannot be taken ──► its rejects
+
+A part has its own attribute numbers and string keys, and learns types from its own rows; `agree` and `merge` (merge.py)
+make them one. A part lies in a folder under the version in the making; what a task gives back is only its name, so a
+task that is run twice does no harm.
+
+    part-1f…/table/           model/files.py; slots in (order, id) order
+    part-1f…/rows.arrow       id, op, order, slot (-1 for a removal)
+    part-1f…/rejects.arrow    id, op, condition, reason
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from earmark.errors import EarmarkError, SubscriptionError
+from earmark.matcher import Matcher
+from earmark.model.attribute import Attribute, AttributeType, Draft, Schema
+from earmark.model.bind import Binder, BoundClauses
+from earmark.model.files import save_stored, schema_of, schema_record
+from earmark.model.intake import rows_of_frame
+from earmark.model.rows import block_of
+from earmark.model.stored import Stored, stored_of
+from earmark.model.strings import StringKeys
+from earmark.model.subscription import (
+    as_subscription,
+    checked_id,
+    checked_score,
+    checked_tags,
+    clauses_and_text,
+    used_weights,
+)
+from earmark.model.table import Block, Id, Table, Tags
+
+PART_ROWS = 100_000
+GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
+ADD, UPDATE, UPSERT, REMOVE = OPS = ("add", "update", "upsert", "remove")
+FIELDS = ("id", "condition", "weights", "score", "tags")
+ORDER, OP = "__order", "op"
+REPORT = pa.schema([pa.field("part", pa.string(), nullable=False)])
+REJECTS = pa.schema({"id": pa.string(), "op": pa.string(), "condition": pa.string(), "reason": pa.string()})
+
+
+class Plan(NamedTuple):
+    """What executors need to know. It travels with the task."""
+
+    folder: str
+    record: str
+    """The attributes that are known already, as JSON."""
+    bounds: dict[str, tuple[str, str]] | None
+    ready: bool
+    """Ready-made bounds instead of conditions."""
+    changes: bool
+    """Rows have an `op`."""
+
+
+class Reject(NamedTuple):
+    """A row that cannot be taken, and why."""
+
+    id: Any
+    op: str | None
+    condition: str | None
+    reason: str
+
+
+def plan_record(schema: Schema) -> str:
+    """The attributes of a schema for `Plan.record`."""
+    return json.dumps(schema_record(schema))
+
+
+def planned_schema(record: str) -> Schema:
+    """The inverse; string attributes start without constants."""
+    return schema_of(json.loads(record), lambda number: StringKeys())
+
+
+def build_parts(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn a partition into parts; gives their names. Runs on executors."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= PART_ROWS:
+            yield _reported(build_part(plan, pa.Table.from_batches(waiting)))
+            waiting, rows = [], 0
+    if rows:
+        yield _reported(build_part(plan, pa.Table.from_batches(waiting)))
+
+
+def _reported(name: str) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"part": [name]}, schema=REPORT)
+
+
+def build_part(plan: Plan, frame: pa.Table) -> str:
+    """One part from its rows; returns its name."""
+    keys = [(name, "ascending") for name in (ORDER, "id") if name in frame.column_names]
+    frame = frame.take(pc.sort_indices(frame, keys)).combine_chunks()
+    frame, rejects = _usable(plan, frame)
+    added = frame.filter(pc.not_equal(frame[OP], REMOVE)) if plan.changes else frame
+    made = _ready_made(plan, added) if plan.ready else _parsed(plan, added)
+    rejects += made.rejects
+    folder = Path(plan.folder) / f"part-{secrets.token_hex(8)}"
+    options = {"first": made.first, "typed": made.typed}
+    save_stored(made.stored._replace(options=options), folder / "table")
+    added = added.take(pa.array(made.taken, pa.int64()))
+    rows = _rows(added, list(range(added.num_rows)))
+    if plan.changes:
+        removed = frame.filter(pc.equal(frame[OP], REMOVE))
+        rows = pa.concat_tables([rows, _rows(removed, [-1] * removed.num_rows)])
+    write_arrow(folder / "rows.arrow", rows)
+    listed = [Reject(None if one.id is None else str(one.id), *one[1:])._asdict() for one in rejects]
+    write_arrow(folder / "rejects.arrow", pa.Table.from_pylist(listed, REJECTS))
+    return folder.name
+
+
+def write_arrow(file: Path, table: pa.Table) -> None:
+    """A table as an Arrow file."""
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _rows(frame: pa.Table, slots: list[int]) -> pa.Table:
+    count = frame.num_rows
+    return pa.table(
+        {
+            "id": frame["id"],
+            "op": frame[OP] if OP in frame.column_names else pa.nulls(count, pa.string()),
+            "order": frame[ORDER] if ORDER in frame.column_names else pa.nulls(count, pa.int64()),
+            "slot": pa.array(slots, pa.int32()),
+        }
+    )
+
+
+def _usable(plan: Plan, frame: pa.Table) -> tuple[pa.Table, list[Reject]]:
+    """Put aside rows without an id, a place in the order, or a known op."""
+    problems: dict[int, str] = {}
+    if plan.changes:
+        for row, op in enumerate(frame[OP].to_pylist()):
+            if op not in OPS:
+                problems[row] = f"op is {', '.join(OPS[:-1])} or {OPS[-1]}; got {op!r}"
+    if ORDER in frame.column_names:
+        for row in _where_null(frame[ORDER]):
+            problems[row] = "the column of the order is NULL"
+    for row in _where_null(frame["id"]):
+        problems[row] = "a subscription has an id; it is NULL"
+    if not problems:
+        return frame, []
+    rejects = [_rejected(frame, row, reason) for row, reason in sorted(problems.items())]
+    keep = [row for row in range(frame.num_rows) if row not in problems]
+    return frame.take(pa.array(keep, pa.int64())), rejects
+
+
+def _where_null(column: pa.ChunkedArray) -> list[int]:
+    if not column.null_count:
+        return []
+    found: list[int] = pc.indices_nonzero(column.is_null()).to_pylist()
+    return found
+
+
+def _rejected(frame: pa.Table, row: int, reason: str) -> Reject:
+    values = {name: frame[name][row].as_py() for name in ("id", OP, "condition") if name in frame.column_names}
+    return Reject(values.get("id"), values.get(OP), values.get("condition"), reason)
+
+
+# --- conditions ----------------------------------------------------------------------------------------------
+
+
+class Made(NamedTuple):
+    """The table of a part, which rows of the frame are in it, and who first used and typed its attributes."""
+
+    stored: Stored
+    taken: list[int]
+    rejects: list[Reject]
+    first: dict[str, int]
+    """Attribute -> the slot that first used it (only attributes that the plan does not know)."""
+    typed: dict[str, int]
+    """Attribute -> the slot that first gave it a type."""
+
+
+class _Noting(Draft):
+    """A draft that remembers which attributes it gave a type."""
+
+    def __init__(self, schema: Schema) -> None:
+        super().__init__(schema)
+        self.typed: list[str] = []
+
+    def set_type(self, attribute: Attribute, type_: AttributeType, origin: str, declared: bool = False) -> Attribute:
+        self.typed.append(attribute.name)
+        return super().set_type(attribute, type_, origin, declared)
+
+
+class _Rows:
+    """The rows that were taken so far."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.seen: set[Id] = set()
+        self.ids: list[Id] = []
+        self.asked: list[str] = []
+        self.bound: list[BoundClauses] = []
+        self.weights: list[dict[int, float] | None] = []
+        self.scores: list[float] = []
+        self.tags: list[Tags] = []
+        self.constants: dict[int, set[bytes]] = {}
+        self.first: dict[str, int] = {}
+        self.typed: dict[str, int] = {}
+
+    def take(self, item: dict[str, Any]) -> None:
+        """Check, parse and bind one row; an error leaves no trace of it."""
+        given = as_subscription(item)
+        one = checked_id(given.id)
+        if one in self.seen:
+            raise SubscriptionError(GIVEN_TWICE.format(one))
+        clauses, text = clauses_and_text(given.condition)
+        own = used_weights(given.weights, clauses)
+        draft = _Noting(self.schema)
+        bound = Binder(draft).bind(clauses, one)
+        score, tags = checked_score(given.score), checked_tags(given.tags)
+        known, slot = len(self.schema), len(self.ids)
+        draft.commit()
+        for name in self.schema.names[known:]:
+            self.first[name] = slot
+        for name in draft.typed:
+            self.typed.setdefault(name, slot)
+        for number, texts in draft.constants.items():
+            self.constants.setdefault(number, set()).update(texts)
+        self.seen.add(one)
+        self.ids.append(one)
+        self.asked.append(text)
+        self.bound.append(bound)
+        self.weights.append({self.schema.by_name[n].number: w for n, w in own.items()} if own else None)
+        self.scores.append(score)
+        self.tags.append(tags)
+
+    def table(self) -> Table:
+        """All of them as a table."""
+        table = Table(self.schema)
+        table.give_keys(self.constants)
+        arrays = block_of(self.bound, self.weights, self.scores, table.schema)
+        table.append(Block(arrays, self.ids, self.asked, self.tags if any(self.tags) else None))
+        return table
+
+
+def _parsed(plan: Plan, frame: pa.Table) -> Made:
+    rows = _Rows(planned_schema(plan.record))
+    taken: list[int] = []
+    rejects: list[Reject] = []
+    for row, item in enumerate(rows_of_frame(frame)):
+        try:
+            rows.take(item)
+            taken.append(row)
+        except EarmarkError as problem:
+            reason = str(problem).removeprefix(f"subscription {item['id']!r}: ")
+            rejects.append(_rejected(frame, row, reason))
+    return Made(stored_of(rows.table()), taken, rejects, rows.first, rows.typed)
+
+
+# --- ready-made bounds ---------------------------------------------------------------------------------------
+
+
+def _ready_made(plan: Plan, frame: pa.Table) -> Made:
+    """Whole columns at once; where that fails, halves, down to the rows that are at fault."""
+    columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER)])
+    matcher = _empty_matcher(plan)
+    known = set(matcher.stats()["attributes"])
+    taken: list[int] = []
+    rejects: list[Reject] = []
+    waiting = [(0, columns.num_rows)] if columns.num_rows else []
+    while waiting:
+        first, last = waiting.pop()
+        try:
+            matcher.add_many(columns.slice(first, last - first), bounds=plan.bounds, progress=False)
+            taken += range(first, last)
+        except EarmarkError as problem:
+            if last - first == 1:
+                reason = str(problem).removeprefix("row 0: ").removeprefix("row 0, ")
+                rejects.append(_rejected(frame, first, reason))
+            else:
+                middle = (first + last) // 2
+                waiting += [(middle, last), (first, middle)]  # the first half first: rows stay in order
+    stored = stored_of(matcher._table.compacted())
+    used = first_slots(stored)
+    new = {name: used.get(name, 0) for name in stored.schema.names if name not in known}
+    return Made(stored, taken, rejects, new, {a.name: used.get(a.name, 0) for a in stored.schema if a.type})
+
+
+def first_slots(stored: Stored) -> dict[str, int]:
+    """Attribute -> the first slot that has a constraint on it."""
+    arrays = stored.arrays
+    numbers, constraints = np.unique(arrays.attr, return_index=True)
+    clauses = np.searchsorted(arrays.constraint_start, constraints, "right") - 1
+    slots = np.searchsorted(arrays.clause_start, clauses, "right") - 1
+    return {stored.schema.names[n]: slot for n, slot in zip(numbers.tolist(), slots.tolist(), strict=True)}
+
+
+def _empty_matcher(plan: Plan) -> Matcher:
+    record = json.loads(plan.record)
+    matcher = Matcher("scan", zone=record["zone"])  # nobody searches it
+    matcher._table = Table(planned_schema(plan.record))
+    matcher._publish()
+    return matcher

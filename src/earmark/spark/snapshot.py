@@ -1,0 +1,166 @@
+"""A published book of subscriptions that any number of Spark workers search: what a user holds.
+
+    snapshot = Snapshot.publish(subscriptions, "/shared/ads")     version 1
+    snapshot = snapshot.apply(changes)                            version 2, small: what changed since version 1
+    snapshot = snapshot.compact()                                 version 3, whole again
+
+A snapshot names one version, which never changes; `Snapshot.open(path)` is the newest. The folder must be visible under
+the same path to the driver and to every worker: a local folder on one machine, a shared mount on a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from earmark.errors import EarmarkError
+from earmark.matcher import DEFAULT_INDEX
+from earmark.model.attribute import Schema
+from earmark.model.files import schema_of
+from earmark.model.strings import StringKeys
+from earmark.spark import changes as following
+from earmark.spark import contents, frames, publish, versions
+from earmark.spark.versions import SnapshotError, Version
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Folder = str | os.PathLike[str]
+
+
+class Snapshot:
+    """One immutable version of the subscriptions under a path. Made by `publish`, `open` and `apply`."""
+
+    def __init__(self, path: Path, record: Mapping[str, Any]) -> None:
+        self.path = path
+        """The folder of all versions."""
+        self.record = record
+        """What the version says of itself (versions.py)."""
+        contents.verify(path, record)
+        self.schema: Schema = contents.guarded(path, record, lambda: schema_of(dict(record), lambda _: StringKeys()))
+        """The attributes, without the keys of string constants."""
+
+    @classmethod
+    def publish(
+        cls,
+        subscriptions: DataFrame,
+        path: Folder,
+        *,
+        index: str = DEFAULT_INDEX,
+        attributes: Mapping[str, str] | None = None,
+        zone: str | None = None,
+        bounds: Mapping[str, tuple[str, str]] | None = None,
+        order_by: str | None = None,
+        on_error: str = "fail",
+    ) -> Snapshot:
+        """Make a DataFrame of subscriptions the newest version under a path.
+
+        Columns: `id` and `condition`, optionally `weights` (a map), `score` and `tags` (a map); or ready-made bounds,
+        as `Matcher.add_many` takes them (`ranges`, or pairs `age_lo`, `age_hi`, or as `bounds` names them).
+        Conditions are parsed on the executors. The order of insertion, which breaks ties, is that of the column
+        `order_by`, then of `id`. `zone` is the session's time zone unless given.
+
+        A row that cannot be taken fails the whole, naming the first few; with `on_error="reject"` such rows, with the
+        reason, are in `rejects` instead. Raises `Conflict` when someone else publishes in the meantime.
+        """
+        root = versions.root_of(path)
+        zone = zone or frames.session_zone(subscriptions.sparkSession)
+        return cls(root, publish.publish(subscriptions, root, index, attributes, zone, bounds, order_by, on_error))
+
+    @classmethod
+    def open(cls, path: Folder, version: int | None = None) -> Snapshot:
+        """A published version, the newest unless given. Checksums are verified, once a host."""
+        root = versions.root_of(path)
+        return cls(root, versions.read_record(root, version))
+
+    def latest(self) -> Snapshot:
+        """The newest version under the same path."""
+        return type(self).open(self.path)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {str(self.path)!r}: version {self.version}, {len(self):,} subscriptions>"
+
+    def __len__(self) -> int:
+        """How many subscriptions are live in this version."""
+        return int(self.record["subscriptions"])
+
+    def __bool__(self) -> bool:
+        """Always: an empty snapshot is still one."""
+        return True
+
+    @property
+    def version(self) -> int:
+        """The number of this version, 1 or more; the column `snapshot_version` of results."""
+        return int(self.record["version"])
+
+    @property
+    def info(self) -> Version:
+        """Number, parent, kind, time, counts of this version."""
+        return versions.described(self.record)
+
+    @property
+    def attributes(self) -> dict[str, str | None]:
+        """The types of attributes by name; None where only NULL was asked about."""
+        return {a.name: str(a.type) if a.type else None for a in self.schema}
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which times without one are read."""
+        return self.schema.zone_name
+
+    @property
+    def rejects(self) -> DataFrame:
+        """The rows that were not taken into this version: id, op (of a change), condition, reason."""
+        from pyspark.sql import SparkSession
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        fields = [StructField(name, StringType(), True) for name in ("id", "op", "condition", "reason")]
+        folder = versions.version_folder(self.path, self.version) / "rejects"
+        if not folder.is_dir():
+            raise SnapshotError(f"version {self.version} of {str(self.path)!r} is no longer there")
+        return SparkSession.active().read.schema(StructType(fields)).parquet(folder.as_uri())
+
+    def versions(self) -> list[Version]:
+        """All versions under the path, oldest first."""
+        newest = versions.current_version(self.path)
+        numbers = [n for n in versions.version_numbers(self.path) if n <= newest]
+        return [versions.described(versions.read_record(self.path, n)) for n in numbers]
+
+    def apply(self, changes: DataFrame, *, order_by: str | None = None, on_error: str = "fail") -> Snapshot:
+        """The next version: this one with some subscriptions added, replaced or removed.
+
+        `changes` has the columns of `publish` and `op`: `add` (the id must be new), `update` (it must be live; the
+        subscription is replaced whole and keeps its place in the order), `upsert` (either), `remove`. An id may have
+        one change a call. All or nothing; with `on_error="reject"` what cannot be done is in `rejects`. Without any
+        row there is no new version.
+
+        Raises `Conflict` when this is no longer the newest version.
+        """
+        return Snapshot(self.path, following.apply(self.path, self.record, changes, order_by, on_error))
+
+    def compact(self) -> Snapshot:
+        """The next version: the same subscriptions in one piece, which is quicker to search after many changes."""
+        return Snapshot(self.path, following.compact(self.path, self.record))
+
+    def retain(self, keep: int | timedelta) -> list[int]:
+        """Remove old versions: all but the newest `keep`, or those older than `keep`; returns their numbers.
+
+        The newest stays, so do pinned ones and what they are built on. Queries that have opened a version go on.
+        """
+        if isinstance(keep, timedelta):
+            oldest = datetime.now(UTC) - keep
+            return versions.remove_versions(self.path, lambda all_: {v.number for v in all_ if v.created < oldest})
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise EarmarkError(f"keep is a number of versions, 1 or more, or a timedelta; got {keep!r}")
+        return versions.remove_versions(self.path, lambda all_: {v.number for v in all_[:-keep]})
+
+    def pin(self, owner: str) -> None:
+        """Keep this version from `retain` until `unpin`; `owner` is a name such as a query's."""
+        versions.pin(self.path, self.version, owner)
+
+    def unpin(self, owner: str) -> None:
+        """Take this owner's pin from this version, if there is one."""
+        versions.unpin(self.path, self.version, owner)

@@ -1,0 +1,236 @@
+"""Every workload as a DataFrame, at any scale: the data source `earmark.workload`.
+
+    register_sources(spark)
+    spark.read.format("earmark.workload").options(workload="ads", table="events", rows=1_000_000).load()
+    spark.readStream.format("earmark.workload").options(workload="ads", table="events", rowsPerSecond=500).load()
+
+| option        | meaning                                                                                             |
+|---------------|-----------------------------------------------------------------------------------------------------|
+| workload      | a name in `earmark.workload.blocks.TABLES`                                                          |
+| table         | subscriptions or events                                                                             |
+| rows          | how many; needed in batch, and for a stream that shall end                                          |
+| seed, form    | the table's own unless given                                                                        |
+| start         | the first row, 0 unless given: other parts of one endless table                                     |
+| partitions    | into how many pieces rows are cut; one for 50,000 rows unless given (streams: 2)                    |
+| rowsPerBatch  | streams: the most rows in a micro-batch                                                             |
+| rowsPerSecond | streams: how fast rows become available; the clock starts with the query, and again when it restarts |
+
+Rows depend on workload, table, seed and form alone: not on partitions, batches, rate or restarts (see
+`earmark.workload.blocks`). A stream's offset is the number of the next row. With the trigger `availableNow` all rows
+are available, whatever the rate.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from earmark.errors import EarmarkError
+from earmark.workload import blocks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "earmark.workload"
+ROWS_A_PARTITION = 50_000
+STREAM_PARTITIONS = 2
+ENDLESS = 2**62
+Offset = dict[str, int]
+
+
+def register_sources(spark: SparkSession) -> None:
+    """Make `format("earmark.workload")` known to a session."""
+    spark.dataSource.register(WorkloadSource)
+
+
+def workload(spark: SparkSession, name: str, table: str, rows: int | None = None, **options: Any) -> DataFrame:
+    """A table of a workload as a DataFrame; with `stream=True` as a streaming one. Options as in the module's text."""
+    stream = bool(options.pop("stream", False))
+    given = {"workload": name, "table": table, "rows": rows, **options}
+    texts = {key: str(value) for key, value in given.items() if value is not None}
+    Settings(texts).check(stream)
+    register_sources(spark)
+    reader: Any = spark.readStream if stream else spark.read
+    frame: DataFrame = reader.format(FORMAT).options(**texts).load()
+    return frame
+
+
+class Settings:
+    """The options of a source, checked."""
+
+    NAMES = ("workload", "table", "rows", "seed", "form", "start", "partitions", "rowsPerBatch", "rowsPerSecond")
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        known = {name.lower(): name for name in self.NAMES}
+        for key in options:
+            if key.lower() not in known:
+                raise EarmarkError(f"{FORMAT} has no option {key!r}: it has {', '.join(self.NAMES)}")
+        found = {known[key.lower()]: value for key, value in options.items()}
+        for name in ("workload", "table"):
+            if name not in found:
+                raise EarmarkError(f"{FORMAT} needs the option {name!r}")
+        self.rows = _number(found, "rows", 0)
+        self.start = _number(found, "start", 0) or 0
+        self.partitions = _number(found, "partitions", 1)
+        self.per_batch = _number(found, "rowsPerBatch", 1)
+        self.per_second = _number(found, "rowsPerSecond", 1)
+        self.table = blocks.find(found["workload"], found["table"], _number(found, "seed", 0), found.get("form"))
+
+    def check(self, stream: bool) -> None:
+        """Options that only batches or only streams take."""
+        if stream:
+            return
+        if self.rows is None:
+            raise EarmarkError(f"{FORMAT} needs the option 'rows', except as a stream")
+        for name, value in (("rowsPerBatch", self.per_batch), ("rowsPerSecond", self.per_second)):
+            if value is not None:
+                raise EarmarkError(f"the option {name!r} of {FORMAT} is for streams only")
+
+    @property
+    def end(self) -> int:
+        """The row after the last."""
+        return ENDLESS if self.rows is None else self.start + self.rows
+
+
+def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or not least <= int(text) < ENDLESS:
+        raise EarmarkError(f"the option {name!r} of {FORMAT} is an integer from {least} up; got {text!r}")
+    return int(text)
+
+
+class WorkloadSource(DataSource):
+    """The data source. Spark pickles it to whoever plans and reads."""
+
+    @classmethod
+    def name(cls) -> str:
+        """How `format` calls it."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The table's columns."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema: StructType = from_arrow_schema(Settings(self.options).table.schema)
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """In batch."""
+        return BatchReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """As a stream."""
+        return StreamReader(self.options, schema)
+
+
+class Rows(InputPartition):
+    """Rows start … end - 1."""
+
+    def __init__(self, start: int, end: int) -> None:
+        super().__init__((start, end))
+        self.start = start
+        self.end = end
+
+
+def pieces(start: int, end: int, count: int, block: int) -> list[Rows]:
+    """The rows in at most `count` pieces of about one size, cut between blocks where pieces are larger than those."""
+    if start >= end:
+        return []
+    step = -(-(end - start) // count)
+    if step > block:
+        step = -(-step // block) * block
+    return [Rows(first, min(first + step, end)) for first in range(start, end, step)]
+
+
+class _Reading:
+    """What both readers share: how to make the rows of a piece."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = dict(options)
+        self.schema = schema
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a piece, with exactly the types that Spark expects."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        for batch in Settings(self.options).table.rows(partition.start, partition.end):
+            yield batch.cast(wanted)
+
+
+class BatchReader(_Reading, DataSourceReader):
+    """All rows at once."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Into how many pieces, and which."""
+        settings = Settings(self.options)
+        settings.check(stream=False)
+        count = settings.partitions or -(-(settings.rows or 0) // ROWS_A_PARTITION)
+        return pieces(settings.start, settings.end, max(count, 1), settings.table.size) or [Rows(0, 0)]
+
+
+class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Rows as they become available."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self.settings = Settings(options)
+        self.clock: tuple[int, float] | None = None
+        self.all_now = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to those who read: not the table, which makes its functions anew."""
+        return {"options": self.options, "schema": self.schema}
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's names from here on
+        """Where a new query begins."""
+        return {"row": self.settings.start}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The size of a micro-batch."""
+        return ReadAllAvailable() if self.settings.per_batch is None else ReadMaxRows(self.settings.per_batch)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        """Where the next micro-batch ends."""
+        row = start["row"]
+        end = max(self._available(row), row)
+        if isinstance(limit, ReadMaxRows):
+            end = min(end, row + limit.max_rows)
+        return {"row": end}
+
+    def _available(self, row: int) -> int:
+        settings = self.settings
+        if settings.per_second is None or self.all_now:
+            if settings.rows is None and settings.per_batch is None:
+                raise EarmarkError("an endless stream needs the option 'rowsPerSecond' or 'rowsPerBatch'")
+            return settings.end
+        self.clock = self.clock or (row, time.monotonic())
+        begun, since = self.clock
+        return min(begun + int((time.monotonic() - since) * settings.per_second), settings.end)
+
+    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+        """What is there by now."""
+        if self.settings.rows is None and self.clock is None:
+            return None
+        return {"row": self._available(self.clock[0] if self.clock else self.settings.start)}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From now on all rows are there."""
+        if self.settings.rows is None:
+            raise EarmarkError(
+                "with the trigger availableNow a stream needs the option 'rows', which says where it ends"
+            )
+        self.all_now = True
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """The pieces of a micro-batch."""
+        count = self.settings.partitions or STREAM_PARTITIONS
+        return pieces(start["row"], end["row"], count, self.settings.table.size)

@@ -1,0 +1,138 @@
+"""Matching as a SQL function: the k best for each row, as an array that `inline` turns into rows.
+
+    SELECT e.*, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 5))) m
+
+(`LATERAL inline(top_matches(struct(e.*), 5))` without the SELECT is what one would write, but Spark 4.3 does not expand
+a star there; with the columns named, or a struct column, it works.)
+
+The function sees Arrow arrays, a batch at a time; which field of the struct is which attribute is found from their
+types (frames.py). It also works where a DataFrame method does not, such as inside a declarative pipeline.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from earmark.errors import EarmarkError, EventError
+from earmark.model.arrays import EventArrays
+from earmark.spark import frames
+from earmark.spark.events import encode_columns, encode_map
+from earmark.spark.matching import Search, derived_for, has_fractions, search_of
+from earmark.spark.reader import Reader
+from earmark.spark.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DEFAULT_K = 10
+
+
+def register(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    name: str = "top_matches",
+    *,
+    mode: str = "exact",
+    scope: Mapping[str, str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    events: DataFrame | None = None,
+) -> Any:
+    """Make `name(event, k)` a SQL function of this session: the k best as array<struct<subscription, score>>.
+
+        SELECT e.*, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 5))) m
+
+    The first argument is a struct or a map, read as `match` reads a row; `k` is 10 unless given. Give `events`, or
+    anything of its schema, when it has doubles for attributes that all conditions take for integers. Returns the
+    function, for the DataFrame API.
+    """
+    made = matching_function(spark, snapshot, mode=mode, scope=scope, weights=weights, events=events)
+    return spark.udf.register(name, made)
+
+
+def matching_function(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    *,
+    mode: str = "exact",
+    scope: Mapping[str, str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    events: DataFrame | None = None,
+) -> Any:
+    """The function that `register` registers, for the DataFrame API alone: a declarative pipeline may not register."""
+    from pyspark.sql.functions import ArrowUDFType, arrow_udf  # type: ignore[attr-defined]
+    from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
+
+    search = search_of(spark, snapshot, DEFAULT_K, mode, scope, weights)
+    sensitive = frames.is_case_sensitive(spark)
+    if events is not None:
+        fields = [(field.name, field.dataType) for field in events.schema.fields]
+        found = frames.places(fields, snapshot.schema.names, sensitive, frames.spark_kind)
+        search = search._replace(derived=derived_for(snapshot, [p.attribute for p in found if has_fractions(p.type)]))
+    id_type = LongType() if snapshot.record["integer_ids"] else StringType()
+    one = StructType([StructField("subscription", id_type, True), StructField("score", DoubleType(), True)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about type hints, which cannot say "one argument or two"
+        return arrow_udf(lambda event, *k: best(search, sensitive, event, *k), ArrayType(one), ArrowUDFType.SCALAR)
+
+
+# --- on the workers ------------------------------------------------------------------------------------------
+
+
+def best(search: Search, sensitive: bool, event: pa.Array, k: pa.Array | None = None) -> pa.Array:
+    """The k best for each row, as a list of structs."""
+    reader = search.reader()
+    wanted = _wanted(k, len(event))
+    if len(wanted):
+        search = search._replace(k=int(wanted.max()))
+    answers = search.answers(reader, _encoded(reader, search, sensitive, event))
+    starts, keep = answers.starts, None
+    counts = np.diff(starts)
+    if len(wanted) and (wanted != search.k).any():
+        rank = np.arange(len(answers.scores)) - np.repeat(starts[:-1], counts)
+        keep = pa.array(np.flatnonzero(rank < np.repeat(wanted, counts)))
+        starts = np.concatenate([[0], np.cumsum(np.minimum(counts, wanted))])
+    columns = [answers.subscriptions, pa.array(answers.scores)]
+    if keep is not None:
+        columns = [column.take(keep) for column in columns]
+    structs = pa.StructArray.from_arrays(columns, ["subscription", "score"])
+    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), structs)
+
+
+def _wanted(k: pa.Array | None, rows: int) -> Any:
+    """How many for each row; empty where the default is meant."""
+    if k is None or not rows:
+        return np.empty(0, np.int64)
+    if not pa.types.is_integer(k.type) or k.null_count or int(pc.min(k).as_py()) < 1:
+        raise EarmarkError("k is a number of results, 1 or more, and not NULL")
+    return k.cast(pa.int64()).to_numpy()
+
+
+def _encoded(reader: Reader, search: Search, sensitive: bool, event: pa.Array) -> EventArrays:
+    kind = frames.arrow_kind(event.type)
+    if kind.text_map:
+        return encode_map(reader, event, {name: name for name in reader.schema.names}, search.weights)
+    if kind.fields is None:
+        raise EventError(f"an event is a struct or a map, such as struct(e.*); got {event.type}")
+    found = frames.places(kind.fields, reader.schema.names, sensitive, frames.arrow_kind)
+    if not found and reader.schema.names:
+        raise EventError(f"no field of the event is an attribute of the snapshot, such as {reader.schema.names[0]!r}")
+    columns = [_field(event, place) for place in found]
+    if not columns:
+        return encode_columns(reader, [], [], None)._replace(start=np.zeros(len(event) + 1, np.int64))
+    return encode_columns(reader, [place.attribute for place in found], columns, search.weights)
+
+
+def _field(event: pa.StructArray, place: frames.Place) -> pa.Array:
+    column: pa.Array = event
+    for name in place.path:
+        index = [field.name for field in column.type].index(name)
+        column = pc.struct_field(column, [index])
+    if place.key is not None:
+        column = pc.map_lookup(column, place.key, "first")
+    return column

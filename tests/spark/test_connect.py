@@ -1,0 +1,94 @@
+"""The pipeline on a Spark Connect session, in a process of its own: publish, change, match, stream, SQL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+from earmark.spark import Snapshot, ensure_java, match, register
+
+ensure_java()
+from pyspark.sql import SparkSession
+from tests.oracle import generate
+from tests.spark.books import answers, book_frame, event_frame, events, expected, matcher_of, subscriptions
+
+folder = Path(sys.argv[1])
+spark = (
+    SparkSession.builder.remote("local[2]")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .config("spark.sql.session.timeZone", "UTC")
+    .getOrCreate()
+)
+assert "connect" in type(spark).__module__, type(spark)
+rows, given = subscriptions("connect", 60), events("connect", 30)
+matcher = matcher_of(rows, attributes=generate.SCHEMA)
+snapshot = Snapshot.publish(book_frame(spark, rows), folder / "s", attributes=generate.SCHEMA)
+frame = event_frame(spark, given)
+assert answers(match(frame, snapshot)) == expected(matcher.match_batch(given))
+assert answers(match(frame, snapshot, 4, mode="relaxed")) == expected(matcher.top_k_batch(given, 4, mode="relaxed"))
+made = [("remove", rows[0]["id"], None), ("add", "new", "i0 IS NOT NULL")]
+change = spark.createDataFrame(made, "op string, id string, condition string")
+changed = snapshot.apply(change)
+matcher.remove(rows[0]["id"])
+matcher.add("new", "i0 IS NOT NULL")
+assert answers(match(frame, changed)) == expected(matcher.match_batch(given))
+register(spark, changed)
+frame.createOrReplaceTempView("events")
+found = spark.sql("SELECT e.row, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 3))) m")
+assert answers(found) == expected(matcher.top_k_batch(given, 3))
+frame.write.parquet(str(folder / "events"))
+stream = spark.readStream.schema(frame.schema).parquet(str(folder / "events"))
+query = (
+    match(stream, changed, 3, columns=["row"]).writeStream.format("parquet")
+    .option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start(str(folder / "out"))
+)
+query.awaitTermination(100)
+assert spark.read.parquet(str(folder / "out")).count() == matcher.top_k_batch(given, 3).num_rows
+assert changed.rejects.count() == 0
+print("all equal")
+spark.stop()
+"""
+
+
+def test_the_same_answers(tmp_path: Path) -> None:
+    for module in ("grpc", "grpc_status", "google.rpc"):
+        pytest.importorskip(module)  # what pyspark[connect] brings
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.splitlines()[-1] == "all equal"
+
+
+def test_without_pyspark_a_sentence() -> None:
+    """The package imports; the first use of a name that needs pyspark says what to install."""
+    script = """
+import sys
+sys.modules["pyspark"] = None
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "pyspark" else find(name, *rest)
+import earmark
+import earmark.spark
+try:
+    from earmark.spark import Snapshot
+except earmark.EarmarkError as problem:
+    print(problem)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    told = "earmark on Spark needs pyspark, which is not installed; run: pip install 'earmark[spark]'"
+    assert done.stdout.strip() == told
