@@ -15,7 +15,16 @@ from earmark.index.contract import MatchIndex
 from earmark.model.arrays import TableArrays
 
 INDEXES = {
+    "be_star_tree": ("earmark.index.be_star_tree", "BEStarTree"),
+    "be_tree": ("earmark.index.be_tree", "BETree"),
+    "cell_table": ("earmark.index.cell_table", "CellTable"),
+    "interval_tree": ("earmark.index.interval_tree", "IntervalTree"),
+    "ir_tree": ("earmark.index.ir_tree", "IRTree"),
+    "k_index": ("earmark.index.k_index", "KIndex"),
+    "r_tree": ("earmark.index.r_tree", "RTree"),
     "scan": ("earmark.index.scan", "Scan"),
+    "segment_tree": ("earmark.index.segment_tree", "SegmentTree"),
+    "sopt_r_tree": ("earmark.index.sopt_r_tree", "SoptRTree"),
     "vcr": ("earmark.index.vcr", "VcrIndex"),
 }
 """Name of an index -> its module and class. A module is imported when its index is first asked for."""

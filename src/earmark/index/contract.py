@@ -37,6 +37,10 @@ class Work(NamedTuple):
     """Scores computed."""
     pruned: int = 0
     """Nodes, clauses or pairs put aside by an upper bound on their score."""
+    leaves: int = 0
+    """Leaves (l-nodes, blocks) whose entries were looked at; zero for a structure that has none."""
+    pruned_leaves: int = 0
+    """Of those put aside, the leaves."""
 
 
 @runtime_checkable
@@ -100,3 +104,19 @@ class Measured(Protocol):
     @property
     def work(self) -> Work:
         """What the last call did."""
+
+
+@runtime_checkable
+class Adaptive(Updatable, Protocol):
+    """A structure that can learn from events; call it on a copy."""
+
+    def adapt(self, events: EventArrays) -> Any:
+        """Learn from these events, and place again what they show to be ill placed."""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """An index that can say what it chose."""
+
+    def describe(self) -> dict[str, Any]:
+        """Choices and counts, by name."""

@@ -20,13 +20,14 @@ Complexity: `follow` amortised O(insert), without waiting by any reader; a searc
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from earmark.errors import EarmarkError
-from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable, Work
+from earmark.index.contract import Adaptive, Described, MatchIndex, Measured, RankedIndex, Updatable, Work
 from earmark.index.scan import Scan
+from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 
 SHORTEST_TAIL = 128
@@ -37,8 +38,12 @@ STATIC_TAIL_SHARE = 1 / 8
 REBUILD_SHARE = 1 / 2
 """So many new slots, as a share of the known ones, are better off in an index that is built anew."""
 
+FEW_SHARE = 1 / 256
+"""When so few of the slots are eligible (a narrow scope), those are scanned, and the index is left alone."""
+
 NO_SLOTS: I32 = np.empty(0, np.int32)
 Build = Callable[[TableArrays], MatchIndex]
+R = TypeVar("R")
 
 
 class Live:
@@ -51,6 +56,7 @@ class Live:
         self.known = known
         self._gone = gone
         self._tail = Scan(table, first=known) if known < len(table.sequence) else None
+        self._usual: U64 | None = None
         self._work = Work()
 
     @classmethod
@@ -77,6 +83,18 @@ class Live:
         fresh = np.setdiff1d(np.arange(self.known, slots, dtype=np.int32), forgotten)
         main.insert(table, fresh)
         return Live.built(self._build, table, main)
+
+    def adapted(self, events: EventArrays) -> tuple[Live, Any]:
+        """The same after main has learned from events (`Adaptive`), and what it says of that."""
+        main = self.main.copy() if isinstance(self.main, Adaptive) else None
+        if main is None:
+            raise EarmarkError("this index does not adapt to events; 'be_star_tree' does")
+        found = main.adapt(events)
+        return Live(self._build, self._table, main, self.known, self._gone), found
+
+    def about(self) -> dict[str, Any]:
+        """What main has chosen, in its own words; empty when it has nothing to say."""
+        return self.main.describe() if isinstance(self.main, Described) else {}
 
     # --- the contract ----------------------------------------------------------------------------------------
 
@@ -107,6 +125,8 @@ class Live:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending."""
+        if self._few(eligible):
+            return self._noted(few := Scan(self._table), few.match(events, eligible, e))
         slots = self.main.match(events, eligible, e)
         if self._tail is not None:
             slots = np.concatenate([slots, self._tail.match(events, eligible, e)])
@@ -115,6 +135,8 @@ class Live:
 
     def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
+        if self._few(eligible):
+            return self._noted(few := Scan(self._table), few.match_batch(events, eligible))
         pointers, slots = self.main.match_batch(events, eligible)
         if self._tail is not None:
             more, tail = self._tail.match_batch(events, eligible)
@@ -124,6 +146,8 @@ class Live:
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores)."""
+        if self._few(eligible):
+            return self._noted(few := Scan(self._table), few.top_k(events, k, eligible, relaxed, e))
         slots, scores = self._ranked().top_k(events, k, eligible, relaxed, e)
         if self._tail is not None:
             tail, tail_scores = self._tail.top_k(events, k, eligible, relaxed, e)
@@ -135,6 +159,8 @@ class Live:
 
     def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
+        if self._few(eligible):
+            return self._noted(few := Scan(self._table), few.top_k_batch(events, k, eligible, relaxed))
         pointers, slots, scores = self._ranked().top_k_batch(events, k, eligible, relaxed)
         if self._tail is not None:
             more, tail, tail_scores = self._tail.top_k_batch(events, k, eligible, relaxed)
@@ -164,6 +190,19 @@ class Live:
         if not isinstance(self.main, RankedIndex):
             raise EarmarkError("this index does not rank; use one that does, such as 'scan'")
         return self.main
+
+    def _few(self, eligible: U64) -> bool:
+        """Whether so little is eligible that a scan of it is quicker; a bitmap that is not so is counted once."""
+        if eligible is self._usual:
+            return False
+        if bits.count(eligible) <= FEW_SHARE * len(self._table.sequence):
+            return True
+        self._usual = eligible
+        return False
+
+    def _noted(self, scan: Scan, answer: R) -> R:
+        self._work = scan.work
+        return answer
 
     def _note_work(self) -> None:
         parts = [part.work for part in (self.main, self._tail) if isinstance(part, Measured)]

@@ -1,0 +1,149 @@
+"""What the benchmarks of the BE*-Tree share: who runs, in turns, with every answer compared, and how a bar is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from earmark import index
+from earmark.model import bits
+from earmark.model.arrays import EventArrays, TableArrays
+from protocol import clocked, summary
+from results import PER_EVENT, Figure
+from tables import number
+
+R = TypeVar("R")
+
+SHORT, MOST_CALLS = 0.02, 50
+"""A turn of less than so many seconds repeats its run, up to so often, and the figure is the mean."""
+
+
+class Contender(NamedTuple):
+    """An index under a name of its own, with options."""
+
+    label: str
+    index: str
+    options: Mapping[str, Any] = {}
+
+    def build(self, table: TableArrays) -> Any:
+        """The index of a table."""
+        return index.builder(self.index)(table, **self.options)
+
+
+BULK = Contender("BE*-B", "be_star_tree")
+"""All subscriptions known in advance, which is how a Matcher builds it."""
+DYNAMIC = Contender("BE*", "be_star_tree", {"bulk": False})
+RIGID = Contender("BE", "be_tree")
+MERGED = Contender("k-index", "k_index")
+COUNTED = Contender("k-index, counting", "k_index", {"merge": "counting"})
+SCAN = Contender("scan", "scan")
+
+
+class Race(NamedTuple):
+    """Seconds of the runs that count by name, and what was wrong by name."""
+
+    seconds: dict[str, list[float]]
+    wrong: dict[str, str]
+
+
+def race(
+    runs: Mapping[str, Callable[[], R]], repeats: int, limit: float, check: Callable[[str, R], str] | None = None
+) -> Race:
+    """Run everything once, uncounted, then in turns, so that a machine that drifts drifts for all.
+
+    `check` says what is wrong with a result, if anything: then there are no figures. A run that would take longer than
+    `limit` seconds altogether has fewer turns, but one at least; a short one is repeated within its turn.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    wrong: dict[str, str] = {}
+    turns, calls = {}, {}
+    for name, run in runs.items():
+        took, result = clocked(run)
+        if took * repeats > limit:  # perhaps it compiled
+            took, result = clocked(run)
+        calls[name] = max(1, min(MOST_CALLS, round(SHORT / max(took, 1e-9))))
+        turns[name] = max(1, min(repeats, int(limit / max(took * calls[name], 1e-9))))
+        problem = check(name, result) if check else ""
+        if problem:
+            wrong[name] = problem
+    for turn in range(repeats):
+        for name, run in runs.items():
+            if turn >= turns[name] or name in wrong:
+                continue
+            took, result = clocked(lambda run=run, name=name: [run() for _ in range(calls[name])][-1])  # type: ignore[misc]
+            problem = check(name, result) if check else ""
+            if problem:
+                wrong[name] = problem
+            seconds[name].append(took / calls[name])
+    return Race(seconds, wrong)
+
+
+def figures(found: Race, workload: str, subscriptions: int, what: str, events: int) -> list[Figure]:
+    """The race as figures, µs an event."""
+    out = []
+    for name, seconds in found.seconds.items():
+        status = "wrong" if name in found.wrong else "ok"
+        values = [] if status == "wrong" else [one * 1e6 / events for one in seconds]
+        note = found.wrong.get(name, "")
+        out.append(Figure(workload, subscriptions, name, what, PER_EVENT, values, status, events, note))
+    return out
+
+
+def unequal(found: Sequence[Any], wanted: Sequence[Any]) -> str:
+    """How arrays that should be equal, to the last bit, are not."""
+    for part, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        if not np.array_equal(one, other):
+            return f"{('event pointers', 'slots', 'scores')[part]} differ from the scan's"
+    return ""
+
+
+def first_events(events: EventArrays, count: int) -> EventArrays:
+    """The first so many events of a batch."""
+    start, attr, lo, hi, weight = events
+    last = start[count]
+    return EventArrays(start[: count + 1], attr[:last], lo[:last], hi[:last], weight[:last])
+
+
+def all_eligible(table: TableArrays) -> Any:
+    """The bitmap of every slot."""
+    return bits.all_set(len(table.sequence))
+
+
+def table_bytes(table: TableArrays) -> int:
+    """Bytes of the table's arrays."""
+    return sum(column.nbytes for column in table)
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle one."""
+    return summary(values).median
+
+
+def told_ratio(slow: Sequence[float], fast: Sequence[float]) -> str:
+    """How many times, with how far the repeats could push it."""
+    middle = median(slow) / median(fast)
+    return f"{number(middle)} x ({number(min(slow) / max(fast))} to {number(max(slow) / min(fast))})"
+
+
+class Bars:
+    """Collects which bars held, and says so."""
+
+    def __init__(self, judged: bool) -> None:
+        self.judged = judged
+        self.missed: list[str] = []
+
+    def at_least(self, what: str, value: float, bar: float, unit: str = "x") -> None:
+        """A bar to reach."""
+        self._say(what, value, bar, unit, value >= bar, "at least")
+
+    def at_most(self, what: str, value: float, bar: float, unit: str = "x") -> None:
+        """A bar to stay under."""
+        self._say(what, value, bar, unit, value <= bar, "at most")
+
+    def _say(self, what: str, value: float, bar: float, unit: str, held: bool, which: str) -> None:
+        verdict = ("held" if held else "MISSED") if self.judged else "not judged at this size"
+        print(f"  {what}: {number(value)} {unit} (bar: {which} {number(bar)}) -> {verdict}")
+        if self.judged and not held:
+            self.missed.append(what)

@@ -1,0 +1,215 @@
+"""Following the events: rank, recycling, leaf capacity, distance of siblings. Section V-B and Algorithm 4, line 11.
+
+Searches change nothing, so that any number of threads can read a tree. What events teach is collected only when asked:
+`adapt(events)` on a copy, which is then published in the place of the old tree. It
+
+1. searches the window of events, counting at each bucket the predicates evaluated in vain (`loss`; a signature that
+   rejects a clause counts as a sixteenth of one), the matches, and the mean extension of events by attribute;
+2. sets the loss of each p-node: the mean over the window, of all buckets below it. rank = gain - loss, where gain is
+   the number of clauses below, for each of which the p-node's predicate is evaluated once for all;
+3. sets the rate of each attribute: the share of its clauses that an event of the window reaches by it. The next
+   partitioning ranks attributes by number of clauses x (1 - rate);
+4. sets the leaf capacity from the matching probability (Table II(a)), when it was not fixed, and the distance that
+   siblings keep to the mean extension of events (footnote 4);
+5. recycles: the clauses of a p-node whose rank has fallen below 0 are inserted again; a p-node with more clauses that
+   came or went since it was built than half of what it has, and which events visit, is clustered anew. Where that comes
+   to half of the tree, or the capacity changed, the whole tree is.
+
+Without events the histogram ranking gets its rates from the clauses: the average bucket of a histogram of an
+attribute's boxes over the occupied buckets, as a share of its clauses.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.index.be_star_tree.arrays import (
+    BELOW,
+    BUCKETS,
+    CHANGED,
+    COUNT,
+    FIRST,
+    LEVEL,
+    LINK,
+    MORE,
+    NONE,
+    PART,
+    PNODE,
+    PNODES,
+    POWNER,
+    PROOT,
+    ROOT,
+    Tree,
+)
+from earmark.index.be_star_tree.nodes import whole
+from earmark.index.be_star_tree.search import (
+    COMPARED,
+    Room,
+    clear_event,
+    entry_holds,
+    meets_own,
+    push_children,
+    push_pnodes,
+    spread_event,
+)
+from earmark.jit import kernel
+from earmark.model.arrays import F64, I64, EventArrays, TableArrays
+from earmark.model.machine import at
+
+HISTOGRAM_BINS = 64
+SIGNATURE_COST = 1 / 16
+"""What a signature that rejects a clause costs, in predicate evaluations."""
+SAMPLE = 4096
+"""Constraints of an attribute that its rate is worked out from."""
+
+
+class Adapted(NamedTuple):
+    """What `adapt` found and did."""
+
+    events: int
+    """Events in the window."""
+    probability: float
+    """The share of clauses that an event matched, on average."""
+    capacity: int
+    """The leaf capacity from now on."""
+    recycled: int
+    """Clauses that were inserted or clustered again."""
+
+
+@kernel
+def observe(
+    tree: Tree, table: TableArrays, events: EventArrays, e: int, last: int, room: Room, loss: F64, work: I64
+) -> int:
+    """Search the events e..last; adds to loss[bucket] the predicates evaluated in vain. Returns the clauses matched."""
+    matched = 0
+    while e < last:
+        sign = spread_event(events, e, room)
+        room.stack[0] = int(ROOT)
+        height = 1
+        while height:
+            height -= 1
+            b = whole(at(room.stack, height))
+            height = push_children(tree, b, room, height)
+            if not meets_own(tree, b, room):
+                continue
+            height = push_pnodes(tree, events, e, b, room, height)
+            first = at(tree.link, b * LINK + FIRST)
+            for entry in range(first, first + at(tree.link, b * LINK + COUNT)):
+                if at(tree.sign, entry) & ~sign:
+                    loss[b] += SIGNATURE_COST
+                    continue
+                before = work[int(COMPARED)]
+                if entry_holds(tree, table, events, e, entry, room, work):
+                    matched += 1
+                else:
+                    loss[b] += work[int(COMPARED)] - before
+        clear_event(events, e, room)
+        e += 1
+    return matched
+
+
+@kernel
+def sum_losses(tree: Tree, loss: F64, events: int) -> None:
+    """The loss of each p-node, per event, from that of the buckets."""
+    for p in range(tree.head[int(PNODES)]):
+        tree.loss[p] = 0.0
+    for bucket in range(tree.head[int(BUCKETS)]):
+        if tree.more[bucket * MORE + LEVEL] > 0 and loss[bucket] > 0.0:
+            b = whole(bucket)
+            while tree.more[b * MORE + LEVEL] > 0:
+                p = whole(tree.more[b * MORE + PNODE])
+                tree.loss[p] += loss[bucket] / events
+                b = whole(tree.pnode[p * PART + POWNER])
+
+
+def boxes_by_attribute(table: TableArrays) -> tuple[I64, I64, I64, I64]:
+    """(where each attribute's constraints begin, lo, hi) of all constraints that can key, ordered by attribute."""
+    can = (np.diff(table.interval_start) > 0) & (table.accepts_null == 0)
+    chosen = np.flatnonzero(can)
+    order = chosen[np.argsort(table.attr[chosen], kind="stable")]
+    attributes = int(table.attr.max(initial=-1)) + 1
+    starts = np.searchsorted(table.attr[order], np.arange(attributes + 1))
+    return starts, table.lo[table.interval_start[order]], table.hi[table.interval_start[order + 1] - 1], order
+
+
+def event_rates(table: TableArrays, events: EventArrays) -> F64:
+    """By attribute, the share of its clauses that an event reaches by it, on average over the events."""
+    starts, lo, hi, _ = boxes_by_attribute(table)
+    rates = np.zeros(len(starts) - 1)
+    count = max(1, len(events.start) - 1)
+    order = np.argsort(events.attr, kind="stable")
+    places = np.searchsorted(events.attr[order], np.arange(len(starts)))
+    for attr in np.unique(events.attr[events.attr < len(rates)]):
+        begin, end = int(starts[attr]), int(starts[attr + 1])
+        if begin == end:
+            continue
+        chosen = np.unique(np.linspace(begin, end - 1, min(end - begin, SAMPLE)).astype(np.int64))
+        values = order[places[attr] : places[attr + 1]]
+        reached = np.searchsorted(np.sort(lo[chosen]), events.hi[values], "right")
+        missed = np.searchsorted(np.sort(hi[chosen]), events.lo[values], "left")
+        rates[attr] = float((reached - missed).sum()) / len(chosen) / count
+    return rates
+
+
+def histogram_rates(table: TableArrays) -> F64:
+    """By attribute, the average occupied bucket of a histogram of its clauses' boxes, as a share of them."""
+    starts, lo, hi, _ = boxes_by_attribute(table)
+    rates = np.zeros(len(starts) - 1)
+    for attr in range(len(rates)):
+        low, high = lo[starts[attr] : starts[attr + 1]], hi[starts[attr] : starts[attr + 1]]
+        if len(low):
+            origin, length = float(low.min()), max(1.0, float(high.max()) - float(low.min()) + 1.0)
+            first, last = (
+                np.minimum((v.astype(np.float64) - origin) / length * HISTOGRAM_BINS, HISTOGRAM_BINS - 1).astype(
+                    np.int64
+                )
+                for v in (low, high)
+            )
+            change = np.bincount(first, minlength=HISTOGRAM_BINS + 1) - np.bincount(
+                last + 1, minlength=HISTOGRAM_BINS + 1
+            )
+            sizes = np.cumsum(change)[:HISTOGRAM_BINS]
+            rates[attr] = float(sizes[sizes > 0].mean()) / len(low)
+    return rates
+
+
+def extensions(events: EventArrays, attributes: int) -> F64:
+    """By attribute, the mean extension of the events that have it, in keys."""
+    known = events.attr < attributes
+    attr = events.attr[known]
+    lengths = events.hi[known].astype(np.float64) - events.lo[known].astype(np.float64)
+    counts = np.bincount(attr, minlength=attributes)
+    return np.bincount(attr, lengths, minlength=attributes) / np.maximum(counts, 1)
+
+
+def fallen(tree: Tree) -> tuple[I64, I64]:
+    """p-nodes to recycle, upper levels first: those whose rank is below 0, and those to be clustered anew."""
+    pnodes = int(tree.head[PNODES])
+    part = tree.pnode[: pnodes * PART].reshape(-1, PART)
+    live = np.flatnonzero(part[:, POWNER] != NONE)
+    roots = part[live, PROOT].astype(np.int64)
+    below, changed = tree.more[roots * MORE + BELOW], tree.more[roots * MORE + CHANGED]
+    loss = tree.loss[live]
+    order = np.argsort(tree.more[roots * MORE + LEVEL], kind="stable")
+    low = (loss > below)[order]
+    worn = ((2 * changed > below) & (loss > 0))[order]
+    return live[order][low], live[order][worn & ~low]
+
+
+def clauses_below(tree: Tree, pnodes: I64) -> int:
+    """Clauses in so many p-nodes, nested ones counted once."""
+    if not len(pnodes):
+        return 0
+    chosen = set(pnodes.tolist())
+    total = 0
+    for p in pnodes.tolist():
+        b, inside = int(tree.pnode[p * PART + POWNER]), False
+        while b > ROOT and not inside:
+            q = int(tree.more[b * MORE + PNODE])
+            inside = q in chosen
+            b = int(tree.pnode[q * PART + POWNER])
+        if not inside:
+            total += int(tree.more[int(tree.pnode[p * PART + PROOT]) * MORE + BELOW])
+    return total

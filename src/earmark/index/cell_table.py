@@ -1,0 +1,384 @@
+"""Which intervals does a value stab, the best few: look it up.
+
+Beyond the paper, for sets that do not change. The endpoints of n intervals cut the keys into at most 2n cells, and all
+values of a cell stab the same intervals; so the best K of each cell are written down once, and a search is one
+look-up. Building *paints* the intervals in descending score: an interval adds itself to every cell that it covers and
+that is not yet full; full cells are skipped together by a union-find, so that painting takes O(cells x K), not
+O(cells x intervals).
+
+    1 [30,55]  2 [75,90]  3 [45,55]  4 [65,90]     K = 2
+
+    cells     30..44    45..55    56..64    65..74    75..90
+    best      1         1 3                 4         2 4          (numbers = ranks)
+
+The cell of a value is found by a table of the leading bits of its distance from the first cut, which leads to the few
+cuts between which a binary search ends.
+
+A look-up answers exact searches for at most K of an event that has one attribute with a list, where each subscription
+asks for that one interval alone. All other searches (more attributes, intervals as events, event weights, further
+constraints, answers that fall out because slots are not eligible) are those of the SOPT-R-tree that it contains.
+
+Invariant: a cell has the min(K, all) best intervals that cover it, in order.
+Complexity: O(n log n + cells x K) build, 4 K bytes a cell; a look-up O(log of the cuts that share their leading bits
++ k).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from earmark.errors import EarmarkError, require
+from earmark.index.scored.arrays import (
+    EMPTY,
+    EXACT,
+    FOREST,
+    LIST,
+    LOOSE,
+    ONE_CLAUSE,
+    POINTS,
+    REGIME,
+    SHARED,
+    SOLE,
+    ScoredArrays,
+    int64,
+)
+from earmark.index.scored.base import Answers, Options
+from earmark.index.scored.check import list_entries
+from earmark.index.scored.lists import Lists
+from earmark.index.scored.walk import CANDIDATES, COUNTERS, MATCHED, NODES_SEEN
+from earmark.index.sopt_r_tree import SoptRTree, cells
+from earmark.index.threshold import is_eligible, list_for
+from earmark.jit import inlined, kernel
+from earmark.model import bits
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.model.bits import read_only
+from earmark.model.machine import at
+
+# Fields of `cell_list`, one row a list; the first row is (K, 0, ..).
+CUTS_BEGIN, CUTS_END, FIRST_KEY, SHIFT, RADIX_BEGIN, RADIX_LAST, CELLS_BEGIN, RANKS_BEGIN = range(8)
+CELLS = 8
+MOST = 256
+"""The greatest K."""
+SIGN = np.uint64(1 << 63)
+"""Turns the order of signed keys into that of unsigned ones, whose differences do not overflow."""
+# Fields of an answer: score and slot side by side, so that both come with one cache line. A slot is exact as a float.
+WORTH, OF = range(2)
+ANSWER = 2
+NOT_HERE = -1
+"""Instead of a number of answers or a cell: this event is for the SOPT-R-tree."""
+NOTHING = -2
+"""Instead of a cell: the event stabs nothing."""
+GROUP = 32
+"""Events whose cells are found together."""
+
+
+class CellTable(SoptRTree):
+    """The best K of every cell, and a SOPT-R-tree for what they do not answer."""
+
+    @classmethod
+    def build(  # type: ignore[override]
+        cls,
+        table: TableArrays,
+        best: int = 20,
+        branching: int = 16,
+        modes: str = "both",
+        intersect: bool = False,
+    ) -> Self:
+        """An index of all slots of a table; `best` is K, 1 to 256; the rest as for every scored index."""
+        if not 1 <= best <= MOST:
+            raise EarmarkError(f"best is 1 to {MOST}, not {best}.")
+        return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS, best))
+
+    @classmethod
+    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+        grown = super()._grow(lists, arrays, options)
+        return grown._replace(**_painted(lists, arrays, options.best))
+
+    @classmethod
+    def restore(cls, table: TableArrays, arrays: object) -> Self:
+        """The index whose arrays were saved. What kernels rely on is checked. O(size)."""
+        made = super().restore(table, arrays)  # type: ignore[arg-type]
+        _check_cells(made._arrays, len(made._table.sequence))
+        return made
+
+    def check(self) -> None:
+        """As the SOPT-R-tree; and the cells hold the best intervals over them."""
+        super().check()
+        arrays = self._arrays
+        _check_cells(arrays, len(self._table.sequence))
+        rows = arrays.cell_list.reshape(-1, CELLS)
+        best = int(rows[0, 0])
+        for which, row in enumerate(rows[1:]):
+            if row[CUTS_END] == row[CUTS_BEGIN]:
+                continue
+            entries = list_entries(arrays, which)
+            sequence = self._table.sequence[arrays.ref[entries]]
+            entries = entries[np.lexsort((np.arange(len(entries)), sequence, -arrays.score[entries]))]
+            span = slice(int(row[RANKS_BEGIN]), int(row[RANKS_BEGIN]) + len(entries))
+            answer = arrays.cell_answer.reshape(-1, ANSWER)[span]
+            require(np.array_equal(answer[:, OF], arrays.ref[entries]), "the ranks are not those of the list")
+            require(np.array_equal(answer[:, WORTH], arrays.score[entries]), "the scores are not those of the list")
+            painted = arrays.cell[int(row[CELLS_BEGIN]) :].reshape(-1, best)
+            keys = arrays.cell_cut[row[CUTS_BEGIN] : row[CUTS_END]]
+            for cell in range(0, len(keys), max(1, len(keys) // 200)):
+                over = np.flatnonzero((arrays.lo[entries] <= keys[cell]) & (keys[cell] <= arrays.hi[entries]))[:best]
+                found = painted[cell][painted[cell] != EMPTY]
+                require(np.array_equal(found, over), "a cell does not hold the best intervals over it")
+
+    def _rank(
+        self, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
+    ) -> tuple[I64, I32, F64]:
+        info, rows = self._arrays.info, self._arrays.cell_list
+        simple = (not relaxed or info[REGIME] == SHARED) and info[EXACT] and info[ONE_CLAUSE] and not info[LOOSE]
+        unweighted = not len(events.weight) or bool((events.weight == 1.0).all())
+        if not simple or not unweighted or not 1 <= k <= rows[0] or len(self._arrays.needed):
+            return super()._rank(events, k, eligible, relaxed, first, last)
+        n = last - first
+        size, slot, score = np.zeros(n, np.int64), np.empty(n * k, np.int32), np.empty(n * k)
+        counters = np.zeros(COUNTERS, np.int64)
+        cells_of = Cells._make(getattr(self._arrays, name) for name in Cells._fields)
+        everyone = _all_of(eligible, len(self._table.sequence))
+        left = look_up(cells_of, events, read_only(eligible), everyone, k, first, last, size, slot, score, counters)
+        if left == n:
+            return super()._rank(events, k, eligible, relaxed, first, last)
+        if left:
+            chosen = np.flatnonzero(size == NOT_HERE)
+            rest = super()._rank(_only(events, chosen + first), k, eligible, relaxed, 0, left)
+            _put(chosen, rest, k, size, slot, score)
+        self._note(counters)
+        answers = Answers(k)
+        answers.add(size, slot, score)
+        return answers.joined()
+
+
+class Cells(NamedTuple):
+    """What a look-up reads."""
+
+    list_of: I32
+    lists: I64
+    cell_list: I64
+    cell: I32
+    cell_cut: I64
+    cell_radix: I32
+    cell_answer: F64
+
+
+def _painted(lists: Lists, arrays: ScoredArrays, best: int) -> dict[str, np.ndarray]:
+    """The cells of all lists that can be looked up."""
+    rows = np.zeros((len(lists.attr) + 1, CELLS), np.int64)
+    rows[0, 0] = best
+    cuts, radixes, tables, answers = [], [], [], []
+    counts = np.zeros(4, np.int64)  # cuts, radix entries, cells x K, ranks so far
+    for one in np.flatnonzero(arrays.lists.reshape(-1, LIST)[:, SOLE]).tolist():
+        part = slice(int(lists.start[one]), int(lists.start[one + 1]))
+        cut, first, last = cells(lists.lo[part], lists.hi[part])
+        table = np.full(len(cut) * best, EMPTY, np.int32)
+        paint(first, last, best, np.zeros(len(cut), np.int32), np.arange(len(cut) + 1), table)
+        skip = int(cut[0] == np.iinfo(np.int64).min and len(cut) > 1)  # no lower bound: too far off to count from
+        span = int(cut[-1]) - int(cut[skip])
+        shift = max(0, span.bit_length() - max(1, len(cut).bit_length()))
+        size = (span >> shift) + 1
+        ahead = (cut[skip:].view(np.uint64) - cut[skip : skip + 1].view(np.uint64)) >> np.uint64(shift)
+        edges = skip + np.searchsorted(ahead, np.arange(size + 1, dtype=np.uint64))
+        rows[one + 1] = (
+            counts[0], counts[0] + len(cut), cut[skip], shift, counts[1], size - 1, counts[2], counts[3],
+        )  # fmt: skip
+        cuts.append(cut)
+        radixes.append(edges.astype(np.int32))
+        tables.append(table)
+        answers.append(np.column_stack([lists.score[part], lists.slot[part]]).ravel())
+        counts += len(cut), size + 1, len(table), len(lists.lo[part])
+    return {
+        "cell_list": rows.ravel(),
+        "cell": np.concatenate([*tables, np.empty(0, np.int32)]),
+        "cell_cut": np.concatenate([*cuts, np.empty(0, np.int64)]),
+        "cell_radix": np.concatenate([*radixes, np.empty(0, np.int32)]),
+        "cell_answer": np.concatenate([*answers, np.empty(0)]),
+    }
+
+
+def _check_cells(arrays: ScoredArrays, slots: int) -> None:
+    """Raise AssertionError unless look-ups stay inside the arrays."""
+    rows = arrays.cell_list.reshape(-1, CELLS)
+    lists = len(arrays.lists) // LIST
+    require(len(rows) == lists + 1 and 1 <= rows[0, 0] <= MOST, "the cells are not those of the lists")
+    require(len(arrays.cell_answer) % ANSWER == 0, "an answer is cut off")
+    named = arrays.cell_answer[OF::ANSWER]
+    inside = not len(named) or bool((named == np.rint(named)).all() and named.min() >= 0 and named.max() < slots)
+    require(inside, "a rank names a slot that the table does not have")
+    for row in rows[1:]:
+        begin, end, first, shift, radix, top, base, ranks = (int(value) for value in row)
+        if begin == end:
+            continue
+        require(0 <= begin < end <= len(arrays.cell_cut) and 0 <= shift < 64, "the cuts of a list are out of range")
+        keys = arrays.cell_cut[begin:end]
+        require(bool((keys[:-1] < keys[1:]).all()) and first in keys[:2], "the cuts of a list do not ascend")
+        reaches = (int(keys[-1]) - first) >> shift <= top
+        require(reaches, "a radix table ends before the cuts do")
+        require(radix >= 0 and top >= 0 and radix + top + 2 <= len(arrays.cell_radix), "a radix table is cut off")
+        edges = arrays.cell_radix[radix : radix + top + 2]
+        ordered = bool((edges[:-1] <= edges[1:]).all()) and edges[0] >= 0 and edges[-1] <= end - begin
+        require(ordered, "a radix table is out of order")
+        table = arrays.cell[base : base + (end - begin) * int(rows[0, 0])]
+        require(base >= 0 and len(table) == (end - begin) * rows[0, 0] and ranks >= 0, "cells are missing")
+        limit = len(named) - ranks
+        require(bool(table.min() >= EMPTY and table.max() < limit), "a cell names a rank that is not there")
+
+
+def _all_of(eligible: U64, slots: int) -> bool:
+    """Whether the first so many slots are all eligible."""
+    whole, rest = divmod(slots, bits.WORD)
+    if len(eligible) < whole + (rest > 0) or not (eligible[:whole] == ~np.uint64(0)).all():
+        return False
+    return not rest or int(eligible[whole]) & ((1 << rest) - 1) == (1 << rest) - 1
+
+
+def _only(events: EventArrays, chosen: I64) -> EventArrays:
+    """Some events of a batch, as a batch."""
+    counts = np.diff(events.start)[chosen]
+    start = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(counts, out=start[1:])
+    where = np.arange(start[-1]) + np.repeat(events.start[chosen] - start[:-1], counts)
+    weight = events.weight[where] if len(events.weight) else events.weight
+    made = (start, events.attr[where], events.lo[where], events.hi[where], weight)
+    return EventArrays._make(read_only(column) for column in made)
+
+
+def _put(chosen: I64, answers: tuple[I64, I32, F64], k: int, size: I64, slot: I32, score: F64) -> None:
+    """Write the answers of some events into the places of theirs."""
+    pointers, slots, scores = answers
+    counts = np.diff(pointers)
+    size[chosen] = counts
+    where = np.arange(len(slots)) + np.repeat(chosen * k - pointers[:-1], counts)
+    slot[where], score[where] = slots, scores
+
+
+@kernel
+def paint(first: I32, last: I32, best: int, filled: I32, following: I64, table: I32) -> None:
+    """Write each interval, in descending score, into the cells that it covers and that have room.
+
+    `following[c]` leads to the first cell from c on that is not full.
+    """
+    for rank in range(len(first)):
+        cell = not_full(following, int64(first[rank]))
+        while cell <= last[rank]:
+            table[cell * best + filled[cell]] = rank
+            filled[cell] += 1
+            if filled[cell] == best:
+                following[cell] = cell + 1
+            cell = not_full(following, cell + 1)
+
+
+@inlined
+def not_full(following: I64, cell: int) -> int:
+    """The first cell from `cell` on that is not full; shortens the way for the next."""
+    root = cell
+    while at(following, root) != root:
+        root = at(following, root)
+    while at(following, cell) != root:
+        after = at(following, cell)
+        following[cell] = root
+        cell = after
+    return int(root)
+
+
+@kernel
+def look_up(
+    cells_of: Cells,
+    events: EventArrays,
+    eligible: U64,
+    everyone: bool,
+    k: int,
+    first: int,
+    last: int,
+    size: I64,
+    slot: I32,
+    score: F64,
+    work: I64,
+) -> int:
+    """The k best of each event whose one list has cells; NOT_HERE as the size of the others, and how many those are.
+
+    `everyone`: all slots are eligible. The cells of a group of events are found first, and their answers written
+    then: where each waits for memory, a group waits once.
+    """
+    best, others = cells_of.cell_list[0], 0
+    begin = np.empty(GROUP, np.int64)
+    ranks = np.empty(GROUP, np.int64)
+    head = np.empty(GROUP, np.int32)
+    for group in range(first, last, GROUP):
+        end = min(group + GROUP, last)
+        for e in range(group, end):
+            begin[e - group], ranks[e - group] = cells_for(cells_of, events, e, best)
+            head[e - group] = at(cells_of.cell, begin[e - group]) if begin[e - group] >= 0 else int(EMPTY)
+        for e in range(group, end):
+            base, found = at(begin, e - group), 0
+            if base >= 0 and at(head, e - group) >= 0:
+                taken, to = 0, (e - first) * k
+                if everyone and at(cells_of.cell, base + k - 1) >= 0:  # the usual case, without a question an answer
+                    for i in range(k):
+                        answer = ANSWER * (at(ranks, e - group) + at(cells_of.cell, base + i))
+                        score[to + i] = at(cells_of.cell_answer, answer + WORTH)
+                        slot[to + i] = int(at(cells_of.cell_answer, answer + OF))
+                    taken = found = k
+                while taken < best and found < k:
+                    rank = at(cells_of.cell, base + taken)
+                    if rank < 0:
+                        break
+                    taken += 1
+                    answer = ANSWER * (at(ranks, e - group) + rank)
+                    one = int(at(cells_of.cell_answer, answer + OF))
+                    if everyone or is_eligible(eligible, one):
+                        slot[to + found] = one
+                        score[to + found] = at(cells_of.cell_answer, answer + WORTH)
+                        found += 1
+                work[CANDIDATES] += taken
+                if found < k and taken == best:
+                    base = int64(NOT_HERE)
+            if base == NOT_HERE:
+                found, others = int(NOT_HERE), others + 1
+            size[e - first] = found
+            work[MATCHED] += max(found, 0)
+        work[NODES_SEEN] += end - group
+    return others
+
+
+@inlined
+def cells_for(cells_of: Cells, events: EventArrays, e: int, best: int) -> tuple[int, int]:
+    """Where the cell of an event begins, and its ranks; NOT_HERE if there is none, NOTHING if nothing is stabbed."""
+    row, value, here = int64(EMPTY), int64(0), True
+    for position in range(at(events.start, e), at(events.start, e + 1)):
+        which = list_for(cells_of.list_of, at(events.attr, position), 0)
+        if which != EMPTY:
+            here &= row == EMPTY and at(cells_of.lists, which * LIST + SOLE) != 0
+            here &= at(events.lo, position) == at(events.hi, position)
+            row, value = int64((which + 1) * CELLS), at(events.lo, position)
+    if not here:
+        return int(NOT_HERE), 0
+    if row == EMPTY:
+        return int(NOTHING), 0
+    place = cell_of(cells_of.cell_list, cells_of.cell_cut, cells_of.cell_radix, row, value)
+    if place < 0:
+        return int(NOTHING), 0
+    return at(cells_of.cell_list, row + CELLS_BEGIN) + place * best, at(cells_of.cell_list, row + RANKS_BEGIN)
+
+
+@inlined
+def cell_of(cell_list: I64, cell_cut: I64, cell_radix: I32, row: int, value: int) -> int:
+    """The cell of a value, or EMPTY before the first cut."""
+    cuts = at(cell_list, row + CUTS_BEGIN)
+    if value < at(cell_list, row + FIRST_KEY):
+        return 0 if value >= at(cell_cut, cuts) else int(EMPTY)
+    if value >= at(cell_cut, at(cell_list, row + CUTS_END) - 1):
+        return int(at(cell_list, row + CUTS_END) - cuts - 1)
+    ahead = (np.uint64(value) ^ SIGN) - (np.uint64(at(cell_list, row + FIRST_KEY)) ^ SIGN)
+    radix = at(cell_list, row + RADIX_BEGIN) + int64(ahead >> np.uint64(at(cell_list, row + SHIFT)))
+    begin, end = int64(at(cell_radix, radix)), int64(at(cell_radix, radix + 1))
+    while begin < end:
+        middle = (begin + end) >> 1
+        if at(cell_cut, cuts + middle) <= value:
+            begin = middle + 1
+        else:
+            end = middle
+    return int(begin - 1)

@@ -1,0 +1,556 @@
+"""The searches of a k-index: by conjunction, by counting, and for the best.
+
+A *term* is an attribute of the event with the posting lists of its value, one a level at most.
+
+**Conjunction** (Whang et al., Algorithm 1). In partition K a clause matches when it stands in K terms. Terms are kept
+in the order of their current entries; the K-th of them is the *pivot*. No entry before the pivot's can stand in K
+terms, so the terms before it skip there; when the first stands there too, all K do, and that is a match.
+
+    K = 2     a: 3 7 9        currents 3, 4, 8: the pivot is 4, so a skips to 7;
+              b: 4 9          currents 4, 7, 8: the pivot is 7, so b skips to 9;
+              c: 8            currents 7, 8, 9: the pivot is 8, so a skips to 9;
+                              currents 8, 9, 9: the pivot is 9, c ends; then a and b are both at 9: a match
+
+**Counting.** Every posting of every term counts one off its entry; an entry whose count comes to zero matches. It
+reads every posting once, without any order to keep. Interval values spread over many nodes, in which an entry may
+stand more than once: these are counted, and a stamp keeps an entry from counting twice for one term.
+
+**The best k** (section 5 there). A list has one bound, the greatest weight in it, whatever the entry: this is flat, and
+says nothing about the entries still to come. It serves twice: the pivot moves on until the terms up to it could
+together reach the k-th best score, and a partition is left when all its terms together cannot.
+
+**Relaxed.** All entries that stand in some term, those that stand in most first, until the heaviest terms of the event
+together cannot reach the k-th score with fewer; and every clause that may hold in what has no postings.
+
+Invariant: a bound is never below the score it bounds (`raised` leaves room for the order of summation), and only what
+is strictly below the k-th score is passed over, because equal scores go by sequence.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.index.k_index.arrays import BITS, KIndexArrays
+from earmark.index.scan.search import Heaps, _push, _sort_heap, raised
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import F64, I32, I64, U8, U64, EventArrays, TableArrays
+from earmark.model.evaluate import clause_failures, slot_score, static_score
+from earmark.model.machine import at
+
+END = np.iinfo(np.int32).max
+"""Current entry of a list that has come to its end."""
+
+TERM_BITS = 24
+"""Of a place in the queue, so many bits are the term's."""
+
+# Fields of the work counters.
+LISTS, CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED = 0, 1, 2, 3, 4, 5
+COUNTERS = 6
+
+
+class Terms(NamedTuple):
+    """The posting lists of one event, grouped by term; working space of one search."""
+
+    place: I64
+    """By list: where it is, and where it ends, in `posting`."""
+    end: I64
+    head: I32
+    """By list: the entry it is at, or END."""
+    first: I64
+    """By term: its first list; the next term's is where it ends."""
+    bound: F64
+    """By term: no entry gains more from it."""
+    queue: I64
+    """The terms by the least entry that their lists are at: entry << TERM_BITS | term, so that one load compares."""
+    extended: U8
+    """By term: whether an entry may stand in it more than once."""
+
+
+class Counts(NamedTuple):
+    """Space by entry, for one thread; every search leaves `left` as it found it, equal to `required`."""
+
+    left: U8
+    stamp: I64
+    """The term, numbered over the life of this space, that last counted; only for interval values."""
+    hits: I32
+    """The entries that a search has found, before they are verified."""
+    seen: U64
+    """A bitmap over slots with several clauses, empty between events."""
+    stamped: I64
+    """One field: the last number given to a term."""
+
+
+@inlined
+def _cell(index: KIndexArrays, attr: int, key: int) -> int:
+    """The cell of an attribute's line that a key lies in."""
+    begin, end = at(index.coordinate_start, attr), at(index.coordinate_start, attr + 1)
+    first = begin
+    while begin < end:
+        middle = (begin + end) >> 1
+        if at(index.coordinate, middle) <= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return int(begin - first)
+
+
+@inlined
+def open_terms(
+    index: KIndexArrays, events: EventArrays, e: int, least: int, terms: Terms, work: I64
+) -> tuple[int, bool]:
+    """Find the lists of the event; how many terms it has, and whether one of them is extended.
+
+    Entries below `least` are passed over.
+    """
+    count, lists, some = 0, 0, False
+    attributes = len(index.level_start) - 1
+    for position in range(at(events.start, e), at(events.start, e + 1)):
+        attr = at(events.attr, position)
+        if attr >= attributes or at(index.level_start, attr) == at(index.level_start, attr + 1):
+            continue
+        low = high = _cell(index, attr, at(events.lo, position))
+        if at(events.lo, position) != at(events.hi, position):
+            high = _cell(index, attr, at(events.hi, position))
+        terms.first[count] = lists
+        terms.extended[count] = low < high
+        greatest, current = 0.0, int(END)
+        for level in range(at(index.level_start, attr), at(index.level_start, attr + 1)):
+            base = at(index.level_first, level)
+            begin, end = at(index.posting_start, base + low), at(index.posting_start, base + high + 1)
+            if len(index.bound):
+                for node in range(base + low, base + high + 1):
+                    greatest = max(greatest, float(at(index.bound, node)))
+            low >>= at(index.header, BITS)
+            high >>= at(index.header, BITS)
+            if begin < end and not terms.extended[count] and least:
+                begin = _seek(index.posting, begin, end, least)
+            if begin < end:
+                terms.place[lists], terms.end[lists] = begin, end
+                terms.head[lists] = at(index.posting, begin)
+                current = min(current, int(terms.head[lists]))
+                lists += 1
+        if lists == at(terms.first, count):
+            continue
+        weight = at(events.weight, position) if len(events.weight) else 1.0
+        terms.bound[count] = weight * (greatest if len(index.bound) else 1.0)
+        some |= terms.extended[count] != 0
+        place, j = (current << TERM_BITS) | count, count
+        while j and at(terms.queue, j - 1) > place:
+            terms.queue[j] = at(terms.queue, j - 1)
+            j -= 1
+        terms.queue[j] = place
+        count += 1
+    terms.first[count] = lists
+    work[LISTS] += lists
+    return count, some
+
+
+@inlined
+def _seek(posting: I32, place: int, end: int, entry: int) -> int:
+    """The first place from `place` on that holds `entry` or a later one. Doubling steps, then halving."""
+    if place >= end or at(posting, place) >= entry:
+        return place
+    step = 1
+    while place + step < end and at(posting, place + step) < entry:
+        place += step
+        step += step
+    last = min(end, place + step)
+    place += 1
+    while place < last:
+        middle = (place + last) >> 1
+        if at(posting, middle) < entry:
+            place = middle + 1
+        else:
+            last = middle
+    return place
+
+
+@inlined
+def _skip(index: KIndexArrays, terms: Terms, term: int, entry: int, work: I64) -> int:
+    """Take a term to its first entry that is not below `entry`; its place in the queue."""
+    current = int(END)
+    for one in range(at(terms.first, term), at(terms.first, term + 1)):
+        head = int(at(terms.head, one))
+        if head < entry:
+            work[COMPARED] += 1
+            place = _seek(index.posting, at(terms.place, one), at(terms.end, one), entry)
+            terms.place[one] = place
+            head = int(at(index.posting, place)) if place < at(terms.end, one) else int(END)
+            terms.head[one] = head
+        current = min(current, head)
+    return (current << TERM_BITS) | term
+
+
+@inlined
+def _skip_first(index: KIndexArrays, terms: Terms, changed: int, count: int, entry: int, work: I64) -> None:
+    """Take the first `changed` terms of the queue to `entry` or beyond, and bring the queue back into order."""
+    for i in range(changed - 1, -1, -1):
+        place = _skip(index, terms, _term(terms, i), entry, work)
+        j = i
+        while j + 1 < count and at(terms.queue, j + 1) < place:
+            terms.queue[j] = at(terms.queue, j + 1)
+            j += 1
+        terms.queue[j] = place
+
+
+@inlined
+def _term(terms: Terms, i: int) -> int:
+    """The i-th term of the queue."""
+    return int(at(terms.queue, i) & ((1 << TERM_BITS) - 1))
+
+
+@inlined
+def _entry(terms: Terms, i: int) -> int:
+    """The entry that the i-th term of the queue is at."""
+    return int(at(terms.queue, i) >> TERM_BITS)
+
+
+@inlined
+def _is_eligible(eligible: U64, slot: int) -> bool:
+    word = slot >> 6
+    return bool(word < len(eligible) and (at(eligible, word) >> np.uint64(slot & 63)) & np.uint64(1))
+
+
+@inlined
+def _first_possible(index: KIndexArrays, events: EventArrays, e: int) -> int:
+    """The first partition whose size an event has values for."""
+    partition, values = 0, at(events.start, e + 1) - at(events.start, e)
+    while partition < len(index.partition_size) and at(index.partition_size, partition) > values:
+        partition += 1
+    return partition
+
+
+@inlined
+def _first_entry(index: KIndexArrays, partition: int) -> int:
+    """The first entry of a partition; behind the last one when there is none."""
+    return int(at(index.partition_first, partition))
+
+
+@inlined
+def _without_postings(index: KIndexArrays) -> int:
+    """How many entries have nothing to be found by; they are the last that can match."""
+    final = len(index.partition_size) - 1
+    if final < 0 or at(index.partition_size, final):
+        return 0
+    return int(at(index.partition_first, final + 1) - at(index.partition_first, final))
+
+
+@kernel
+def match_events(
+    table: TableArrays,
+    index: KIndexArrays,
+    events: EventArrays,
+    first: int,
+    last: int,
+    eligible: U64,
+    conjunction: bool,
+    terms: Terms,
+    counts: Counts,
+    pointers: I64,
+    out: I32,
+    work: I64,
+) -> int:
+    """Slots that match each of the events first..last, unsorted, a slot once for each clause that holds.
+
+    pointers[e + 1] is where event e ends. Returns the event to resume at when the buffer is full.
+    """
+    free = _without_postings(index)
+    for e in range(first, last):
+        found, lists, compared = pointers[e], work[LISTS], work[COMPARED]
+        hits = _find(index, events, e, conjunction, terms, counts, work)
+        for i in range(hits + free):
+            entry = at(counts.hits, i) if i < hits else index.partition_first[-1] - free + i - hits
+            slot = at(index.slot_of, entry)
+            if not _is_eligible(eligible, slot):
+                continue
+            if at(index.loose, entry):
+                clause = at(index.clause_of, entry)
+                work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
+                if clause_failures(table, clause, events, e, 0):
+                    continue
+            if found == len(out):
+                work[LISTS], work[COMPARED] = lists, compared  # the event comes again
+                return e
+            out[found] = slot
+            found += 1
+        work[CANDIDATES] += hits + free
+        pointers[e + 1] = found
+    return last
+
+
+@inlined
+def _find(
+    index: KIndexArrays, events: EventArrays, e: int, conjunction: bool, terms: Terms, counts: Counts, work: I64
+) -> int:
+    """Put the entries whose posted predicates all hold into `hits`; how many."""
+    partition = _first_possible(index, events, e)
+    count, extended = open_terms(index, events, e, _first_entry(index, partition), terms, work)
+    if not conjunction or extended:
+        found, _ = _count(index, terms, count, counts, False, work)
+        _restore(index, terms, count, counts)
+        return found
+    found = 0
+    for p in range(partition, len(index.partition_size)):
+        size, begin, limit = at(index.partition_size, p), _first_entry(index, p), _first_entry(index, p + 1)
+        if size > count or size == 0:
+            continue
+        while True:
+            entry = _entry(terms, size - 1)
+            if entry >= limit:
+                break
+            changed, target = size, begin
+            if entry >= begin:
+                changed, target = size - 1, entry
+                if _entry(terms, 0) == entry:
+                    counts.hits[found] = entry
+                    found += 1
+                    changed, target = size, entry + 1
+            _skip_first(index, terms, changed, count, target, work)
+    return found
+
+
+@inlined
+def _count(index: KIndexArrays, terms: Terms, count: int, counts: Counts, relaxed: bool, work: I64) -> tuple[int, int]:
+    """Put into `hits` the entries whose posted predicates all hold, or any (relaxed).
+
+    Returns how many, and the most predicates that hold of one of them.
+    """
+    found, most = 0, 0
+    for term in range(count):
+        counts.stamped[0] += 1
+        number = counts.stamped[0]
+        extended = at(terms.extended, term)
+        for one in range(at(terms.first, term), at(terms.first, term + 1)):
+            work[COMPARED] += at(terms.end, one) - at(terms.place, one)
+            for place in range(at(terms.place, one), at(terms.end, one)):
+                entry = at(index.posting, place)
+                if extended:
+                    if at(counts.stamp, entry) == number:
+                        continue
+                    counts.stamp[entry] = number
+                left = int(at(counts.left, entry)) - 1
+                counts.left[entry] = left
+                if relaxed:
+                    held = int(at(index.required, entry)) - left
+                    most = max(most, held)
+                    if held == 1:
+                        counts.hits[found] = entry
+                        found += 1
+                elif left == 0:
+                    counts.hits[found] = entry
+                    found += 1
+                    most = max(most, int(at(index.required, entry)))
+    return found, most
+
+
+@inlined
+def _restore(index: KIndexArrays, terms: Terms, count: int, counts: Counts) -> None:
+    """Make `left` equal `required` again."""
+    for one in range(at(terms.first, count)):
+        for place in range(at(terms.place, one), at(terms.end, one)):
+            entry = at(index.posting, place)
+            counts.left[entry] = at(index.required, entry)
+
+
+@kernel
+def rank_events(
+    table: TableArrays,
+    index: KIndexArrays,
+    events: EventArrays,
+    first: int,
+    last: int,
+    eligible: U64,
+    k: int,
+    relaxed: bool,
+    conjunction: bool,
+    heaviest: float,
+    highest: float,
+    terms: Terms,
+    counts: Counts,
+    sums: F64,
+    heaps: Heaps,
+    work: I64,
+) -> None:
+    """Leave in the heap of each of the events first..last its k best, best first.
+
+    No event weight is above `heaviest`; no clause has more than `highest` besides what its postings bring.
+    """
+    for e in range(first, last):
+        lane = e - first
+        partition = 0 if relaxed else _first_possible(index, events, e)
+        least = 0 if relaxed else _first_entry(index, partition)
+        count, extended = open_terms(index, events, e, least, terms, work)
+        _heaviest_sums(terms, count, sums)
+        merging = conjunction and not relaxed and not extended
+        if merging:
+            _rank_merging(
+                table, index, events, e, lane, eligible, k, heaviest, partition, count, terms, counts, sums, heaps, work
+            )
+        _rank_counting(
+            table,
+            index,
+            events,
+            e,
+            lane,
+            eligible,
+            k,
+            relaxed,
+            merging,
+            highest,
+            count,
+            terms,
+            counts,
+            sums,
+            heaps,
+            work,
+        )
+        for word in range(len(counts.seen)):
+            counts.seen[word] = np.uint64(0)
+        _sort_heap(heaps, lane * k, heaps.size[lane])
+
+
+@inlined
+def _heaviest_sums(terms: Terms, count: int, sums: F64) -> None:
+    """sums[j]: the greatest sum of the bounds of j terms."""
+    sums[0] = 0.0
+    for i in range(count):
+        bound, j = at(terms.bound, i), i
+        while j and at(sums, j) < bound:
+            sums[j + 1] = at(sums, j)
+            j -= 1
+        sums[j + 1] = bound
+    for j in range(1, count + 1):
+        sums[j] += sums[j - 1]
+
+
+@inlined
+def _floor(heaps: Heaps, lane: int, k: int) -> float:
+    """What the next must reach: the k-th best score, once there are k."""
+    return heaps.score[lane * k] if at(heaps.size, lane) == k else -np.inf
+
+
+@inlined
+def _offer(
+    table: TableArrays,
+    index: KIndexArrays,
+    events: EventArrays,
+    e: int,
+    lane: int,
+    eligible: U64,
+    k: int,
+    relaxed: bool,
+    entry: int,
+    counts: Counts,
+    heaps: Heaps,
+    work: I64,
+) -> None:
+    """Score an entry's slot, unless that has been done, and keep it if it is among the k best."""
+    slot = int(at(index.slot_of, entry))
+    if not _is_eligible(eligible, slot):
+        return
+    work[CANDIDATES] += 1
+    if at(table.clause_start, slot + 1) - at(table.clause_start, slot) > 1:
+        bit = np.uint64(1) << np.uint64(slot & 63)
+        if at(counts.seen, slot >> 6) & bit:
+            return
+        counts.seen[slot >> 6] |= bit
+    qualifies, score = slot_score(table, slot, events, e, relaxed)
+    work[SCORED] += 1
+    if qualifies:
+        work[MATCHED] += 1
+        _push(heaps, lane, k, score, at(table.sequence, slot), slot)
+
+
+@inlined
+def _rank_merging(
+    table: TableArrays,
+    index: KIndexArrays,
+    events: EventArrays,
+    e: int,
+    lane: int,
+    eligible: U64,
+    k: int,
+    heaviest: float,
+    partition: int,
+    count: int,
+    terms: Terms,
+    counts: Counts,
+    sums: F64,
+    heaps: Heaps,
+    work: I64,
+) -> None:
+    """The conjunction, whose pivot also has to reach the k-th score."""
+    for p in range(partition, len(index.partition_size)):
+        size, begin, limit = at(index.partition_size, p), _first_entry(index, p), _first_entry(index, p + 1)
+        if size > count or size == 0:
+            continue
+        base = at(index.partition_score, p) + at(index.partition_extra, p) * heaviest
+        if raised(base, sums[size]) < _floor(heaps, lane, k):
+            work[PRUNED] += 1
+            continue
+        while True:
+            floor = _floor(heaps, lane, k)
+            reach, pivot = 0.0, -1
+            while pivot + 1 < count and (pivot + 1 < size or raised(base, reach) < floor):
+                pivot += 1
+                reach += at(terms.bound, _term(terms, pivot))
+            entry = _entry(terms, pivot)
+            if entry >= limit or raised(base, reach) < floor:
+                break
+            work[PRUNED] += pivot + 1 - size
+            changed, target = pivot + 1, begin
+            if entry >= begin:
+                changed, target = pivot, entry
+                if _entry(terms, 0) == entry:
+                    _offer(table, index, events, e, lane, eligible, k, False, entry, counts, heaps, work)
+                    changed, target = pivot + 1, entry + 1
+            _skip_first(index, terms, changed, count, target, work)
+
+
+@inlined
+def _rank_counting(
+    table: TableArrays,
+    index: KIndexArrays,
+    events: EventArrays,
+    e: int,
+    lane: int,
+    eligible: U64,
+    k: int,
+    relaxed: bool,
+    merged: bool,
+    highest: float,
+    count: int,
+    terms: Terms,
+    counts: Counts,
+    sums: F64,
+    heaps: Heaps,
+    work: I64,
+) -> None:
+    """What postings do not tell, and all that they do (unless that has been merged), most predicates first."""
+    found, most = 0, 0
+    if not merged:
+        found, most = _count(index, terms, count, counts, relaxed, work)
+    free = _without_postings(index)
+    for held in range(most + 1, 0, -1):
+        unposted = held > most  # the first round: clauses to verify whatever the postings say
+        if not unposted and raised(highest, sums[held]) < _floor(heaps, lane, k):
+            work[PRUNED] += 1
+            break
+        for i in range((len(index.always) if relaxed else free) if unposted else found):
+            if unposted:
+                entry = int(at(index.always, i)) if relaxed else index.partition_first[-1] - free + i
+            else:
+                entry = int(at(counts.hits, i))
+                if int(at(index.required, entry)) - int(at(counts.left, entry)) != held:
+                    continue
+                if at(index.loose, entry):
+                    if relaxed:
+                        continue
+                elif raised(static_score(table, at(index.slot_of, entry)), sums[held]) < _floor(heaps, lane, k):
+                    work[PRUNED] += 1
+                    continue
+            _offer(table, index, events, e, lane, eligible, k, relaxed, entry, counts, heaps, work)
+    if not merged:
+        _restore(index, terms, count, counts)

@@ -1,0 +1,321 @@
+"""From a table to scored lists: which interval of which clause stands in which list, with which score.
+
+Exact search wants one order for all lists, the score of the clause. A matching event meets *every* constraint of a
+clause, so one of them is enough to find it by: the clause is *routed* through the constraint that the fewest events
+are likely to meet, and verified. (`intersect` lists all of them, as the paper does.) Relaxed search can meet any
+constraint, so all are listed, each with its own weight.
+
+    a BETWEEN 0 AND 9 AND b = 4     weights .2 .7     score 3       exact:   b: [4, 4] at 3.9
+                                                                    relaxed: a: [0, 9] at 3.2   b: [4, 4] at 3.7
+
+A constraint that accepts NULL holds for events that no list of its attribute sees, so it never routes. Clauses that
+it leaves without a route are *loose*: a list of slots by score, verified one by one until their scores are too low.
+In relaxed search that is every clause that has such a constraint, because absence alone makes it qualify.
+
+What the relaxed lists are sorted by, the *regime*: the weight where all static scores are equal (the Threshold
+Algorithm as published); static score + weight where they differ; and where no clause has two constraints, relaxed is
+the same as exact, and the exact lists serve both.
+
+Invariant: in a list scores descend, and sequences ascend inside equal scores. Sums are those of `clause_score`, bit
+for bit, so the score of a routed entry is what a point event without weights gets.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.index.scored.arrays import ABSENT_LISTS, BY_SUM, BY_WEIGHT, EMPTY, SHARED
+from earmark.jit import kernel
+from earmark.model.arrays import F64, I32, I64, TableArrays
+from earmark.model.rows import spread
+
+Bools = NDArray[np.bool_]
+GRID = 64
+"""Sampled endpoints of an attribute by which the reach of an interval is estimated."""
+SAMPLED = 1 << 17
+"""Intervals of the whole table that are looked at for the sample."""
+
+
+class Entries(Protocol):
+    """Intervals with scores and slots, side by side."""
+
+    @property
+    def lo(self) -> I64: ...
+    @property
+    def hi(self) -> I64: ...
+    @property
+    def score(self) -> F64: ...
+    @property
+    def slot(self) -> I32: ...
+
+
+class Lists(NamedTuple):
+    """Entries grouped by list, in the order of the list: the rows `start[i]` to `start[i + 1]` are list i."""
+
+    attr: I32
+    start: I64
+    lo: I64
+    hi: I64
+    score: F64
+    slot: I32
+    sole: Bools
+    heaviest: F64
+
+    def permuted(self, order: I64) -> Lists:
+        """The same lists with their entries in another order, which moves none to another list."""
+        return self._replace(lo=self.lo[order], hi=self.hi[order], score=self.score[order], slot=self.slot[order])
+
+
+class Loose(NamedTuple):
+    """Slots that no list finds, by score descending, then sequence."""
+
+    slot: I32
+    score: F64
+
+
+class Grids(NamedTuple):
+    """Per attribute a sample of its endpoints, ascending, and how many constraints it had when that was taken.
+
+    Routes depend on nothing else, so that an index can find again where it put a clause.
+    """
+
+    start: I32
+    key: I64
+    used: I64
+
+
+class Layout(NamedTuple):
+    """Everything an index is built from, beside the table."""
+
+    exact: Lists
+    relaxed: Lists
+    loose_exact: Loose
+    loose_relaxed: Loose
+    regime: int
+    grids: Grids
+
+
+class Clauses(NamedTuple):
+    """What is needed of each clause and constraint, worked out once."""
+
+    slot: I32
+    clause: I64
+    sum: F64
+    dead: Bools
+    nullable: Bools
+    constraints: I64
+
+
+def describe(table: TableArrays) -> Clauses:
+    """Facts about every clause: its slot, its sum, whether it can match at all, whether it accepts a NULL."""
+    clauses = len(table.constraint_start) - 1
+    slot = np.repeat(np.arange(len(table.clause_start) - 1, dtype=np.int32), np.diff(table.clause_start))
+    constraints = np.diff(table.constraint_start).astype(np.int64)
+    clause = np.repeat(np.arange(clauses, dtype=np.int64), constraints)
+    total = np.empty(clauses)
+    clause_sums(table, total)
+    empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
+    return Clauses(
+        slot, clause, total, _any(clause, empty, clauses), _any(clause, table.accepts_null != 0, clauses), constraints
+    )
+
+
+def lay_out(
+    table: TableArrays,
+    modes: str = "both",
+    intersect: bool = False,
+    grids: Grids | None = None,
+    only: Bools | None = None,
+    regime: int | None = None,
+) -> Layout:
+    """The lists of a table. `only` restricts them to some slots; `grids` and `regime` are then the index's own."""
+    facts = describe(table)
+    grids = grids if grids is not None else sample(table)
+    chosen = np.ones(len(facts.slot), bool) if only is None else only[facts.slot]
+    regime = _regime(table, facts, modes) if regime is None else regime
+    exact_loose = chosen & ~facts.dead & (_keyable_of(table, facts) == 0)
+    relaxed_loose = chosen & (facts.nullable | (facts.constraints == 0))
+    route = routes(table, facts, grids)
+    route[~chosen | facts.dead | exact_loose] = EMPTY
+    nothing = np.zeros(len(table.attr), bool)
+    routed = nothing.copy()
+    if modes != "relaxed":
+        if intersect:
+            routed = (table.accepts_null == 0) & (chosen & ~facts.dead)[facts.clause]
+        else:
+            routed[route[route != EMPTY]] = True
+    wanted = nothing
+    if regime in (BY_WEIGHT, BY_SUM):
+        wanted = (chosen & ~facts.nullable)[facts.clause]
+    scores = _weights(table)
+    if regime == BY_SUM:
+        scores = _static(table)[facts.slot[facts.clause]] + scores
+    return Layout(
+        _lists(table, facts, routed, facts.sum[facts.clause]),
+        _lists(table, facts, wanted, scores),
+        _loose(table, facts, exact_loose),
+        _loose(table, facts, relaxed_loose),
+        regime,
+        grids,
+    )
+
+
+def _regime(table: TableArrays, facts: Clauses, modes: str) -> int:
+    if modes == "exact":
+        return ABSENT_LISTS
+    if modes == "both" and not (facts.constraints > 1).any():
+        return SHARED
+    return BY_WEIGHT if not len(table.score) or (table.score == table.score[0]).all() else BY_SUM
+
+
+def _static(table: TableArrays) -> F64:
+    return table.score if len(table.score) else np.zeros(len(table.clause_start) - 1)
+
+
+def _weights(table: TableArrays) -> F64:
+    return table.weight if len(table.weight) else np.ones(len(table.attr))
+
+
+def _any(clause: I64, flag: Bools, clauses: int) -> Bools:
+    found = np.zeros(clauses, bool)
+    found[clause[flag]] = True
+    return found
+
+
+def _keyable_of(table: TableArrays, facts: Clauses) -> I64:
+    """How many constraints of each clause can route it."""
+    return np.bincount(facts.clause[table.accepts_null == 0], minlength=len(facts.slot)).astype(np.int64)
+
+
+def needed(table: TableArrays, intersect: bool) -> I32:
+    """Per slot in how many lists an event must meet it. Only intersection asks."""
+    if not intersect:
+        return np.empty(0, np.int32)
+    facts = describe(table)
+    found = np.zeros(len(table.clause_start) - 1, np.int32)
+    found[facts.slot] = _keyable_of(table, facts)
+    return found
+
+
+def sample(table: TableArrays) -> Grids:
+    """Up to GRID endpoints of each attribute, evenly through their order."""
+    attributes = int(table.attr.max(initial=-1)) + 1
+    used = np.bincount(table.attr, minlength=attributes).astype(np.int64)
+    if not (np.diff(table.constraint_start) > 1).any():
+        nothing = np.empty(0, np.int64)  # there is nothing to choose between
+        return Grids(np.zeros(attributes + 1, np.int32), nothing, used)
+    every = max(1, len(table.lo) // SAMPLED)
+    attr = np.repeat(table.attr, np.diff(table.interval_start))[::every]
+    both = np.concatenate([attr, attr]).astype(np.int64)
+    keys = np.concatenate([table.lo[::every], table.hi[::every]])
+    order = np.lexsort((keys, both))
+    keys = keys[order]
+    start = np.zeros(attributes + 1, np.int64)
+    np.cumsum(np.bincount(both, minlength=attributes), out=start[1:])
+    kept, picked = np.zeros(attributes + 1, np.int32), []
+    for one in range(attributes):
+        begin, end = start[one], start[one + 1]
+        chosen = np.unique(np.linspace(begin, end - 1, min(GRID, end - begin)).astype(np.int64))
+        picked.append(keys[chosen])
+        kept[one + 1] = kept[one] + len(picked[-1])
+    return Grids(kept, np.concatenate([*picked, np.empty(0, np.int64)]), used)
+
+
+def routes(table: TableArrays, facts: Clauses, grids: Grids) -> I64:
+    """Per clause the constraint that the fewest events are likely to meet, or EMPTY when none can route."""
+    reach = np.zeros(len(table.attr))
+    estimate_reach(table, grids.start, grids.key, reach)
+    # A rare attribute is in few events; so little that it only decides between equal reaches.
+    used = np.append(grids.used, 0)[np.minimum(table.attr, len(grids.used))]
+    cost = reach + 1e-3 * used / max(1, int(grids.used.sum()))
+    cost[table.accepts_null != 0] = np.inf
+    best = np.full(len(facts.slot), EMPTY, np.int64)
+    cheapest_constraint(table, cost, best)
+    return best
+
+
+def _lists(table: TableArrays, facts: Clauses, constraints: Bools, scores: F64) -> Lists:
+    """The intervals of the chosen constraints as lists by attribute, in order."""
+    rows = np.flatnonzero(constraints)
+    start, intervals = spread(table.interval_start, rows)
+    owner = np.repeat(rows, np.diff(start))
+    attr, score = table.attr[owner], scores[owner]
+    slot = facts.slot[facts.clause[owner]]
+    order = in_order(attr, score, table.sequence[slot])
+    attrs, first = np.unique(attr[order], return_index=True)
+    one_clause = np.diff(table.clause_start) == 1
+    lone = one_clause[slot] & (facts.constraints[facts.clause[owner]] == 1)
+    sole, heaviest = lone[:0], score[:0]
+    if len(first):
+        sole = np.logical_and.reduceat(lone[order], first)
+        heaviest = np.maximum.reduceat(_weights(table)[owner[order]], first)
+    return Lists(
+        attrs.astype(np.int32),
+        np.append(first, len(order)).astype(np.int64),
+        table.lo[intervals][order],
+        table.hi[intervals][order],
+        score[order],
+        slot[order],
+        sole,
+        heaviest,
+    )
+
+
+def joined(a: Lists, b: Lists) -> Lists:
+    """The lists of `a`, then those of `b`."""
+    start = np.concatenate([a.start, b.start[1:] + a.start[-1]])
+    rest = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in Lists._fields if name != "start"}
+    return Lists(start=start, **rest)
+
+
+def in_order(attr: I32, score: F64, sequence: I64) -> I64:
+    """The order by attribute, then score descending, then sequence; of equals, the earlier first."""
+    if len(sequence) and (sequence[:-1] <= sequence[1:]).all() and (attr == attr[0]).all():
+        return np.argsort(-score, kind="stable")
+    return np.lexsort((sequence, -score, attr))
+
+
+def _loose(table: TableArrays, facts: Clauses, clauses: Bools) -> Loose:
+    rows = np.flatnonzero(clauses)
+    slot, score = facts.slot[rows], facts.sum[rows]
+    order = in_order(np.zeros(len(rows), np.int32), score, table.sequence[slot])
+    return Loose(slot[order], score[order])
+
+
+@kernel
+def clause_sums(table: TableArrays, out: F64) -> None:
+    """The score of every clause when all its constraints hold, added as `clause_score` adds."""
+    for slot in range(len(table.clause_start) - 1):
+        for clause in range(table.clause_start[slot], table.clause_start[slot + 1]):
+            total = table.score[slot] if len(table.score) else 0.0
+            for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
+                total += table.weight[constraint] if len(table.weight) else 1.0
+            out[clause] = total
+
+
+@kernel
+def estimate_reach(table: TableArrays, grid_start: I32, grid: I64, out: F64) -> None:
+    """Per constraint the share of the attribute's sampled endpoints that its intervals cover, plus a little each."""
+    for constraint in range(len(table.attr)):
+        attr = table.attr[constraint]
+        share = 0.0
+        if attr < len(grid_start) - 1:
+            begin, end = grid_start[attr], grid_start[attr + 1]
+            for interval in range(table.interval_start[constraint], table.interval_start[constraint + 1]):
+                low = np.searchsorted(grid[begin:end], table.lo[interval], "left")
+                high = np.searchsorted(grid[begin:end], table.hi[interval], "right")
+                share += (high - low + 0.1) / (end - begin + 1)
+        out[constraint] = share
+
+
+@kernel
+def cheapest_constraint(table: TableArrays, cost: F64, out: I64) -> None:
+    """Per clause the constraint of least finite cost; `out` keeps what it has where there is none."""
+    for clause in range(len(out)):
+        least = np.inf
+        for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
+            if cost[constraint] < least:
+                least, out[clause] = cost[constraint], constraint

@@ -1,0 +1,489 @@
+"""Insert into and remove from the trees of an IR-tree, in place, in arrays with room to grow.
+
+A node's run is a B+-tree of blocks in score order: an entry goes to its place, a full block is split in two halves
+and its parent gets one more child; extents and best scores on the way are kept exact. A bucket that is full becomes
+a node with a key, as in the build.
+
+    block 0: 9 7 5 3  (room 4)    insert 6   ->   block 0: 9 7 .. block 1: 6 5 3      parent: (.. : 9) (.. : 6)
+
+Removing takes the entry out; a block without entries leaves its parent; what is left behind is reclaimed when it is
+more than half (`ir_tree.py`). A path that grows too long makes the lowest ancestor whose one side is too heavy be
+built anew, as in a scapegoat tree; so paths stay O(log n) whatever the order of arrival.
+
+Complexity: O(log n) nodes and O(branching log n) entries an insertion or removal, amortised.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from earmark.index.scored.arrays import (
+    BELOW,
+    BLOCKS,
+    BUCKET,
+    EMPTY,
+    FIRST_BLOCK,
+    HEIGHT,
+    LEFT,
+    NODE,
+    NODE_SCORE,
+    OWN,
+    RIGHT,
+    WIDEST,
+    int64,
+)
+from earmark.index.scored.forest import (
+    BLOCKS_USED,
+    DEEPEST,
+    ENTRIES_USED,
+    HIGHEST,
+    NODES_USED,
+    Draft,
+    add_child,
+)
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import F64, I32, I64
+
+DONE, NO_ROOM, TOO_DEEP = range(3)
+SMALL = 4
+"""Room of a new block below the usual width, doubled when it is full."""
+LONGEST = 4096
+"""Nodes that a path is written down for; a tree is rebalanced long before."""
+
+
+@kernel
+def insert_entries(
+    draft: Draft,
+    sequence: I64,
+    which: I32,
+    lo: I64,
+    hi: I64,
+    score: F64,
+    slot: I32,
+    first: int,
+    leaf: int,
+    width: int,
+    path: I64,
+    spare: I64,
+) -> tuple[int, int]:
+    """Insert the entries from `first` on; where to resume, and why it stopped. TOO_DEEP leaves the path of the last
+    entry in `path`: its length, then the nodes."""
+    for i in range(first, len(lo)):
+        spread = draft.used[HIGHEST] + 4
+        if (
+            draft.used[NODES_USED] + 5 > len(draft.node_key)
+            or draft.used[BLOCKS_USED] + spread + 4 > len(draft.block_start)
+            or draft.used[ENTRIES_USED] + (spread + 4) * WIDEST > len(draft.score)
+        ):
+            return i, NO_ROOM
+        depth = insert_one(draft, sequence, which[i], lo[i], hi[i], score[i], slot[i], leaf, width, path, spare)
+        draft.used[DEEPEST] = max(draft.used[DEEPEST], depth)
+        if depth > longest_path(draft.list_nodes[which[i]]):
+            path[0] = depth
+            return i + 1, TOO_DEEP
+    return len(lo), DONE
+
+
+@inlined
+def longest_path(nodes: int) -> int:
+    """The path that a tree of so many nodes may have: twice that of a balanced one, and some."""
+    longest = 8
+    while nodes:
+        nodes >>= 1
+        longest += 2
+    return longest
+
+
+@inlined
+def insert_one(
+    draft: Draft,
+    sequence: I64,
+    which: int,
+    lo: int,
+    hi: int,
+    score: float,
+    slot: int,
+    leaf: int,
+    width: int,
+    path: I64,
+    spare: I64,
+) -> int:
+    """Insert an interval into a list; the length of its path."""
+    if draft.list_root[which] == EMPTY:
+        draft.list_root[which] = new_node(draft, which, leaf, hi)
+    node, depth = draft.list_root[which], 1
+    while True:
+        path[min(depth, LONGEST - 1)] = node
+        row = node * NODE
+        draft.node_score[node * NODE_SCORE + BELOW] = max(draft.node_score[node * NODE_SCORE + BELOW], score)
+        if draft.node[row + LEFT] == BUCKET:
+            block = int64(draft.node[row + FIRST_BLOCK])
+            if block < 0 or draft.block_fill[block] < leaf:
+                break
+            split_bucket(draft, which, node, spare)
+            draft.used[DEEPEST] = max(draft.used[DEEPEST], depth + 1)
+        key = draft.node_key[node]
+        if lo <= key <= hi:
+            break
+        side = int(LEFT) if hi < key else int(RIGHT)
+        if draft.node[row + side] < 0:
+            draft.node[row + side] = new_node(draft, which, leaf, hi)
+        node = int64(draft.node[row + side])
+        depth += 1
+    into_run(draft, sequence, node, lo, hi, score, slot, width, spare)
+    return depth
+
+
+@inlined
+def new_node(draft: Draft, which: int, leaf: int, key: int) -> int:
+    """A node without intervals: a bucket, or where there are none a node with this key."""
+    node = draft.used[NODES_USED]
+    draft.used[NODES_USED] += 1
+    draft.list_nodes[which] += 1
+    draft.node_key[node] = 0 if leaf else key
+    row = node * NODE
+    draft.node[row + LEFT], draft.node[row + RIGHT] = BUCKET if leaf else EMPTY, EMPTY
+    draft.node[row + FIRST_BLOCK], draft.node[row + BLOCKS], draft.node[row + HEIGHT] = EMPTY, 0, 0
+    draft.node_score[node * NODE_SCORE + BELOW] = draft.node_score[node * NODE_SCORE + OWN] = -np.inf
+    return int(node)
+
+
+@inlined
+def new_block(draft: Draft, room: int) -> int:
+    """An empty block at the end."""
+    block = draft.used[BLOCKS_USED]
+    draft.used[BLOCKS_USED] += 1
+    draft.block_start[block], draft.block_fill[block], draft.block_room[block] = draft.used[ENTRIES_USED], 0, room
+    draft.used[ENTRIES_USED] += room
+    return int(block)
+
+
+@inlined
+def put_entry(draft: Draft, block: int, index: int, lo: int, hi: int, score: float, ref: int) -> None:
+    """Write an entry into a block that has room, before its entry `index`."""
+    start = int64(draft.block_start[block])
+    for i in range(start + draft.block_fill[block], start + index, -1):
+        move_entry(draft, i - 1, i)
+    place = start + index
+    draft.lo[place], draft.hi[place], draft.score[place], draft.ref[place] = lo, hi, score, ref
+    draft.block_fill[block] += 1
+
+
+@inlined
+def move_entry(draft: Draft, source: int, target: int) -> None:
+    draft.lo[target], draft.hi[target] = draft.lo[source], draft.hi[source]
+    draft.score[target], draft.ref[target] = draft.score[source], draft.ref[source]
+
+
+@inlined
+def split_bucket(draft: Draft, which: int, node: int, spare: I64) -> None:
+    """Turn a full bucket into a node with a key, and buckets for what the key does not stab."""
+    row = node * NODE
+    block = int64(draft.node[row + FIRST_BLOCK])
+    start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
+    key = _key_of(draft, start, fill, spare)
+    draft.node_key[node] = key
+    draft.node[row + LEFT] = EMPTY
+    kept, own = 0, -np.inf
+    for i in range(start, start + fill):
+        side = int(LEFT) if draft.hi[i] < key else int(RIGHT) if draft.lo[i] > key else -1
+        if side < 0:
+            move_entry(draft, i, start + kept)
+            own = max(own, draft.score[i])
+            kept += 1
+            continue
+        if draft.node[row + side] < 0:
+            child = new_node(draft, which, 1, 0)
+            draft.node[row + side] = child
+            draft.node[child * NODE + FIRST_BLOCK], draft.node[child * NODE + BLOCKS] = new_block(draft, fill), 1
+        child = int64(draft.node[row + side])
+        inside = int64(draft.node[child * NODE + FIRST_BLOCK])
+        fill_there = int64(draft.block_fill[inside])
+        put_entry(draft, inside, fill_there, draft.lo[i], draft.hi[i], draft.score[i], draft.ref[i])
+        best = max(draft.node_score[child * NODE_SCORE + OWN], draft.score[i])
+        draft.node_score[child * NODE_SCORE + OWN] = draft.node_score[child * NODE_SCORE + BELOW] = best
+    draft.block_fill[block] = kept
+    draft.node_score[node * NODE_SCORE + OWN] = own
+
+
+@inlined
+def _key_of(draft: Draft, start: int, fill: int, spare: I64) -> int:
+    """The median endpoint of the entries of a block, the upper one of the two: a sort of few."""
+    for i in range(2 * fill):
+        value = draft.lo[start + (i >> 1)] if i & 1 == 0 else draft.hi[start + (i >> 1)]
+        j = i
+        while j and spare[j - 1] > value:
+            spare[j] = spare[j - 1]
+            j -= 1
+        spare[j] = value
+    return int(spare[fill])
+
+
+@inlined
+def first_slot(draft: Draft, block: int, height: int) -> int:
+    """The slot of the first entry below a block."""
+    while height:
+        block = int64(draft.ref[draft.block_start[block]])
+        height -= 1
+    return int(draft.ref[draft.block_start[block]])
+
+
+@inlined
+def not_after(draft: Draft, sequence: I64, entry: int, height: int, score: float, slot: int) -> bool:
+    """Whether what stands at an entry (the first below it, if it is an inner one) is before or level with a score."""
+    if draft.score[entry] != score:
+        return bool(draft.score[entry] > score)
+    found = int(draft.ref[entry])
+    if height:
+        found = first_slot(draft, found, height - 1)
+    return bool(sequence[found] <= sequence[slot])
+
+
+@inlined
+def into_run(
+    draft: Draft, sequence: I64, node: int, lo: int, hi: int, score: float, slot: int, width: int, spare: I64
+) -> None:
+    """Insert into the run of a node. `spare` remembers the way: (block, index) a level."""
+    row = node * NODE
+    if draft.node[row + FIRST_BLOCK] < 0:
+        draft.node[row + FIRST_BLOCK], draft.node[row + BLOCKS] = new_block(draft, min(SMALL, width)), 1
+        draft.node[row + HEIGHT] = 0
+    draft.node_score[node * NODE_SCORE + OWN] = max(draft.node_score[node * NODE_SCORE + OWN], score)
+    block, height, level = int64(draft.node[row + FIRST_BLOCK]), int64(draft.node[row + HEIGHT]), 0
+    while True:
+        start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
+        index = 0
+        while index < fill and not_after(draft, sequence, start + index, height, score, slot):
+            index += 1
+        if height == 0:
+            break
+        index = max(index - 1, 0)
+        entry = start + index
+        draft.lo[entry], draft.hi[entry] = min(draft.lo[entry], lo), max(draft.hi[entry], hi)
+        draft.score[entry] = max(draft.score[entry], score)
+        spare[2 * level], spare[2 * level + 1] = block, index
+        block, height, level = int64(draft.ref[entry]), height - 1, level + 1
+    ref = slot
+    while True:  # an entry to put into a block, and maybe one for its new sibling into the parent
+        if draft.block_fill[block] == draft.block_room[block] and draft.block_room[block] < width:
+            widen_block(draft, block, width)
+        if draft.block_fill[block] < draft.block_room[block]:
+            put_entry(draft, block, index, lo, hi, score, ref)
+            return
+        sibling = halve_block(draft, block, width)
+        half = int64(draft.block_fill[block])
+        if index <= half:
+            put_entry(draft, block, index, lo, hi, score, ref)
+        else:
+            put_entry(draft, sibling, index - half, lo, hi, score, ref)
+        if level == 0:
+            grow_root(draft, node, block, sibling, width)
+            return
+        level -= 1
+        parent, at_parent = spare[2 * level], spare[2 * level + 1]
+        add_child(draft, draft.block_start[parent] + at_parent, block)
+        lo, hi, score = summary(draft, sibling)
+        ref = int(sibling)
+        block, index = parent, at_parent + 1
+
+
+@inlined
+def widen_block(draft: Draft, block: int, width: int) -> None:
+    """Move a small block to where it has twice the room."""
+    start, room = int64(draft.block_start[block]), min(2 * int64(draft.block_room[block]), width)
+    target = draft.used[ENTRIES_USED]
+    draft.used[ENTRIES_USED] += room
+    for i in range(draft.block_fill[block]):
+        move_entry(draft, start + i, target + i)
+    draft.block_start[block], draft.block_room[block] = target, room
+
+
+@inlined
+def halve_block(draft: Draft, block: int, width: int) -> int:
+    """Move the second half of a full block into a new one."""
+    sibling = new_block(draft, width)
+    start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
+    half, target = fill >> 1, int64(draft.block_start[sibling])
+    for i in range(half, fill):
+        move_entry(draft, start + i, target + i - half)
+    draft.block_fill[block], draft.block_fill[sibling] = half, fill - half
+    return sibling
+
+
+@inlined
+def grow_root(draft: Draft, node: int, block: int, sibling: int, width: int) -> None:
+    """A new root above the two halves of the old one."""
+    root = new_block(draft, width)
+    start = int64(draft.block_start[root])
+    draft.block_fill[root] = 2
+    add_child(draft, start, block)
+    add_child(draft, start + 1, sibling)
+    draft.node[node * NODE + FIRST_BLOCK] = root
+    draft.node[node * NODE + HEIGHT] += 1
+    draft.used[HIGHEST] = max(draft.used[HIGHEST], draft.node[node * NODE + HEIGHT])
+
+
+@inlined
+def summary(draft: Draft, block: int) -> tuple[int, int, float]:
+    """Extent and best score of a block."""
+    start = int64(draft.block_start[block])
+    lo, hi, score = draft.lo[start], draft.hi[start], draft.score[start]
+    for i in range(start + 1, start + draft.block_fill[block]):
+        lo, hi, score = min(lo, draft.lo[i]), max(hi, draft.hi[i]), max(score, draft.score[i])
+    return lo, hi, score
+
+
+# --- removing --------------------------------------------------------------------------------------------------
+
+
+@kernel
+def remove_entries(
+    draft: Draft, sequence: I64, which: I32, lo: I64, hi: I64, score: F64, slot: I32, path: I64, spare: I64, gone: I64
+) -> int:
+    """Remove entries; how many were there. `gone` counts them by list."""
+    removed = 0
+    for i in range(len(lo)):
+        node, depth = draft.list_root[which[i]], 0
+        while node >= 0:
+            depth += 1
+            path[min(depth, LONGEST - 1)] = node
+            key = draft.node_key[node]
+            if draft.node[node * NODE + LEFT] == BUCKET or lo[i] <= key <= hi[i]:
+                break
+            node = int64(draft.node[node * NODE + (LEFT if hi[i] < key else RIGHT)])
+        if node < 0 or draft.node[node * NODE + FIRST_BLOCK] < 0:
+            continue
+        if out_of_run(draft, sequence, node, lo[i], hi[i], score[i], slot[i], spare):
+            removed += 1
+            gone[which[i]] += 1
+            for level in range(depth, 0, -1):
+                update_best(draft, path[level])
+    return removed
+
+
+@inlined
+def update_best(draft: Draft, node: int) -> None:
+    """The best score below a node, from its run and its children."""
+    best = draft.node_score[node * NODE_SCORE + OWN]
+    for side in range(2):
+        child = int64(draft.node[node * NODE + side])
+        if child >= 0:
+            best = max(best, draft.node_score[child * NODE_SCORE + BELOW])
+    draft.node_score[node * NODE_SCORE + BELOW] = best
+
+
+@inlined
+def out_of_run(draft: Draft, sequence: I64, node: int, lo: int, hi: int, score: float, slot: int, spare: I64) -> bool:
+    """Take an entry out of the run of a node; False when it is not there. `spare`: (block, index) a level."""
+    top = int64(draft.node[node * NODE + HEIGHT])
+    level = 0
+    spare[0], spare[1] = draft.node[node * NODE + FIRST_BLOCK], 0
+    while True:
+        block, index, height = spare[2 * level], spare[2 * level + 1], top - level
+        start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
+        entry = start + index
+        if index == fill or draft.score[entry] < score:  # nothing that can be it is further on
+            if level == 0:
+                return False
+            level -= 1
+            spare[2 * level + 1] += 1
+            continue
+        if height == 0:
+            same = draft.ref[entry] == slot and draft.score[entry] == score
+            if same and draft.lo[entry] == lo and draft.hi[entry] == hi:
+                break
+            spare[2 * level + 1] += 1
+            continue
+        inside = draft.lo[entry] <= lo and hi <= draft.hi[entry]
+        if inside and index + 1 < fill and draft.score[entry + 1] >= score:
+            following = first_slot(draft, int64(draft.ref[entry + 1]), height - 1)
+            inside = draft.score[entry + 1] == score and sequence[following] >= sequence[slot]
+        if inside:
+            level += 1
+            spare[2 * level], spare[2 * level + 1] = draft.ref[entry], 0
+        else:
+            spare[2 * level + 1] += 1
+    while True:  # the entry goes; if that empties its block, so does the block's in its parent
+        block, index = spare[2 * level], spare[2 * level + 1]
+        start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
+        for i in range(start + index, start + fill - 1):
+            move_entry(draft, i + 1, i)
+        draft.block_fill[block] = fill - 1
+        if fill > 1 or level == 0:
+            break
+        level -= 1
+    while level:
+        level -= 1
+        add_child(draft, draft.block_start[spare[2 * level]] + spare[2 * level + 1], spare[2 * level + 2])
+    row, root = node * NODE, spare[0]
+    while draft.node[row + HEIGHT] > 0 and draft.block_fill[root] == 1:
+        root = int64(draft.ref[draft.block_start[root]])
+        draft.node[row + HEIGHT] -= 1
+    draft.node[row + FIRST_BLOCK] = root
+    own = -np.inf
+    if draft.block_fill[root] == 0:
+        draft.node[row + FIRST_BLOCK], draft.node[row + BLOCKS], draft.node[row + HEIGHT] = EMPTY, 0, 0
+    else:
+        own = summary(draft, root)[2]
+    draft.node_score[node * NODE_SCORE + OWN] = own
+    return True
+
+
+# --- rebalancing -----------------------------------------------------------------------------------------------
+
+
+@kernel
+def heavy_ancestor(draft: Draft, path: I64, waiting: I64) -> int:
+    """The lowest node of a path, as its place there, one of whose sides holds 7 of 10 nodes below it; else the root."""
+    size = 1
+    for level in range(path[0] - 1, 0, -1):
+        node, below = path[level], path[level + 1]
+        whole, count = size + 1, 0
+        for side in range(2):
+            child = int64(draft.node[node * NODE + side])
+            if child >= 0 and child != below:
+                waiting[0], count = child, 1
+        while count:
+            count -= 1
+            one = waiting[count]
+            whole += 1
+            for side in range(2):
+                child = int64(draft.node[one * NODE + side])
+                if child >= 0:
+                    waiting[count] = child
+                    count += 1
+        if 10 * size > 7 * whole and whole > 8:
+            return level
+        size = whole
+    return 1
+
+
+@kernel
+def entries_below(draft: Draft, node: int, nodes: I64, blocks: I64, out: I64) -> tuple[int, int]:
+    """The entries of a node and all below it into `out`; how many, and how many nodes."""
+    waiting, found, seen = 1, 0, 0
+    nodes[0] = node
+    while waiting:
+        waiting -= 1
+        one = nodes[waiting]
+        seen += 1
+        for side in range(2):
+            child = int64(draft.node[one * NODE + side])
+            if child >= 0:
+                nodes[waiting] = child
+                waiting += 1
+        left = 0
+        if draft.node[one * NODE + FIRST_BLOCK] >= 0:
+            blocks[0], left = (int64(draft.node[one * NODE + FIRST_BLOCK]) << 8) | draft.node[one * NODE + HEIGHT], 1
+        while left:
+            left -= 1
+            block, height = blocks[left] >> 8, blocks[left] & 255
+            start = int64(draft.block_start[block])
+            for entry in range(start, start + draft.block_fill[block]):
+                if height:
+                    blocks[left] = (int64(draft.ref[entry]) << 8) | (height - 1)
+                    left += 1
+                else:
+                    out[found] = entry
+                    found += 1
+    return found, seen

@@ -1,0 +1,420 @@
+"""getnext(): the intervals of a list that an event meets, best first, one at a time, resumable.
+
+A *source* is the state of one such iteration. It is a heap of what may still give an answer, each with the best score
+it can have:
+
+    SUBTREE   a node and all below it          opened: its run, and the children that the event can reach
+    RUN_OF    the run of a node, not begun     begun: the first entry that the event meets
+    RUN       a run at an entry                given out; then moved on to the next entry that the event meets
+    BLOCK     a block, where the arrangement   opened: its entries or children that the event meets
+    ENTRY     is not in score order; an entry  given out
+
+Of equal scores what is not yet opened comes first, since an earlier sequence may be inside; entries go by sequence.
+So nothing is opened before its best score is due: of the path of an interval tree only the part that matters.
+
+A run remembers a mask a level: the entries of its current block that the event meets and that were not yet taken.
+Going on is the lowest bit of the lowest mask; going down is one comparison of a whole block (`mask.py`).
+
+Invariant: the top of a settled heap is an entry, and no entry still to come is before it.
+Complexity: a getnext of an R-tree without holes is O(log n) blocks; the heap adds O(log of the path).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.index.scored.arrays import (
+    BELOW,
+    BLOCKS,
+    BUCKET,
+    CUT_FIRST,
+    CUT_LAST,
+    DEPTH,
+    EMPTY,
+    ENDPOINTS,
+    ENTRIES,
+    FIRST_BLOCK,
+    HEIGHT,
+    LEFT,
+    LEVELS,
+    LIST,
+    NEVER,
+    NODES,
+    ORDER,
+    OWN,
+    POINTS,
+    ROOT,
+    SEGMENTS,
+    SHAPE,
+    SIZE,
+    ScoredArrays,
+    Trees,
+    int64,
+)
+from earmark.index.scored.arrays import NODE as NODE_ROW
+from earmark.index.scored.arrays import NODE_SCORE as NODE_SCORE_ROW
+from earmark.index.scored.mask import overlap_mask
+from earmark.jit import inlined
+from earmark.model.arrays import F64, I32, I64, U64
+from earmark.model.machine import at, ctz64
+
+# Fields of a source: its list, where its heap begins and how many elements it has, the event's keys, the next free
+# run, whether to open block by block, the event value's position, and the atomic segments of an interval event.
+WHICH, BASE, COUNT, KEY_LO, KEY_HI, RUNS, BY_BLOCKS, POSITION, FIRST_ATOM, LAST_ATOM = range(10)
+SOURCE = 10
+
+# Kinds of heap elements: the low bits of `heap_ref`. A block is coded together with its height.
+SUBTREE, RUN_OF, RUN, BLOCK, ENTRY = range(5)
+KIND_BITS, KIND_MASK = 3, 7
+HEIGHT_BITS, HEIGHT_MASK = 6, 63
+NOT_OPEN = -1
+"""Slot of a heap element that is not an entry."""
+
+# Fields of a run: level of its current block below the top one, blocks still to read at the top (in a segment tree,
+# where the part ends), height of the top, the current entry (in a segment tree, its place in the part).
+DOWN, LEFT_OVER, TALL, HERE = range(4)
+RUN_ROW = 4
+
+# Fields of the work counters; VISITS + h counts blocks of height h.
+NODES_SEEN, CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED, VISITS = range(7)
+COUNTERS = VISITS + 40
+
+
+class Scratch(NamedTuple):
+    """The working memory of one search in one thread.
+
+    `stack` has for each level of a run its block and the mask of what is left of it. `stamp` has for each slot the
+    last search that saw it; its last element is the number of the current one.
+    """
+
+    source: I64
+    heap_score: F64
+    heap_ref: I64
+    heap_slot: I32
+    run: I64
+    stack: U64
+    stamp: I32
+    active: I64
+    bound: F64
+
+
+def is_wide(arrays: ScoredArrays) -> bool:
+    """Whether every search needs room for all nodes, not for a path."""
+    return bool(arrays.info[ORDER] == NEVER or arrays.info[SHAPE] == ENDPOINTS)
+
+
+def make_scratch(arrays: ScoredArrays, slots: int, wide: bool) -> Scratch:
+    """Working memory for searches of this index, `wide` for events that are intervals. Untouched parts cost nothing."""
+    lists = arrays.lists.reshape(-1, LIST)
+    elements = runs = (2 * int(arrays.info[DEPTH]) + 8) * (len(lists) + 1)
+    if wide or is_wide(arrays):
+        elements = max(elements, int((2 * lists[:, NODES] + lists[:, ENTRIES] + 8).sum()) + 8)
+        runs = max(runs, int(lists[:, NODES].sum()) + len(lists) + 8)
+    return Scratch(
+        np.zeros((len(lists) + 1) * SOURCE, np.int64),
+        np.empty(elements),
+        np.empty(elements, np.int64),
+        np.empty(elements, np.int32),
+        np.empty(runs * RUN_ROW, np.int64),
+        np.empty(2 * runs * int(arrays.info[LEVELS]), np.uint64),
+        np.zeros(slots + 1, np.int32),
+        np.empty(len(lists) + 2, np.int64),
+        np.empty(len(lists) + 1),
+    )
+
+
+# --- the heap of a source --------------------------------------------------------------------------------------
+
+
+@inlined
+def goes_before(score: F64, slot: I32, sequence: I64, i: int, j: int) -> bool:
+    """Whether heap element i is due before element j."""
+    if at(score, i) != at(score, j):
+        return bool(at(score, i) > at(score, j))
+    a, b = at(slot, i), at(slot, j)
+    if a < 0 or b < 0:
+        return bool(a < b)
+    return bool(at(sequence, a) < at(sequence, b))
+
+
+@inlined
+def swap_elements(score: F64, ref: I64, slot: I32, i: int, j: int) -> None:
+    score[i], score[j] = score[j], score[i]
+    ref[i], ref[j] = ref[j], ref[i]
+    slot[i], slot[j] = slot[j], slot[i]
+
+
+@inlined
+def sink(score: F64, ref: I64, slot: I32, sequence: I64, base: int, count: int) -> None:
+    """Let the top of a heap sink to its place."""
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= count:
+            return
+        if child + 1 < count and goes_before(score, slot, sequence, base + child + 1, base + child):
+            child += 1
+        if not goes_before(score, slot, sequence, base + child, base + parent):
+            return
+        swap_elements(score, ref, slot, base + child, base + parent)
+        parent = child
+
+
+@inlined
+def add_element(scratch: Scratch, sequence: I64, s: int, value: float, made: int, of: int) -> None:
+    """Put an element into the heap of a source: score, ref, slot."""
+    score, ref, slot = scratch.heap_score, scratch.heap_ref, scratch.heap_slot
+    base, child = at(scratch.source, s + BASE), at(scratch.source, s + COUNT)
+    score[base + child], ref[base + child], slot[base + child] = value, made, of
+    scratch.source[s + COUNT] = child + 1
+    while child and goes_before(score, slot, sequence, base + child, base + ((child - 1) >> 1)):
+        swap_elements(score, ref, slot, base + child, base + ((child - 1) >> 1))
+        child = (child - 1) >> 1
+
+
+# --- runs ------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def next_in_run(trees: Trees, run: I64, stack: U64, r: int, node: int, key_lo: int, key_hi: int, work: I64) -> bool:
+    """Move run r to the next entry that the event meets; False at its end. With a node, begin at the node's first."""
+    levels = at(trees.info, LEVELS)
+    row, top = r * RUN_ROW, 2 * r * levels
+    entering = node != EMPTY
+    if entering:
+        node *= NODE_ROW
+        run[row + DOWN], run[row + LEFT_OVER] = 0, at(trees.node, node + BLOCKS)
+        run[row + TALL] = at(trees.node, node + HEIGHT)
+        stack[top] = at(trees.node, node + FIRST_BLOCK)
+    depth, height = at(run, row + DOWN), at(run, row + TALL)
+    while True:
+        level = top + 2 * depth
+        if entering:
+            block = int64(at(stack, level))
+            stack[level + 1] = overlap_mask(
+                trees.lo, trees.hi, at(trees.block_start, block), int(at(trees.block_fill, block)), key_lo, key_hi
+            )
+            work[NODES_SEEN] += 1
+            work[COMPARED] += at(trees.block_fill, block)
+            work[VISITS + height - depth] += 1
+            entering = False
+        mask = at(stack, level + 1)
+        if mask == 0:
+            if depth > 0:
+                depth -= 1
+                continue
+            left = at(run, row + LEFT_OVER) - 1
+            run[row + LEFT_OVER] = left
+            if left <= 0:
+                run[row + DOWN] = 0
+                return False
+            stack[level] += np.uint64(1)
+            entering = True
+            continue
+        stack[level + 1] = mask & (mask - np.uint64(1))
+        entry = int64(at(trees.block_start, int64(at(stack, level)))) + ctz64(mask)
+        if depth == height:
+            run[row + HERE], run[row + DOWN] = entry, depth
+            return True
+        depth += 1
+        stack[level + 2] = at(trees.ref, entry)
+        entering = True
+
+
+# --- sources ---------------------------------------------------------------------------------------------------
+
+
+@inlined
+def pull(trees: Trees, scratch: Scratch, sequence: I64, s: int, begin: bool, work: I64) -> None:
+    """Begin a source whose list and keys are set, or go past the entry on its top; then open what is due.
+
+    One function with one place for each step, because it is merged into every kernel that calls it.
+    """
+    score, ref, slot = scratch.heap_score, scratch.heap_ref, scratch.heap_slot
+    base = at(scratch.source, s + BASE)
+    key_lo, key_hi = at(scratch.source, s + KEY_LO), at(scratch.source, s + KEY_HI)
+    segments = at(trees.info, SHAPE) == SEGMENTS
+    past = not begin
+    if begin:
+        scratch.source[s + COUNT] = 0
+        root = at(trees.lists, at(scratch.source, s + WHICH) * LIST + ROOT)
+        if segments:
+            _begin_segments(trees, scratch, sequence, s, key_lo, key_hi, work)
+        elif root >= 0:
+            score[base], slot[base] = at(trees.node_score, root * NODE_SCORE_ROW + BELOW), NOT_OPEN
+            ref[base] = (root << KIND_BITS) | SUBTREE
+            scratch.source[s + COUNT] = 1
+    while at(scratch.source, s + COUNT) > 0 and (past or at(slot, base) == NOT_OPEN):
+        past = False
+        top = at(ref, base)
+        kind, value = top & KIND_MASK, top >> KIND_BITS
+        moved, entry = False, int64(0)
+        if RUN_OF <= kind <= RUN:
+            r = value if kind == RUN else at(scratch.source, s + RUNS)
+            if segments:
+                place = at(scratch.run, r * RUN_ROW + HERE) + 1
+                scratch.run[r * RUN_ROW + HERE] = place
+                moved = place < at(scratch.run, r * RUN_ROW + LEFT_OVER)
+                if moved:
+                    entry = int64(at(trees.part, place))
+            else:
+                node = value if kind == RUN_OF else int64(EMPTY)
+                moved = next_in_run(trees, scratch.run, scratch.stack, r, node, key_lo, key_hi, work)
+                entry = at(scratch.run, r * RUN_ROW + HERE)
+            if moved:
+                if kind == RUN_OF:
+                    scratch.source[s + RUNS] = r + 1
+                    ref[base] = (r << KIND_BITS) | RUN
+                score[base], slot[base] = at(trees.score, entry), at(trees.ref, entry)
+        if not moved:
+            last = at(scratch.source, s + COUNT) - 1
+            scratch.source[s + COUNT] = last
+            swap_elements(score, ref, slot, base, base + last)
+        sink(score, ref, slot, sequence, base, at(scratch.source, s + COUNT))
+        if kind in (SUBTREE, BLOCK):
+            _open(trees, scratch, sequence, s, kind, value, segments, key_lo, key_hi, work)
+
+
+@inlined
+def _open(
+    trees: Trees,
+    scratch: Scratch,
+    sequence: I64,
+    s: int,
+    kind: int,
+    value: int,
+    segments: bool,
+    key_lo: int,
+    key_hi: int,
+    work: I64,
+) -> None:
+    """Add what is inside a subtree or a block, and the event can meet."""
+    work[NODES_SEEN] += 1
+    if kind == SUBTREE and segments:
+        _open_segment_node(trees, scratch, sequence, s, value)
+        return
+    first, blocks, height = value >> HEIGHT_BITS, 1, value & HEIGHT_MASK
+    bucket = False
+    if kind == SUBTREE:
+        row = value * NODE_ROW
+        bucket = at(trees.node, row + LEFT) == BUCKET
+        first, blocks, height = int64(at(trees.node, row + FIRST_BLOCK)), int(at(trees.node, row + BLOCKS)), 0
+        if not bucket and key_lo > at(trees.node_key, value):
+            first += blocks
+        _open_node(trees, scratch, sequence, s, value, key_lo, key_hi)
+        if at(trees.info, SHAPE) != ENDPOINTS:
+            return
+    # A block by its best scores; or the run of an endpoint-sorted node: what the event meets is a prefix of it.
+    for block in range(first, first + blocks):
+        start, fill = int64(at(trees.block_start, block)), int(at(trees.block_fill, block))
+        mask = overlap_mask(trees.lo, trees.hi, start, fill, key_lo, key_hi)
+        work[VISITS + height] += 1
+        work[COMPARED] += fill
+        while mask:
+            entry = start + ctz64(mask)
+            mask &= mask - np.uint64(1)
+            made, of = (entry << KIND_BITS) | ENTRY, int(at(trees.ref, entry))
+            if height:
+                made, of = (((int64(of) << HEIGHT_BITS) | (height - 1)) << KIND_BITS) | BLOCK, int(NOT_OPEN)
+            add_element(scratch, sequence, s, at(trees.score, entry), made, of)
+        last = start + fill - 1
+        if not bucket and (at(trees.lo, last) > key_hi or at(trees.hi, last) < key_lo):
+            return
+
+
+@inlined
+def _open_node(trees: Trees, scratch: Scratch, sequence: I64, s: int, node: int, key_lo: int, key_hi: int) -> None:
+    """Add the run of a node and the children that the event can reach."""
+    row, key = node * NODE_ROW, at(trees.node_key, node)
+    for part in range(3):
+        which, made = node * NODE_SCORE_ROW + OWN, int64(EMPTY)
+        child = int64(at(trees.node, row + part))
+        if part == FIRST_BLOCK:
+            if at(scratch.source, s + BY_BLOCKS):
+                made = (((child << HEIGHT_BITS) | at(trees.node, row + HEIGHT)) << KIND_BITS) | BLOCK
+            elif at(trees.info, SHAPE) != ENDPOINTS:
+                made = (node << KIND_BITS) | RUN_OF
+        elif key_lo < key if part == LEFT else key_hi > key:
+            which, made = child * NODE_SCORE_ROW + BELOW, (child << KIND_BITS) | SUBTREE
+        if child >= 0 and made != EMPTY:
+            add_element(scratch, sequence, s, at(trees.node_score, which), made, int(NOT_OPEN))
+
+
+@inlined
+def atom_of(cut: I64, first: int, last: int, key: int) -> int:
+    """How many of the cuts first..last are at most key. O(log cuts)."""
+    begin, end = first, last
+    while begin < end:
+        middle = (begin + end) >> 1
+        if at(cut, middle) <= key:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin - first
+
+
+@inlined
+def _begin_segments(trees: Trees, scratch: Scratch, sequence: I64, s: int, key_lo: int, key_hi: int, work: I64) -> None:
+    """A point: the parts of all nodes on its path. An interval: the root."""
+    row = at(scratch.source, s + WHICH) * LIST
+    first, last = at(trees.lists, row + CUT_FIRST), at(trees.lists, row + CUT_LAST)
+    root, size = at(trees.lists, row + ROOT), at(trees.lists, row + SIZE)
+    point = key_lo == key_hi
+    low = atom_of(trees.cut, first, last, key_lo)
+    node = low - 1 + size if low > 0 else 0
+    if not point:
+        high = atom_of(trees.cut, first, last, key_hi)
+        scratch.source[s + FIRST_ATOM], scratch.source[s + LAST_ATOM] = max(low - 1, 0), high - 1
+        node = 1 if high > 0 and at(trees.part_best, root + 1) >= 0 else 0
+    while node >= 1:
+        begin, end = at(trees.part_start, root + node), at(trees.part_start, root + node + 1)
+        entry, made, of = int64(EMPTY), int64((1 << KIND_BITS) | SUBTREE), int(NOT_OPEN)
+        if not point:
+            entry = int64(at(trees.part_best, root + 1))
+        elif begin < end:
+            r = at(scratch.source, s + RUNS)
+            scratch.source[s + RUNS] = r + 1
+            scratch.run[r * RUN_ROW + LEFT_OVER], scratch.run[r * RUN_ROW + HERE] = end, begin
+            entry = int64(at(trees.part, begin))
+            made, of = (r << KIND_BITS) | RUN, int(at(trees.ref, entry))
+        if entry >= 0:
+            add_element(scratch, sequence, s, at(trees.score, entry), made, of)
+        work[NODES_SEEN] += 1
+        node >>= 1
+
+
+@inlined
+def _open_segment_node(trees: Trees, scratch: Scratch, sequence: I64, s: int, node: int) -> None:
+    """A node of the segment tree and an interval event: its children, its entries that no node further left gives."""
+    row = at(scratch.source, s + WHICH) * LIST
+    root, size, cuts = at(trees.lists, row + ROOT), at(trees.lists, row + SIZE), at(trees.lists, row + CUT_FIRST)
+    low, high = at(scratch.source, s + FIRST_ATOM), at(scratch.source, s + LAST_ATOM)
+    first, width = node, 1
+    while first < size:
+        first, width = 2 * first, 2 * width
+    first -= size
+    middle = first + (width >> 1)
+    begin, end = at(trees.part_start, root + node), at(trees.part_start, root + node + 1)
+    for i in range(begin - 2, end):  # two places before the entries stand for the children
+        if i >= begin:
+            entry = int64(at(trees.part, i))
+            wanted = first <= low or at(trees.lo, entry) == at(trees.cut, cuts + first)
+            made, of = (entry << KIND_BITS) | ENTRY, int(at(trees.ref, entry))
+        else:
+            child = 2 * node + (begin - 1 - i)
+            entry = int64(at(trees.part_best, root + child)) if width > 1 else int64(EMPTY)
+            wanted = entry >= 0 and (low < middle if child == 2 * node else high >= middle)
+            made, of = (child << KIND_BITS) | SUBTREE, int(NOT_OPEN)
+        if wanted:
+            add_element(scratch, sequence, s, at(trees.score, entry), made, of)
+
+
+@inlined
+def set_source(info: I64, source: I64, s: int, which: int, key_lo: int, key_hi: int, base: int, runs: int) -> None:
+    """Prepare a source for a list and an event value; its heap and its runs begin at `base` and `runs`."""
+    order = at(info, ORDER)
+    source[s + WHICH], source[s + KEY_LO], source[s + KEY_HI] = which, key_lo, key_hi
+    source[s + BASE], source[s + RUNS] = base, runs
+    source[s + BY_BLOCKS] = order == NEVER or (order == POINTS and key_lo != key_hi)

@@ -1,0 +1,312 @@
+"""Which intervals does a value stab, best first: the score-optimal R-tree.
+
+ranked-pubsub, 3.2. Two intervals that do not meet may stand in either order, since no value stabs both. The
+*constraint graph* (Algorithm 2) has an edge from each interval to those that must stand after it; among all orders
+that respect it, Algorithm 1 takes the one with the least left end next, so that neighbours in the order lie close to
+each other, and an R-tree on top has few holes: at most 2k nodes of a level are visited for the k best (Theorem 3.2).
+
+Algorithm 2 takes the intervals in score order and keeps the *visible blocks*: the line as seen from below, each piece
+belonging to the lowest interval over it. A new interval gets an edge from the owner of every block that it meets, and
+then hides them. The paper's ten intervals (number = rank), after 1 to 4:
+
+    1 [30,55]  2 [75,90]  3 [45,55]  4 [65,90]         blocks   [30,44] of 1   [45,55] of 3   [65,90] of 4
+    5 [10,30] meets the first                           edge 1 -> 5, blocks now [10,30] of 5, [31,44] of 1, ..
+
+    arrangement  1 5 6 3 | 9 2 4 7 | 8 10     extents with branching 4: [0,55] [10,100] [0,100]
+
+Intervals are closed, so those that touch have an edge. Blocks begin at cuts, the keys lo and hi + 1 in order; the
+beginnings of visible blocks are a bitmap over the cuts with summaries of 64 words, where the block over a cut is
+found in a few steps.
+
+Arrays: `scored/arrays.py`; a list is the run of a single node, in the arrangement.
+
+Invariant: the arrangement respects the graph, so that the intervals over any one key stand in score order; the graph
+has at most 3n edges.
+Complexity: O(n log n) build; (1 + 2 / (branching - 1)) n space; the k best in O(branching k log n).
+
+Static: an insertion may change the graph anywhere, so the index is built anew behind a short scanned tail. We differ:
+equal scores go by sequence; an event that is an interval can meet intervals that do not meet each other, whose order
+is then not that of their scores: the search goes by the best score below each extent instead.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from earmark.errors import require
+from earmark.index.scored.arrays import FOREST, LIST, NODE, POINTS, ROOT, ScoredArrays, int64
+from earmark.index.scored.base import Options, ScoredIndex, planted
+from earmark.index.scored.check import list_entries
+from earmark.index.scored.forest import Plan
+from earmark.index.scored.lists import Lists
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import I32, I64, U64, TableArrays
+from earmark.model.machine import at, ctz64
+
+NOBODY = -1
+"""Owner of a visible block over which there is no interval."""
+EDGES_EACH = 3
+"""Lemma 3.4: edges an interval, at most."""
+WORD_BITS = 6
+
+
+class SoptRTree(ScoredIndex):
+    """An R-tree for each attribute, over its intervals in the arrangement of Algorithm 1."""
+
+    @classmethod
+    def build(cls, table: TableArrays, branching: int = 16, modes: str = "both", intersect: bool = False) -> Self:
+        """An index of all slots of a table; options as for every scored index. O(n log n)."""
+        return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS))
+
+    @classmethod
+    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+        order = np.empty(len(lists.lo), np.int64)
+        for one in range(len(lists.attr)):
+            begin, end = int(lists.start[one]), int(lists.start[one + 1])
+            order[begin:end] = begin + arrangement(lists.lo[begin:end], lists.hi[begin:end])
+        return planted(lists.permuted(order), arrays, Plan(False, True, options.branching, 0))
+
+    def check(self) -> None:
+        """As every index; and the arrangement respects the constraint graph, of at most 3n edges."""
+        super().check()
+        arrays = self._arrays
+        for which, root in enumerate(arrays.lists.reshape(-1, LIST)[:, ROOT].tolist()):
+            require(root < 0 or arrays.node[root * NODE] < 0, "a list is more than one R-tree")
+            entries = list_entries(arrays, which)
+            lo, hi = arrays.lo[entries], arrays.hi[entries]
+            sequence = self._table.sequence[arrays.ref[entries]]
+            ranked = np.lexsort((np.arange(len(entries)), sequence, -arrays.score[entries]))
+            above, below = constraint_graph(lo[ranked], hi[ranked])
+            require(len(above) <= EDGES_EACH * len(entries), "the constraint graph has more than 3n edges")
+            # Entries are listed in the arrangement, so `ranked` is where each rank stands in it.
+            require(bool((ranked[above] < ranked[below]).all()), "the arrangement breaks the constraint graph")
+
+
+def cells(lo: I64, hi: I64) -> tuple[I64, I32, I32]:
+    """Cuts, and for each closed interval the first and last of the cells between them that it covers.
+
+    >>> cells(np.array([0, 5]), np.array([5, 9]))
+    (array([ 0,  5,  6, 10]), array([0, 1], dtype=int32), array([1, 2], dtype=int32))
+    """
+    n = len(lo)
+    endless = hi == np.iinfo(np.int64).max
+    ends = np.concatenate([lo, hi + np.int64(1)]) if not endless.any() else np.concatenate([lo, hi[~endless] + 1])
+    order = np.argsort(ends)
+    ascending = ends[order]
+    new = np.ones(len(ends), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=new[1:])
+    place = np.empty(len(ends), np.int32)
+    place[order] = np.cumsum(new, dtype=np.int32) - 1
+    cut = ascending[new]
+    last = np.full(n, len(cut) - 1, np.int32)
+    last[~endless] = place[n:] - 1
+    return cut, place[:n].copy(), last
+
+
+def constraint_graph(lo: I64, hi: I64) -> tuple[I32, I32]:
+    """Algorithm 2: edges (from, to) between ranks, for intervals in score order. Some may come twice."""
+    cut, first, last = cells(lo, hi)
+    above = np.empty(EDGES_EACH * len(lo), np.int32)
+    below = np.empty(EDGES_EACH * len(lo), np.int32)
+    count = find_edges(first, last, *_no_blocks(len(cut)), above, below)
+    return above[:count], below[:count]
+
+
+def arrangement(lo: I64, hi: I64) -> I64:
+    """Algorithm 1: the ranks of the intervals, given in score order, in the order of the leaves."""
+    cut, first, last = cells(lo, hi)
+    n = len(lo)
+    above, below = np.empty(EDGES_EACH * n, np.int32), np.empty(EDGES_EACH * n, np.int32)
+    count = find_edges(first, last, *_no_blocks(len(cut)), above, below)
+    above, below = above[:count], below[:count]
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(above, minlength=n), out=start[1:])
+    out = np.empty(count, np.int32)
+    sort_edges(above, below, start[:-1].copy(), out)
+    waiting = np.bincount(below, minlength=n).astype(np.int32)
+    order = np.empty(n, np.int64)
+    take_in_turn(first, start, out, waiting, np.empty(n, np.int64), order)
+    return order
+
+
+def _no_blocks(cuts: int) -> tuple[U64, I64, I32]:
+    """A bitmap over the cuts with its summaries, where they begin, and the owners: nothing visible yet."""
+    sizes = [max(1, (cuts + 63) >> 6)]
+    while sizes[-1] > 1:
+        sizes.append((sizes[-1] + 63) >> 6)
+    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return np.zeros(int(begin[-1]), np.uint64), begin, np.full(cuts + 1, NOBODY, np.int32)
+
+
+@kernel
+def find_edges(first: I32, last: I32, bits: U64, begin: I64, owner: I32, above: I32, below: I32) -> int:
+    """Algorithm 2 over cells; returns the number of edges. A set bit is the first cell of a visible block."""
+    edges, cells_there = 0, len(owner) - 1
+    if cells_there:
+        mark(bits, begin, 0)
+    for rank in range(len(first)):
+        a, b = int64(first[rank]), int64(last[rank])
+        block = at_or_before(bits, begin, a)
+        while True:
+            of = owner[block]
+            if of != NOBODY:
+                above[edges], below[edges] = of, rank
+                edges += 1
+            following = first_after(bits, begin, block, cells_there)
+            if block > a:
+                unmark(bits, begin, block)
+            if following > b:
+                break
+            block = following
+        if b + 1 < following:  # the last block goes on behind the interval
+            mark(bits, begin, b + 1)
+            owner[b + 1] = of
+        mark(bits, begin, a)
+        owner[a] = rank
+    return edges
+
+
+@kernel
+def sort_edges(above: I32, below: I32, place: I64, out: I32) -> None:
+    """The ends of edges by where they begin; `place` is where those of each beginning go."""
+    for i in range(len(above)):
+        out[place[above[i]]] = below[i]
+        place[above[i]] += 1
+
+
+@inlined
+def mark(bits: U64, begin: I64, place: int) -> None:
+    """Set a bit, and those of its words in the summaries."""
+    for level in range(len(begin) - 1):
+        word = at(begin, level) + (place >> WORD_BITS)
+        before = at(bits, word)
+        bits[word] = before | (np.uint64(1) << np.uint64(place & 63))
+        if before:
+            return
+        place >>= WORD_BITS
+
+
+@inlined
+def unmark(bits: U64, begin: I64, place: int) -> None:
+    """Clear a bit, and that of each word that becomes empty."""
+    for level in range(len(begin) - 1):
+        word = at(begin, level) + (place >> WORD_BITS)
+        bits[word] &= ~(np.uint64(1) << np.uint64(place & 63))
+        if at(bits, word):
+            return
+        place >>= WORD_BITS
+
+
+@inlined
+def at_or_before(bits: U64, begin: I64, place: int) -> int:
+    """The last set bit that is not after `place`; there is one. O(log64 of the bits)."""
+    level, inside = 0, place & 63
+    word = at(bits, at(begin, 0) + (place >> WORD_BITS)) & (~np.uint64(0) >> np.uint64(63 - inside))
+    while not word:
+        level += 1
+        place >>= WORD_BITS
+        inside = place & 63
+        word = at(bits, at(begin, level) + (place >> WORD_BITS)) & ((np.uint64(1) << np.uint64(inside)) - np.uint64(1))
+    place = (place >> WORD_BITS << WORD_BITS) + highest(word)
+    while level:
+        level -= 1
+        place = (place << WORD_BITS) + highest(at(bits, at(begin, level) + place))
+    return place
+
+
+@inlined
+def first_after(bits: U64, begin: I64, place: int, end: int) -> int:
+    """The first set bit after `place`, or `end`. O(log64 of the bits)."""
+    level, inside = 0, place & 63
+    word = at(bits, at(begin, 0) + (place >> WORD_BITS)) >> np.uint64(inside) >> np.uint64(1)
+    while not word:
+        level += 1
+        if level == len(begin) - 1:
+            return end
+        place >>= WORD_BITS
+        inside = place & 63
+        word = at(bits, at(begin, level) + (place >> WORD_BITS)) >> np.uint64(inside) >> np.uint64(1)
+    place += 1 + ctz64(word)
+    while level:
+        level -= 1
+        place = (place << WORD_BITS) + ctz64(at(bits, at(begin, level) + place))
+    return place
+
+
+@inlined
+def highest(word: np.uint64) -> int:
+    """The highest set bit of a word that is not zero."""
+    place = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if word >> np.uint64(step):
+            word >>= np.uint64(step)
+            place += step
+    return place
+
+
+@kernel
+def take_in_turn(first: I32, start: I64, out: I32, waiting: I32, heap: I64, order: I64) -> None:
+    """Algorithm 1: again and again, of those that wait for nobody, the one that begins first (then the better)."""
+    size = 0
+    for rank in range(len(first)):
+        if waiting[rank] == 0:
+            size = heap_add(heap, size, (int64(first[rank]) << 32) | rank)
+    for place in range(len(order)):
+        rank = heap[0] & 0xFFFFFFFF
+        order[place] = rank
+        size -= 1
+        heap_top(heap, size, heap[size])
+        for i in range(start[rank], start[rank + 1]):
+            other = out[i]
+            waiting[other] -= 1
+            if waiting[other] == 0:
+                size = heap_add(heap, size, (int64(first[other]) << 32) | other)
+
+
+@inlined
+def heap_add(heap: I64, size: int, value: int) -> int:
+    """Put a value into a heap with the least on top; its size then."""
+    child = size
+    while child:
+        parent = (child - 1) >> 1
+        if at(heap, parent) <= value:
+            break
+        heap[child] = heap[parent]
+        child = parent
+    heap[child] = value
+    return size + 1
+
+
+@inlined
+def heap_top(heap: I64, size: int, value: int) -> None:
+    """Put a value in the place of the top."""
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= size:
+            break
+        if child + 1 < size and at(heap, child + 1) < at(heap, child):
+            child += 1
+        if value <= at(heap, child):
+            break
+        heap[parent] = heap[child]
+        parent = child
+    heap[parent] = value
+
+
+def visible_blocks(lo: I64, hi: I64) -> list[tuple[int, int, int]]:
+    """The visible blocks of intervals in score order that have an owner: (first key, last key, rank). For people."""
+    cut, first, last = cells(lo, hi)
+    bits, begin, owner = _no_blocks(len(cut))
+    edges = np.empty(EDGES_EACH * len(lo), np.int32)
+    find_edges(first, last, bits, begin, owner, edges, edges.copy())
+    seen = np.unpackbits(bits[: begin[1]].view(np.uint8), bitorder="little")[: len(cut)]
+    starts = np.flatnonzero(seen)
+    ends = np.append(starts[1:], len(cut))
+    return [
+        (int(cut[a]), int(cut[b]) - 1, int(owner[a]))
+        for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+        if owner[a] != NOBODY and b < len(cut)
+    ]

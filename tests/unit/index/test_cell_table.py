@@ -1,0 +1,107 @@
+"""The cell table: look-ups, and what it leaves to the tree inside it."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.index.scored_cases import (
+    PAPER,
+    PLAIN,
+    SEEDS,
+    assert_answers,
+    naive_stabbed,
+    point,
+    random_intervals,
+    random_made,
+    scored_intervals,
+)
+from tests.unit.made import GREATEST, Made, event_arrays, table_arrays
+
+from earmark.errors import EarmarkError
+from earmark.index.cell_table import CellTable
+from earmark.model import bits
+
+OPTIONS: list[dict[str, Any]] = [{}, {"best": 1}, {"best": 3, "branching": 4}]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_answers_on_random_tables(options: dict[str, Any], seed: int) -> None:
+    made = random_made(600 + seed)
+    assert_answers(made, CellTable.build(table_arrays(made), **options))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_getnext_gives_each_interval_once_and_best_first(options: dict[str, Any]) -> None:
+    for seed, (domain, longest, levels) in enumerate(((1000, 60, 10**6), (40, 10, 3), (10**12, 10**11, 50), (5, 2, 1))):
+        table = random_intervals(seed, 60 if PLAIN else 400, domain, longest, levels)
+        index = CellTable.build(table, **options)
+        index.check()
+        random = Random(seed)
+        for _ in range(10):
+            lo = random.choice([random.randrange(domain + longest), int(table.lo[3]), int(table.hi[5])])
+            for hi in (lo, min(lo + random.randrange(domain), GREATEST), GREATEST):
+                relaxed = options.get("modes") == "relaxed"
+                assert list(index.stabbed(0, lo, hi, relaxed)) == naive_stabbed(table, lo, hi)
+
+
+def test_getnext_resumes() -> None:
+    iterator = CellTable.build(scored_intervals(PAPER)).stabbed(0, 80)
+    assert [iterator.getnext() for _ in range(7)] == [(1, 9.0), (3, 7.0), (6, 4.0), (7, 3.0), (9, 1.0), None, None]
+
+
+def test_arrays_that_were_saved_are_taken_back() -> None:
+    made = random_made(5)
+    built = CellTable.build(table_arrays(made))
+    saved = {name: array.copy() for name, array in built.arrays._asdict().items()}
+    assert_answers(made, CellTable.restore(table_arrays(made), saved))
+
+
+def looked_up(index: CellTable) -> int:
+    """Events that the last call looked up: those leave no visit to a block."""
+    return index.work.nodes
+
+
+def test_a_point_is_looked_up() -> None:
+    table = random_intervals(9, 300, 400, 40, 10**6)
+    index = CellTable.build(table, best=5)
+    keys = np.arange(-3, 450, dtype=np.int64)
+    made = Made([], [point(int(key)) for key in keys])
+    everything = bits.all_set(300)
+    pointers, slots, scores = index.top_k_batch(event_arrays(made, made.events), 4, everything)
+    assert looked_up(index) == len(keys)
+    assert index.visits.sum() == 0
+    for e, key in enumerate(keys.tolist()):
+        answer = slice(pointers[e], pointers[e + 1])
+        assert (
+            list(zip(slots[answer].tolist(), scores[answer].tolist(), strict=True))
+            == naive_stabbed(table, key, key)[:4]
+        )
+
+
+def test_what_falls_out_is_searched_for() -> None:
+    """Of the best K all but one are not eligible, so that the cell does not have k."""
+    table = scored_intervals([(0, 10)] * 50)
+    index = CellTable.build(table, best=5)
+    made = Made([], [point(4), point(11)])
+    some = bits.from_slots(np.arange(4, 50), 50)
+    pointers, slots, _ = index.top_k_batch(event_arrays(made, made.events), 3, some)
+    assert pointers.tolist() == [0, 3, 3]
+    assert slots.tolist() == [4, 5, 6]
+
+
+def test_bad_options_get_a_sentence() -> None:
+    with pytest.raises(EarmarkError, match="best is 1 to 256"):
+        CellTable.build(scored_intervals(PAPER), best=0)
+
+
+def test_check_sees_a_wrong_cell() -> None:
+    index = CellTable.build(scored_intervals(PAPER), best=3)
+    cell = index.arrays.cell.copy()
+    cell[[0, 1]] = cell[[1, 0]]
+    index._set(index.arrays._replace(cell=cell))
+    with pytest.raises(AssertionError, match="a cell does not hold"):
+        index.check()
