@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from earmark import index as indexes
-from earmark.errors import EarmarkError, EventError, SubscriptionError
+from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
 from earmark.index.live import NO_SLOTS, Live
 from earmark.index.verify import Verification, compare
 from earmark.model import arrow, bits
@@ -40,10 +40,11 @@ from earmark.model.explain import (
     explain_clause,
     explain_slot,
 )
-from earmark.model.files import open_table, save_table
+from earmark.model.files import DAMAGE, open_whole, save_stored
 from earmark.model.frames import as_arrow, encode_frame, is_frame
 from earmark.model.intake import Prepared, admit, prepare, rows_of_frame
 from earmark.model.predicate import Condition
+from earmark.model.stored import stored_of
 from earmark.model.subscription import Subscription, checked_id, checked_tags, clauses_and_text
 from earmark.model.table import NO_TAGS, Id, Table, TableView, Tags
 from earmark.model.widen import weights_of, widen
@@ -52,10 +53,12 @@ from earmark.progress import track
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from earmark.cover.audit import Audit, Relations
+
 R = TypeVar("R")
 Event = Mapping[str, Any]
 Weights = Mapping[str, float]
-DEFAULT_INDEX = "scan"
+DEFAULT_INDEX = "be_star_tree"
 _KEEP: Any = object()
 _SMALLEST_COMPACTION = 1024
 
@@ -112,6 +115,7 @@ class Matcher:
         self._state: _State
         self._indexed: tuple[Table, int] | None = None
         self._id_column: tuple[list[Id], Any] = ([], None)
+        self._related: Relations | None = None
         self._publish()
 
     def _publish(self, removed: I32 = NO_SLOTS) -> None:
@@ -326,6 +330,43 @@ class Matcher:
         good[np.searchsorted(table.clause_start, np.flatnonzero(~broken), "right") - 1] = True
         return [view.ids[slot] for slot in view.live_slots().tolist() if not good[slot]]
 
+    def audit(self, *, scope: Mapping[str, str] | None = None) -> Audit:
+        """Duplicates, covered subscriptions, clauses that never match, subscriptions that match everything.
+
+        From the conditions alone; `scope` restricts it to subscriptions with these tags. docs/hygiene.md.
+        """
+        from earmark.cover.audit import audit
+
+        state = self._state
+        return audit(state.view, self._eligible(state, scope))
+
+    def covered_by(self, id: Id) -> list[Id]:
+        """The subscriptions that every event of this one matches too, in order of insertion. O(subscriptions)."""
+        return self._relations(id, lambda relations, slot: relations.covered_by(slot))
+
+    def covers(self, id: Id) -> list[Id]:
+        """The subscriptions all of whose events match this one, in order of insertion. O(subscriptions)."""
+        return self._relations(id, lambda relations, slot: relations.covers(slot))
+
+    def _relations(self, id: Id, ask: Callable[[Relations, int], list[Id]]) -> list[Id]:
+        from earmark.cover.audit import Relations
+
+        view, slot = self._find(id)
+        if self._related is None or self._related.view is not view:  # kept for the next question
+            self._related = Relations(view)
+        return ask(self._related, slot)
+
+    def adapt(self, events: Any) -> Any:
+        """Let the index learn from past events, such as the last thousand, and say what it did.
+
+        The BE*-Tree adapts; most indexes do not, and say so. Searches go on with the index as it was meanwhile.
+        """
+        with self._writing:
+            state, encoded = self._encoded(events)
+            live, found = state.index.adapted(encoded)
+            self._state = _State(state.view, live)
+        return found
+
     def stats(self) -> dict[str, Any]:
         """Counts, types and sizes, for people and monitoring."""
         state = self._state
@@ -341,6 +382,7 @@ class Matcher:
             "index_tail": state.index.tail,
             "table_bytes": view.nbytes,
             "index_bytes": state.index.nbytes,
+            "index_about": state.index.about(),
             "asked_bytes": view.asked_bytes.nbytes + view.asked_start.nbytes,
             "generation": view.generation,
         }
@@ -449,17 +491,34 @@ class Matcher:
     # --- files and frames ------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the subscriptions to a folder; `load` opens it. A table that is already there is replaced."""
+        """Write the subscriptions and their index to a folder; `load` opens it. A table that is there is replaced."""
         with self._writing:
-            save_table(self._table, folder, {"index": self.index})
+            state, table = self._state, self._table.compacted()
+            view = state.view
+            same = view.live == view.slots and view.ordered and table.schema is self._table.schema
+            index = state.index.main if same and not state.index.tail else self._build(table.view().arrays)
+            options = {"index": self.index}
+            save_stored(stored_of(table)._replace(options=options, extras=indexes.stored(index)), folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, index: str | None = None, mmap: bool = True) -> Matcher:
-        """The matcher that was saved to a folder; with `mmap` its arrays are mapped, not read."""
-        table, options = open_table(folder, mmap)
-        made = cls(index or str(options.get("index", "scan")))
+        """The matcher that was saved to a folder; with `mmap` its arrays are mapped, not read.
+
+        The saved index is used as it is, unless another is asked for: then that one is built.
+        """
+        table, stored = open_whole(folder, mmap)
+        saved = str(stored.options.get("index", DEFAULT_INDEX))
+        made = cls(index or saved)
         made._table = table
-        made._publish()
+        if made.index == saved and stored.extras:
+            try:
+                main = indexes.restore(saved, table.view().arrays, stored.extras)
+            except DAMAGE as problem:
+                raise TableError(f"the index of the table {str(folder)!r} is damaged: {problem}") from None
+            made._state = _State(table.view(), Live.built(made._build, table.view().arrays, main))
+            made._indexed = (table, table.generation)
+        else:
+            made._publish()
         return made
 
     def to_arrow(self) -> pa.Table:

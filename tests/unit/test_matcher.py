@@ -10,6 +10,7 @@ import pytest
 import earmark
 from earmark import AttributeTypeError, EarmarkError, EventError, Interval, Matcher, Predicate, SubscriptionError
 from earmark.index.contract import Measured
+from earmark.matcher import DEFAULT_INDEX
 
 
 def matcher(*conditions: str, **options: Any) -> Matcher:
@@ -431,7 +432,7 @@ class TestLookingAtThem:
         m.remove(1)
         stats = m.stats()
         assert stats["subscriptions"] == len(m) == 2
-        assert (stats["removed"], stats["clauses"], stats["constraints"], stats["index"]) == (1, 4, 5, "scan")
+        assert (stats["removed"], stats["clauses"], stats["constraints"], stats["index"]) == (1, 4, 5, DEFAULT_INDEX)
         assert stats["attributes"] == {"a": "integer", "s": "string", "b": None}
         assert 0 in m
         assert 1 not in m
@@ -490,3 +491,42 @@ def test_errors_are_of_one_family() -> None:
     assert issubclass(SubscriptionError, EarmarkError)
     assert issubclass(EventError, EarmarkError)
     assert issubclass(AttributeTypeError, EarmarkError)
+
+
+def test_adapting_changes_speed_and_nothing_else() -> None:
+    m = Matcher("be_star_tree")
+    m.add_many([(i, f"a BETWEEN {i} AND {i + 5} AND b > {i % 7}") for i in range(400)])
+    events = [{"a": i, "b": i % 9} for i in range(200)]
+    before = m.match_batch(events)
+    found = m.adapt(events)
+    assert found.events == 200
+    assert 0 < found.probability < 1
+    assert m.match_batch(events).equals(before)
+    m.add(1000, "a > 0")
+    m.remove(3)
+    assert 1000 in m.match({"a": 5, "b": 9})
+    assert m.verify(events).ok
+
+
+def test_an_index_that_does_not_adapt() -> None:
+    with pytest.raises(EarmarkError, match="does not adapt"):
+        Matcher("scan").adapt([{"a": 1}])
+
+
+def test_an_index_says_what_it_chose() -> None:
+    m = Matcher("vcr")
+    m.add_many([(i, f"a BETWEEN {i} AND {i + 5} AND b BETWEEN 0 AND {i}") for i in range(50)])
+    assert m.stats()["index_about"]["share_on_grid"] == 1.0
+    assert Matcher("scan").stats()["index_about"] == {}
+
+
+def test_hygiene() -> None:
+    m = Matcher()
+    m.add_many([("wide", "a > 1"), ("narrow", "a > 5"), ("same", "a > 1")])
+    assert m.audit().redundant == ("same", "narrow")
+    assert m.covered_by("narrow") == ["wide", "same"]
+    assert m.covers("wide") == ["narrow", "same"]
+    m.add("wider", "TRUE")
+    assert m.covered_by("wide") == ["wider"]
+    with pytest.raises(SubscriptionError, match="no subscription"):
+        m.covers("nobody")

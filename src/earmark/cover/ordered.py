@@ -23,7 +23,7 @@ import numpy as np
 
 from earmark.errors import require
 from earmark.jit import inlined
-from earmark.model.arrays import I32, I64
+from earmark.model.arrays import I32, I64, A
 
 LEAF = 64
 FEW = LEAF // 4
@@ -37,7 +37,7 @@ class Ordered(NamedTuple):
 
     key: I64
     value: I64
-    count: I32
+    size: I32
     sums: I64
     link: I32
     order: I32
@@ -50,7 +50,7 @@ def new_ordered(leaves: int = 4) -> Ordered:
     return Ordered(
         key=np.zeros(leaves * LEAF, np.int64),
         value=np.zeros(leaves * LEAF, np.int64),
-        count=np.zeros(leaves, np.int32),
+        size=np.zeros(leaves, np.int32),
         sums=np.zeros(leaves, np.int64),
         link=np.full(leaves, NONE, np.int32),
         order=np.zeros(leaves, np.int32),
@@ -62,22 +62,22 @@ def new_ordered(leaves: int = 4) -> Ordered:
 def with_room(ordered: Ordered, inserts: int) -> Ordered:
     """The same map, with room for so many inserts: each takes at most one more leaf."""
     needed = int(ordered.info[LEAVES]) + inserts + 1
-    if needed <= len(ordered.count):
+    if needed <= len(ordered.size):
         return ordered
-    leaves = max(needed, 2 * len(ordered.count))
+    leaves = max(needed, 2 * len(ordered.size))
 
-    def grown(array: I64) -> I64:
-        made = np.zeros(leaves * (len(array) // len(ordered.count)), array.dtype)
+    def grown(array: A) -> A:
+        made = np.zeros(leaves * (len(array) // len(ordered.size)), array.dtype)
         made[: len(array)] = array
-        return made
+        return made  # type: ignore[return-value]
 
-    return Ordered(*(grown(array) for array in ordered[:-1]), ordered.info)
+    return Ordered._make([*(grown(array) for array in ordered[:-1]), ordered.info])
 
 
 def entries(ordered: Ordered) -> tuple[I64, I64]:
     """All keys and values in order. O(n)."""
     leaves = ordered.order[: ordered.info[LEAVES]]
-    spots = np.concatenate([leaf * LEAF + np.arange(ordered.count[leaf]) for leaf in leaves] or [np.empty(0, np.int64)])
+    spots = np.concatenate([leaf * LEAF + np.arange(ordered.size[leaf]) for leaf in leaves] or [np.empty(0, np.int64)])
     return ordered.key[spots], ordered.value[spots]
 
 
@@ -86,7 +86,7 @@ def check_ordered(ordered: Ordered) -> None:
     info = ordered.info
     leaves = ordered.order[: info[LEAVES]]
     require(len(np.unique(leaves)) == len(leaves), "a leaf stands twice in the order")
-    require(bool((ordered.count[leaves] > 0).all()), "an empty leaf is in the order")
+    require(bool((ordered.size[leaves] > 0).all()), "an empty leaf is in the order")
     keys, _ = entries(ordered)
     require(bool((keys[:-1] < keys[1:]).all()), "keys do not ascend")
     require(len(keys) == info[ENTRIES], "entries are miscounted")
@@ -94,7 +94,7 @@ def check_ordered(ordered: Ordered) -> None:
         bool((ordered.heads[: len(leaves)] == ordered.key[leaves * LEAF]).all()), "a head is not its leaf's first key"
     )
     for leaf in leaves.tolist():
-        values = ordered.value[leaf * LEAF : leaf * LEAF + ordered.count[leaf]]
+        values = ordered.value[leaf * LEAF : leaf * LEAF + ordered.size[leaf]]
         require(int(values.sum()) == ordered.sums[leaf], "a leaf's values are summed wrong")
     free, at = 0, int(info[FREE])
     while at != NONE and free <= info[USED]:
@@ -119,7 +119,7 @@ def floor_cursor(ordered: Ordered, key: int) -> int:
         return int(NONE)
     rank = low - 1
     base = ordered.order[rank] * int(LEAF)
-    low, high = 1, ordered.count[ordered.order[rank]]
+    low, high = 1, ordered.size[ordered.order[rank]]
     while low < high:
         middle = (low + high) >> 1
         if ordered.key[base + middle] <= key:
@@ -135,7 +135,7 @@ def next_cursor(ordered: Ordered, cursor: int) -> int:
     if cursor == NONE:
         return 0 if ordered.info[LEAVES] else int(NONE)
     rank, index = cursor >> 6, cursor & 63
-    if index + 1 < ordered.count[ordered.order[rank]]:
+    if index + 1 < ordered.size[ordered.order[rank]]:
         return cursor + 1
     return (rank + 1) << 6 if rank + 1 < ordered.info[LEAVES] else int(NONE)
 
@@ -179,16 +179,16 @@ def put(ordered: Ordered, key: int, value: int) -> None:
     if ordered.info[LEAVES] == 0:
         _enter(ordered, 0, _fresh(ordered), key)
     rank, index = (0, 0) if cursor == NONE else (cursor >> 6, (cursor & 63) + 1)
-    if ordered.count[ordered.order[rank]] == LEAF:
+    if ordered.size[ordered.order[rank]] == LEAF:
         _cut(ordered, rank)
         if index > LEAF // 2:
             rank, index = rank + 1, index - LEAF // 2
     leaf = ordered.order[rank]
     base = leaf * int(LEAF)
-    for i in range(ordered.count[leaf], index, -1):
+    for i in range(ordered.size[leaf], index, -1):
         ordered.key[base + i], ordered.value[base + i] = ordered.key[base + i - 1], ordered.value[base + i - 1]
     ordered.key[base + index], ordered.value[base + index] = key, value
-    ordered.count[leaf] += 1
+    ordered.size[leaf] += 1
     ordered.sums[leaf] += value
     ordered.heads[rank] = ordered.key[base]
 
@@ -200,14 +200,14 @@ def delete(ordered: Ordered, cursor: int) -> None:
     leaf = ordered.order[rank]
     base = leaf * int(LEAF)
     ordered.sums[leaf] -= ordered.value[base + index]
-    for i in range(index, ordered.count[leaf] - 1):
+    for i in range(index, ordered.size[leaf] - 1):
         ordered.key[base + i], ordered.value[base + i] = ordered.key[base + i + 1], ordered.value[base + i + 1]
-    ordered.count[leaf] -= 1
+    ordered.size[leaf] -= 1
     ordered.info[ENTRIES] -= 1
     ordered.heads[rank] = ordered.key[base]
-    if ordered.count[leaf] == 0:
+    if ordered.size[leaf] == 0:
         _leave(ordered, rank)
-    elif ordered.count[leaf] < FEW:
+    elif ordered.size[leaf] < FEW:
         if rank + 1 < ordered.info[LEAVES] and _fit(ordered, rank):
             _join(ordered, rank)
         elif rank > 0 and _fit(ordered, rank - 1):
@@ -223,7 +223,7 @@ def _fresh(ordered: Ordered) -> int:
         ordered.info[USED] += 1
     else:
         ordered.info[FREE] = ordered.link[leaf]
-    ordered.count[leaf] = 0
+    ordered.size[leaf] = 0
     ordered.sums[leaf] = 0
     return int(leaf)
 
@@ -258,14 +258,14 @@ def _cut(ordered: Ordered, rank: int) -> None:
         ordered.value[other + i] = ordered.value[base + LEAF // 2 + i]
         ordered.sums[new] += ordered.value[other + i]
     ordered.sums[leaf] -= ordered.sums[new]
-    ordered.count[leaf] = ordered.count[new] = LEAF // 2
+    ordered.size[leaf] = ordered.size[new] = LEAF // 2
     _enter(ordered, rank + 1, new, ordered.key[other])
 
 
 @inlined
 def _fit(ordered: Ordered, rank: int) -> bool:
     """Whether a leaf and the next would leave a joint one room to grow."""
-    both = ordered.count[ordered.order[rank]] + ordered.count[ordered.order[rank + 1]]
+    both = ordered.size[ordered.order[rank]] + ordered.size[ordered.order[rank + 1]]
     return bool(both <= LEAF - FEW)
 
 
@@ -273,9 +273,9 @@ def _fit(ordered: Ordered, rank: int) -> bool:
 def _join(ordered: Ordered, rank: int) -> None:
     """Move the entries of the next leaf into this one."""
     leaf, after = ordered.order[rank], ordered.order[rank + 1]
-    base, other = leaf * int(LEAF) + ordered.count[leaf], after * int(LEAF)
-    for i in range(ordered.count[after]):
+    base, other = leaf * int(LEAF) + ordered.size[leaf], after * int(LEAF)
+    for i in range(ordered.size[after]):
         ordered.key[base + i], ordered.value[base + i] = ordered.key[other + i], ordered.value[other + i]
-    ordered.count[leaf] += ordered.count[after]
+    ordered.size[leaf] += ordered.size[after]
     ordered.sums[leaf] += ordered.sums[after]
     _leave(ordered, rank + 1)

@@ -1,0 +1,37 @@
+"""Who covers whom: which subscriptions others imply, and what a broker needs to forward.
+
+canonical.py        one form for each condition
+containment.py      the exact tests, and the strict order
+contract.py         what an index answers; by name, below
+  linear.py           the naive scan: oracle and baseline
+  kd_tree.py          the paper's kd-tree            vector.py, scale.py, buckets.py: what they are made of
+  z_curve.py          the paper's space-filling curve
+  blocks.py           kd-ordered blocks by attribute set: for batches
+relation_graph.py   G_k, G* and the strict poset: what to forward
+audit.py            rule hygiene for users
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from earmark.errors import EarmarkError
+
+INDEXES = {
+    "linear": ("earmark.cover.linear", "Linear"),
+    "kd_tree": ("earmark.cover.kd_tree", "KdTree"),
+    "z_curve": ("earmark.cover.z_curve", "ZCurve"),
+    "blocks": ("earmark.cover.blocks", "Blocks"),
+}
+"""Name of a covering index -> its module and class. A module is imported when its index is first asked for."""
+
+
+def builder(name: str) -> Callable[..., Any]:
+    """The `build(table, slots=None, **options)` of the covering index with this name."""
+    if not isinstance(name, str) or name not in INDEXES:
+        raise EarmarkError(f"there is no covering index called {name!r}; there are {', '.join(sorted(INDEXES))}.")
+    module, class_name = INDEXES[name]
+    build: Callable[..., Any] = getattr(import_module(module), class_name).build
+    return build

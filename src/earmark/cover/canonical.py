@@ -1,0 +1,266 @@
+"""One form for each condition: the table in which subscriptions are compared for covering.
+
+The table of a matcher holds what was asked, key by key. The same set of events can be asked for in several ways, and
+some of it can be void; here each clause becomes its one form (the arrays keep the shape of `TableArrays`):
+
+    asked                                         canonical
+    b IS NOT NULL, before b was a boolean         [min, max] → [0, 1]: clipped to what the type can hold
+    a <= 4 OR a >= 5 OR a IS NULL                 no constraint: it takes everything
+    a < 3 AND a > 5 [AND …]                       no clause: it takes nothing
+    a = 1 OR (a = 1 AND b = 2)                    a = 1: a clause inside another of the same subscription goes
+    s > 'a' AND s < 'a\\0'                         no clause: there is no string between the two
+    s LIKE 'п%' (up to the bytes D0 C0)           the same as s >= 'п' AND s < 'р': no text lies between
+
+The last two are about *cells* of a string attribute, a point for each constant and a gap between neighbours: cells
+that no UTF-8 text can fall into are cut off, so that bounds that mean the same have the same key.
+
+Invariant: that of `containment.py`. Two canonical clauses take the same events iff their arrays are equal; clause a
+takes all that b takes iff `clause_contains`. Slots keep their numbers.
+
+Complexity: O(table), plus O(c²) for a subscription of c clauses, plus O(constants) an attribute of strings.
+
+Tables that grow: `Canonical.follow` adds the new slots alone. Keys of older slots stay, so a string constant that
+comes later and happens to touch one of theirs (`'a'`, then `'a\\0'`) is not seen as adjacent by them: a covering can
+then be missed, never invented. A new generation of the table starts afresh.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.cover.containment import clause_contains
+from earmark.jit import kernel
+from earmark.model.arrays import I32, I64, TableArrays, frozen
+from earmark.model.attribute import INT64_MAX, INT64_MIN, Schema
+from earmark.model.bits import read_only
+from earmark.model.machine import at
+from earmark.model.rows import concat, gather, offsets, spread
+from earmark.model.strings import StringKeys
+from earmark.model.table import TableView
+
+Flags = NDArray[np.bool_]
+_NONE = np.empty(0, np.float64)
+_CHARACTERS = 0x110000 - 0x800
+_ABOVE_ALL = b"\xff"
+
+
+class Canonized(NamedTuple):
+    """A canonical table, and which clauses of the original can never match."""
+
+    table: TableArrays
+    never: Flags
+
+
+def canonical(view: TableView) -> TableArrays:
+    """The canonical table of a view, slot by slot, the dead included."""
+    return canonized(view.arrays, view.schema).table
+
+
+class Canonical:
+    """The canonical table of a table that grows."""
+
+    def __init__(self) -> None:
+        self.generation = -1
+        self.table = canonized(_empty(), Schema()).table
+
+    def follow(self, view: TableView) -> bool:
+        """Take in the new slots of a later view; False when older slots had to change, with a new generation."""
+        done = len(self.table.sequence)
+        if view.generation != self.generation or view.slots < done:
+            self.generation, self.table = view.generation, canonical(view)
+            return done == 0
+        if view.slots > done:
+            fresh = gather(view.arrays, np.arange(done, view.slots))
+            self.table = _read_only(concat(self.table, canonized(fresh, view.schema).table))
+        return True
+
+
+def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
+    """The canonical form of these subscriptions, whose keys are those of the schema."""
+    low, high = domains(schema)
+    attr_of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
+    lo, hi = np.maximum(arrays.lo, low[attr_of]), np.minimum(arrays.hi, high[attr_of])
+    for number, starts in _snaps(schema).items():
+        of_it = attr_of == number
+        lo[of_it], hi[of_it] = _snapped(lo[of_it], hi[of_it], starts)
+    counts, lo, hi = _joined(arrays.interval_start, lo, hi)
+    null = arrays.accepts_null != 0
+    first = np.concatenate([[0], np.cumsum(counts)])[:-1]
+    one = counts == 1
+    full = null & one
+    full[full] = (lo[first[full]] == low[arrays.attr[full]]) & (hi[first[full]] == high[arrays.attr[full]])
+    void = (counts == 0) & ~null
+    never = np.zeros(len(arrays.constraint_start) - 1, bool)
+    never[np.searchsorted(arrays.constraint_start, np.flatnonzero(void), "right") - 1] = True
+    table = arrays._replace(interval_start=offsets(counts), lo=lo, hi=hi, weight=_NONE, score=_NONE)
+    table = _read_only(_without_constraints(table, full))
+    return Canonized(_read_only(_without_clauses(table, never | _inside_another(table, never))), never)
+
+
+def domains(schema: Schema) -> tuple[I64, I64]:
+    """The least and greatest key of each attribute; all of int64 while its type is unknown."""
+    types = [attribute.type for attribute in schema]
+    low = np.array([INT64_MIN if t is None else t.low for t in types], np.int64)
+    return low, np.array([INT64_MAX if t is None else t.high for t in types], np.int64)
+
+
+# --- intervals and constraints -----------------------------------------------------------------------------------
+
+
+def _joined(start: I32, lo: I64, hi: I64) -> tuple[I64, I64, I64]:
+    """Intervals without the void ones, those that touch as one: (how many a constraint, lo, hi)."""
+    constraint = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    good = lo <= hi
+    constraint, lo, hi = constraint[good], lo[good], hi[good]
+    begins = np.ones(len(lo), bool)
+    # lo - 1 cannot wrap where an interval of the same constraint lies below
+    begins[1:] = (constraint[1:] != constraint[:-1]) | (hi[:-1] < lo[1:] - 1)
+    ends = np.ones(len(lo), bool)
+    ends[:-1] = begins[1:]
+    return np.bincount(constraint[begins], minlength=len(start) - 1), lo[begins], hi[ends]
+
+
+def _without_constraints(table: TableArrays, drop: Flags) -> TableArrays:
+    if not drop.any():
+        return table
+    kept = np.flatnonzero(~drop)
+    clause = np.repeat(np.arange(len(table.constraint_start) - 1), np.diff(table.constraint_start))
+    interval_start, intervals = spread(table.interval_start, kept)
+    return table._replace(
+        constraint_start=offsets(np.bincount(clause[kept], minlength=len(table.constraint_start) - 1)),
+        attr=table.attr[kept],
+        accepts_null=table.accepts_null[kept],
+        interval_start=interval_start,
+        lo=table.lo[intervals],
+        hi=table.hi[intervals],
+    )
+
+
+def _without_clauses(table: TableArrays, drop: Flags) -> TableArrays:
+    if not drop.any():
+        return table
+    kept = np.flatnonzero(~drop)
+    slot = np.repeat(np.arange(len(table.clause_start) - 1), np.diff(table.clause_start))
+    constraint_start, constraints = spread(table.constraint_start, kept)
+    interval_start, intervals = spread(table.interval_start, constraints)
+    return table._replace(
+        clause_start=offsets(np.bincount(slot[kept], minlength=len(table.clause_start) - 1)),
+        constraint_start=constraint_start,
+        attr=table.attr[constraints],
+        accepts_null=table.accepts_null[constraints],
+        interval_start=interval_start,
+        lo=table.lo[intervals],
+        hi=table.hi[intervals],
+    )
+
+
+def _inside_another(table: TableArrays, never: Flags) -> Flags:
+    """Clauses that lie inside another clause of their slot; of equal ones the first stays."""
+    inside = np.zeros(len(never), bool)
+    _mark_inside(table, never, inside)
+    return inside
+
+
+@kernel
+def _mark_inside(table: TableArrays, never: Flags, inside: Flags) -> None:
+    for slot in range(len(table.clause_start) - 1):
+        first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
+        if last - first < 2:
+            continue
+        for b in range(first, last):
+            for a in range(first, last):
+                if a == b or never[a] or never[b] or inside[a]:
+                    continue
+                if clause_contains(table, a, b) and (a < b or not clause_contains(table, b, a)):
+                    inside[b] = True
+                    break
+
+
+# --- strings -----------------------------------------------------------------------------------------------------
+
+
+def _snaps(schema: Schema) -> dict[int, I64]:
+    """For each attribute of strings with cells that no text falls into: the first keys of the other cells."""
+    return {number: starts for number, keys in schema.strings.items() if (starts := _cell_starts(keys)) is not None}
+
+
+def _cell_starts(strings: StringKeys) -> I64 | None:
+    """The first key of every cell that some text falls into; None when that is every cell."""
+    constants, keys = strings.items()
+    texts = [_is_text(constant) for constant in constants]
+    gaps = [
+        after != before + b"\0" if text else _first_text_after(before) < after
+        for text, (before, after) in zip(texts, pairwise(constants), strict=False)
+    ]
+    gaps.append(texts[-1] or _first_text_after(constants[-1]) != _ABOVE_ALL)
+    if all(texts) and all(gaps):
+        return None
+    cells = np.stack([keys, keys + 1], axis=1)
+    starts: I64 = cells[np.stack([texts, gaps], axis=1)]
+    return starts
+
+
+def _snapped(lo: I64, hi: I64, starts: I64) -> tuple[I64, I64]:
+    """Bounds moved over cells without texts: lo up to the next good cell, hi up to just below the next good one."""
+    at_lo, at_hi = np.searchsorted(starts, lo), np.searchsorted(starts, hi, side="right")
+    last = len(starts) - 1
+    new_lo = np.where(at_lo > last, INT64_MAX, starts[np.minimum(at_lo, last)])
+    new_hi = np.where(at_hi > last, INT64_MAX, starts[np.minimum(at_hi, last)] - 1)
+    gone = (at_lo > last) | (new_lo > new_hi)
+    return np.where(gone, 1, new_lo), np.where(gone, 0, new_hi)
+
+
+def _is_text(constant: bytes) -> bool:
+    try:
+        constant.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _first_text_after(constant: bytes) -> bytes:
+    """The least UTF-8 text above bytes that are none; above every text when there is none.
+
+    Texts order as their code points do, so it is the first text whose bytes, cut to the part that is wrong, are
+    greater: the good characters before it, and the next character above the wrong one.
+    """
+    good = len(constant)
+    while not _is_text(constant[:good]):
+        good -= 1
+    head, wrong = constant[:good], constant[good:]
+    low, high = 0, _CHARACTERS
+    while low < high:  # the first character whose bytes are above the wrong ones
+        middle = (low + high) // 2
+        low, high = (low, middle) if _character(middle).encode() > wrong else (middle + 1, high)
+    return _text_above(head) if low == _CHARACTERS else head + _character(low).encode()
+
+
+def _character(rank: int) -> str:
+    """The characters in order, without the surrogates, which UTF-8 does not have."""
+    return chr(rank if rank < 0xD800 else rank + 0x800)
+
+
+def _text_above(head: bytes) -> bytes:
+    """The least text above every text that starts with `head`, a text; above all texts when there is none."""
+    characters = head.decode()
+    while characters and characters[-1] == "\U0010ffff":
+        characters = characters[:-1]
+    if not characters:
+        return _ABOVE_ALL
+    code = ord(characters[-1]) + 1
+    return (characters[:-1] + chr(0xE000 if code == 0xD800 else code)).encode()
+
+
+def _empty() -> TableArrays:
+    zero = np.zeros(1, np.int32)
+    none32, none64 = np.empty(0, np.int32), np.empty(0, np.int64)
+    return TableArrays(zero, zero, none32, np.empty(0, np.uint8), zero, none64, none64, _NONE, _NONE, none64)
+
+
+def _read_only(table: TableArrays) -> TableArrays:
+    made = table._replace(weight=_NONE, score=_NONE)
+    return TableArrays._make(frozen(np.ascontiguousarray(c)) if c.flags.owndata else read_only(c) for c in made)

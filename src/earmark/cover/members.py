@@ -1,0 +1,203 @@
+"""What all covering indexes share: who is a member, what the queries cost, and the questions that a scan answers.
+
+A subclass gives `_put` and `_take` (its structure follows the members) and `_search` (the covering query of a slot
+that has clauses). Here: subscriptions that never match, which have no clause and so no point anywhere (everything
+covers them); the reverse question, `covered`; limits and checks.
+
+Invariant: bit s of `_live` is set iff slot s is a member; `_count` is how many bits are set.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from earmark.cover.containment import clause_contains, covers, stands_above
+from earmark.cover.contract import SUBSCRIBE, UNSUBSCRIBE, Cost
+from earmark.errors import EarmarkError, require
+from earmark.jit import kernel
+from earmark.model.arrays import I32, I64, U64, TableArrays
+from earmark.model.bits import read_only, to_slots, words_for
+from earmark.model.evaluate import eligible_word
+from earmark.model.machine import at, ctz64
+
+NODES, COMPARISONS = 0, 1
+"""Places of the counters that kernels add to."""
+
+
+class Members:
+    """Members of a covering index by slot."""
+
+    def __init__(self, table: TableArrays) -> None:
+        self._given = table
+        self.table = _checked(table)
+        self._live: U64 = np.zeros(words_for(len(table.sequence)), np.uint64)
+        self._count = 0
+        self.phase = SUBSCRIBE
+        self._spent = np.zeros((2, 2), np.int64)
+        self._counters = (self._spent[SUBSCRIBE], self._spent[UNSUBSCRIBE])
+
+    @classmethod
+    def build(cls, table: TableArrays, slots: I32 | None = None, **options: Any) -> Self:
+        """An index of a canonical table with these members: all of its slots unless said otherwise."""
+        made = cls(table, **options)
+        made.insert(table, np.arange(len(table.sequence), dtype=np.int32) if slots is None else slots)
+        return made
+
+    @property
+    def costs(self) -> tuple[Cost, Cost]:
+        """Work so far, of subscribes and of unsubscribes."""
+        subscribes, unsubscribes = (Cost(*map(int, row)) for row in self._spent)
+        return subscribes, unsubscribes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes beyond the table."""
+        return int(self._live.nbytes) + sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray))
+
+    @property
+    def arrays(self) -> Any:
+        """The flat arrays of the structure."""
+        return (self._live,)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, slot: object) -> bool:
+        if not isinstance(slot, int | np.integer) or not 0 <= slot < len(self.table.sequence):
+            return False
+        return bool(self._live.item(int(slot) >> 6) >> (int(slot) & 63) & 1)
+
+    def members(self) -> I32:
+        """The members, ascending. O(slots)."""
+        return to_slots(self._live)
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def insert(self, table: TableArrays, slots: I32 | list[int]) -> None:
+        """Make members of slots of a table that may have grown."""
+        if table is not self._given:
+            self._follow(_checked(table))
+            self._given = table
+        chosen = self._chosen(slots, present=False)
+        live = self._live
+        for slot in chosen:
+            live[slot >> 6] |= np.uint64(1 << (slot & 63))
+        self._count += len(chosen)
+        self._put(chosen)
+
+    def remove(self, slots: I32 | list[int]) -> None:
+        """Members no longer."""
+        chosen = self._chosen(slots, present=True)
+        for slot in chosen:
+            self._live[slot >> 6] &= ~np.uint64(1 << (slot & 63))
+        self._count -= len(chosen)
+        self._take(chosen)
+
+    def _follow(self, table: TableArrays) -> None:
+        if len(table.sequence) < len(self.table.sequence):
+            raise EarmarkError("the table has fewer slots than before: build a new index for it.")
+        self.table = table
+        words = words_for(len(table.sequence))
+        if words > len(self._live):
+            grown = np.zeros(max(words, 2 * len(self._live)), np.uint64)
+            grown[: len(self._live)] = self._live
+            self._live = grown
+
+    def _chosen(self, slots: I32 | list[int], present: bool) -> list[int]:
+        chosen: list[int] = slots if isinstance(slots, list) else np.asarray(slots).reshape(-1).tolist()
+        if len(chosen) > 1 and len(set(chosen)) < len(chosen):
+            raise EarmarkError("a slot is given twice.")
+        live, last = self._live, len(self.table.sequence)
+        for slot in chosen:
+            if not 0 <= slot < last:
+                raise EarmarkError(f"there is no slot {slot} in a table of {last}.")
+            if live.item(slot >> 6) >> (slot & 63) & 1 != present:
+                raise EarmarkError(f"slot {slot} is {'no' if present else 'already a'} member of this index.")
+        return chosen
+
+    def _clauses(self, slot: int) -> range:
+        start = self.table.clause_start
+        return range(start.item(slot), start.item(slot + 1))
+
+    def _put(self, slots: list[int]) -> None:
+        """Take new members into the structure."""
+
+    def _take(self, slots: list[int]) -> None:
+        """Take members out of the structure."""
+
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def covering(self, slot: int, k: int | None = None) -> I32:
+        """Up to k members that cover the slot."""
+        k = self._limit(slot, k)
+        counters = self._counters[self.phase]
+        if not self._clauses(slot):
+            out = np.empty(k, np.int32)
+            return out[: covering_never(self.table, self._live, slot, out, counters)]
+        return self._search(slot, k, counters)
+
+    def covered(self, slot: int, k: int | None = None) -> I32:
+        """Up to k members that the slot covers, ascending. A scan: O(members)."""
+        out = np.empty(self._limit(slot, k), np.int32)
+        return out[: scan_covered(self.table, self._live, slot, out)]
+
+    def covers(self, above: int, below: int) -> bool:
+        """Whether one slot covers another, in the strict order."""
+        return bool(covers(self.table, above, below))
+
+    def _search(self, slot: int, k: int, counters: I64) -> I32:
+        raise NotImplementedError
+
+    def _limit(self, slot: int, k: int | None) -> int:
+        if not 0 <= slot < len(self.table.sequence):
+            raise EarmarkError(f"there is no slot {slot} in a table of {len(self.table.sequence)}.")
+        if k is not None and k < 1:
+            raise EarmarkError(f"k is a number of results, 1 or more; got {k}.")
+        return self._count if k is None else min(k, self._count)
+
+    def check(self) -> None:
+        """Raise AssertionError unless the members are counted right."""
+        live = self.members()
+        require(len(live) == self._count, "members are miscounted")
+        require(not len(live) or live[-1] < len(self.table.sequence), "a member lies beyond the table")
+
+
+def _checked(table: TableArrays) -> TableArrays:
+    return TableArrays._make(read_only(column) for column in table)
+
+
+@kernel
+def covering_never(table: TableArrays, live: U64, slot: int, out: I32, counters: I64) -> int:
+    """Up to len(out) members that cover a slot that never matches: all but the younger of its kind, and itself."""
+    found, slots = 0, len(table.sequence)
+    for word in range(len(live)):
+        bits = eligible_word(live, word, 0, slots)
+        while bits and found < len(out):
+            other = (word << 6) + ctz64(bits)
+            bits &= bits - np.uint64(1)
+            counters[COMPARISONS] += 1
+            if stands_above(table, other, slot):
+                out[found] = other
+                found += 1
+    return found
+
+
+@kernel
+def scan_covered(table: TableArrays, live: U64, slot: int, out: I32) -> int:
+    """Up to len(out) members that the slot covers, ascending."""
+    found, slots = 0, len(table.sequence)
+    first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
+    for word in range(len(live)):
+        bits = eligible_word(live, word, 0, slots)
+        while bits and found < len(out):
+            other = (word << 6) + ctz64(bits)
+            bits &= bits - np.uint64(1)
+            begin, end = at(table.clause_start, other), at(table.clause_start, other + 1)
+            if last - first == 1 and begin < end and not clause_contains(table, first, begin):
+                continue  # most end here, before the test in full
+            if stands_above(table, slot, other):
+                out[found] = other
+                found += 1
+    return found

@@ -1,0 +1,111 @@
+"""The Z-curve: where does a cell of a d-dimensional cube lie on one line, at any resolution?
+
+Shen, Tirthapura & Aluru, Section IV-D, after Morton. A cube is halved along every dimension in turn, again and again;
+a cell's *key* is a leading 1 followed by one bit for each halving, 0 for the lower half and 1 for the upper:
+
+    (3, 5) = (011, 101) on an 8 × 8 grid:   bits in turn 0·1 1·0 1·1   key 1 01 10 11
+                                            without the leading 1: 011011 = 27
+
+The leading 1 says how many bits follow, so cells of all resolutions share one line of numbers: 100 is a quarter of the
+square and 10000 a quarter of that quarter. After each whole round of d bits the cells are cubes; in between they are
+cubes halved along some dimensions, and everything below holds for them as well.
+
+    ancestor    key >> bits                      of a cell, that many halvings up
+    range       key << more ... | ones           the keys of the finest cells inside it: consecutive on the curve
+
+Keys are unsigned 64-bit integers: at most 63 bits follow the 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from earmark.errors import EarmarkError
+from earmark.jit import inlined
+from earmark.model.arrays import U64
+
+MOST_BITS = 63
+ROOT_CELL = np.uint64(1)
+"""The whole cube."""
+
+
+def cell_key(coordinates: Sequence[int], bits: int) -> int:
+    """The key of a cell on a grid of 2^bits cells a dimension.
+
+    >>> bin(cell_key((3, 5), 3)), cell_key((3, 5), 3) - (1 << 6)
+    ('0b1011011', 27)
+    """
+    _check(len(coordinates), bits)
+    for coordinate in coordinates:
+        if not 0 <= coordinate < 1 << bits:
+            raise EarmarkError(f"a coordinate of {bits} bits is from 0 to {(1 << bits) - 1}, not {coordinate}.")
+    key = 1
+    for level in range(bits - 1, -1, -1):
+        for coordinate in coordinates:
+            key = key << 1 | coordinate >> level & 1
+    return key
+
+
+def cell_coordinates(key: int, dimensions: int) -> tuple[tuple[int, ...], int]:
+    """The coordinates of a cubic cell and its bits a dimension: the inverse of `cell_key`.
+
+    >>> cell_coordinates(0b1011011, 2)
+    ((3, 5), 3)
+    """
+    length = key.bit_length() - 1
+    if key < 1 or dimensions < 1 or length % dimensions:
+        raise EarmarkError(f"{key} is not the key of a cubic cell of {dimensions} dimensions.")
+    coordinates = [0] * dimensions
+    for i in range(length):
+        coordinates[i % dimensions] = coordinates[i % dimensions] << 1 | key >> (length - 1 - i) & 1
+    return tuple(coordinates), length // dimensions
+
+
+def cell_range(key: int, length: int) -> tuple[int, int]:
+    """The least and the greatest key, `length` bits long, of the cells inside a cell.
+
+    >>> cell_range(0b11, 3)
+    (12, 15)
+    """
+    more = length - (key.bit_length() - 1)
+    if key < 1 or more < 0:
+        raise EarmarkError(f"the cell {key} is finer than {length} bits.")
+    return key << more, (key + 1 << more) - 1
+
+
+def bits_for(dimensions: int, most: int) -> int:
+    """Bits a dimension: as many as fit a key, at most `most`."""
+    _check(dimensions, 1)
+    return min(MOST_BITS // dimensions, most)
+
+
+def _check(dimensions: int, bits: int) -> None:
+    if dimensions < 1 or bits < 0 or dimensions * bits > MOST_BITS:
+        raise EarmarkError(
+            f"{dimensions} dimensions of {bits} bits do not fit a key, which has {MOST_BITS} bits behind the leading 1."
+        )
+
+
+@inlined
+def interleave(coordinates: U64, dimensions: int, bits: int) -> np.uint64:
+    """`cell_key` for kernels: of coordinates[0 : dimensions]."""
+    key = np.uint64(1)
+    for level in range(bits - 1, -1, -1):
+        for dimension in range(dimensions):
+            bit = (coordinates[dimension] >> np.uint64(level)) & np.uint64(1)
+            key = (key << np.uint64(1)) | bit
+    return key
+
+
+@inlined
+def first_inside(cell: np.uint64, more: int) -> np.uint64:
+    """The least key, `more` bits longer, inside a cell."""
+    return cell << np.uint64(more)
+
+
+@inlined
+def last_inside(cell: np.uint64, more: int) -> np.uint64:
+    """The greatest key, `more` bits longer, inside a cell."""
+    return (cell << np.uint64(more)) | ((np.uint64(1) << np.uint64(more)) - np.uint64(1))
