@@ -19,6 +19,8 @@ demo: core ## set up the core alone, and show earmark at work
 
 test: dev ## set up everything, and run all checks and tests
 	@$(MAKE) --no-print-directory lint types layers
+	@echo "== kernels"
+	@$(BIN)/python scripts/warm.py
 	@echo "== pytest"
 	@$(PYTEST) -m "not slow"
 

@@ -339,9 +339,11 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats; the bars stay")
     parser.add_argument("--index", default="be_star_tree", help="the snapshot's index (%(default)s)")
     parser.add_argument("--parts", default="join,best,overhead", help="which parts (%(default)s)")
+    parser.add_argument("--repeats", type=int, help=f"runs that count (default: {REPEATS})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
     options = parser.parse_args()
     scale, repeats = (10, QUICK_REPEATS) if options.quick else (1, REPEATS)
+    repeats = options.repeats or repeats
     parts = {
         "join": (join_part, 10_000, 100_000),
         "best": (best_part, 100_000 // scale, 1_000_000 // scale),

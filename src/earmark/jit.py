@@ -66,6 +66,15 @@ def inlined(function: F) -> F:
     return _compiled(function, nogil=True, error_model="numpy", forceinline=True, _nrt=False, no_cfunc_wrapper=True)
 
 
+def embedded(function: F) -> F:
+    """As `inlined`, for what only kernels call: without the way in from Python, which takes long to compile.
+
+    With a NamedTuple of many arrays as argument, that way in is most of a small function.
+    """
+    options = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+    return _compiled(function, **options, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+
+
 def _compiled(function: F, **options: Any) -> F:
     if not JIT:
         return function

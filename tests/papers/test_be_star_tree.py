@@ -169,7 +169,7 @@ def test_a_point_event_cuts_through_one_child_at_most() -> None:
 
 
 def test_nested_boxes_are_at_home_in_the_overlapping_bucket() -> None:
-    """All span the middle: neither side takes any, the bucket is home to all and is partitioned by another attribute."""
+    """All span the middle: the bucket is home to all, and is partitioned by another attribute."""
     made = on(0, [(-i - 1, i + 1) for i in range(12)])
     for i, one in enumerate(made.subscriptions):
         one.clauses[0][1] = Constraint([(i % 2, i % 2)])

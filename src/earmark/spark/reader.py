@@ -13,9 +13,11 @@ collector's sight (`gc.freeze`): Spark collects after every task, which would go
 
 from __future__ import annotations
 
+import ctypes
 import gc
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -204,5 +206,12 @@ def reader_of(root: str, version: int, derived: str | None = None) -> Reader:
             _readers[key] = reader
             gc.collect()
             gc.freeze()
+            _give_back()
         _readers.move_to_end(key)
         return reader
+
+
+def _give_back() -> None:
+    """Return to the system what opening a version took and no longer needs, where the C library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

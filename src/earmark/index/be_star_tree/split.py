@@ -94,7 +94,7 @@ def _exhaustive(lo: I64, hi: I64, by_lo: I64, by_hi: I64, apart: float, least: i
         rest_lo[j] = min(rest_lo[j + 1], lo[by_hi[j]]) if i else lo[by_hi[j]]
         rest_hi[j] = max(rest_hi[j + 1], hi[by_lo[j]]) if i else hi[by_lo[j]]
     best = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
-    best_overlap, best_coverage, best_even = np.inf, np.inf, np.int64(n)
+    best_overlap, best_covered, best_even = np.inf, np.inf, np.int64(0)
     for way in range(2):
         left, right_from = 0, 0  # boxes left; the first box right, by lower end
         for step in range(n):
@@ -121,19 +121,18 @@ def _exhaustive(lo: I64, hi: I64, by_lo: I64, by_hi: I64, apart: float, least: i
             right = n - right_from
             if left < least or right < least:
                 continue
-            overlap, inside, outside = 0.0, 0.0, 0.0
+            begin, end = past_lo[left - 1], rest_hi[right_from]  # of left and right together
+            overlap, covered = 0.0, length(begin, left_end) + length(right_begin, end)
             if left + right < n:
-                begin, end = rest_lo[left], past_hi[right_from - 1]
-                overlap = length(begin, end)
-                inside = length(max(begin, left_end + 1), min(end, right_begin - 1))
-                outside = length(begin, past_lo[left - 1] - 1) if begin < past_lo[left - 1] else 0.0
-                if end > rest_hi[right_from]:
-                    outside += length(rest_hi[right_from] + 1, end)
-            if overlap > best_overlap:
-                continue
-            coverage = length(past_lo[left - 1], left_end) + length(right_begin, rest_hi[right_from]) + inside + outside
-            even = abs(left - right)
-            if overlap < best_overlap or (coverage, even) < (best_coverage, best_even):
+                low, high = rest_lo[left], past_hi[right_from - 1]
+                overlap = length(low, high)
+                covered += length(max(low, left_end + 1), min(high, right_begin - 1))
+                covered += length(low, begin - 1) if low < begin else 0.0
+                covered += length(end + 1, high) if high > end else 0.0
+            even = min(left, right)
+            if overlap < best_overlap or (
+                overlap == best_overlap and (covered < best_covered or (covered == best_covered and even > best_even))
+            ):
                 best = (left_end, right_begin, np.int64(left), np.int64(right))
-                best_overlap, best_coverage, best_even = overlap, coverage, np.int64(even)
+                best_overlap, best_covered, best_even = overlap, covered, np.int64(even)
     return best  # type: ignore[return-value]
