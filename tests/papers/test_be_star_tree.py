@@ -13,6 +13,7 @@ import earmark
 from earmark.index.be_star_tree import CAPACITIES, LEAF_FACTOR, BEStarTree
 from earmark.index.be_star_tree.arrays import (
     BOX,
+    BUCKETS,
     COUNT,
     HI,
     LEFT,
@@ -162,7 +163,7 @@ def test_space_clustering_where_data_clustering_fails() -> None:
 def test_a_point_event_cuts_through_one_child_at_most() -> None:
     made = on(0, [(v, v + 7) for v in range(0, 600, 2)])
     tree = BEStarTree.build(table_arrays(made), capacity=4).arrays
-    for b in range(2, len(tree.link) // LINK):
+    for b in range(2, int(tree.head[BUCKETS])):
         left, right = child(tree, b, LEFT), child(tree, b, RIGHT)
         if tree.more[b * MORE + LEVEL] > 0 and NONE not in (left, right):
             assert box(tree, left)[1] < box(tree, right)[0]
@@ -211,16 +212,17 @@ def test_a_removal_repairs_the_boundary_on_one_path() -> None:
     made = Made([Subscription([clause], sequence=i) for i, clause in enumerate(two)], [])
     table = table_arrays(made)
     tree = BEStarTree.build(table, capacity=4)
-    boxes = {name: getattr(tree.arrays, name).copy() for name in ("box", "rim", "top")}
     made.subscriptions += [Subscription([{0: Constraint([(1, 2)]), 1: Constraint([(-900, 900)])}], sequence=99)]
     tree.insert(table_arrays(made), np.array([30], np.int32))
-    deep = [b for b in range(2, len(tree.arrays.link) // LINK) if tree.arrays.more[b * MORE + LEVEL] == 2]
+    deep = [b for b in range(2, int(tree.arrays.head[BUCKETS])) if tree.arrays.more[b * MORE + LEVEL] == 2]
     assert deep
+    widest = min(box(tree.arrays, b) for b in deep)
     assert all(tree.arrays.rim[tree.arrays.more[b * MORE + RIM]] >= 0 for b in deep)
     tree.remove(np.array([30], np.int32))
     tree.check()
-    widest = max(box(tree.arrays, b)[1] for b in range(2, len(boxes["box"]) // BOX))
-    assert widest == int(boxes["box"].max(initial=0, where=boxes["box"] < GREATEST))
+    live = [b for b in range(2, int(tree.arrays.head[BUCKETS])) if tree.arrays.more[b * MORE + LEVEL] > 0]
+    assert all(-1 < box(tree.arrays, b)[0] <= box(tree.arrays, b)[1] < 30 for b in live)
+    assert widest == (-900, 900)
 
 
 # --- tables and top-k ------------------------------------------------------------------------------------------

@@ -250,6 +250,7 @@ def new_parent(tree: Tree, b: int) -> int:
     tree.link[made * LINK + LEFT] = b
     tree.link[b * LINK + PARENT] = made
     tree.more[made * MORE + BELOW] = tree.more[b * MORE + BELOW]
+    tree.more[made * MORE + CHANGED] = tree.more[b * MORE + CHANGED]
     tree.box[made * BOX + LO], tree.box[made * BOX + HI] = tree.box[b * BOX + LO], tree.box[b * BOX + HI]
     for i in range(2 * (tree.more[b * MORE + LEVEL] - 1)):
         tree.rim[tree.more[made * MORE + RIM] + i] = tree.rim[tree.more[b * MORE + RIM] + i]
