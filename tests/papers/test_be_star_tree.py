@@ -212,7 +212,7 @@ def test_a_removal_repairs_the_boundary_on_one_path() -> None:
     made = Made([Subscription([clause], sequence=i) for i, clause in enumerate(two)], [])
     table = table_arrays(made)
     tree = BEStarTree.build(table, capacity=4)
-    made.subscriptions += [Subscription([{0: Constraint([(1, 2)]), 1: Constraint([(-900, 900)])}], sequence=99)]
+    made.subscriptions += [Subscription([{0: Constraint([(1, 1)]), 1: Constraint([(-900, 900)])}], sequence=99)]
     tree.insert(table_arrays(made), np.array([30], np.int32))
     deep = [b for b in range(2, int(tree.arrays.head[BUCKETS])) if tree.arrays.more[b * MORE + LEVEL] == 2]
     assert deep
