@@ -24,6 +24,7 @@ def outcome_of(*arguments: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_once() -> None:
     outcome = outcome_of("--drivers", "1", "--workers", "1", "--rows", "2400")
