@@ -135,6 +135,7 @@ def test_a_missed_bar_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "w1u: BE*-B against numpy 10.0 x" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", ["clusters,construction", "match probability"])
 def test_be_star_figures(only: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
@@ -176,6 +177,7 @@ def test_every_sweep_of_table_three() -> None:
         be_star_figures.main(["--only", "nothing"])
 
 
+@pytest.mark.slow
 def test_be_star_orders(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = {name: be_star_orders.SHAPES[name] for name in ("clustered", "nested", "don't care")}
     monkeypatch.setattr(be_star_orders, "SHAPES", shapes)

@@ -154,6 +154,7 @@ def test_bad_subscriptions(here: Callable[..., Result], tmp_path: Path) -> None:
     assert set_aside.err.startswith("1 row set aside:\n  z: ")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_as_a_process(script: Path, tmp_path: Path) -> None:
     """Nothing of Spark's or Java's on stderr; a failure to start is a sentence."""
@@ -220,6 +221,7 @@ def test_a_stream_until_ctrl_c(script: Path, here: Callable[..., Result], folder
     assert sum(json.loads(file.read_text())["rows"] for file in found) == 4 + 8 + 8
 
 
+@pytest.mark.slow
 def test_the_demo(here: Callable[..., Result]) -> None:
     shown = here("demo", "--spark", "--campaigns", "300", "--visitors", "60", "--json")
     (figures,) = shown.rows()

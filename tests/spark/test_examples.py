@@ -56,6 +56,7 @@ class TestInThisProcess:
         assert re.search(r"all matches of 300 visitors: [\d,]+\n", out)
         assert re.search(r"\|0 +\|Madrid\|ad-\d+", out)
 
+    @pytest.mark.slow
     def test_streaming(self, example: Any, tmp_path: Path) -> None:
         arguments = ["--subscriptions", "300", "--folder", str(tmp_path)]
         out = example("streaming_job", *arguments, "--rows", "1200")
