@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -131,3 +132,40 @@ def _mapped(keys: StringKeys) -> MappedStrings:
     constants, numbers = keys.items()
     start = np.concatenate([[0], np.cumsum([len(c) for c in constants])]).astype(np.int64)
     return MappedStrings(start, np.frombuffer(b"".join(constants), np.uint8), numbers)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float64])
+def test_another_type_in_any_file_of_an_index_is_refused(tmp_path: Path, dtype: type) -> None:
+    """Files whose checksums are right, so that only the index itself can see it."""
+
+    m = Matcher("be_star_tree")
+    m.add_many([(i, f"a BETWEEN {i} AND {i + 5} AND b > {i % 7}") for i in range(300)])
+    m.save(tmp_path / "t")
+    manifest = tmp_path / "t" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    own = {path.stem for path in (tmp_path / "t" / content["data"]).glob("*.npy")}
+    m = Matcher("scan")
+    m.add_many([(i, f"a BETWEEN {i} AND {i + 5} AND b > {i % 7}") for i in range(300)])
+    m.save(tmp_path / "plain")
+    plain = json.loads((tmp_path / "plain" / "manifest.json").read_text())
+    extra = own - {path.stem for path in (tmp_path / "plain" / plain["data"]).glob("*.npy")}
+    assert len(extra) > 10
+    for name in sorted(extra):
+        path = tmp_path / "t" / content["data"] / f"{name}.npy"
+        raw, array = path.read_bytes(), np.load(path)
+        if array.dtype == dtype:
+            continue
+        with np.errstate(invalid="ignore", over="ignore"):
+            np.save(path, array.astype(dtype))
+        changed = json.loads(manifest.read_text())
+        changed["files"][path.name] = {
+            **changed["files"][path.name],
+            "bytes": path.stat().st_size,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        manifest.write_text(json.dumps(changed))
+        with pytest.raises(TableError):
+            Matcher.load(tmp_path / "t")
+        path.write_bytes(raw)
+        manifest.write_text(json.dumps(content))
+    assert len(Matcher.load(tmp_path / "t")) == 300

@@ -44,7 +44,7 @@ EVENTS = [
 
 
 def filled(integers: bool = False, tags: bool = True) -> Matcher:
-    m = Matcher(attributes=TYPES, zone="Europe/Paris")
+    m = Matcher("scan", attributes=TYPES, zone="Europe/Paris")
     for i, condition in enumerate(CONDITIONS):
         own = {"tenant": f"t{i % 2}", "émoji": "🏷"} if tags and i else None
         weights = {"age": 0.25} if "age" in condition else None
