@@ -42,10 +42,10 @@ from earmark.model.explain import (
 )
 from earmark.model.files import DAMAGE, open_whole, save_stored
 from earmark.model.frames import as_arrow, encode_frame, is_frame
-from earmark.model.intake import Prepared, admit, prepare, rows_of_frame
+from earmark.model.intake import Prepared, admit, prepare, rows_of_frame, without_row
 from earmark.model.predicate import Condition
 from earmark.model.stored import stored_of
-from earmark.model.subscription import Subscription, checked_id, checked_tags, clauses_and_text
+from earmark.model.subscription import Subscription, checked_id, checked_tags, still_used
 from earmark.model.table import NO_TAGS, Id, Table, TableView, Tags
 from earmark.model.widen import weights_of, widen
 from earmark.progress import track
@@ -178,7 +178,7 @@ class Matcher:
             try:
                 prepared = self._with_schema_changes(lambda: make(self._table))
             except EarmarkError as problem:
-                raise (_without_row(problem) if single else problem) from None
+                raise (without_row(problem) if single else problem) from None
             with self._lock:
                 block = admit(self._table, prepared)
                 self._table.append(block, block.arrays.sequence if len(block.arrays.sequence) else None)
@@ -219,7 +219,7 @@ class Matcher:
         with self._writing:
             old = self.get(id)
             if weights is _KEEP:
-                weights = old.weights if condition is _KEEP else _still_used(old.weights, condition)
+                weights = old.weights if condition is _KEEP else still_used(old.weights, condition)
             new = Subscription(
                 old.id,
                 old.condition if condition is _KEEP else condition,
@@ -230,7 +230,7 @@ class Matcher:
             try:
                 prepared = self._with_schema_changes(lambda: prepare(self._table, [new], replacing=True))
             except EarmarkError as problem:
-                raise _without_row(problem) from None
+                raise without_row(problem) from None
             with self._lock:
                 slot = self._table.slot_of[old.id]
                 self._table.replace(old.id, admit(self._table, prepared))
@@ -570,20 +570,6 @@ class Matcher:
             column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
         self._id_column = (ids, column)
         return column
-
-
-def _still_used(weights: Weights | None, condition: str | Condition) -> Weights | None:
-    """Weights kept over a change of condition: those of attributes that it still uses."""
-    try:
-        used = {name for clause in clauses_and_text(condition)[0] for name, _ in clause}
-    except SubscriptionError:
-        return None  # whoever takes the condition in says what is wrong with it
-    return {name: weight for name, weight in (weights or {}).items() if name in used}
-
-
-def _without_row(problem: EarmarkError) -> EarmarkError:
-    """What is wrong with a batch of one, said without its row."""
-    return type(problem)(str(problem).removeprefix("row 0, ").removeprefix("row 0: "))
 
 
 def _listed(events: Any) -> Sequence[Any]:

@@ -23,7 +23,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from earmark.jit import JIT, inlined, intrinsic
-from earmark.model.machine import _load, _splat
+from earmark.model.machine import load, splat
 
 LANES = 64
 I16 = NDArray[np.int16]
@@ -32,8 +32,8 @@ I16 = NDArray[np.int16]
 @intrinsic
 def _at_least64(_: Any, column: Any, index: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        stored = _load(context, builder, column, args[0], args[1], LANES)
-        above = builder.icmp_signed(">=", stored, _splat(builder, args[2], LANES))
+        stored = load(context, builder, column, args[0], args[1], LANES)
+        above = builder.icmp_signed(">=", stored, splat(builder, args[2], LANES))
         return builder.bitcast(above, ir.IntType(LANES))
 
     return types.uint64(column, types.intp, column.dtype), generate

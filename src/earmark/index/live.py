@@ -125,8 +125,8 @@ class Live:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending."""
-        if self._few(eligible):
-            return self._noted(few := Scan(self._table), few.match(events, eligible, e))
+        if (few := self._few(eligible)) is not None:
+            return self._noted(few, few.match(events, eligible, e))
         slots = self.main.match(events, eligible, e)
         if self._tail is not None:
             slots = np.concatenate([slots, self._tail.match(events, eligible, e)])
@@ -135,8 +135,8 @@ class Live:
 
     def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
-        if self._few(eligible):
-            return self._noted(few := Scan(self._table), few.match_batch(events, eligible))
+        if (few := self._few(eligible)) is not None:
+            return self._noted(few, few.match_batch(events, eligible))
         pointers, slots = self.main.match_batch(events, eligible)
         if self._tail is not None:
             more, tail = self._tail.match_batch(events, eligible)
@@ -146,8 +146,8 @@ class Live:
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores)."""
-        if self._few(eligible):
-            return self._noted(few := Scan(self._table), few.top_k(events, k, eligible, relaxed, e))
+        if (few := self._few(eligible)) is not None:
+            return self._noted(few, few.top_k(events, k, eligible, relaxed, e))
         slots, scores = self._ranked().top_k(events, k, eligible, relaxed, e)
         if self._tail is not None:
             tail, tail_scores = self._tail.top_k(events, k, eligible, relaxed, e)
@@ -159,8 +159,8 @@ class Live:
 
     def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
-        if self._few(eligible):
-            return self._noted(few := Scan(self._table), few.top_k_batch(events, k, eligible, relaxed))
+        if (few := self._few(eligible)) is not None:
+            return self._noted(few, few.top_k_batch(events, k, eligible, relaxed))
         pointers, slots, scores = self._ranked().top_k_batch(events, k, eligible, relaxed)
         if self._tail is not None:
             more, tail, tail_scores = self._tail.top_k_batch(events, k, eligible, relaxed)
@@ -191,14 +191,14 @@ class Live:
             raise EarmarkError("this index does not rank; use one that does, such as 'scan'")
         return self.main
 
-    def _few(self, eligible: U64) -> bool:
-        """Whether so little is eligible that a scan of it is quicker; a bitmap that is not so is counted once."""
+    def _few(self, eligible: U64) -> Scan | None:
+        """A scan, where so little is eligible that it is quicker; a bitmap that is not so is counted once."""
         if eligible is self._usual:
-            return False
+            return None
         if bits.count(eligible) <= FEW_SHARE * len(self._table.sequence):
-            return True
+            return Scan(self._table)
         self._usual = eligible
-        return False
+        return None
 
     def _noted(self, scan: Scan, answer: R) -> R:
         self._work = scan.work

@@ -120,3 +120,8 @@ def _mapping(value: Any) -> Any:
         return {k: v for k, v in value.items() if v is not None}
     pairs = isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
     return dict(value) if pairs else value
+
+
+def without_row(problem: EarmarkError) -> EarmarkError:
+    """What is wrong with a batch of one, said without its row."""
+    return type(problem)(str(problem).removeprefix("row 0, ").removeprefix("row 0: "))

@@ -44,19 +44,19 @@ def _vector(context: Any, builder: Any, array_type: Any, array: Any, index: Any,
     return builder.bitcast(gep_inbounds(builder, data, index), element.as_pointer())
 
 
-def _load(context: Any, builder: Any, array_type: Any, array: Any, index: Any, width: int) -> Any:
+def load(context: Any, builder: Any, array_type: Any, array: Any, index: Any, width: int) -> Any:
     pointer = _vector(context, builder, array_type, array, index, width)
     return builder.load(pointer, align=array_type.dtype.bitwidth // 8)
 
 
-def _splat(builder: Any, value: Any, width: int) -> Any:
+def splat(builder: Any, value: Any, width: int) -> Any:
     vector = ir.VectorType(value.type, width)
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def _at_most(builder: Any, dtype: Any, left: Any, right: Any) -> Any:
+def at_most(builder: Any, dtype: Any, left: Any, right: Any) -> Any:
     if isinstance(dtype, types.Float):
         return builder.fcmp_ordered("<=", left, right)
     compare = builder.icmp_signed if dtype.signed else builder.icmp_unsigned
@@ -91,8 +91,8 @@ def _popcount64(_: Any, word: Any) -> Any:
 @intrinsic
 def _count_less8(_: Any, keys: Any, index: Any, key: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        vector = _load(context, builder, keys, args[0], args[1], VECTOR)
-        less = builder.not_(_at_most(builder, keys.dtype, _splat(builder, args[2], VECTOR), vector))
+        vector = load(context, builder, keys, args[0], args[1], VECTOR)
+        less = builder.not_(at_most(builder, keys.dtype, splat(builder, args[2], VECTOR), vector))
         mask = builder.zext(builder.bitcast(less, ir.IntType(VECTOR)), ir.IntType(64))
         return builder.ctpop(mask)
 
@@ -102,7 +102,7 @@ def _count_less8(_: Any, keys: Any, index: Any, key: Any) -> Any:
 @intrinsic
 def _and_between8(_: Any, words: Any, out: Any, source: Any, upper: Any, lower: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        a, b, c = (_load(context, builder, words, args[0], args[i], VECTOR) for i in (2, 3, 4))
+        a, b, c = (load(context, builder, words, args[0], args[i], VECTOR) for i in (2, 3, 4))
         left = builder.and_(builder.and_(a, b), builder.not_(c))
         builder.store(left, _vector(context, builder, words, args[0], args[1], VECTOR), align=8)
         some = builder.icmp_unsigned("!=", left, ir.Constant(left.type, [0] * VECTOR))
@@ -114,7 +114,7 @@ def _and_between8(_: Any, words: Any, out: Any, source: Any, upper: Any, lower: 
 @intrinsic
 def _or_between8(_: Any, words: Any, out: Any, source: Any, upper: Any, lower: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        a, b, c = (_load(context, builder, words, args[0], args[i], VECTOR) for i in (2, 3, 4))
+        a, b, c = (load(context, builder, words, args[0], args[i], VECTOR) for i in (2, 3, 4))
         joined = builder.or_(a, builder.and_(b, builder.not_(c)))
         builder.store(joined, _vector(context, builder, words, args[0], args[1], VECTOR), align=8)
         return context.get_dummy_value()

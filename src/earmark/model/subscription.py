@@ -123,3 +123,12 @@ def used_weights(weights: Mapping[str, float] | None, clauses: Clauses) -> dict[
 
 def _listed(names: Iterable[str]) -> str:
     return "it uses " + ", ".join(sorted(names)) if names else "it uses no attribute"
+
+
+def still_used(weights: Mapping[str, float] | None, condition: str | Condition) -> Mapping[str, float] | None:
+    """Weights kept over a change of condition: those of attributes that it still uses."""
+    try:
+        used = {name for clause in clauses_and_text(condition)[0] for name, _ in clause}
+    except SubscriptionError:
+        return None  # whoever takes the condition in says what is wrong with it
+    return {name: weight for name, weight in (weights or {}).items() if name in used}

@@ -22,46 +22,13 @@ from tests.unit.index.scored_cases import (
     random_made,
     scored_intervals,
 )
-from tests.unit.made import GREATEST, Made, table_arrays
+from tests.unit.made import Made, table_arrays
 
 from earmark.index.ir_tree import IRTree
 from earmark.index.scored.arrays import DEPTH
 from earmark.model.arrays import frozen
 
 OPTIONS: list[dict[str, Any]] = [{}, {"branching": 2, "leaf": 0}, {"branching": 4, "leaf": 2}]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_answers_on_random_tables(options: dict[str, Any], seed: int) -> None:
-    made = random_made(400 + seed)
-    assert_answers(made, IRTree.build(table_arrays(made), **options))
-
-
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_getnext_gives_each_interval_once_and_best_first(options: dict[str, Any]) -> None:
-    for seed, (domain, longest, levels) in enumerate(((1000, 60, 10**6), (40, 10, 3), (10**12, 10**11, 50), (5, 2, 1))):
-        table = random_intervals(seed, 60 if PLAIN else 400, domain, longest, levels)
-        index = IRTree.build(table, **options)
-        index.check()
-        random = Random(seed)
-        for _ in range(10):
-            lo = random.choice([random.randrange(domain + longest), int(table.lo[3]), int(table.hi[5])])
-            for hi in (lo, min(lo + random.randrange(domain), GREATEST), GREATEST):
-                relaxed = options.get("modes") == "relaxed"
-                assert list(index.stabbed(0, lo, hi, relaxed)) == naive_stabbed(table, lo, hi)
-
-
-def test_getnext_resumes() -> None:
-    iterator = IRTree.build(scored_intervals(PAPER)).stabbed(0, 80)
-    assert [iterator.getnext() for _ in range(7)] == [(1, 9.0), (3, 7.0), (6, 4.0), (7, 3.0), (9, 1.0), None, None]
-
-
-def test_arrays_that_were_saved_are_taken_back() -> None:
-    made = random_made(5)
-    built = IRTree.build(table_arrays(made))
-    saved = {name: array.copy() for name, array in built.arrays._asdict().items()}
-    assert_answers(made, IRTree.restore(table_arrays(made), saved))
 
 
 def part_of(made: Made, count: int) -> Made:
@@ -150,7 +117,9 @@ def test_what_is_not_there_can_be_removed() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
 def test_the_same_without_the_jit() -> None:
     root = Path(__file__).parents[3]
-    files = [Path(__file__).with_name(f"test_{name}.py") for name in ("ir_tree", "cell_table", "segment_tree")]
+    files = [
+        Path(__file__).with_name(f"test_{name}.py") for name in ("scored", "ir_tree", "cell_table", "segment_tree")
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},

@@ -81,7 +81,8 @@ from earmark.index.be_star_tree.search import (
 )
 from earmark.index.be_star_tree.topk import new_queue, rank_events, ranked
 from earmark.index.contract import Work
-from earmark.index.scan.search import Heaps
+from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.ranking import new_heaps
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only
 
@@ -102,7 +103,7 @@ class BEStarTree:
     rigid = False
 
     def __init__(self, table: TableArrays, tree: Tree) -> None:
-        self._table = _read_only_table(table)
+        self._table = read_only_table(table)
         self._tree = tree
         self._view = as_read_only(tree)
         self._work = Work()
@@ -128,7 +129,7 @@ class BEStarTree:
         with histograms of values; `extension` the mean length of extended events in keys, by which siblings stay
         apart. `bulk=False` inserts clause by clause (BE*), instead of all at once (BE*-B).
         """
-        table = _read_only_table(table)
+        table = read_only_table(table)
         follows = capacity is None
         size = LEAF_FACTOR * CAPACITIES[0][1] if capacity is None else capacity
         _check_options(alpha, beta, size, split, ranking, extension)
@@ -160,7 +161,7 @@ class BEStarTree:
         """The tree from stored arrays, which may be mapped; AssertionError where they are not what kernels rely on."""
         require(set(arrays) == set(Tree._fields), f"the arrays are {sorted(arrays)}, not {sorted(Tree._fields)}")
         tree = Tree._make(np.asarray(arrays[name]) for name in Tree._fields)
-        check_shape(tree, _read_only_table(table))
+        check_shape(tree, read_only_table(table))
         require(bool(tree.head[RIGID]) == cls.rigid, "the arrays are another kind of tree's")
         made = cls(table, tree)
         made.check()
@@ -198,7 +199,7 @@ class BEStarTree:
 
     def insert(self, table: TableArrays, slots: I32) -> None:
         """Take in new slots of a table that has grown. O(depth x constraints) a clause, amortised."""
-        self._change(_read_only_table(table), lambda change: change.insert(np.asarray(slots, np.int32)))
+        self._change(read_only_table(table), lambda change: change.insert(np.asarray(slots, np.int32)))
 
     def remove(self, slots: I32) -> None:
         """Forget slots. O(depth x constraints) a clause, amortised."""
@@ -211,7 +212,7 @@ class BEStarTree:
         """
         if window < 1:
             raise EarmarkError(f"a window is a number of events, 1 or more; got {window!r}.")
-        events = _read_only_events(_last(events, window))
+        events = read_only_events(_last(events, window))
         count = len(events.start) - 1
         if not count:
             return Adapted(0, 0.0, self.capacity, 0)
@@ -261,13 +262,13 @@ class BEStarTree:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending."""
-        events = _read_only_events(events)
-        _check_event(events, e)
+        events = read_only_events(events)
+        check_event(events, e)
         return self._match(events, eligible, e, e + 1)[1]
 
     def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
-        events = _read_only_events(events)
+        events = read_only_events(events)
         return self._match(events, eligible, 0, len(events.start) - 1)
 
     def _match(self, events: EventArrays, eligible: U64, first: int, last: int) -> tuple[I64, I32]:
@@ -290,13 +291,13 @@ class BEStarTree:
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores)."""
-        events = _read_only_events(events)
-        _check_event(events, e)
+        events = read_only_events(events)
+        check_event(events, e)
         return self._rank(rank_events, events, k, eligible, relaxed, e, e + 1)[1:]
 
     def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
-        events = _read_only_events(events)
+        events = read_only_events(events)
         return self._rank(rank_events, events, k, eligible, relaxed, 0, len(events.start) - 1)
 
     def top_k_by(
@@ -314,7 +315,7 @@ class BEStarTree:
         """
         if not callable(step):
             raise EarmarkError(f"a score is a function of (total, weight, event weight), not {step!r}.")
-        events = _read_only_events(events)
+        events = read_only_events(events)
         key = getattr(step, "py_func", step)
         if key not in _SCORES:
             _SCORES[key] = ranked(key)
@@ -323,13 +324,11 @@ class BEStarTree:
     def _rank(
         self, kernel: Any, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
     ) -> tuple[I64, I32, F64]:
-        if k < 1:
-            raise EarmarkError(f"k must be at least 1, not {k}.")
         tree, table, eligible = self._view, self._table, read_only(eligible)
-        k = min(k, max(1, len(table.clause_start) - 1))
+        k = checked_k(k, table)
         room, work = self._room(), np.zeros(COUNTERS, np.int64)
         queue = new_queue(int(tree.head[PNODES]))
-        heaps = Heaps(np.zeros(1, np.int64), np.empty(k), np.empty(k, np.int64), np.empty(k, np.int32))
+        heaps = new_heaps(1, k)
         ends = np.zeros(last + 1, np.int64)
         slots, scores = [], []
         e, done = first, 0
@@ -398,16 +397,3 @@ def _last(events: EventArrays, count: int) -> EventArrays:
     weight = events.weight[begin:] if len(events.weight) else events.weight
     start = events.start[first:] - begin
     return EventArrays(start, events.attr[begin:], events.lo[begin:], events.hi[begin:], weight)
-
-
-def _check_event(events: EventArrays, e: int) -> None:
-    if not 0 <= e < len(events.start) - 1:
-        raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
-
-
-def _read_only_table(table: TableArrays) -> TableArrays:
-    return TableArrays._make(read_only(column) for column in table)
-
-
-def _read_only_events(events: EventArrays) -> EventArrays:
-    return EventArrays._make(read_only(column) for column in events)

@@ -65,7 +65,7 @@ from earmark.index.be_star_tree.search import (
     push_pnodes,
     spread_event,
 )
-from earmark.index.scan.search import Heaps, _push, _sort_heap
+from earmark.index.ranking import Heaps, push, sort_heap
 from earmark.jit import JIT, embedded, inlined, kernel
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.evaluate import ABSENT, constraint_holds, find_attribute, slot_score, static_score
@@ -249,7 +249,7 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
                 qualifies, score = score_of(table, slot, events, e, relaxed)
                 if qualifies:
                     work[int(MATCHED)] += 1
-                    _push(heaps, 0, k, score, at(table.sequence, slot), slot)
+                    push(heaps, 0, k, score, at(table.sequence, slot), slot)
 
     if not cached:
         _uncached(scan_lnode)
@@ -335,7 +335,7 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
                         work[int(PRUNED)] += 1
             clear_event(events, e, room)
             clear_marks(room)
-            _sort_heap(heaps, 0, heaps.size[0])
+            sort_heap(heaps, 0, heaps.size[0])
             for i in range(heaps.size[0]):
                 out[found], out_score[found] = heaps.slot[i], heaps.score[i]
                 found += 1

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError, require
 from earmark.index.contract import Work
+from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
 from earmark.index.k_index.arrays import BITS, KIndexArrays, check_form, from_stored
 from earmark.index.k_index.build import build_arrays
 from earmark.index.k_index.search import (
@@ -58,7 +59,7 @@ from earmark.index.k_index.search import (
     match_events,
     rank_events,
 )
-from earmark.index.scan.search import Heaps
+from earmark.index.ranking import new_heaps
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only, words_for
 
@@ -74,7 +75,7 @@ class KIndex:
     def __init__(self, table: TableArrays, arrays: KIndexArrays, merge: str = "conjunction") -> None:
         if merge not in MERGES:
             raise EarmarkError(f"a k-index merges by {' or '.join(MERGES)}, not {merge!r}.")
-        self._table = TableArrays._make(read_only(column) for column in table)
+        self._table = read_only_table(table)
         self._arrays = arrays
         self._merge = merge
         self._levels = int(np.diff(arrays.level_start).max(initial=0))
@@ -89,7 +90,7 @@ class KIndex:
         bits = fanout.bit_length() - 1
         if not 1 <= bits <= 8 or fanout != 1 << bits:
             raise EarmarkError(f"the fan-out of a k-index is a power of two from 2 to 256, not {fanout}.")
-        table = TableArrays._make(read_only(column) for column in table)
+        table = read_only_table(table)
         return cls(table, build_arrays(table, bits), merge)
 
     @classmethod
@@ -127,7 +128,7 @@ class KIndex:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending."""
-        _check_event(events, e)
+        check_event(events, e)
         return self._matched(events, eligible, e, e + 1)[1]
 
     def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
@@ -135,7 +136,7 @@ class KIndex:
         return self._matched(events, eligible, 0, len(events.start) - 1)
 
     def _matched(self, events: EventArrays, eligible: U64, first: int, last: int) -> tuple[I64, I32]:
-        events, eligible = _read_only(events), read_only(eligible)
+        events, eligible = read_only_events(events), read_only(eligible)
         extended = _extended(events, first, last)
         terms = self._terms(events, first, last)
         counts = self._counts(counted=extended or self._merge == "counting", stamped=extended)
@@ -156,7 +157,7 @@ class KIndex:
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores)."""
-        _check_event(events, e)
+        check_event(events, e)
         _, slots, scores = self._ranked(events, k, eligible, relaxed, e, e + 1)
         return slots, scores
 
@@ -167,10 +168,8 @@ class KIndex:
     def _ranked(
         self, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
     ) -> tuple[I64, I32, F64]:
-        if k < 1:
-            raise EarmarkError(f"k must be at least 1, not {k}.")
-        k = min(k, max(1, len(self._table.clause_start) - 1))
-        events, eligible = _read_only(events), read_only(eligible)
+        k = checked_k(k, self._table)
+        events, eligible = read_only_events(events), read_only(eligible)
         extended = _extended(events, first, last)
         terms = self._terms(events, first, last)
         counts = self._counts(counted=relaxed or extended or self._merge == "counting", stamped=extended, seen=True)
@@ -185,7 +184,7 @@ class KIndex:
         for begin in range(first, last, step):
             end = min(begin + step, last)
             n = end - begin
-            heaps = Heaps(np.zeros(n, np.int64), np.empty(n * k), np.empty(n * k, np.int64), np.empty(n * k, np.int32))
+            heaps = new_heaps(n, k)
             what = (self._table, self._arrays, events, begin, end, eligible, k, relaxed, self._merge == "conjunction")
             rank_events(*what, heaviest, self._highest + unposted, terms, counts, sums, heaps, work)
             kept = (np.arange(k) < heaps.size[:, None]).ravel()
@@ -261,12 +260,3 @@ def _ascending(pointers: I64, out: I32, several: bool) -> tuple[I64, I32]:
 def _extended(events: EventArrays, first: int, last: int) -> bool:
     values = slice(events.start[first], events.start[last])
     return bool((events.lo[values] != events.hi[values]).any())
-
-
-def _check_event(events: EventArrays, e: int) -> None:
-    if not 0 <= e < len(events.start) - 1:
-        raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
-
-
-def _read_only(events: EventArrays) -> EventArrays:
-    return EventArrays._make(read_only(column) for column in events)

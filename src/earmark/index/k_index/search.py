@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.index.k_index.arrays import BITS, KIndexArrays
-from earmark.index.scan.search import Heaps, _push, _sort_heap, raised
+from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import F64, I32, I64, U8, U64, EventArrays, TableArrays
 from earmark.model.evaluate import clause_failures, slot_score, static_score
@@ -408,7 +408,7 @@ def rank_events(
         )
         for word in range(len(counts.seen)):
             counts.seen[word] = np.uint64(0)
-        _sort_heap(heaps, lane * k, heaps.size[lane])
+        sort_heap(heaps, lane * k, heaps.size[lane])
 
 
 @inlined
@@ -460,7 +460,7 @@ def _offer(
     work[SCORED] += 1
     if qualifies:
         work[MATCHED] += 1
-        _push(heaps, lane, k, score, at(table.sequence, slot), slot)
+        push(heaps, lane, k, score, at(table.sequence, slot), slot)
 
 
 @inlined

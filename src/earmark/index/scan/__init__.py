@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
 from earmark.index.contract import Work
+from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.ranking import new_heaps
 from earmark.index.scan.lanes import LANES, lay_out
 from earmark.index.scan.search import (
     CANDIDATES,
@@ -32,7 +34,6 @@ from earmark.index.scan.search import (
     MATCHED,
     PRUNED,
     SCORED,
-    Heaps,
     match_group,
     rank_group,
 )
@@ -56,7 +57,7 @@ class Scan:
     def __init__(self, table: TableArrays, threads: int = 1, buffer: int = 1 << 14, first: int = 0) -> None:
         if threads < 1:
             raise EarmarkError(f"scan needs at least one thread, not {threads}.")
-        self._table = _read_only_table(table)
+        self._table = read_only_table(table)
         self._threads = threads
         self._buffer = max(buffer, LANES)
         self._first = first
@@ -93,7 +94,7 @@ class Scan:
 
     def insert(self, table: TableArrays, slots: I32) -> None:
         """Follow the table as it grows. O(1)."""
-        self._table = _read_only_table(table)
+        self._table = read_only_table(table)
 
     def remove(self, slots: I32) -> None:
         """Nothing to do: removed slots are not eligible."""
@@ -105,14 +106,14 @@ class Scan:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending. O(slots)."""
-        events = _read_only_events(events)
-        _check_event(events, e)
+        events = read_only_events(events)
+        check_event(events, e)
         (_, slots), self._work = self._match_group(self._table, events, read_only(eligible), e, e + 1)
         return slots
 
     def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots). O(slots * events / 512)."""
-        table, events, eligible = self._table, _read_only_events(events), read_only(eligible)
+        table, events, eligible = self._table, read_only_events(events), read_only(eligible)
         parts = self._each_group(
             len(events.start) - 1, LANES, lambda i, j: self._match_group(table, events, eligible, i, j)
         )
@@ -120,17 +121,17 @@ class Scan:
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores). O(slots)."""
-        events = _read_only_events(events)
-        _check_event(events, e)
-        k = self._check_k(k)
+        events = read_only_events(events)
+        check_event(events, e)
+        k = checked_k(k, self._table)
         group = self._rank_group(self._table, events, k, read_only(eligible), relaxed, _heaviest(events), e, e + 1)
         (_, slots, scores), self._work = group
         return slots, scores
 
     def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores). Space O(512 k)."""
-        table, events, eligible = self._table, _read_only_events(events), read_only(eligible)
-        k = self._check_k(k)
+        table, events, eligible = self._table, read_only_events(events), read_only(eligible)
+        k = checked_k(k, self._table)
         heaviest = _heaviest(events)
         lanes = max(1, min(LANES, HEAP_ENTRIES // k))
         parts = self._each_group(
@@ -140,11 +141,6 @@ class Scan:
         )
         slots, scores = _joined([p[1] for p in parts], np.int32), _joined([p[2] for p in parts], np.float64)
         return _pointers([p[0] for p in parts]), slots, scores
-
-    def _check_k(self, k: int) -> int:
-        if k < 1:
-            raise EarmarkError(f"k must be at least 1, not {k}.")
-        return min(k, max(1, len(self._table.clause_start) - 1))
 
     def _each_group(self, events: int, lanes: int, run: Callable[[int, int], tuple[R, Work]]) -> list[R]:
         """Run the groups of a batch, in order or over the threads; adds up their work."""
@@ -191,7 +187,7 @@ class Scan:
         """The best of the events first..last: (how many each, slots, scores)."""
         lanes = lay_out(events, first, last)
         n = last - first
-        heaps = Heaps(np.zeros(n, np.int64), np.empty(n * k), np.empty(n * k, np.int64), np.empty(n * k, np.int32))
+        heaps = new_heaps(n, k)
         counters = np.zeros(COUNTERS, np.int64)
         rank_group(table, events, lanes, eligible, self._first, k, relaxed, heaviest, heaps, counters)
         kept = (np.arange(k) < heaps.size[:, None]).ravel()
@@ -225,16 +221,3 @@ def _joined(parts: list[Any], dtype: type) -> Any:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, dtype)
-
-
-def _check_event(events: EventArrays, e: int) -> None:
-    if not 0 <= e < len(events.start) - 1:
-        raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
-
-
-def _read_only_table(table: TableArrays) -> TableArrays:
-    return TableArrays._make(read_only(column) for column in table)
-
-
-def _read_only_events(events: EventArrays) -> EventArrays:
-    return EventArrays._make(read_only(column) for column in events)

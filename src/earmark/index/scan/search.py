@@ -10,11 +10,10 @@ intervals. Ranked search keeps one bounded heap a lane, its worst answer on top.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.index.scan.lanes import (
     ALL,
     CLAUSE,
@@ -34,7 +33,7 @@ from earmark.index.scan.lanes import (
     starting_by,
 )
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
 from earmark.model.evaluate import (
     ABSENT,
     eligible_word,
@@ -48,21 +47,9 @@ from earmark.model.machine import VECTOR, and_between8, at, ctz64, or_between8, 
 FEW = 4
 """Up to so many intervals are or-ed together without asking how many lanes live."""
 
-SLACK = 1e-9
-"""Relative room above a bound: far more than float64 can lose in summing a clause in another order."""
-
 # Fields of the work counters.
 CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED = 0, 1, 2, 3, 4
 COUNTERS = 5
-
-
-class Heaps(NamedTuple):
-    """A bounded heap a lane, k entries apart: the worst kept answer first, by (score, then later sequence)."""
-
-    size: I64
-    score: F64
-    sequence: I64
-    slot: I32
 
 
 @kernel
@@ -222,7 +209,7 @@ def rank_group(
             if some:
                 changed |= _offer(table, events, lanes, slot, k, relaxed, heaviest, heaps, work)
     for lane in range(at(lanes.info, COUNT)):
-        _sort_heap(heaps, lane * k, heaps.size[lane])
+        sort_heap(heaps, lane * k, heaps.size[lane])
 
 
 @inlined
@@ -268,12 +255,6 @@ def relaxed_lanes(
 def at_least(level: int) -> int:
     """The working mask of lanes for which so many constraints hold; for 0, all lanes."""
     return ALL + VECTOR * level
-
-
-@inlined
-def raised(static: float, added: float) -> float:
-    """An upper bound on static + added, in whatever order float64 sums it. `added` is not negative."""
-    return static + added + (abs(static) + added) * SLACK
 
 
 @inlined
@@ -332,7 +313,7 @@ def _offer(
             work[SCORED] += 1
             if qualifies:
                 work[MATCHED] += 1
-                changed |= _push(heaps, lane, k, score, table.sequence[slot], slot)
+                changed |= push(heaps, lane, k, score, table.sequence[slot], slot)
     return changed
 
 
@@ -345,62 +326,3 @@ def _close_full(lanes: Lanes, heaps: Heaps, k: int) -> float:
             lanes.masks[CLOSED + (lane >> 6)] |= np.uint64(1) << np.uint64(lane & 63)
             floor = min(floor, heaps.score[lane * k])
     return floor
-
-
-@inlined
-def _worse(heaps: Heaps, i: int, j: int) -> bool:
-    """Whether entry i ranks after entry j: a lower score, or the same and a later sequence."""
-    if at(heaps.score, i) != at(heaps.score, j):
-        return bool(at(heaps.score, i) < at(heaps.score, j))
-    return bool(at(heaps.sequence, i) > at(heaps.sequence, j))
-
-
-@inlined
-def _swap(heaps: Heaps, i: int, j: int) -> None:
-    heaps.score[i], heaps.score[j] = heaps.score[j], heaps.score[i]
-    heaps.sequence[i], heaps.sequence[j] = heaps.sequence[j], heaps.sequence[i]
-    heaps.slot[i], heaps.slot[j] = heaps.slot[j], heaps.slot[i]
-
-
-@inlined
-def _push(heaps: Heaps, lane: int, k: int, score: float, sequence: int, slot: int) -> bool:
-    """Keep an answer if it is among the lane's k best so far; whether it is. O(log k)."""
-    base, size = lane * k, heaps.size[lane]
-    if size == k:
-        worst = heaps.score[base]
-        if score < worst or (score == worst and sequence > at(heaps.sequence, base)):
-            return False
-        heaps.score[base], heaps.sequence[base], heaps.slot[base] = score, sequence, slot
-        _sift_down(heaps, base, k)
-        return True
-    child = size
-    heaps.score[base + child], heaps.sequence[base + child], heaps.slot[base + child] = score, sequence, slot
-    while child and _worse(heaps, base + child, base + ((child - 1) >> 1)):
-        _swap(heaps, base + child, base + ((child - 1) >> 1))
-        child = (child - 1) >> 1
-    heaps.size[lane] = size + 1
-    return True
-
-
-@inlined
-def _sift_down(heaps: Heaps, base: int, size: int) -> None:
-    """Let the root sink to its place."""
-    parent = 0
-    while True:
-        child = 2 * parent + 1
-        if child >= size:
-            return
-        if child + 1 < size and _worse(heaps, base + child + 1, base + child):
-            child += 1
-        if not _worse(heaps, base + child, base + parent):
-            return
-        _swap(heaps, base + child, base + parent)
-        parent = child
-
-
-@inlined
-def _sort_heap(heaps: Heaps, base: int, size: int) -> None:
-    """Turn a heap into a list, best first."""
-    for last in range(size - 1, 0, -1):
-        _swap(heaps, base, base + last)
-        _sift_down(heaps, base, last)

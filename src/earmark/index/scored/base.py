@@ -12,7 +12,8 @@ import numpy as np
 
 from earmark.errors import EarmarkError
 from earmark.index.contract import Work
-from earmark.index.scan.search import Heaps
+from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.ranking import Heaps
 from earmark.index.scored import check
 from earmark.index.scored.arrays import (
     ALWAYS,
@@ -46,6 +47,7 @@ from earmark.index.scored.arrays import (
     ScoredArrays,
     frozen_arrays,
 )
+from earmark.index.scored.collect import match_events
 from earmark.index.scored.forest import DEEPEST, HIGHEST, Draft, Plan, finished, grow
 from earmark.index.scored.getnext import Stabbed
 from earmark.index.scored.lists import Layout, Lists, clause_sums, joined, lay_out, needed
@@ -61,7 +63,7 @@ from earmark.index.scored.walk import (
     Scratch,
     make_scratch,
 )
-from earmark.index.threshold import match_events, rank_events
+from earmark.index.threshold import rank_events
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only
 
@@ -97,7 +99,7 @@ class ScoredIndex:
     """Whether nodes have keys that stab their intervals."""
 
     def __init__(self, table: TableArrays, arrays: ScoredArrays) -> None:
-        self._table = TableArrays._make(read_only(column) for column in table)
+        self._table = read_only_table(table)
         self._set(arrays)
         self._work = Work()
         self._visits = np.zeros(COUNTERS, np.int64)
@@ -112,7 +114,7 @@ class ScoredIndex:
     @classmethod
     def _built(cls, table: TableArrays, options: Options) -> Self:
         _check_options(options)
-        table = TableArrays._make(read_only(column) for column in table)
+        table = read_only_table(table)
         layout = lay_out(table, options.modes, options.intersect)
         return cls(table, cls._arranged(table, layout, options))
 
@@ -169,24 +171,24 @@ class ScoredIndex:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending."""
-        events = _frozen_events(events)
-        _check_event(events, e)
+        events = read_only_events(events)
+        check_event(events, e)
         return self._match(events, eligible, e, e + 1)[1]
 
     def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
-        return self._match(_frozen_events(events), eligible, 0, len(events.start) - 1)
+        return self._match(read_only_events(events), eligible, 0, len(events.start) - 1)
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores)."""
-        events = _frozen_events(events)
-        _check_event(events, e)
+        events = read_only_events(events)
+        check_event(events, e)
         _, slots, scores = self._rank(events, k, eligible, relaxed, e, e + 1)
         return slots, scores
 
     def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
-        return self._rank(_frozen_events(events), k, eligible, relaxed, 0, len(events.start) - 1)
+        return self._rank(read_only_events(events), k, eligible, relaxed, 0, len(events.start) - 1)
 
     def stabbed(self, attribute: int, lo: int, hi: int | None = None, relaxed: bool = False) -> Stabbed:
         """The one-dimensional iterator: entries of an attribute's list that the keys lo..hi meet, best first."""
@@ -218,11 +220,9 @@ class ScoredIndex:
     def _rank(
         self, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
     ) -> tuple[I64, I32, F64]:
-        if k < 1:
-            raise EarmarkError(f"k must be at least 1, not {k}.")
         if relaxed and self._arrays.info[REGIME] == check.ABSENT_LISTS:
             raise EarmarkError("this index was built for exact search only; build it with modes='both'.")
-        k = min(k, max(1, len(self._table.sequence)))
+        k = checked_k(k, self._table)
         group = max(1, min(last - first, HEAP_ENTRIES // k))
         counters = np.zeros(COUNTERS, np.int64)
         answers = Answers(k)
@@ -392,12 +392,3 @@ def _check_options(options: Options) -> None:
         raise EarmarkError(f"leaf is 0 to the branching factor {options.branching}, not {options.leaf}.")
     if options.modes not in MODES:
         raise EarmarkError(f"modes is one of {', '.join(MODES)}, not {options.modes!r}.")
-
-
-def _check_event(events: EventArrays, e: int) -> None:
-    if not 0 <= e < len(events.start) - 1:
-        raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
-
-
-def _frozen_events(events: EventArrays) -> EventArrays:
-    return EventArrays._make(read_only(column) for column in events)

@@ -13,16 +13,16 @@ from numba import types
 
 from earmark.jit import JIT, inlined, intrinsic
 from earmark.model.arrays import I64
-from earmark.model.machine import VECTOR, _at_most, _load, _splat
+from earmark.model.machine import VECTOR, at_most, load, splat
 
 
 @intrinsic
 def _overlap8(_: Any, lo: Any, hi: Any, index: Any, key_lo: Any, key_hi: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        low = _load(context, builder, lo, args[0], args[2], VECTOR)
-        high = _load(context, builder, hi, args[1], args[2], VECTOR)
-        starts = _at_most(builder, lo.dtype, low, _splat(builder, args[4], VECTOR))
-        ends = _at_most(builder, lo.dtype, _splat(builder, args[3], VECTOR), high)
+        low = load(context, builder, lo, args[0], args[2], VECTOR)
+        high = load(context, builder, hi, args[1], args[2], VECTOR)
+        starts = at_most(builder, lo.dtype, low, splat(builder, args[4], VECTOR))
+        ends = at_most(builder, lo.dtype, splat(builder, args[3], VECTOR), high)
         return builder.zext(builder.bitcast(builder.and_(starts, ends), ir.IntType(VECTOR)), ir.IntType(64))
 
     return types.uint64(lo, hi, types.intp, lo.dtype, lo.dtype), generate

@@ -35,10 +35,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import EarmarkError, require
+from earmark.errors import require
 from earmark.index.contract import Work
+from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.ranking import new_heaps
 from earmark.index.scan import Scan
-from earmark.index.scan.search import Heaps
 from earmark.index.vcr.arrays import (
     GONE_BEFORE,
     LATE_SLOTS,
@@ -84,7 +85,7 @@ class VcrIndex:
         self._become(table, arrays)
 
     def _become(self, table: TableArrays, arrays: VcrArrays) -> None:
-        self._table = TableArrays._make(read_only(column) for column in table)
+        self._table = read_only_table(table)
         self._arrays = VcrArrays._make(read_only(column) for column in arrays)
         self._scan = Scan(self._table)
         self._has_residual = bool(self._arrays.residual.any())
@@ -159,8 +160,7 @@ class VcrIndex:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e, ascending."""
-        if not 0 <= e < len(events.start) - 1:
-            raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
+        check_event(events, e)
         scanned = NO_SLOTS
         self._work = Work()
         if self._has_residual:
@@ -179,7 +179,7 @@ class VcrIndex:
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores)."""
-        k = self._checked(k)
+        k = checked_k(k, self._table)
         if relaxed:
             found = self._scan.top_k(events, k, self._within(eligible), relaxed, e)
             self._work = self._scan.work
@@ -190,7 +190,7 @@ class VcrIndex:
 
     def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
-        k = self._checked(k)
+        k = checked_k(k, self._table)
         if relaxed:
             whole = self._scan.top_k_batch(events, k, self._within(eligible), relaxed)
             self._work = self._scan.work
@@ -246,16 +246,11 @@ class VcrIndex:
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _checked(self, k: int) -> int:
-        if k < 1:
-            raise EarmarkError(f"k must be at least 1, not {k}.")
-        return min(k, max(1, len(self._table.clause_start) - 1))
-
     def _matched(
         self, events: EventArrays, eligible: U64, first: int, last: int, start: I64, scanned: I32
     ) -> tuple[I64, I32]:
         """The answers of the events first … last, those of the residual given."""
-        events = EventArrays._make(read_only(column) for column in events)
+        events = read_only_events(events)
         start, scanned, eligible = read_only(start), read_only(scanned), read_only(eligible)
         counters = np.zeros(COUNTERS, np.int64)
         counts = np.zeros(last - first, np.int64)
@@ -308,8 +303,8 @@ class VcrIndex:
         """Of each event's matches the k best: (how many each, slots, scores)."""
         n = len(pointers) - 1
         k = min(k, max(1, int(np.diff(pointers).max(initial=0))))
-        heaps = Heaps(np.zeros(n, np.int64), np.empty(n * k), np.empty(n * k, np.int64), np.empty(n * k, np.int32))
-        events = EventArrays._make(read_only(column) for column in events)
+        heaps = new_heaps(n, k)
+        events = read_only_events(events)
         rank_matches(self._table, events, read_only(pointers), read_only(slots), first, k, heaps)
         kept = (np.arange(k) < heaps.size[:, None]).ravel()
         self._work = self._work._replace(scored=len(slots))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.index.scan.search import Heaps, _push, _sort_heap
+from earmark.index.ranking import Heaps, push, sort_heap
 from earmark.index.vcr.arrays import (
     ATTR_X,
     ATTR_Y,
@@ -475,5 +475,5 @@ def rank_matches(
         for i in range(event_ptr[lane], event_ptr[lane + 1]):
             slot = slots[i]
             _, score = slot_score(table, slot, events, first + lane, False)
-            _push(heaps, lane, k, score, table.sequence[slot], slot)
-        _sort_heap(heaps, lane * k, heaps.size[lane])
+            push(heaps, lane, k, score, table.sequence[slot], slot)
+        sort_heap(heaps, lane * k, heaps.size[lane])

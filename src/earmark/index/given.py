@@ -1,0 +1,30 @@
+"""What every search is given, checked once and made ready for kernels, which compile for read-only arrays."""
+
+from __future__ import annotations
+
+from earmark.errors import EarmarkError
+from earmark.model.arrays import EventArrays, TableArrays
+from earmark.model.bits import read_only
+
+
+def read_only_table(table: TableArrays) -> TableArrays:
+    """Read-only views of a table's columns."""
+    return TableArrays._make(read_only(column) for column in table)
+
+
+def read_only_events(events: EventArrays) -> EventArrays:
+    """Read-only views of a batch's columns."""
+    return EventArrays._make(read_only(column) for column in events)
+
+
+def check_event(events: EventArrays, e: int) -> None:
+    """Raise unless the batch has an event with this number."""
+    if not 0 <= e < len(events.start) - 1:
+        raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
+
+
+def checked_k(k: int, table: TableArrays) -> int:
+    """How many answers to make room for: k, and no more than there are slots."""
+    if k < 1:
+        raise EarmarkError(f"k must be at least 1, not {k}.")
+    return min(k, max(1, len(table.sequence)))

@@ -1,0 +1,105 @@
+"""The k best so far, for every event of a group: bounded heaps that kernels fill, and bounds that never fall short.
+
+    k = 3           lane 0           lane 1
+    score           .2 .9 .4         .5  .  .         the worst kept answer first: what a new one must beat
+    sequence         7  1  3          2  .  .         of equal scores the later is worse
+    slot             4  9  0          6  .  .
+    size             3                1
+
+Invariant: in a lane, no entry is worse than its parent.
+Complexity: `push` O(log k); `sort_heap` O(k log k), after which the best comes first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.jit import inlined
+from earmark.model.arrays import F64, I32, I64
+from earmark.model.machine import at
+
+SLACK = 1e-9
+"""Relative room above a bound: far more than float64 can lose in summing a clause in another order."""
+
+
+class Heaps(NamedTuple):
+    """A bounded heap a lane, k entries apart: the worst kept answer first, by (score, then later sequence)."""
+
+    size: I64
+    score: F64
+    sequence: I64
+    slot: I32
+
+
+def new_heaps(lanes: int, k: int) -> Heaps:
+    """Empty heaps of k entries each."""
+    return Heaps(
+        np.zeros(lanes, np.int64), np.empty(lanes * k), np.empty(lanes * k, np.int64), np.empty(lanes * k, np.int32)
+    )
+
+
+@inlined
+def raised(static: float, added: float) -> float:
+    """An upper bound on static + added, in whatever order float64 sums it. `added` is not negative."""
+    return static + added + (abs(static) + added) * SLACK
+
+
+@inlined
+def _worse(heaps: Heaps, i: int, j: int) -> bool:
+    """Whether entry i ranks after entry j: a lower score, or the same and a later sequence."""
+    if at(heaps.score, i) != at(heaps.score, j):
+        return bool(at(heaps.score, i) < at(heaps.score, j))
+    return bool(at(heaps.sequence, i) > at(heaps.sequence, j))
+
+
+@inlined
+def _swap(heaps: Heaps, i: int, j: int) -> None:
+    heaps.score[i], heaps.score[j] = heaps.score[j], heaps.score[i]
+    heaps.sequence[i], heaps.sequence[j] = heaps.sequence[j], heaps.sequence[i]
+    heaps.slot[i], heaps.slot[j] = heaps.slot[j], heaps.slot[i]
+
+
+@inlined
+def push(heaps: Heaps, lane: int, k: int, score: float, sequence: int, slot: int) -> bool:
+    """Keep an answer if it is among the lane's k best so far; whether it is. O(log k)."""
+    base, size = lane * k, heaps.size[lane]
+    if size == k:
+        worst = heaps.score[base]
+        if score < worst or (score == worst and sequence > at(heaps.sequence, base)):
+            return False
+        heaps.score[base], heaps.sequence[base], heaps.slot[base] = score, sequence, slot
+        _sift_down(heaps, base, k)
+        return True
+    child = size
+    heaps.score[base + child], heaps.sequence[base + child], heaps.slot[base + child] = score, sequence, slot
+    while child and _worse(heaps, base + child, base + ((child - 1) >> 1)):
+        _swap(heaps, base + child, base + ((child - 1) >> 1))
+        child = (child - 1) >> 1
+    heaps.size[lane] = size + 1
+    return True
+
+
+@inlined
+def _sift_down(heaps: Heaps, base: int, size: int) -> None:
+    """Let the root sink to its place."""
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= size:
+            return
+        if child + 1 < size and _worse(heaps, base + child + 1, base + child):
+            child += 1
+        if not _worse(heaps, base + child, base + parent):
+            return
+        _swap(heaps, base + child, base + parent)
+        parent = child
+
+
+@inlined
+def sort_heap(heaps: Heaps, base: int, size: int) -> None:
+    """Turn a heap into a list, best first."""
+    for last in range(size - 1, 0, -1):
+        _swap(heaps, base, base + last)
+        _sift_down(heaps, base, last)
