@@ -24,9 +24,7 @@ libraries:
   - glob:
       include: transformations/**
 configuration:
-  spark.sql.warehouse.dir: {folder}/warehouse
   spark.sql.session.timeZone: UTC
-  spark.ui.enabled: "false"
 """
 PUBLISH = """
 import sys
@@ -52,7 +50,9 @@ def main() -> None:
         shutil.copytree(HERE / "transformations", folder / "transformations")
         (folder / "spark-pipeline.yml").write_text(SPECIFICATION.format(folder=folder))
         os.environ["EXAMPLE_SNAPSHOT"] = str(folder / "ads")
-        subprocess.run([_program(), "run", "--spec", str(folder / "spark-pipeline.yml")], check=True)
+        # What is fixed when a session starts cannot stand in the specification.
+        fixed = ["--conf", f"spark.sql.warehouse.dir={folder}/warehouse", "--conf", "spark.ui.enabled=false"]
+        subprocess.run([_program(), "run", *fixed, "--spec", str(folder / "spark-pipeline.yml")], check=True)
         import pyarrow.parquet as pq
 
         print(pq.read_table(folder / "warehouse" / "by_city").sort_by("city").to_pylist())

@@ -136,7 +136,7 @@ def _sql(spark: SparkSession, snapshot: Snapshot, seed: int) -> None:
     workload(spark, "ads", "events", 1_000, seed=seed).createOrReplaceTempView("visitors")
     query = "SELECT e.event, e.city, m.* FROM visitors e, LATERAL (SELECT inline(top_matches(struct(e.*), 2))) m"
     click.echo(f"  {query}")
-    for row in spark.sql(f"{query} ORDER BY ALL LIMIT 4").collect():
+    for row in spark.sql(f"{query} ORDER BY event, score DESC LIMIT 4").collect():
         click.echo(f"    {row.event:>3}  {row.city or '':<8} {row.subscription:<12} {row.score:.2f}")
 
 
