@@ -284,6 +284,20 @@ def not_full(following: I64, cell: int) -> int:
     return int(root)
 
 
+class Waiting(NamedTuple):
+    """A group of events on their way to a cell: the row of the list, the value, the cuts still in question; then where
+    the cell begins (or NOT_HERE, NOTHING), its first and its k-th rank.
+    """
+
+    row: I64
+    value: I64
+    low: I64
+    high: I64
+    cell: I64
+    head: I32
+    kth: I32
+
+
 @kernel
 def look_up(
     cells_of: Cells,
@@ -300,53 +314,45 @@ def look_up(
 ) -> int:
     """The k best of each event whose one list has cells; NOT_HERE as the size of the others, and how many those are.
 
-    `everyone`: all slots are eligible. The cells of a group of events are found first, and their answers written
-    then: where each waits for memory, a group waits once.
+    `everyone`: all slots are eligible. A group of events takes each step together: where each event would wait for
+    memory, a group waits once.
     """
     best, others = cells_of.cell_list[0], 0
-    begin = np.empty(GROUP, np.int64)
-    ranks = np.empty(GROUP, np.int64)
-    head = np.empty(GROUP, np.int32)
+    steps = np.empty((5, GROUP), np.int64)
+    ends = np.empty((2, GROUP), np.int32)
+    waiting = Waiting(steps[0], steps[1], steps[2], steps[3], steps[4], ends[0], ends[1])
     for group in range(first, last, GROUP):
-        end = min(group + GROUP, last)
-        for e in range(group, end):
-            begin[e - group], ranks[e - group] = cells_for(cells_of, events, e, best)
-            head[e - group] = at(cells_of.cell, begin[e - group]) if begin[e - group] >= 0 else int(EMPTY)
-        for e in range(group, end):
-            base, found = at(begin, e - group), 0
-            if base >= 0 and at(head, e - group) >= 0:
-                taken, to = 0, (e - first) * k
-                if everyone and at(cells_of.cell, base + k - 1) >= 0:  # the usual case, without a question an answer
-                    for i in range(k):
-                        answer = ANSWER * (at(ranks, e - group) + at(cells_of.cell, base + i))
-                        score[to + i] = at(cells_of.cell_answer, answer + WORTH)
-                        slot[to + i] = int(at(cells_of.cell_answer, answer + OF))
+        count = min(GROUP, last - group)
+        for i in range(count):
+            enter(cells_of, events, group + i, waiting, i)
+        for i in range(count):
+            arrive(cells_of, waiting, i, best, k)
+        for i in range(count):
+            found, to = 0, (group - first + i) * k
+            if at(waiting.cell, i) >= 0 and at(waiting.head, i) >= 0:
+                ranks = at(cells_of.cell_list, at(waiting.row, i) + RANKS_BEGIN)
+                if everyone and at(waiting.kth, i) >= 0:  # the usual case, without a question an answer
+                    for j in range(k):
+                        answer = ANSWER * (ranks + at(cells_of.cell, at(waiting.cell, i) + j))
+                        score[to + j] = at(cells_of.cell_answer, answer + WORTH)
+                        slot[to + j] = int(at(cells_of.cell_answer, answer + OF))
                     taken = found = k
-                while taken < best and found < k:
-                    rank = at(cells_of.cell, base + taken)
-                    if rank < 0:
-                        break
-                    taken += 1
-                    answer = ANSWER * (at(ranks, e - group) + rank)
-                    one = int(at(cells_of.cell_answer, answer + OF))
-                    if everyone or is_eligible(eligible, one):
-                        slot[to + found] = one
-                        score[to + found] = at(cells_of.cell_answer, answer + WORTH)
-                        found += 1
+                else:
+                    found, taken = pick(cells_of, waiting, i, ranks, eligible, k, to, slot, score)
                 work[CANDIDATES] += taken
                 if found < k and taken == best:
-                    base = int64(NOT_HERE)
-            if base == NOT_HERE:
+                    waiting.cell[i] = int64(NOT_HERE)
+            if at(waiting.cell, i) == NOT_HERE:
                 found, others = int(NOT_HERE), others + 1
-            size[e - first] = found
+            size[group - first + i] = found
             work[MATCHED] += max(found, 0)
-        work[NODES_SEEN] += end - group
+        work[NODES_SEEN] += count
     return others
 
 
 @inlined
-def cells_for(cells_of: Cells, events: EventArrays, e: int, best: int) -> tuple[int, int]:
-    """Where the cell of an event begins, and its ranks; NOT_HERE if there is none, NOTHING if nothing is stabbed."""
+def enter(cells_of: Cells, events: EventArrays, e: int, waiting: Waiting, i: int) -> None:
+    """The list of an event, and the cuts between which the leading bits of its value lead."""
     row, value, here = int64(EMPTY), int64(0), True
     for position in range(at(events.start, e), at(events.start, e + 1)):
         which = list_for(cells_of.list_of, at(events.attr, position), 0)
@@ -354,31 +360,69 @@ def cells_for(cells_of: Cells, events: EventArrays, e: int, best: int) -> tuple[
             here &= row == EMPTY and at(cells_of.lists, which * LIST + SOLE) != 0
             here &= at(events.lo, position) == at(events.hi, position)
             row, value = int64((which + 1) * CELLS), at(events.lo, position)
+    waiting.row[i], waiting.value[i] = row, value
     if not here:
-        return int(NOT_HERE), 0
-    if row == EMPTY:
-        return int(NOTHING), 0
-    place = cell_of(cells_of.cell_list, cells_of.cell_cut, cells_of.cell_radix, row, value)
-    if place < 0:
-        return int(NOTHING), 0
-    return at(cells_of.cell_list, row + CELLS_BEGIN) + place * best, at(cells_of.cell_list, row + RANKS_BEGIN)
+        waiting.cell[i] = int64(NOT_HERE)
+    elif row == EMPTY:
+        waiting.cell[i] = int64(NOTHING)
+    else:
+        waiting.cell[i] = 0
+        waiting.low[i], waiting.high[i] = cuts_for(
+            cells_of.cell_list, cells_of.cell_cut, cells_of.cell_radix, row, value
+        )
 
 
 @inlined
-def cell_of(cell_list: I64, cell_cut: I64, cell_radix: I32, row: int, value: int) -> int:
-    """The cell of a value, or EMPTY before the first cut."""
+def cuts_for(cell_list: I64, cell_cut: I64, cell_radix: I32, row: int, value: int) -> tuple[int, int]:
+    """A run of cuts: those before it are at most the value, those after it are greater."""
     cuts = at(cell_list, row + CUTS_BEGIN)
     if value < at(cell_list, row + FIRST_KEY):
-        return 0 if value >= at(cell_cut, cuts) else int(EMPTY)
+        low = int64(value >= at(cell_cut, cuts))
+        return int(low), int(low)
     if value >= at(cell_cut, at(cell_list, row + CUTS_END) - 1):
-        return int(at(cell_list, row + CUTS_END) - cuts - 1)
+        low = at(cell_list, row + CUTS_END) - cuts
+        return int(low), int(low)
     ahead = (np.uint64(value) ^ SIGN) - (np.uint64(at(cell_list, row + FIRST_KEY)) ^ SIGN)
     radix = at(cell_list, row + RADIX_BEGIN) + int64(ahead >> np.uint64(at(cell_list, row + SHIFT)))
-    begin, end = int64(at(cell_radix, radix)), int64(at(cell_radix, radix + 1))
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(cell_cut, cuts + middle) <= value:
-            begin = middle + 1
+    return int(at(cell_radix, radix)), int(at(cell_radix, radix + 1))
+
+
+@inlined
+def arrive(cells_of: Cells, waiting: Waiting, i: int, best: int, k: int) -> None:
+    """The cell of a value, and a first look at both its ends; NOTHING before the first cut."""
+    if at(waiting.cell, i) < 0:
+        return
+    low, high = at(waiting.low, i), at(waiting.high, i)
+    cuts = at(cells_of.cell_list, at(waiting.row, i) + CUTS_BEGIN)
+    while low < high:
+        middle = (low + high) >> 1
+        if at(cells_of.cell_cut, cuts + middle) <= at(waiting.value, i):
+            low = middle + 1
         else:
-            end = middle
-    return int(begin - 1)
+            high = middle
+    if low == 0:
+        waiting.cell[i] = int64(NOTHING)
+        return
+    cell = at(cells_of.cell_list, at(waiting.row, i) + CELLS_BEGIN) + (low - 1) * best
+    waiting.cell[i] = cell
+    waiting.head[i], waiting.kth[i] = at(cells_of.cell, cell), at(cells_of.cell, cell + k - 1)
+
+
+@inlined
+def pick(
+    cells_of: Cells, waiting: Waiting, i: int, ranks: int, eligible: U64, k: int, to: int, slot: I32, score: F64
+) -> tuple[int, int]:
+    """The eligible answers of a cell, at most k: how many, and how many were looked at."""
+    taken, found = 0, 0
+    while taken < cells_of.cell_list[0] and found < k:
+        rank = at(cells_of.cell, at(waiting.cell, i) + taken)
+        if rank < 0:
+            break
+        taken += 1
+        answer = ANSWER * (ranks + rank)
+        one = int(at(cells_of.cell_answer, answer + OF))
+        if is_eligible(eligible, one):
+            slot[to + found] = one
+            score[to + found] = at(cells_of.cell_answer, answer + WORTH)
+            found += 1
+    return found, taken
