@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -10,13 +9,13 @@ import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.unit.model.saved_tables import EVENTS, answers, change_array, data_of, filled, manifest_of, refused, sealed
 
 from earmark import Matcher
 from earmark.errors import EarmarkError, TableError
@@ -24,89 +23,6 @@ from earmark.model import files
 from earmark.model.attribute import Schema
 from earmark.model.files import MANIFEST, open_table, save_table
 from earmark.model.table import Table
-
-TYPES = {"d": "date", "m": "decimal(9,2)", "unused": "timestamp"}
-CONDITIONS = [
-    "age BETWEEN 22 AND 36 AND city IN ('Oslo', 'Rome', 'Ürümqi 🏙')",
-    "age < 3 AND age > 5",
-    "price > 1.5D OR city LIKE 'pre%' OR ok",
-    "d >= '2024-02-29' AND m != 1.25 AND NOT (age = 7)",
-    "city IS NULL AND price IS NOT NULL",
-    "TRUE",
-]
-EVENTS = [
-    {"age": 30, "city": "Rome"},
-    {"price": 2.0, "city": "prefix"},
-    {"ok": True},
-    {"d": None, "price": 1.0},
-    {"age": 8, "m": 2, "city": "Ürümqi 🏙"},
-]
-
-
-def filled(integers: bool = False, tags: bool = True) -> Matcher:
-    m = Matcher("scan", attributes=TYPES, zone="Europe/Paris")
-    for i, condition in enumerate(CONDITIONS):
-        own = {"tenant": f"t{i % 2}", "émoji": "🏷"} if tags and i else None
-        weights = {"age": 0.25} if "age" in condition else None
-        m.add(i * 10 if integers else f"sub {i} é", condition, weights=weights, score=i / 2, tags=own)
-    m.add(999 if integers else "gone", "age = 1 AND city = 'nowhere'")
-    m.remove(999 if integers else "gone")
-    return m
-
-
-def answers(m: Matcher) -> list[Any]:
-    found: list[Any] = [[m.match(event), m.top_k(event, mode="relaxed")] for event in EVENTS]
-    return [*found, m.match(EVENTS[0], scope={"tenant": "t0"}), m.ids(), [m.get(one) for one in m.ids()]]
-
-
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("saved") / "t"
-    filled().save(folder)
-    return folder
-
-
-@pytest.fixture
-def saved(pristine: Path, tmp_path: Path) -> Path:
-    """A copy to spoil."""
-    return Path(shutil.copytree(pristine, tmp_path / "t"))
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-    return read
-
-
-def data_of(folder: Path) -> Path:
-    return folder / str(manifest_of(folder)["data"])
-
-
-def sealed(folder: Path, change: Callable[[dict[str, Any]], object] | None = None) -> None:
-    """Give every file and the manifest checksums that are right again, after a change to the manifest."""
-    manifest = manifest_of(folder)
-    for name, entry in manifest["files"].items():
-        raw = (folder / manifest["data"] / name).read_bytes()
-        entry.update(bytes=len(raw), blake2b=hashlib.blake2b(raw, digest_size=16).hexdigest())
-    if change is not None:
-        change(manifest)
-    manifest.pop("blake2b")
-    body = json.dumps(manifest, sort_keys=True).encode()
-    manifest["blake2b"] = hashlib.blake2b(body, digest_size=16).hexdigest()
-    (folder / MANIFEST).write_text(json.dumps(manifest))
-
-
-def refused(folder: Path, match: str = ".") -> None:
-    for mmap in (True, False):
-        with pytest.raises(TableError, match=match):
-            open_table(folder, mmap)
-
-
-def change_array(folder: Path, name: str, change: Callable[[np.ndarray[Any, Any]], Any]) -> None:
-    """Put another array in a file, with right checksums."""
-    file = data_of(folder) / f"{name}.npy"
-    np.save(file, change(np.load(file).copy()))
-    sealed(folder)
-
 
 # --- there and back --------------------------------------------------------------------------------------------------
 
@@ -580,188 +496,6 @@ def test_any_change_under_right_checksums_opens_or_is_refused(pristine: Path, da
     for event in EVENTS:
         m.match(event)
         m.top_k(event, mode="relaxed")
-
-
-# --- saving over -----------------------------------------------------------------------------------------------------
-
-
-def contents(folder: Path) -> list[str]:
-    return sorted(p.name for p in folder.iterdir())
-
-
-@pytest.mark.parametrize("step", range(6))
-def test_a_failed_save_leaves_the_old_table(saved: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full at the first, a middle or the last file, or at the very end."""
-    wanted = answers(Matcher.load(saved))
-    calls = {"left": (0, 1, 7, 13, 10**9, 10**9)[step]}
-    real = files.write_file
-
-    def failing(path: Path, data: Any) -> Any:
-        if calls["left"] == 0 or (step == 4 and path.name.startswith(".manifest")):
-            path.write_bytes(b"half")
-            raise OSError(28, "No space left on device")
-        calls["left"] -= 1
-        return real(path, data)
-
-    def refuse(self: Path, target: Path) -> Path:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(files, "write_file", failing)
-    if step == 5:
-        monkeypatch.setattr(Path, "replace", refuse)
-    m = Matcher()
-    m.add("new", "a = 1")
-    with pytest.raises(TableError, match=r"cannot be saved to .*(No space left on device|Input/output error)"):
-        m.save(saved)
-    with pytest.raises(TableError):
-        m.save(saved.parent / "fresh" / "t")
-    monkeypatch.undo()
-    assert contents(saved) == [data_of(saved).name, MANIFEST]
-    assert answers(Matcher.load(saved)) == wanted
-    assert not (saved.parent / "fresh" / "t").exists()
-    m.save(saved)
-    assert Matcher.load(saved).ids() == ["new"]
-
-
-def test_an_interrupted_save_leaves_the_old_table(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = answers(Matcher.load(saved))
-    real = Path.replace
-
-    def interrupted(self: Path, target: Path) -> Path:
-        real(self, target)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(files, "_contents", lambda table: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        Matcher().save(saved)
-    assert answers(Matcher.load(saved)) == wanted
-    monkeypatch.undo()
-    monkeypatch.setattr(Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        Matcher().save(saved)
-    monkeypatch.undo()
-    assert Matcher.load(saved).ids() == []  # it was done but for the tidying up
-
-
-def test_what_a_killed_save_left_is_removed(saved: Path) -> None:
-    (saved / "data-0123456789abcdef").mkdir()
-    (saved / "data-0123456789abcdef" / "lo.npy").write_bytes(b"half")
-    (saved / ".manifest-0123456789abcdef").write_text("{")
-    (saved / "notes.txt").write_text("the user's")
-    Matcher.load(saved).save(saved)
-    assert contents(saved) == sorted([data_of(saved).name, MANIFEST, "notes.txt"])
-    only = saved.parent / "leftovers"
-    (only / "data-0123456789abcdef").mkdir(parents=True)
-    filled().save(only)
-    assert len(contents(only)) == 2
-
-
-@pytest.mark.parametrize("content", ["notes.txt", MANIFEST, "data-1/lo.npy"])
-def test_a_foreign_folder_is_not_overwritten(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "t" / content
-    file.parent.mkdir(parents=True)
-    for text in ("", "{}", '{"format": "chrome"}', "[1]"):
-        file.write_text(text)
-        with pytest.raises(TableError, match="exists and is not an earmark table; it is not overwritten"):
-            Matcher().save(tmp_path / "t")
-        assert file.read_text() == text
-    assert len(contents(tmp_path / "t")) == 1
-
-
-def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("x")
-    with pytest.raises(TableError, match="not overwritten"):
-        Matcher().save(tmp_path / "t")
-    with pytest.raises(TableError, match="cannot be saved"):
-        Matcher().save(tmp_path / "t" / "inside")
-    for odd in ("a\0b", 5):
-        with pytest.raises(TableError):
-            Matcher().save(odd)  # type: ignore[arg-type]
-    assert (tmp_path / "t").read_text() == "x"
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated, since some users may write anywhere."""
-
-    def refuse(self: Path, *args: Any, **more: Any) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(TableError, match=r"the table cannot be saved to .*t': Permission denied"):
-        Matcher().save(tmp_path / "t")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(TableError, match="Permission denied"):
-        Matcher().save(tmp_path / "t")
-    tmp_path.chmod(0o700)
-
-
-# --- at the same time ------------------------------------------------------------------------------------------------
-
-
-def test_opening_while_others_save(tmp_path: Path) -> None:
-    """Savers take turns; whoever opens finds one of the tables, whole."""
-    tables = []
-    for n in (1, 2):
-        m = Matcher()
-        m.add_many([(f"{n}-{i}", f"a = {i} AND s = 'x{i}'") for i in range(20)])
-        tables.append(m)
-    folder = tmp_path / "t"
-    tables[0].save(folder)
-    problems: list[BaseException] = []
-    done: list[bool] = []
-
-    def save(m: Matcher) -> None:
-        try:
-            for _ in range(12):
-                m.save(folder)
-        except BaseException as problem:
-            problems.append(problem)
-
-    def read() -> None:
-        try:
-            while not done:
-                table, _ = open_table(folder)
-                assert len({str(one)[0] for one in table.ids}) == 1
-                assert len(table) == 20
-        except BaseException as problem:
-            problems.append(problem)
-
-    savers, readers = [Thread(target=save, args=(m,)) for m in tables], [Thread(target=read) for _ in range(2)]
-    for thread in (*savers, *readers):
-        thread.start()
-    for thread in savers:
-        thread.join()
-    done.append(True)
-    for thread in readers:
-        thread.join()
-    assert problems == []
-    assert len(contents(folder)) == 2
-
-
-def test_searching_while_saving(tmp_path: Path) -> None:
-    m = filled()
-    wanted = m.match(EVENTS[0])
-    done: list[bool] = []
-    wrong: list[Any] = []
-
-    def search() -> None:
-        while not done:
-            if m.match(EVENTS[0]) != wanted:
-                wrong.append(1)
-
-    readers = [Thread(target=search) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for i in range(10):
-        m.save(tmp_path / f"t{i % 2}")
-    done.append(True)
-    for reader in readers:
-        reader.join()
-    assert wrong == []
 
 
 def test_an_unknown_index_in_the_options(saved: Path) -> None:
