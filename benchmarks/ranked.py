@@ -11,9 +11,9 @@
               within 10 % of it
     dimensions  Figures 7 and 8: relaxed search in 1 to 8 dimensions. Bar: the slowest is closer to the SOPT-R-tree in
               8 dimensions than in 1
-    overlap   Figure 9: relaxed search in 4 dimensions, intervals from long to short. Bars: in nodes visited, the
-              scored R-tree's loss against the SOPT-R-tree is greater for short intervals than for long ones; all
-              others are faster with short ones
+    overlap   Figure 9: relaxed search in 4 dimensions, intervals from long to short. Bars: the scored R-tree's loss
+              against the SOPT-R-tree, in time and in nodes visited, is greater for short intervals than for long
+              ones; all others are faster with short ones
 
 Times are of the processor, not of the clock: all searches here run in one thread, and other work on the machine then
 counts less. The reference is the scan. Exit code 1 when a bar is missed or an answer is wrong.
@@ -266,7 +266,10 @@ def overlap(run: Run) -> None:
         loss.append(run.nodes["r_tree"] / run.nodes["sopt_r_tree"])
     in_time = [taken[skew]["r_tree"] / taken[skew]["sopt_r_tree"] for skew in skews]
     told = ", ".join(f"{value:.2f} at {skew}" for skew, value in zip(skews, in_time, strict=True))
-    print(f"         time of the scored R-tree against the SOPT-R-tree: {told}")
+    run.bar(
+        f"time of the scored R-tree against the SOPT-R-tree: {told} (bar: more for the shortest)",
+        in_time[-1] > in_time[0],
+    )
     told = ", ".join(f"{value:.2f} at {skew}" for skew, value in zip(skews, loss, strict=True))
     run.bar(
         f"nodes of the scored R-tree against the SOPT-R-tree: {told} (bar: more for the shortest)", loss[-1] > loss[0]

@@ -20,7 +20,7 @@ from earmark.spark import Snapshot, read_matches, stream, workload
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--subscriptions", type=int, default=2_000)
-    parser.add_argument("--rows", type=int, default=1_200)
+    parser.add_argument("--rows", type=int, default=2_400)
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     spark = make_session("earmark streaming job")
