@@ -49,20 +49,25 @@ class Race(NamedTuple):
 
 
 def race(
-    runs: Mapping[str, Callable[[], R]], repeats: int, limit: float, check: Callable[[str, R], str] | None = None
+    runs: Mapping[str, Callable[[], R]],
+    repeats: int,
+    limit: float,
+    check: Callable[[str, R], str] | None = None,
+    clock: Callable[[Callable[[], Any]], tuple[float, Any]] = clocked,
 ) -> Race:
     """Run everything once, uncounted, then in turns, so that a machine that drifts drifts for all.
 
     `check` says what is wrong with a result, if anything: then there are no figures. A run that would take longer than
-    `limit` seconds altogether has fewer turns, but one at least; a short one is repeated within its turn.
+    `limit` seconds altogether has fewer turns, but one at least; a short one is repeated within its turn. `clock` says
+    how long a run took, and what it returned.
     """
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     wrong: dict[str, str] = {}
     turns, calls = {}, {}
     for name, run in runs.items():
-        took, result = clocked(run)
+        took, result = clock(run)
         if took * repeats > limit:  # perhaps it compiled
-            took, result = clocked(run)
+            took, result = clock(run)
         calls[name] = max(1, min(MOST_CALLS, round(SHORT / max(took, 1e-9))))
         turns[name] = max(1, min(repeats, int(limit / max(took * calls[name], 1e-9))))
         problem = check(name, result) if check else ""
@@ -72,7 +77,7 @@ def race(
         for name, run in runs.items():
             if turn >= turns[name] or name in wrong:
                 continue
-            took, result = clocked(lambda run=run, name=name: [run() for _ in range(calls[name])][-1])  # type: ignore[misc]
+            took, result = clock(lambda run=run, name=name: [run() for _ in range(calls[name])][-1])  # type: ignore[misc]
             problem = check(name, result) if check else ""
             if problem:
                 wrong[name] = problem

@@ -29,9 +29,10 @@ import numpy as np
 
 from earmark.cover.containment import outranks, reports
 from earmark.cover.members import COMPARISONS, NODES, Members, covering_never
-from earmark.cover.scale import BOTTOM, PADDING, Scale, code, learned, points_of
+from earmark.cover.scale import BOTTOM, Scale, code, learned, points_of
 from earmark.cover.vector import I16, LANES, dominating
 from earmark.errors import require
+from earmark.index.dominance import block_columns, kd_order
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, U8, U64, TableArrays, frozen
 from earmark.model.machine import aligned, at, ctz64
@@ -42,7 +43,6 @@ SMALL = 24
 TAIL, TAIL_SHARE = 256, 16
 """A new build when the tail is longer than TAIL and than one in TAIL_SHARE of the entries."""
 NO_GROUP, SCANNED = -1, -1
-SUPER = LANES * LANES
 
 
 class Groups(NamedTuple):
@@ -303,45 +303,14 @@ def _plain_groups(table: TableArrays, scale: Scale, clauses: I64, owners: I32, g
 
 def _laid_out(points: I16) -> tuple[I16, I16]:
     """Blocks of 64 points column by column, and the corners of 64 blocks at a time likewise; flat, padded."""
-    rows, columns = points.shape
-    blocks = -(-rows // LANES)
-    supers = -(-blocks // LANES)
-    padded = np.full((blocks * LANES, columns), PADDING, np.int16)
-    padded[:rows] = points
-    cubes = padded.reshape(blocks, LANES, columns)
-    upper = np.full((supers * LANES, columns), PADDING, np.int16)
-    upper[:blocks] = cubes.max(axis=1)
-    coords = np.ascontiguousarray(cubes.transpose(0, 2, 1)).ravel()
-    return coords, np.ascontiguousarray(upper.reshape(supers, LANES, columns).transpose(0, 2, 1)).ravel()
+    coords = block_columns(points)
+    return coords.ravel(), block_columns(coords.max(axis=2)).ravel()
 
 
 def _aligned(parts: list[I16], length: int) -> I16:
     whole: I16 = aligned(length, np.int16)
     np.concatenate(parts, out=whole)
     return whole
-
-
-@kernel
-def kd_order(points: I16) -> I64:
-    """The order of points in which blocks of 64 are the leaves of a kd-tree: halved by each column in turn."""
-    rows, columns = points.shape
-    order = np.arange(rows)
-    begin, end, turn = np.empty(128, np.int64), np.empty(128, np.int64), np.empty(128, np.int64)
-    begin[0], end[0], turn[0] = 0, rows, 0
-    top = 1 if columns > 0 else 0
-    while top > 0:
-        top -= 1
-        first, last, column = begin[top], end[top], turn[top]
-        if last - first <= LANES:
-            continue
-        part = order[first:last]
-        part[:] = part[np.argsort(points[part, column], kind="mergesort")]
-        unit = SUPER if last - first > 2 * SUPER else LANES  # so that blocks, and blocks of corners, are whole subtrees
-        middle = first + ((last - first) // 2 + unit - 1) // unit * unit
-        begin[top], end[top], turn[top] = first, middle, (column + 1) % columns
-        begin[top + 1], end[top + 1], turn[top + 1] = middle, last, (column + 1) % columns
-        top += 2
-    return order
 
 
 # --- search ------------------------------------------------------------------------------------------------------
