@@ -15,7 +15,7 @@ from multiprocessing import get_context
 
 os.environ["EARMARK_QUIET"] = "1"
 
-FIRST = ("be_star_tree", "interval_tree", "scan", "vcr", "k_index")
+FIRST = ("be_star_tree", "blocks", "interval_tree", "scan", "vcr", "mics", "k_index")
 """What takes longest goes first; variants share the kernels of these."""
 
 

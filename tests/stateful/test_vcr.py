@@ -1,26 +1,17 @@
-"""Whole lifetimes of a VCR index, with the scan as the model: inserts, removals, copies, stored and restored.
+"""Whole lifetimes of a VCR index.
 
-The delta is so small here, and removals so many, that lists are merged and built anew all the time. Readers' copies are
-kept, and must go on answering as when they were made.
+The delta is so small here, and removals so many, that lists are merged and built anew all the time.
 """
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.unit.made import Made, Maker, Subscription, event_arrays, table_arrays
+from tests.stateful.lifetimes import Lifetime, short
 
 from earmark.index import vcr
-from earmark.index.scan import Scan
 from earmark.index.vcr import VcrIndex, build
-from earmark.model import bits
-from earmark.model.arrays import U64, TableArrays
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "mode": ("cells", "points"),
@@ -31,85 +22,11 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "cells": (None, (2, 2), (6, 30)),
     "attributes": (None, (0, 1), (1,)),
 }
-seeds = st.integers(0, 2**32)
 
 
-class Lifetime(RuleBasedStateMachine):
-    """Anything an index may be asked, in any order."""
-
-    @initialize(seed=seeds)
-    def build(self, seed: int) -> None:
-        self.random = Random(seed)
-        self.maker = Maker(seed)
-        self.maker.attributes = self.random.choice((2, 3, 5))
-        self.made: list[Subscription] = []
-        self.alive: list[bool] = []
-        self.grow(self.random.choice((0, 3, 20)))
-        options = {name: self.random.choice(values) for name, values in CHOICES.items()}
-        self.index = VcrIndex.build(self.table(), **options)
-        self.readers: list[tuple[VcrIndex, TableArrays, U64]] = []
-
-    def grow(self, count: int) -> None:
-        for subscription in self.maker.made(count, 0).subscriptions if count else ():
-            subscription.sequence = len(self.made)
-            self.made.append(subscription)
-            self.alive.append(True)
-
-    def table(self) -> TableArrays:
-        return table_arrays(Made(self.made, [], weighted=True, scored=True))
-
-    def eligible(self) -> U64:
-        return bits.from_slots(np.flatnonzero(self.alive), len(self.alive))
-
-    @rule(count=st.sampled_from((1, 1, 2, 9, 40)), dead=st.booleans())
-    def insert(self, count: int, dead: bool) -> None:
-        known = len(self.made)
-        self.grow(count)
-        slots = np.arange(known, len(self.made), dtype=np.int32)
-        if dead and count > 1:  # removed before the index heard of it
-            self.alive[known] = False
-            slots = slots[1:]
-        self.index = self.index.copy()
-        self.index.insert(self.table(), slots)
-
-    @rule(share=st.sampled_from((0.0, 0.1, 0.8)))
-    def remove(self, share: float) -> None:
-        slots = [s for s, alive in enumerate(self.alive) if alive and self.random.random() < share]
-        for slot in slots:
-            self.alive[slot] = False
-        self.index = self.index.copy()
-        self.index.remove(np.array(slots, np.int32))
-
-    @rule()
-    def read(self) -> None:
-        self.readers.append((self.index, self.table(), self.eligible()))
-
-    @rule()
-    def store(self) -> None:
-        stored = {name: column.copy() for name, column in self.index.arrays._asdict().items()}
-        self.index = VcrIndex.restore(self.table(), stored)
-
-    @rule(seed=seeds, count=st.sampled_from((1, 5, 30)))
-    def search(self, seed: int, count: int) -> None:
-        self.maker.random = Random(seed)
-        made = Made([], [self.maker.event() for _ in range(count)], event_weighted=True)
-        events = event_arrays(made, made.events)
-        for index, table, eligible in [(self.index, self.table(), self.eligible()), *self.readers[-2:]]:
-            scan = Scan.build(table)
-            for got, wanted in zip(
-                index.match_batch(events, eligible), scan.match_batch(events, eligible), strict=True
-            ):
-                assert got.tolist() == wanted.tolist()
-            assert index.match(events, eligible, count - 1).tolist() == scan.match(events, eligible, count - 1).tolist()
-            for k, relaxed in ((2, False), (3, True)):
-                ranked = index.top_k_batch(events, k, eligible, relaxed)
-                for got, best in zip(ranked, scan.top_k_batch(events, k, eligible, relaxed), strict=True):
-                    assert got.tolist() == best.tolist()
-
-    @invariant()
-    def in_order(self) -> None:
-        if hasattr(self, "index"):
-            self.index.check()
+class VcrLifetime(Lifetime):
+    kind = VcrIndex
+    choices = CHOICES
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -120,8 +37,5 @@ def small() -> Any:
         yield
 
 
-TestLifetime = Lifetime.TestCase
-TestLifetime.settings = settings(
-    max_examples=max(1, settings.default.max_examples // 4),  # type: ignore[union-attr]
-    stateful_step_count=min(25, settings.default.stateful_step_count),  # type: ignore[union-attr]
-)
+TestLifetime = VcrLifetime.TestCase
+TestLifetime.settings = short

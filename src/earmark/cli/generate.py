@@ -1,4 +1,4 @@
-"""`earmark generate`: the standard workloads, and BEGen's, as files."""
+"""`earmark generate`: the standard workloads, those of MICS, and BEGen's, as files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 STEP = 20_000
 NAMES = ["w1", "w1u", "w1z", "w2"]
+MICS = {"mics-uniform": "uniform", "mics-zipf": "zipf"}
 BEGEN = "begen"
 STANDARD_EVENTS = 1_000
 
@@ -64,7 +65,7 @@ def _of_begen(name: str, metavar: str, kind: Any, told: str) -> Callable[[F], F]
 
 
 @click.command(cls=_Command, short_help="A standard workload as files, for trying and comparing.")
-@click.argument("workload", type=click.Choice([*NAMES, BEGEN]), metavar="WORKLOAD")
+@click.argument("workload", type=click.Choice([*NAMES, *MICS, BEGEN]), metavar="WORKLOAD")
 @click.argument("folder")
 @click.option(
     "--subscriptions", default=100_000, show_default=True, type=click.IntRange(1, 1_000_000), help="How many."
@@ -74,7 +75,7 @@ def _of_begen(name: str, metavar: str, kind: Any, told: str) -> Callable[[F], F]
     default=1_000,
     show_default=True,
     type=click.IntRange(1, 1_000_000),
-    help="How many; at most 1,000 but for begen.",
+    help="How many; at most 1,000 of w1 to w2.",
 )
 @click.option("--format", "kind", default="parquet", show_default=True, type=click.Choice(["parquet", "csv", "jsonl"]))
 @click.option(
@@ -125,10 +126,12 @@ def generate(
       w1u    the same sizes, attributes uniform
       w1z    the same sizes, a few attributes in nearly everything
       w2     5 attributes, all in every subscription and event
+      mics-uniform, mics-zipf
+             7 attributes of 256 values, ranges of 4, as in the MICS paper
       begen  weighted Boolean expressions with the parameters of the BE*-Tree paper, each an option
 
     In Parquet the subscriptions are ready-made (a column ranges), and those of begen in JSON lines too; else they are
-    SQL conditions. A smaller workload of w1 to w2 is the beginning of a larger one.
+    SQL conditions. A smaller workload, but for begen, is the beginning of a larger one.
 
     \b
     Example
@@ -141,6 +144,8 @@ def generate(
     given = {name: value for name, value in parameters.items() if value is not None}
     if workload == BEGEN:
         data: Workload | Expressions = _expressions(subscriptions, events, seed, given)
+    elif workload in MICS:
+        data = _mics(workload, subscriptions, events, seed, given)
     else:
         data = _standard(workload, subscriptions, events, seed, given)
     target = _folder(folder)
@@ -165,14 +170,27 @@ def generate(
 def _standard(workload: str, subscriptions: int, events: int, seed: int | None, given: dict[str, Any]) -> Workload:
     from earmark.workload.standard import WORKLOADS
 
-    if given:
-        raise click.UsageError(
-            f"--{next(iter(given)).replace('_', '-')} is an option of begen; {workload} has no parameters"
-        )
+    _check_none_given(workload, given)
     if events > STANDARD_EVENTS:
         raise click.UsageError(f"{workload} has {STANDARD_EVENTS:,} events, so --events cannot be {events:,}")
     make = WORKLOADS[workload]
     return make(subscriptions=subscriptions) if seed is None else make(seed, subscriptions)
+
+
+def _check_none_given(workload: str, given: dict[str, Any]) -> None:
+    if given:
+        raise click.UsageError(
+            f"--{next(iter(given)).replace('_', '-')} is an option of begen; {workload} has no parameters"
+        )
+
+
+def _mics(workload: str, subscriptions: int, events: int, seed: int | None, given: dict[str, Any]) -> Workload:
+    from earmark.workload.mics import mics
+
+    _check_none_given(workload, given)
+    if seed is None:
+        return mics(MICS[workload], subscriptions, events)
+    return mics(MICS[workload], subscriptions, events, seed=seed)
 
 
 def _expressions(subscriptions: int, events: int, seed: int | None, given: dict[str, Any]) -> Expressions:

@@ -9,6 +9,12 @@ contract.py         what an index answers; by name, below
   blocks.py           kd-ordered blocks by attribute set: for batches
 relation_graph.py   G_k, G* and the strict poset: what to forward
 audit.py            rule hygiene for users
+ranges.py           a dynamic table of disjoint curve ranges, with counts        ordered.py: the B+tree under it
+subsumption.py      what to forward of a subscription, from cells (Algorithm 1 of MICS)
+exact.py            whether several together take all that one takes, from the boxes
+merging.py          fewer conditions under a budget of extra traffic             unite.py, traffic.py, conditions.py
+summary.py          the same as ranges of cells
+linear_boxes.py     covering, subsumption and merging by looking at every box: the baseline
 """
 
 from __future__ import annotations
@@ -26,6 +32,21 @@ INDEXES = {
     "blocks": ("earmark.cover.blocks", "Blocks"),
 }
 """Name of a covering index -> its module and class. A module is imported when its index is first asked for."""
+
+
+FUNCTIONS = {
+    "merged": "earmark.cover.merging",
+    "summarized": "earmark.cover.summary",
+    "subsumed": "earmark.cover.exact",
+    "Verdict": "earmark.cover.exact",
+}
+"""What `from earmark.cover import …` has for users -> its module, imported when it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in FUNCTIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(FUNCTIONS[name]), name)
 
 
 def builder(name: str) -> Callable[..., Any]:

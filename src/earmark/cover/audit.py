@@ -253,21 +253,26 @@ def find_leaders(table: TableArrays, slots: I64, hashes: U64, leader: I64) -> No
 
 def _slot_hashes(table: TableArrays) -> U64:
     """Equal conditions have equal hashes, whatever the order of their clauses."""
+    return sums(mixed(sums(constraint_hashes(table), table.constraint_start)), table.clause_start)
+
+
+def constraint_hashes(table: TableArrays) -> U64:
+    """Equal constraints have equal hashes."""
     first = np.repeat(table.interval_start[:-1], np.diff(table.interval_start)).astype(np.uint64)
     place = np.arange(len(table.lo), dtype=np.uint64) - first
-    intervals = _mixed(_mixed(table.lo.view(np.uint64) + place) ^ (table.hi.view(np.uint64) << np.uint64(1)))
+    intervals = mixed(mixed(table.lo.view(np.uint64) + place) ^ (table.hi.view(np.uint64) << np.uint64(1)))
     own = table.attr.astype(np.uint64) * np.uint64(2) + table.accepts_null
-    constraints = _mixed(_sums(intervals, table.interval_start) ^ _mixed(own))
-    return _sums(_mixed(_sums(constraints, table.constraint_start)), table.clause_start)
+    return mixed(sums(intervals, table.interval_start) ^ mixed(own))
 
 
-def _sums(words: U64, start: I32) -> U64:
+def sums(words: U64, start: I32) -> U64:
+    """The sum of the words of each row, given where rows begin."""
     so_far = np.zeros(len(words) + 1, np.uint64)
     np.cumsum(words, out=so_far[1:])
     return so_far[start[1:]] - so_far[start[:-1]]
 
 
-def _mixed(words: U64) -> U64:
+def mixed(words: U64) -> U64:
     """Each word's bits spread over all of it (the finalizer of splitmix64)."""
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -57,6 +57,10 @@ GREATEST = 2**63 - 2
 """The last number that a range may hold: one more must be a number too."""
 
 
+INSIDE, MERGED, APART = 0, 1, 2
+"""What becomes of a range (Algorithm 1): the table claims all of it already, covered or subsumed; it is forwarded, and
+joins ranges of the table that it overlaps, touches or comes near; it is forwarded, and stands alone."""
+
 NO_NUMBERS: I64 = np.empty(0, np.int64)
 
 
@@ -111,7 +115,8 @@ class RangeSet:
         """Take these numbers in."""
         first, last = as_ranges(ranges)
         self._merged = with_room(self._merged, len(first))
-        subsume_and_merge(self._merged, first, last, 0, np.empty(len(first), np.int64), np.empty(len(first), np.int64))
+        out_first, out_last, fate = (np.empty(len(first), np.int64) for _ in range(3))
+        subsume_and_merge(self._merged, first, last, 0, out_first, out_last, fate)
 
     def discard(self, ranges: Any) -> None:
         """Take these numbers out, where they are in."""
@@ -153,13 +158,20 @@ class RangeTable(RangeSet):
         A range that is inside the table is not forwarded (partial covering and subsumption); another is, whole, with
         the gaps that it closed.
         """
-        first, last = as_ranges(ranges)
+        return self.take_in(as_ranges(ranges))[0]
+
+    def take_in(self, ranges: Ranges) -> tuple[Ranges, I64]:
+        """`subscribe`, for ranges that are known to be good; also says what became of each (INSIDE and so on).
+
+        They are taken in one by one: ranges of several subscriptions may overlap, where one comes before the other.
+        """
+        first, last = ranges
         self._edges = with_room(self._edges, 2 * len(first))
         count_ranges(self._edges, first, last, 1)
         self._merged = with_room(self._merged, len(first))
-        out_first, out_last = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-        found = subsume_and_merge(self._merged, first, last, self.gap, out_first, out_last)
-        return as_ranges(Ranges(out_first[:found], out_last[:found]))
+        out_first, out_last, fate = (np.empty(len(first), np.int64) for _ in range(3))
+        found = subsume_and_merge(self._merged, first, last, self.gap, out_first, out_last, fate)
+        return as_ranges(Ranges(out_first[:found], out_last[:found])), fate
 
     def unsubscribe(self, ranges: Any) -> Ranges:
         """Forget a subscription that was taken in; returns the ranges to withdraw: what the table no longer claims."""
@@ -181,7 +193,13 @@ class RangeTable(RangeSet):
     def covered(self, ranges: Any) -> bool:
         """Whether the table claims every number of these ranges. O(log n) each."""
         first, last = as_ranges(ranges)
-        return bool(all_inside(self._merged, first, last))
+        return bool(self.covered_batch(np.array([0, len(first)], np.int64), first, last)[0])
+
+    def covered_batch(self, start: I64, first: I64, last: I64) -> NDArray[np.bool_]:
+        """`covered` of many sets of ranges: those of set s are at start[s] .. start[s + 1], each set in order."""
+        out = np.empty(len(start) - 1, np.bool_)
+        all_inside(self._merged, start, first, last, out)
+        return out
 
     def asked(self) -> Ranges:
         """The numbers that some subscription asks for: the table without the gaps it claims."""
@@ -224,8 +242,13 @@ def _joined(ranges: Ranges, gap: int) -> Ranges:
 
 
 @kernel
-def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64) -> int:
-    """Algorithm 1: take ranges in; the ranges to forward, each with the gaps that it closed. Returns how many."""
+def subsume_and_merge(
+    merged: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64, fate: I64
+) -> int:
+    """Algorithm 1: take ranges in; the ranges to forward, each with the gaps that it closed. Returns how many.
+
+    fate[i] says what became of range i: INSIDE, MERGED or APART.
+    """
     found = 0
     for i in range(len(first)):
         begin, end = first[i], last[i]
@@ -234,11 +257,14 @@ def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int, out_firs
         if cursor != NONE:
             reach = merged.value[spot_of(merged, cursor)]
             if reach >= end:
-                continue  # covered, or subsumed by several that merged
+                fate[i] = int(INSIDE)  # covered, or subsumed by several that merged
+                continue
         low, high = begin, end
         if cursor != NONE and begin - reach - 1 <= gap:
             low = min(begin, reach + 1)
+            fate[i] = int(MERGED)
         else:
+            fate[i] = int(APART)
             put(merged, begin, end)
             cursor = floor_cursor(merged, begin)
         home = merged.key[spot_of(merged, cursor)]
@@ -252,6 +278,7 @@ def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int, out_firs
                 break
             high = max(high, merged.key[spot] - 1)
             total = max(total, merged.value[spot])
+            fate[i] = int(MERGED)
             delete(merged, cursor)
         set_value(merged, floor_cursor(merged, home), total)
         out_first[found], out_last[found] = low, high
@@ -301,13 +328,15 @@ def look_up(merged: Ordered, numbers: I64, out: NDArray[np.bool_]) -> None:
 
 
 @kernel
-def all_inside(merged: Ordered, first: I64, last: I64) -> bool:
-    """Whether each of the ranges lies inside one of the table."""
-    for i in range(len(first)):
-        cursor = floor_cursor(merged, first[i])
-        if cursor == NONE or merged.value[spot_of(merged, cursor)] < last[i]:
-            return False
-    return True
+def all_inside(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[np.bool_]) -> None:
+    """Which sets of ranges (set s at start[s] .. start[s + 1]) lie inside the table, range by range."""
+    for s in range(len(start) - 1):
+        out[s] = True
+        for i in range(start[s], start[s + 1]):
+            cursor = floor_cursor(merged, first[i])
+            if cursor == NONE or merged.value[spot_of(merged, cursor)] < last[i]:
+                out[s] = False
+                break
 
 
 # --- who asks for what ---------------------------------------------------------------------------------------

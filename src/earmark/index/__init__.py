@@ -17,10 +17,12 @@ from earmark.model.arrays import TableArrays
 INDEXES = {
     "be_star_tree": ("earmark.index.be_star_tree", "BEStarTree"),
     "be_tree": ("earmark.index.be_tree", "BETree"),
+    "blocks": ("earmark.index.blocks", "BlockIndex"),
     "cell_table": ("earmark.index.cell_table", "CellTable"),
     "interval_tree": ("earmark.index.interval_tree", "IntervalTree"),
     "ir_tree": ("earmark.index.ir_tree", "IRTree"),
     "k_index": ("earmark.index.k_index", "KIndex"),
+    "mics": ("earmark.index.mics", "MicsIndex"),
     "r_tree": ("earmark.index.r_tree", "RTree"),
     "scan": ("earmark.index.scan", "Scan"),
     "segment_tree": ("earmark.index.segment_tree", "SegmentTree"),

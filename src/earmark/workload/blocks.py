@@ -13,6 +13,7 @@ What the first rows are, the same for every seed, and what comes after them:
 | w1, w1u, w1z, w2      | 1,000,000 of `standard`, then `endless`        | 1,000 of `standard`, then `endless`       |
 | begen                 | 50,000 of `begen`, then `endless`              | 1,000 of `begen`, then `endless`          |
 | skew-uniform, -90-10… | 50,000 of `skew`, then blocks of them          | 1,000 of `skew`, then blocks              |
+| mics-uniform, -zipf   | 50,000 of `mics`, then blocks of them          | 1,000 of `mics`, then blocks              |
 
 "Blocks of them": the same generator with a seed of the block's own.
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.model.arrays import I32, I64
-from earmark.workload import begen, skew
+from earmark.workload import begen, mics, skew
 from earmark.workload.standard import CHUNK, EVENTS, SUBSCRIPTIONS, WORKLOADS, Workload
 
 SUBSCRIPTION_STREAM, EVENT_STREAM = 0, 1
@@ -212,7 +212,7 @@ _EVENTS: dict[str, Callable[[Beginning, Random], Values]] = {
 }
 
 
-# --- begen and skew ------------------------------------------------------------------------------------------
+# --- begen, skew and mics ------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=2)
@@ -268,6 +268,20 @@ def _skew_events(rule: str, seed: int, block: int, count: int) -> Values:
     return data.event_attr[:count], data.event_value[:count]
 
 
+def _mics(distribution: str, seed: int, block: int) -> Workload:
+    return mics.mics(distribution, CHUNK, EVENTS, seed=seed_of_block(seed, block))
+
+
+def _mics_subscriptions(distribution: str, seed: int, block: int, count: int, until: int) -> Part:
+    data = _mics(distribution, seed, block)
+    return Part(data.sub_attr[:count], data.sub_lo[:count], data.sub_hi[:count])
+
+
+def _mics_events(distribution: str, seed: int, block: int, count: int) -> Values:
+    data = _mics(distribution, seed, block)
+    return data.event_attr[:count], data.event_value[:count]
+
+
 # --- by name -------------------------------------------------------------------------------------------------
 
 
@@ -298,6 +312,10 @@ SOURCES: dict[str, Source] = {
     **{
         f"skew-{rule}": Source(2003, 2, partial(_skew_subscriptions, rule), partial(_skew_events, rule))
         for rule in skew.RULES
+    },
+    **{
+        f"mics-{name}": Source(2008, mics.ATTRIBUTES, partial(_mics_subscriptions, name), partial(_mics_events, name))
+        for name in mics.DISTRIBUTIONS
     },
 }
 """Every workload that is rectangles of numbers."""

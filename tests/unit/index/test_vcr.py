@@ -33,8 +33,9 @@ from tests.unit.made import (
 from earmark import index as indexes
 from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
+from earmark.index.marks import MAYBE
 from earmark.index.vcr import VcrIndex, build
-from earmark.index.vcr.arrays import EMPTY, INFO, MAYBE, NO_ATTRIBUTE, Options, VcrArrays
+from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, Options, VcrArrays
 from earmark.index.vcr.plan import best_pair
 from earmark.index.vcr.store import add_keys, home
 from earmark.model import bits

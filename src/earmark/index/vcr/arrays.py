@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
+from earmark.index.marks import MAYBE, SLOT
 from earmark.index.vcr.rectangles import Runs, Steps, distances, runs_of, steps
 from earmark.model import bits
 from earmark.model.arrays import I32, I64, U64
@@ -46,10 +47,6 @@ EMPTY = -1
 """A free place of a hash table."""
 END = -1
 """The end of a chain."""
-MAYBE = 1 << 31
-"""Bit of an entry whose slot must be verified: the VCR holds points that the slot does not, or it asks for more."""
-SLOT = MAYBE - 1
-"""The other bits."""
 FREE = -1
 """An option that was not given."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.errors import EarmarkError, require
+from earmark.index.marks import MAYBE, SLOT
 from earmark.index.vcr.arrays import (
     ACTIVATED,
     DECOMPOSITIONS,
@@ -22,12 +23,10 @@ from earmark.index.vcr.arrays import (
     HASHED,
     LATE_KEYS,
     LATE_SLOTS,
-    MAYBE,
     MODES,
     MOST_SHAPE,
     NUMBERINGS,
     PLACED,
-    SLOT,
     SLOTS,
     STORE,
     STORES,

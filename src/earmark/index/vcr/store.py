@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.index.marks import MAYBE
 from earmark.index.vcr.arrays import (
     ATTR_X,
     ATTR_Y,
@@ -28,7 +29,6 @@ from earmark.index.vcr.arrays import (
     IS_OVERLAPPED,
     KX,
     KY,
-    MAYBE,
     MODE,
     NO_ATTRIBUTE,
     SHIFT,

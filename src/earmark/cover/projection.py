@@ -1,0 +1,217 @@
+"""Does any subscription of this neighbour want this event? Answered from a few attributes, and never missing one.
+
+mics.txt, section 4.3 (Algorithm 2) and section 5 (Content Space Projection). Subscriptions are projected onto the axes
+of a space, become ranges of Hilbert's curve there, and only the union of the ranges is kept: who asked for what is
+forgotten. An event is sent when its number lies in a range.
+
+    subscriptions   [32, 35]  [45, 46]  [50, 55]          an event at number 52 is sent, one at 28 is not
+                         [34, 40]                         one at 50 is sent too, though it may lie in a cell that a
+    kept            [32, 40]  [45, 46]  [50, 55]          subscription only touches: a false positive
+
+False positives come from attributes that are left out, from cells that a subscription covers in part, from larger cells
+where a box would have too many ranges, and from gaps that are merged. `measured` counts them on events. There is no
+other error: whatever a subscription matches is sent.
+
+**Variable cells** (section 6.3) are learned from past events, but only from those that *nobody wants*: no other event
+can be sent in vain, so cells are fine where such events are many. (Cut by all events, the cells are fine where most
+events are, which is where most subscriptions are: there nearly everything is wanted, and nothing is gained.) A cut is
+moved up to the next bound of a subscription, since between two bounds it tells nothing apart.
+
+An event with an interval on an axis is a box; it is sent when a range of the box meets a range that is kept. One
+without an attribute lies in the attribute's NULL cell.
+
+Both conversions can be done by clients, who need the space alone (section 6.1): `subsumption.ranges_of_slots` for
+subscriptions, `ranges_of_events` for events.
+
+Invariant: an event that a projected subscription matches is sent.
+Complexity, n ranges: an event O(log n) and the cost of its number; building O(ranges log ranges).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.cover.ordered import NONE, Ordered, floor_cursor, spot_of
+from earmark.cover.ranges import Ranges, RangeSet
+from earmark.cover.subsumption import learned_space
+from earmark.curves import hilbert
+from earmark.curves.space import Space, boxes_of_events, equal_cuts, space_of, variable_cuts
+from earmark.errors import EarmarkError
+from earmark.index.mics.arrays import LEVEL_BITS, MOST_NUMBER_BITS, TOP_LEVEL
+from earmark.index.mics.build import blocks_of_clauses, coarseness
+from earmark.index.mics.plan import bounds_on
+from earmark.index.scan import Scan
+from earmark.jit import kernel
+from earmark.model import bits as bitmaps
+from earmark.model.arrays import I32, I64, EventArrays, TableArrays
+from earmark.model.rows import spread
+
+AXES, BITS = 3, 8
+PIECES = 1 << 10
+"""Blocks of a clause and ranges of an event's box at the most; beyond, cells are enlarged."""
+AT_ONCE = 1 << 14
+FEWEST = 32
+"""From fewer unwanted events nothing is learned about where they are."""
+
+
+class Measured(NamedTuple):
+    """What became of some events."""
+
+    events: int
+    sent: int
+    wanted: int
+    """Events that some subscription matches; all of them were sent."""
+
+    @property
+    def false_share(self) -> float:
+        """The share of what was sent that nobody wants."""
+        return (self.sent - self.wanted) / self.sent if self.sent else 0.0
+
+
+class Projection:
+    """What a neighbour wants, on some attributes, as disjoint ranges."""
+
+    def __init__(self, space: Space, wanted: RangeSet) -> None:
+        self.space = space
+        self.wanted = wanted
+
+    @classmethod
+    def build(
+        cls,
+        table: TableArrays,
+        slots: I32 | None = None,
+        attributes: Sequence[int] | None = None,
+        axes: int = AXES,
+        bits: int = BITS,
+        events: EventArrays | None = None,
+        space: Space | None = None,
+    ) -> Projection:
+        """Of these slots of a table, all unless said otherwise.
+
+        `attributes`: those to project on, else the `axes` most selective. `bits`: 2^bits cells an axis. `events`: past
+        ones, to learn variable cells from. `space`: a ready one instead of all this.
+        """
+        if space is None:
+            space = _space(table, slots, attributes, axes, bits, events)
+        elif space.axes * int(space.bits[0]) > MOST_NUMBER_BITS:
+            raise EarmarkError(f"a projection has at most 2^{MOST_NUMBER_BITS} cells; use fewer bits or attributes.")
+        made = cls(space, RangeSet())
+        every = np.arange(len(table.clause_start) - 1) if slots is None else np.asarray(slots)
+        for begin in range(0, len(every), AT_ONCE):
+            made.add(table, every[begin : begin + AT_ONCE].astype(np.int32))
+        return made
+
+    def __len__(self) -> int:
+        """How many ranges there are."""
+        return len(self.wanted)
+
+    def ranges(self) -> Ranges:
+        """The ranges, ascending: with the space, all that a neighbour needs to know."""
+        return self.wanted.ranges()
+
+    def add(self, table: TableArrays, slots: I32) -> None:
+        """Take more subscriptions in."""
+        _, clauses = spread(table.clause_start, slots.astype(np.int64))
+        _, code, wide = blocks_of_clauses(self.space, table, clauses, PIECES, np.inf)
+        first, size = code >> LEVEL_BITS, 1 << (TOP_LEVEL - (code & TOP_LEVEL))
+        self.wanted.add(Ranges(first, first + size - 1))
+        if wide.any():
+            self.wanted.add([(0, (1 << (self.space.axes * int(self.space.bits[0]))) - 1)])
+
+    def sends(self, events: EventArrays) -> NDArray[np.bool_]:
+        """Which events to send: all that a subscription matches, and some that none does (Algorithm 2)."""
+        start, first, last = ranges_of_events(self.space, events)
+        out = np.zeros(len(start) - 1, np.bool_)
+        meet(self.wanted._merged, start, first, last, out)
+        return out
+
+    def measured(self, table: TableArrays, events: EventArrays, slots: I32 | None = None) -> Measured:
+        """How many of these events are sent, and how many of those the slots of the table really match."""
+        right = are_wanted(table, events, slots)
+        return Measured(len(right), int(self.sends(events).sum()), int(right.sum()))
+
+
+def are_wanted(table: TableArrays, events: EventArrays, slots: I32 | None = None) -> NDArray[np.bool_]:
+    """Which events some of these slots match, by a scan."""
+    total = len(table.clause_start) - 1
+    chosen = bitmaps.all_set(total) if slots is None else bitmaps.from_slots(slots, total)
+    wanted: NDArray[np.bool_] = np.diff(Scan(table).match_batch(events, chosen)[0]) > 0
+    return wanted
+
+
+def ranges_of_events(space: Space, events: EventArrays, most: int = PIECES) -> tuple[I64, I64, I64]:
+    """Events as ranges of the curve: (start, first, last), those of event e at start[e] .. start[e + 1].
+
+    A point is one number. A box that has more than about `most` ranges is made of larger cells.
+    """
+    low, high = boxes_of_events(space, events)
+    depth, axes = int(space.bits[0]), space.axes
+    shift = np.minimum(coarseness(low, high, depth, most), depth - 1)
+    counts = np.zeros(len(low), np.int64)
+    owner, first, last = ([np.empty(0, np.int64)] for _ in range(3))
+    for s in np.unique(shift).tolist():
+        mine = np.flatnonzero(shift == s)
+        start, begin, end = hilbert.ranges(low[mine] >> s, high[mine] >> s, depth - s)
+        counts[mine] = np.diff(start)
+        owner.append(np.repeat(mine, counts[mine]))
+        first.append(begin << (axes * s))
+        last.append((end + 1 << (axes * s)) - 1)
+    order = np.argsort(np.concatenate(owner), kind="stable")
+    pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return pointers, np.concatenate(first)[order], np.concatenate(last)[order]
+
+
+def _space(
+    table: TableArrays,
+    slots: I32 | None,
+    attributes: Sequence[int] | None,
+    axes: int,
+    bits: int,
+    events: EventArrays | None,
+) -> Space:
+    """The space to project on."""
+    if not 1 <= bits * (axes if attributes is None else len(attributes)) <= MOST_NUMBER_BITS:
+        raise EarmarkError(f"a projection has at most 2^{MOST_NUMBER_BITS} cells; use fewer bits or attributes.")
+    if attributes is None:
+        chosen = learned_space(table, axes, 1).attr
+    else:
+        chosen = np.array(sorted(attributes), np.int32)
+    unwanted = np.zeros(0, bool) if events is None else ~are_wanted(table, events, slots)
+    cuts = []
+    for attribute in chosen.tolist():
+        bounds = bounds_on(table, attribute)
+        values = np.empty(0, np.int64) if events is None else unwanted_values(events, unwanted, attribute)
+        cuts.append(cuts_at_bounds(values, bounds, bits) if len(values) >= FEWEST else equal_cuts(bounds, bits))
+    return space_of(chosen, cuts, bits)
+
+
+def cuts_at_bounds(values: I64, bounds: I64, bits: int) -> I64:
+    """Cuts that put equally many of these values into every cell, each moved up to the next bound."""
+    distinct = np.unique(bounds)
+    cuts = variable_cuts(values, bits)
+    if not len(distinct):
+        return cuts
+    moved: I64 = np.unique(distinct[np.searchsorted(distinct, cuts).clip(0, len(distinct) - 1)])
+    return moved
+
+
+def unwanted_values(events: EventArrays, unwanted: NDArray[np.bool_], attribute: int) -> I64:
+    """The keys of an attribute in those events, both ends of an interval."""
+    on = np.flatnonzero((events.attr == attribute) & np.repeat(unwanted, np.diff(events.start)))
+    values: I64 = np.concatenate([events.lo[on], events.hi[on]])
+    return values
+
+
+@kernel
+def meet(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[np.bool_]) -> None:
+    """out[e] = whether one of the ranges of event e meets one of the table."""
+    for e in range(len(start) - 1):
+        for i in range(start[e], start[e + 1]):
+            cursor = floor_cursor(merged, last[i])
+            if cursor != NONE and merged.value[spot_of(merged, cursor)] >= first[i]:
+                out[e] = True
+                break

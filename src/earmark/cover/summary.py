@@ -1,0 +1,178 @@
+"""All that these subscriptions ask for, as one short list of ranges that a neighbour can keep.
+
+mics.txt, sections 3.3, 3.6 and 6.3: the union of the subscriptions' ranges of curve numbers (`projection.py`), on a few
+attributes whose cells begin where constraints begin and end, with gaps between ranges closed (imperfect merging). The
+paper closes gaps below a threshold; here they are closed in order of what they cost, and a budget of measured extra
+traffic (`traffic.py`) says how many:
+
+    ranges    [2, 9]    [15, 17] [20, 31]        [90, 95]
+    gaps           10–14      18–19      32–89                  events of the sample in each: 3, 0, 41
+    closed    [2, 9]    [15 ........ 31]         [90, 95]       the cheapest first
+
+Cells alone can cost something, too, where there are more ends than cells, or attributes without an axis: an event in a
+cell that a subscription only touches. Where that is beyond the budget already, no gap is closed, and the report says
+what the cells cost.
+
+Invariant: the cell of every event that a subscription takes is in a range.
+Complexity: O(r log r) for r ranges of all subscriptions; O(log r) an event.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from earmark.cover.canonical import canonical
+from earmark.cover.conditions import Writer
+from earmark.cover.projection import AXES, BITS, Projection, ranges_of_events
+from earmark.cover.ranges import Ranges
+from earmark.cover.subsumption import learned_space
+from earmark.cover.traffic import Flags, Traffic, check_budget, permitted, some_events, split, taken
+from earmark.curves.space import Space, bounds_on, space_of
+from earmark.model import bits
+from earmark.model.arrays import I64, EventArrays, TableArrays
+from earmark.model.attribute import INT64_MAX, INT64_MIN
+from earmark.model.table import TableView
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SPACE_KEY = b"earmark.space"
+"""Under this name a file's metadata holds the space as JSON."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """The ranges, the space whose cells they number, and what they cost."""
+
+    view: TableView
+    space: Space
+    ranges: Ranges
+    before: int
+    """Ranges before any gap was closed."""
+    budget: float
+    decided: Traffic
+    held_back: Traffic
+
+    def __len__(self) -> int:
+        """How many ranges there are."""
+        return len(self.ranges.first)
+
+    def holds(self, events: EventArrays) -> Flags:
+        """Which events lie in a range."""
+        return _places(self.space, self.ranges, events)[0]
+
+    def described(self) -> dict[str, Any]:
+        """The space for others: cells an axis, and by axis the attribute and the values at which its cells begin.
+
+        Cell 0 of an axis is NULL, cell 1 lies below the first cut, cell i + 1 begins at cut i.
+        """
+        writer, names = Writer(self.view.schema), self.view.schema.names
+        axes = []
+        for axis, attr in enumerate(self.space.attr.tolist()):
+            cuts = self.space.cuts[self.space.cut_start[axis] : self.space.cut_start[axis + 1]]
+            axes.append({"attribute": names[attr], "cuts": [writer.bound(attr, cut) for cut in cuts.tolist()]})
+        return {"bits": int(self.space.bits[0]), "axes": axes}
+
+    def to_arrow(self) -> pa.Table:
+        """The ranges as a table (first, last), with the space in its metadata."""
+        import pyarrow as pa
+
+        made = pa.table({"first": self.ranges.first, "last": self.ranges.last})
+        return made.replace_schema_metadata({SPACE_KEY: json.dumps(self.described(), ensure_ascii=False).encode()})
+
+
+def summarized(
+    matcher: Any, sample: Any, budget: float, *, axes: int = AXES, cell_bits: int = BITS, seed: int = 0
+) -> Summary:
+    """Summarize the subscriptions of a matcher. `sample`: past events; `budget`: extra traffic, 0.02 for 2 %.
+
+    `axes`: how many attributes the grid has, the most telling ones; each is cut into at most 2^cell_bits cells.
+    """
+    state, events = matcher._encoded(sample)
+    return summarize(state.view, events, budget, axes=axes, cell_bits=cell_bits, seed=seed)
+
+
+def summarize(
+    view: TableView, events: EventArrays, budget: float, *, axes: int = AXES, cell_bits: int = BITS, seed: int = 0
+) -> Summary:
+    """The same for a table, given events in its keys."""
+    check_budget(budget)
+    table, live = canonical(view), view.live_slots()
+    parts = split(events, seed)
+    eligible = bits.from_slots(live, len(table.sequence))
+    wanted = [taken(table, eligible, part) for part in parts]
+    unwanted = [some_events(part, np.flatnonzero(~one)) for part, one in zip(parts, wanted, strict=True)]
+    space = _space(table, unwanted[0], axes, cell_bits)
+    exact = Projection.build(table, live.astype(np.int32), space=space).ranges()
+    closed = _closed(space, exact, unwanted[0], unwanted[1], budget * int(wanted[1].sum()))
+    measured = [
+        Traffic(len(one), int(one.sum()), int(_places(space, closed, rest)[0].sum()))
+        for one, rest in zip(wanted[1:], unwanted[1:], strict=True)
+    ]
+    return Summary(view, space, closed, len(exact.first), budget, *measured)
+
+
+def _space(table: TableArrays, unwanted: EventArrays, axes: int, cell_bits: int) -> Space:
+    """The most telling attributes, cut where constraints begin and end: everywhere, if that is not too often.
+
+    Otherwise the cuts are spread so that unwanted events, and the ends themselves, are equally many in every cell: only
+    unwanted events can be sent in vain.
+    """
+    chosen = learned_space(table, axes, 1).attr
+    return space_of(chosen, [_cuts(table, unwanted, attr, cell_bits) for attr in chosen.tolist()], cell_bits)
+
+
+def _cuts(table: TableArrays, unwanted: EventArrays, attribute: int, cell_bits: int) -> I64:
+    low, high = np.split(bounds_on(table, attribute), 2)
+    ends = np.unique(np.concatenate([low[low != INT64_MIN], high[high != INT64_MAX] + 1]))
+    most = (1 << cell_bits) - 2
+    if len(ends) <= most:
+        return ends
+    keys = np.sort(unwanted.lo[unwanted.attr == attribute])
+    inside = np.diff(np.searchsorted(keys, ends), append=len(keys))
+    weight = np.cumsum(inside + max(float(inside.mean()), 1.0))
+    places = np.searchsorted(weight, np.arange(1, most + 1) * (weight[-1] / (most + 1)))
+    cuts: I64 = np.unique(ends[places.clip(0, len(ends) - 1)])
+    return cuts
+
+
+def _closed(space: Space, ranges: Ranges, costing: EventArrays, stopping: EventArrays, allowed: float) -> Ranges:
+    """The ranges with the cheapest gaps closed, as many as are allowed."""
+    gaps = max(len(ranges.first) - 1, 0)
+    _, _, gap = _places(space, ranges, costing)
+    cost = np.bincount(gap, minlength=gaps)[:gaps]
+    order = np.lexsort((ranges.first[1:] - ranges.last[:-1], cost))
+    rank = np.full(gaps + 1, gaps, np.int64)  # the last entry stands for what lies beyond the outer ranges
+    rank[order] = np.arange(gaps)
+    inside, owner, gap = _places(space, ranges, stopping)
+    first = np.full(len(inside), gaps, np.int64)
+    np.minimum.at(first, owner, rank[gap])
+    extra = int(inside.sum()) + np.searchsorted(np.sort(first[~inside]), np.arange(1, gaps + 1))
+    open_ = np.ones(gaps, np.bool_)
+    open_[order[: permitted(extra, allowed)]] = False
+    begins, ends = np.concatenate([[True], open_]), np.concatenate([open_, [True]])
+    return Ranges(ranges.first[begins], ranges.last[ends]) if gaps else ranges
+
+
+def _places(space: Space, ranges: Ranges, events: EventArrays) -> tuple[Flags, I64, I64]:
+    """Which events lie in a range; and of the others, the gaps that they touch: (inside, events, gaps).
+
+    Gap i lies behind range i; what is outside of all ranges is numbered as the gap behind the last.
+    """
+    count = len(events.start) - 1
+    start, first, last = ranges_of_events(space, events)
+    owner = np.repeat(np.arange(count), np.diff(start))
+    behind = np.searchsorted(ranges.last, first)  # the first range that ends there or later
+    known = len(ranges.first)
+    meets = np.zeros(len(first), np.bool_)
+    some = behind < known
+    meets[some] = ranges.first[behind[some]] <= last[some]
+    inside = np.zeros(count, np.bool_)
+    inside[owner[meets]] = True
+    apart = ~inside[owner]
+    gap = np.where((behind == 0) | (behind == known), max(known - 1, 0), behind - 1)
+    return inside, owner[apart], gap[apart]

@@ -1,0 +1,114 @@
+"""What does a set of conditions let through: events that somebody wants, and events that nobody does?
+
+mics.txt, section 6.2: a condition that stands for several others takes more than they do, and what it takes too much is
+sent for nothing. How much that is depends on the events, so it is measured on a sample of past ones, which is split:
+
+    |  costing  1/6  |     stopping  1/3     |              held back  1/2               |
+     estimates costs   says when to stop       says what the result costs
+
+**Chance.** A count of extra events has a standard deviation of its root. A budget counts as kept when it is kept by one
+event more and `DEVIATIONS` deviations above the count that was seen.
+
+Invariant: no event is in two parts; the same seed splits the same way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.errors import EarmarkError
+from earmark.index.scan import Scan
+from earmark.model import bits
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays, frozen
+
+DEVIATIONS = 1.645
+"""The budget must hold for a count so many standard deviations above the one seen: one in twenty is higher."""
+COSTING, STOPPING = 1 / 6, 1 / 3
+"""Shares of the sample that costs are estimated from, and that stop the rounds; the other half is held back."""
+GROUP = 2_048
+"""Events that are matched at a time."""
+Flags = NDArray[np.bool_]
+
+
+class Traffic(NamedTuple):
+    """What a set of conditions lets through of some events."""
+
+    events: int
+    wanted: int
+    """Events that some subscription takes."""
+    extra: int
+    """Events that only a merged condition takes."""
+
+    @property
+    def share(self) -> float:
+        """Extra traffic, as a share of what is wanted."""
+        return self.extra / self.wanted if self.wanted else 0.0 if not self.extra else float("inf")
+
+    @property
+    def false_positives(self) -> float:
+        """Of all that is let through, the share that nobody wants: the paper's measure (Table 2)."""
+        return self.extra / (self.wanted + self.extra) if self.extra else 0.0
+
+
+def check_budget(budget: float) -> None:
+    """Raise unless it is a share."""
+    if not 0 <= budget < float("inf"):
+        raise EarmarkError(f"a budget is a share of extra traffic, such as 0.02 for 2 %; got {budget}")
+
+
+def permitted(extra: I64, allowed: float) -> int:
+    """How many of these ascending counts of extra events are within what is allowed, with a margin for chance."""
+    upper: F64 = extra + 1 + DEVIATIONS * np.sqrt(extra)
+    return int((upper <= allowed).sum())
+
+
+def split(events: EventArrays, seed: int) -> list[EventArrays]:
+    """Events to estimate with, to stop by, and the half that is held back."""
+    count = len(events.start) - 1
+    order = np.random.default_rng(seed).permutation(count)
+    first, second = int(count * COSTING), int(count * (COSTING + STOPPING))
+    return [some_events(events, np.sort(part)) for part in (order[:first], order[first:second], order[second:])]
+
+
+def some_events(events: EventArrays, chosen: I64) -> EventArrays:
+    """The chosen events of a batch."""
+    first = events.start[chosen]
+    counts = events.start[chosen + 1] - first
+    start = np.zeros(len(chosen) + 1, np.int64)
+    np.cumsum(counts, out=start[1:])
+    places = np.arange(start[-1]) + np.repeat(first - start[:-1], counts)
+    weight = events.weight[places] if len(events.weight) else events.weight
+    columns = (start, events.attr[places], events.lo[places], events.hi[places], weight)
+    return EventArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
+
+
+def taken(table: TableArrays, eligible: U64, events: EventArrays) -> Flags:
+    """Which events some eligible slot takes."""
+    count, scan = len(events.start) - 1, Scan(table)
+    taken = np.zeros(count, np.bool_)
+    for first in range(0, count, GROUP):  # a group at a time: only whether there is a match is kept
+        places = np.arange(first, min(first + GROUP, count))
+        taken[places] = np.diff(scan.match_batch(some_events(events, places), eligible)[0]) > 0
+    return taken
+
+
+def taken_by_boxes(boxes: TableArrays, events: EventArrays) -> Flags:
+    """Which events some box takes."""
+    if not len(boxes.sequence) or len(events.start) < 2:
+        return np.zeros(len(events.start) - 1, np.bool_)
+    return taken(boxes, bits.all_set(len(boxes.sequence)), events)
+
+
+def matched_by_boxes(boxes: TableArrays, events: EventArrays) -> tuple[I64, I32]:
+    """Which boxes take each event: (pointers, boxes)."""
+    if not len(boxes.sequence) or len(events.start) < 2:
+        return np.zeros(len(events.start), np.int64), np.empty(0, np.int32)
+    return Scan(boxes).match_batch(events, bits.all_set(len(boxes.sequence)))
+
+
+def counts_of_boxes(boxes: TableArrays, events: EventArrays) -> I64:
+    """How many of the events each box takes."""
+    return np.bincount(matched_by_boxes(boxes, events)[1], minlength=len(boxes.sequence))

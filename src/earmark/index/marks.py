@@ -1,0 +1,131 @@
+"""From lists of slots to ascending answers: bitmaps that entries are marked in, and that are read off and left zero.
+
+A first stage that finds slots in lists finds them in any order, and perhaps more than once. Marked in a bitmap,
+duplicates vanish, and the answer is read off in ascending order. An entry whose slot must still be verified (`MAYBE`)
+is marked in a second one:
+
+    scratch    sure words | maybe words | summary: a bit for each pair of words that may be set
+
+With few marks the summary says which words to look at; with many all words are read, and no summary is kept.
+
+Invariant: scratch is all zeros between events. Complexity: O(marks) to mark, O(min(words, marks) + answer) to read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from earmark.index.ranking import Heaps, push, sort_heap
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
+from earmark.model.evaluate import slot_score
+from earmark.model.machine import at, ctz64, popcount64
+
+MAYBE = 1 << 31
+"""Bit of an entry whose slot must be verified: it is in the list for more than it asks, or it asks for more."""
+SLOT = MAYBE - 1
+"""The other bits."""
+
+# Fields of the work counters: lists looked up, pairs verified, constraints of the clauses verified, matches.
+NODES, CANDIDATES, COMPARED, MATCHED = 0, 1, 2, 3
+COUNTERS = 4
+
+SPARSE = 16
+"""Fewer marks than one for so many words: the summary is worth its upkeep."""
+
+AT_ONCE = 4
+"""Slots that are read off a word at a time where most words have several."""
+
+
+def scratch_words(slots: int) -> int:
+    """How long the scratch for so many slots is."""
+    words = max(1, (slots + 63) >> 6)
+    return 2 * words + ((words + 63) >> 6)
+
+
+@inlined
+def words_of(scratch: U64) -> int:
+    """The words of each of its two bitmaps: the n of n + n + ceil(n / 64)."""
+    words = len(scratch) * 64 // 129
+    while 2 * words + ((words + 63) >> 6) < len(scratch):
+        words += 1
+    return words
+
+
+@inlined
+def mark(scratch: U64, words: int, entry: int, sparse: bool) -> None:
+    """Mark the slot of an entry as sure or maybe."""
+    slot = entry & int(SLOT)
+    word = slot >> 6
+    scratch[word + (words if entry >= int(MAYBE) else 0)] |= np.uint64(1) << np.uint64(slot & 63)
+    if sparse:
+        scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
+
+
+@inlined
+def read_word(scratch: U64, eligible: U64, word: int, found: int, many: bool, out: I32) -> int:
+    """Write the word's sure and eligible slots from out[found] on; returns where they end. The word becomes 0.
+
+    Whether there is another slot cannot be predicted, so some are written in any case, past the end if need be:
+    several where most words have `many`, one where most have none.
+    """
+    left = at(scratch, word) & at(eligible, word)
+    scratch[word] = 0
+    end = found + popcount64(left)
+    if many:
+        while found < end:
+            for step in range(AT_ONCE):
+                out[found + step] = (word << 6) + ctz64(left)
+                left &= left - np.uint64(left != 0)
+            found += AT_ONCE
+        return end
+    out[found] = (word << 6) + ctz64(left)
+    while found + 1 < end:
+        left &= left - np.uint64(1)
+        found += 1
+        out[found] = (word << 6) + ctz64(left)
+    return end
+
+
+@inlined
+def read_all(scratch: U64, words: int, eligible: U64, found: int, many: bool, out: I32) -> int:
+    """Read every word; returns how many slots there were."""
+    begin = found
+    limit = min(words, len(eligible))
+    for word in range(limit):
+        found = read_word(scratch, eligible, word, found, many, out)
+    for word in range(limit, words):
+        scratch[word] = 0
+    for group in range(2 * words, len(scratch)):
+        scratch[group] = 0
+    return found - begin
+
+
+@inlined
+def read_some(scratch: U64, words: int, eligible: U64, found: int, out: I32) -> int:
+    """Read the words that the summary names; returns how many slots there were."""
+    begin = found
+    for group in range((words + 63) >> 6):
+        used = at(scratch, 2 * words + group)
+        scratch[2 * words + group] = 0
+        while used:
+            word = (group << 6) + ctz64(used)
+            used &= used - np.uint64(1)
+            if word < len(eligible):
+                found = read_word(scratch, eligible, word, found, False, out)
+            else:
+                scratch[word] = 0
+    return found - begin
+
+
+@kernel
+def rank_matches(
+    table: TableArrays, events: EventArrays, event_ptr: I64, slots: I32, first: int, k: int, heaps: Heaps
+) -> None:
+    """Leave in heap e - first the k best of the matches of event e, best first."""
+    for lane in range(len(event_ptr) - 1):
+        for i in range(event_ptr[lane], event_ptr[lane + 1]):
+            slot = slots[i]
+            _, score = slot_score(table, slot, events, first + lane, False)
+            push(heaps, lane, k, score, table.sequence[slot], slot)
+        sort_heap(heaps, lane * k, heaps.size[lane])

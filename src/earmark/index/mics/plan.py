@@ -1,0 +1,211 @@
+"""What the data decides: which attributes, how many cells, where they are cut.
+
+**Attributes** (mics.txt, section 5: greedily, by selectivity). On a sample of clauses, an attribute's *share* is how
+much of the bounds on it a constraint spans. A clause costs the product of its shares over the chosen attributes, 1 for
+one that it does not constrain or where it accepts NULL. The attribute that lowers the sum of costs most is taken, then
+the next one given the first, while each is worth it, `most` (4) at the most. The paper takes the k most selective ones;
+two attributes that the same few clauses use would be two of them.
+
+The sieve (`arrays.py`) goes on in the same way, up to eight attributes.
+
+**Bits.** The greatest number for which a clause has few ranges on average (MEAN_RANGES, more in a large table), by
+Equation (3): the mean number of ranges of a box is the sum of the products of all its sides but one, divided by d.
+
+**Cuts.** Every bound, where there are as few as that. Otherwise `variable` cells: quantiles of the events' values if
+there are any, else of the bounds; or `equal` ones, between the least and the greatest.
+
+Complexity: O(constraints on the chosen attributes), sorted; the rest on a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.curves.space import MOST_BITS, Space, boxes_of_clauses, equal_cuts, space_of, variable_cuts
+from earmark.errors import EarmarkError
+from earmark.index.mics.arrays import (
+    EQUAL,
+    FREE,
+    KINDS,
+    MOST_NUMBER_BITS,
+    SIEVE_AXES,
+    VARIABLE,
+    field_width,
+)
+from earmark.index.vcr.plan import shares
+from earmark.model.arrays import F64, I32, I64, EventArrays, TableArrays
+from earmark.model.attribute import INT64_MAX, INT64_MIN
+from earmark.model.rows import gather, intervals_on
+
+SAMPLE = 4_096
+"""Slots that a decision looks at."""
+MOST_AXES = 4
+LARGEST_MOST = 12
+"""More axes than this would make 2^axes parts of every cube."""
+WORTH = 0.7
+"""An attribute is worth its axis when it lowers the cost to this share."""
+SIEVE_WORTH = 0.98
+"""The same for its place in the sieve."""
+MEAN_RANGES, MOST_MEAN_RANGES = 6, 24
+"""Ranges of a clause on average, and in a large table, where lists are long and finer cells shorten them."""
+LARGE = 1 << 18
+"""From so many slots on, the number of ranges grows with the table."""
+MOST_PIECES = 64
+"""Blocks of a clause at the most; one that would have more gets larger cells."""
+LEARNT_BITS = 12
+"""Bits of an axis at the most, unless more are asked for."""
+MOST_VALUES = 1 << 16
+"""So many values are enough to learn cuts from."""
+
+
+class Plan(NamedTuple):
+    """The space of the lists and that of the sieve."""
+
+    space: Space
+    sieve: Space
+
+
+class Options(NamedTuple):
+    """What the user gave, FREE where the data decides."""
+
+    attributes: tuple[int, ...] = ()
+    bits: int = FREE
+    kind: int = VARIABLE
+    most: int = MOST_AXES
+    pieces: int = MOST_PIECES
+
+
+def checked_options(
+    attributes: tuple[int, ...] | None, bits: int | None, cells: str, most: int, pieces: int
+) -> Options:
+    """The options as numbers; EarmarkError says which makes no sense."""
+    chosen = () if attributes is None else tuple(attributes)
+    if attributes is not None and (
+        not 1 <= len(chosen) <= LARGEST_MOST
+        or not all(isinstance(a, int | np.integer) and 0 <= a < 2**31 - 1 for a in chosen)
+        or len(set(chosen)) < len(chosen)
+    ):
+        raise EarmarkError(f"attributes are 1 to {LARGEST_MOST} different attribute numbers, not {attributes!r}.")
+    if not 1 <= most <= LARGEST_MOST:
+        raise EarmarkError(f"most is how many attributes to index at the most, 1 to {LARGEST_MOST}, not {most!r}.")
+    axes = max(1, len(chosen))
+    if bits is not None and not 1 <= bits <= min(MOST_BITS, MOST_NUMBER_BITS // axes):
+        raise EarmarkError(
+            f"bits is from 1 to {min(MOST_BITS, MOST_NUMBER_BITS // axes)} for {axes} attributes, not {bits!r}."
+        )
+    if cells not in KINDS:
+        raise EarmarkError(f"cells are {' or '.join(KINDS)}, not {cells!r}.")
+    if not 1 <= pieces <= 1 << 20:
+        raise EarmarkError(f"pieces is how many blocks a clause may have, 1 to 2^20, not {pieces!r}.")
+    return Options(tuple(map(int, chosen)), FREE if bits is None else bits, KINDS.index(cells), most, pieces)
+
+
+def planned(table: TableArrays, slots: I32, options: Options, events: EventArrays | None = None) -> Plan | None:
+    """The spaces to index these slots in; None where no attribute is worth it."""
+    sample = gather(table, slots[:: max(1, len(slots) // SAMPLE)].astype(np.int64))
+    attributes = list(options.attributes) or chosen_attributes(sample, options.most)
+    if not attributes:
+        return None
+    more = chosen_attributes(sample, SIEVE_AXES - len(attributes), attributes, SIEVE_WORTH)
+    sieved = np.array(sorted([*attributes, *more])[:SIEVE_AXES], np.int32)
+    learned = [_learned(table, int(attribute), events) for attribute in sieved]
+    sieve = _space(sieved, learned, field_width(len(sieved)) - 1, VARIABLE)
+    allowed = min(MOST_MEAN_RANGES, MEAN_RANGES * max(1.0, len(slots) / LARGE))
+    return Plan(_list_space(table, sample, np.array(attributes, np.int32), options, events, allowed), sieve)
+
+
+def _list_space(
+    table: TableArrays,
+    sample: TableArrays,
+    attributes: I32,
+    options: Options,
+    events: EventArrays | None,
+    allowed: float,
+) -> Space:
+    """The space of the lists: as fine as leaves a clause so many ranges on average."""
+    learned = [_learned(table, int(attribute), events) for attribute in attributes]
+    most = min(MOST_BITS, MOST_NUMBER_BITS // len(attributes))
+    if options.bits != FREE:
+        return _space(attributes, learned, min(options.bits, most), options.kind)
+    clauses = np.arange(len(sample.constraint_start) - 1)
+    useful = max(len(one.bounds) + 1 for one in learned).bit_length()
+    for bits in range(min(LEARNT_BITS, most, useful), 1, -1):
+        space = _space(attributes, learned, bits, options.kind)
+        low, high = boxes_of_clauses(space, sample, clauses)
+        some = (low <= high).all(axis=1)
+        if some.any() and float(mean_ranges(low[some], high[some]).mean()) <= allowed:
+            return space
+    return _space(attributes, learned, 1, options.kind)
+
+
+def chosen_attributes(sample: TableArrays, most: int, taken: Sequence[int] = (), worth: float = WORTH) -> list[int]:
+    """At most so many attributes, each the best after those before it and those that are taken already."""
+    attributes, share = shares(sample)
+    share = np.where(np.isnan(share), 1.0, share)
+    chosen: list[int] = []
+    cost = np.ones(len(share))
+    for column in np.flatnonzero(np.isin(attributes, taken)):
+        cost = cost * share[:, column]
+        share[:, column] = 1.0
+    for _ in range(min(most, len(attributes))):
+        sums = (cost[:, None] * share).sum(axis=0)
+        best = int(sums.argmin())
+        if not sums[best] < worth * cost.sum():
+            break
+        chosen.append(int(attributes[best]))
+        cost = cost * share[:, best]
+        share[:, best] = 1.0
+    return sorted(chosen)
+
+
+def mean_ranges(low: I64, high: I64) -> F64:
+    """Equation (3): how many ranges a box with these sides has on average. Float, so that nothing overflows."""
+    sides = np.maximum(high - low + 1, 1).astype(np.float64)
+    mean: F64 = (sides.prod(axis=1)[:, None] / sides).sum(axis=1) / sides.shape[1]
+    return mean
+
+
+def bounds_on(table: TableArrays, attribute: int) -> I64:
+    """Where intervals on an attribute begin, and where what is beyond them begins; a sample when there are many."""
+    on = intervals_on(table, attribute)
+    on = on[:: max(1, len(on) // MOST_VALUES)]
+    lo, hi = table.lo[on], table.hi[on]
+    bounds: I64 = np.concatenate([lo[lo > INT64_MIN], hi[hi < INT64_MAX] + 1])
+    return bounds
+
+
+def values_of(events: EventArrays, attribute: int) -> I64:
+    """The values of an attribute in a batch of events, both ends of an interval."""
+    on = np.flatnonzero(events.attr == attribute)
+    on = on[:: max(1, len(on) // MOST_VALUES)]
+    values: I64 = np.concatenate([events.lo[on], events.hi[on]])
+    return values
+
+
+class Learned(NamedTuple):
+    """What the cuts of an attribute are learned from: its distinct bounds, and the values to take quantiles of."""
+
+    bounds: I64
+    values: I64
+
+
+def _learned(table: TableArrays, attribute: int, events: EventArrays | None) -> Learned:
+    """Events that never have the attribute teach nothing: then its bounds do."""
+    bounds = bounds_on(table, attribute)
+    values = bounds if events is None else values_of(events, attribute)
+    return Learned(np.unique(bounds), np.sort(values if len(values) else bounds))
+
+
+def _space(attributes: I32, learned: list[Learned], bits: int, kind: int) -> Space:
+    return space_of(attributes, [cuts_of(one, bits, kind) for one in learned], bits)
+
+
+def cuts_of(learned: Learned, bits: int, kind: int) -> I64:
+    """The cuts of an axis."""
+    most = (1 << bits) - 2
+    if len(learned.bounds) <= most and kind == VARIABLE:
+        return learned.bounds
+    return equal_cuts(learned.bounds, bits) if kind == EQUAL else variable_cuts(learned.values, bits)

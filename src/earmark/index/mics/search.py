@@ -1,0 +1,399 @@
+"""The kernels that match: from an event to its cell, from the cell to the blocks that hold it, from those to answers.
+
+mics.txt, sections 4.3 and 5. Algorithm 2 looks one number up; here the look-up gives the last block that begins at or
+before the number, and its chain of parents has all the blocks that hold it:
+
+    event -> cell (3, 2) -> number 9 -> jump, binary search -> block 9      -> its parent 8..9 -> no more
+                                                               slots 0 and 2   slot 1             each verified
+
+An event with an interval on an axis is a box of cells, and its ranges are looked up: the chain of each range's first
+number, and all blocks that begin inside it. A slot can then be found more than once, so what is found is first marked
+(`marks.py`), and verified when all is.
+
+Invariant: scratch is all zeros between events.
+Complexity: a point O(axes log cells + bits axes + levels + candidates); a box adds its ranges, MOST_RANGES at the most.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from earmark.curves.hilbert import decompose, next_entry, next_turn, place_of
+from earmark.curves.space import NULL_CELL, Space, cell_of
+from earmark.index.marks import (
+    AT_ONCE,
+    CANDIDATES,
+    COMPARED,
+    COUNTERS,
+    MATCHED,
+    MAYBE,
+    NODES,
+    SPARSE,
+    mark,
+    read_all,
+    read_some,
+    words_of,
+)
+from earmark.index.mics.arrays import LEVEL_BITS, NO_BLOCK, SHIFT, TOP_LEVEL, MicsArrays, field_tops, field_width
+from earmark.jit import inlined, kernel
+from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
+from earmark.model.evaluate import ABSENT, clause_failures, find_attribute
+from earmark.model.machine import at, ctz64
+
+MOST_RANGES = 64
+"""Ranges of an event's box; one that has more gets larger cells."""
+
+FEW = 4
+"""So few candidates are verified without the sieve, for which the event's cells would have to be found."""
+
+
+@kernel
+def match_events(
+    table: TableArrays,
+    index: MicsArrays,
+    events: EventArrays,
+    eligible: U64,
+    scanned_start: I64,
+    scanned: I32,
+    base: int,
+    first: int,
+    last: int,
+    scratch: U64,
+    counts: I64,
+    out: I32,
+    work: I64,
+) -> tuple[int, int]:
+    """Slots that match the events first … last, ascending for each, as `Staged` says."""
+    found = 0
+    words = words_of(scratch)
+    space = Space(index.attr, index.axis_of, index.cut_start, index.cuts, index.bits)
+    axes, bits = len(index.attr), index.bits[0]
+    box = np.empty((4, axes), np.int64)
+    corner, levels = np.empty((bits + 1, axes), np.int64), np.empty((2, bits + 1, 4), np.int64)
+    ranges = np.empty((2, int(MOST_RANGES)), np.int64)
+    sieve = Space(index.sieve_attr, index.axis_of, index.sieve_cut_start, index.sieve_cuts, index.bits)
+    tops = field_tops(len(index.sieve_attr))
+    own = np.empty(int(COUNTERS), np.int64)
+    for e in range(first, last):
+        own[:] = 0
+        marks = 0
+        if len(scanned):
+            begin, end = at(scanned_start, e - base), at(scanned_start, e - base + 1)
+            marks = end - begin
+            for i in range(begin, end):
+                mark(scratch, words, at(scanned, i), True)
+        if len(index.code):
+            if locate(space, events, e, box):
+                number = number_of(box[0], bits)
+                block = smallest_around(index, last_before(index, number), number)
+                if candidates_from(index, block) > int(FEW):
+                    low, high = packed_cells(sieve, events, e)
+                    marks += match_chain(table, index, events, e, block, low, high, tops, eligible, scratch, words, own)
+                else:
+                    marks += verify_chain(table, index, events, e, block, eligible, scratch, words, own)
+            else:
+                low, high = packed_cells(sieve, events, e)
+                pieces = cover_box(box, bits, corner, levels, ranges)
+                for i in range(pieces):
+                    mark_range(index, ranges[0, i], ranges[1, i], low, high, tops, scratch, words, own)
+                marks += verify_marked(table, index.sure, events, e, eligible, scratch, words, own)
+        if found + marks + int(AT_ONCE) > len(out):
+            scratch[:] = 0
+            return found, e
+        if marks * int(SPARSE) <= words:
+            counts[e - base] = read_some(scratch, words, eligible, found, out)
+        else:
+            counts[e - base] = read_all(scratch, words, eligible, found, marks > words, out)
+        found += counts[e - base]
+        for field in range(int(COUNTERS)):
+            work[field] += own[field]
+    work[MATCHED] += found
+    return found, last
+
+
+@kernel
+def meet_boxes(index: MicsArrays, low: I64, high: I64, scratch: U64, out: I32, work: I64) -> int:
+    """Slots with a block that meets one of these boxes of cells, ascending; returns how many. `out` holds all slots."""
+    axes, bits = len(index.attr), index.bits[0]
+    words = words_of(scratch)
+    corner, levels = np.empty((bits + 1, axes), np.int64), np.empty((2, bits + 1, 4), np.int64)
+    ranges, box = np.empty((2, int(MOST_RANGES)), np.int64), np.empty((4, axes), np.int64)
+    none, every = np.uint64(0), ~np.uint64(0)  # the sieve lets everything through
+    for i in range(len(low)):
+        box[0], box[1] = low[i], high[i]
+        for piece in range(cover_box(box, bits, corner, levels, ranges)):
+            mark_range(index, ranges[0, piece], ranges[1, piece], none, every, none, scratch, words, work)
+    found = 0
+    for word in range(words):
+        left = at(scratch, words + word)
+        scratch[words + word] = 0
+        while left:
+            out[found] = (word << 6) + ctz64(left)
+            found += 1
+            left &= left - np.uint64(1)
+    scratch[2 * words :] = 0
+    return found
+
+
+# --- cells and numbers -----------------------------------------------------------------------------------------
+
+
+@inlined
+def locate(space: Space, events: EventArrays, e: int, box: I64) -> bool:
+    """The event's low and high cells into rows 0 and 1 of the box; whether they are the same cell."""
+    point = True
+    for axis in range(len(space.attr)):
+        position = find_attribute(events, e, at(space.attr, axis))
+        if position == ABSENT:
+            box[0, axis], box[1, axis] = int(NULL_CELL), int(NULL_CELL)
+            continue
+        lo, hi = at(events.lo, position), at(events.hi, position)
+        box[0, axis] = cell_of(space, axis, lo)
+        box[1, axis] = box[0, axis] if lo == hi else cell_of(space, axis, hi)
+        point &= box[0, axis] == box[1, axis]
+    return point
+
+
+@inlined
+def number_of(cell: I64, bits: int) -> int:
+    """The number of a cell on the curve."""
+    d = len(cell)
+    number, entry, turn = 0, 0, 0
+    for level in range(bits - 1, -1, -1):
+        label = 0
+        for j in range(d):
+            label |= ((at(cell, j) >> level) & 1) << j
+        place = place_of(label, entry, turn, d)
+        number = (number << d) | place
+        entry, turn = next_entry(place, entry, turn, d), next_turn(place, turn, d)
+    return number
+
+
+@inlined
+def cover_box(box: I64, bits: int, corner: I64, levels: I64, ranges: I64) -> int:
+    """The ranges of the box of cells in rows 0 and 1, in larger cells if there are too many; returns how many."""
+    axes = box.shape[1]
+    for shift in range(bits):
+        for axis in range(axes):
+            box[2, axis], box[3, axis] = box[0, axis] >> shift, box[1, axis] >> shift
+        found = decompose(box[2], box[3], bits - shift, corner, levels[0], levels[1], 0, ranges[0], ranges[1])
+        if found >= 0:
+            for i in range(found):
+                ranges[0, i] <<= axes * shift
+                ranges[1, i] = ((ranges[1, i] + 1) << (axes * shift)) - 1
+            return found
+    ranges[0, 0], ranges[1, 0] = 0, (1 << (axes * bits)) - 1
+    return 1
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------
+
+
+@inlined
+def last_before(index: MicsArrays, number: int) -> int:
+    """The last block that begins at the number or before, NO_BLOCK without one."""
+    piece = number >> at(index.info, SHIFT)
+    begin, end = at(index.jump, piece), at(index.jump, piece + 1)
+    while begin < end:
+        middle = (begin + end) >> 1
+        if at(index.code, middle) >> int(LEVEL_BITS) <= number:
+            begin = middle + 1
+        else:
+            end = middle
+    return int(begin) - 1
+
+
+@inlined
+def smallest_around(index: MicsArrays, block: int, number: int) -> int:
+    """The smallest block that holds the number: this one or one of its parents."""
+    while block != int(NO_BLOCK):
+        code = at(index.code, block)
+        level = int(TOP_LEVEL) - (code & int(TOP_LEVEL))
+        if (code >> int(LEVEL_BITS)) >> level == number >> level:
+            break
+        block = at(index.parent, block)
+    return block
+
+
+@inlined
+def candidates_from(index: MicsArrays, block: int) -> int:
+    """How many slots are in the lists of a block and its parents."""
+    found = 0
+    while block != int(NO_BLOCK):
+        found += at(index.start, block + 1) - at(index.start, block)
+        block = at(index.parent, block)
+    return found
+
+
+@inlined
+def match_chain(
+    table: TableArrays,
+    index: MicsArrays,
+    events: EventArrays,
+    e: int,
+    block: int,
+    low: np.uint64,
+    high: np.uint64,
+    tops: np.uint64,
+    eligible: U64,
+    scratch: U64,
+    words: int,
+    work: I64,
+) -> int:
+    """Mark the slots of a block and its parents that match; an upper bound on how many."""
+    marks = 0
+    while block != int(NO_BLOCK):
+        begin, end = at(index.start, block), at(index.start, block + 1)
+        work[NODES] += 1
+        work[CANDIDATES] += end - begin
+        for i in range(begin, end):
+            if not sifted(index.sieve, i, low, high, tops):
+                continue
+            slot = at(index.entry, i)
+            if is_set(eligible, slot) and (is_set(index.sure, slot) or holds(table, events, e, slot, work)):
+                mark(scratch, words, slot, True)
+                marks += 1
+        block = at(index.parent, block)
+    return marks
+
+
+@inlined
+def verify_chain(
+    table: TableArrays,
+    index: MicsArrays,
+    events: EventArrays,
+    e: int,
+    block: int,
+    eligible: U64,
+    scratch: U64,
+    words: int,
+    work: I64,
+) -> int:
+    """The same without the sieve."""
+    marks = 0
+    while block != int(NO_BLOCK):
+        begin, end = at(index.start, block), at(index.start, block + 1)
+        work[NODES] += 1
+        work[CANDIDATES] += end - begin
+        for i in range(begin, end):
+            slot = at(index.entry, i)
+            if is_set(eligible, slot) and holds(table, events, e, slot, work):
+                mark(scratch, words, slot, True)
+                marks += 1
+        block = at(index.parent, block)
+    return marks
+
+
+@inlined
+def mark_range(
+    index: MicsArrays,
+    first: int,
+    last: int,
+    low: np.uint64,
+    high: np.uint64,
+    tops: np.uint64,
+    scratch: U64,
+    words: int,
+    work: I64,
+) -> None:
+    """Mark as maybe the slots of all blocks that meet a range: around its first number, or beginning inside it."""
+    before = last_before(index, first)
+    block = smallest_around(index, before, first)
+    while block != int(NO_BLOCK):
+        mark_list(index, block, low, high, tops, scratch, words, work)
+        block = at(index.parent, block)
+    block = before + 1
+    while block < len(index.code) and at(index.code, block) >> int(LEVEL_BITS) <= last:
+        mark_list(index, block, low, high, tops, scratch, words, work)
+        block += 1
+
+
+@inlined
+def mark_list(
+    index: MicsArrays,
+    block: int,
+    low: np.uint64,
+    high: np.uint64,
+    tops: np.uint64,
+    scratch: U64,
+    words: int,
+    work: I64,
+) -> None:
+    """Mark the slots of one block that pass the sieve as maybe."""
+    begin, end = at(index.start, block), at(index.start, block + 1)
+    work[NODES] += 1
+    work[CANDIDATES] += end - begin
+    for i in range(begin, end):
+        if sifted(index.sieve, i, low, high, tops):
+            mark(scratch, words, int(at(index.entry, i)) | int(MAYBE), True)
+
+
+# --- answers ---------------------------------------------------------------------------------------------------
+
+
+@inlined
+def is_set(bitmap: U64, slot: int) -> bool:
+    """Whether a slot's bit is set; past the end it is not."""
+    word = slot >> 6
+    return word < len(bitmap) and (at(bitmap, word) >> np.uint64(slot & 63)) & np.uint64(1) != 0
+
+
+@inlined
+def packed_cells(sieve: Space, events: EventArrays, e: int) -> tuple[np.uint64, np.uint64]:
+    """The event's low cells on the sieve's axes, a field each, and its high ones with the top bits set."""
+    low, high = np.uint64(0), np.uint64(0)
+    width = field_width(len(sieve.attr))
+    for axis in range(len(sieve.attr)):
+        position = find_attribute(events, e, at(sieve.attr, axis))
+        if position != ABSENT:
+            lo, hi = at(events.lo, position), at(events.hi, position)
+            cell = cell_of(sieve, axis, lo)
+            low |= np.uint64(cell) << np.uint64(width * axis)
+            if lo != hi:
+                cell = cell_of(sieve, axis, hi)
+            high |= np.uint64(cell) << np.uint64(width * axis)
+    return low, high | field_tops(len(sieve.attr))
+
+
+@inlined
+def sifted(sieve: U64, entry: int, low: np.uint64, high: np.uint64, tops: np.uint64) -> bool:
+    """Whether the cells of an entry's slot meet the event's on every axis of the sieve. Without tops, always."""
+    above = high - at(sieve, 2 * entry)
+    below = at(sieve, 2 * entry + 1) - low
+    return bool(above & below & tops == tops)
+
+
+@inlined
+def holds(table: TableArrays, events: EventArrays, e: int, slot: int, work: I64) -> bool:
+    """Whether the event matches the slot, clause by clause."""
+    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
+        work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
+        if clause_failures(table, clause, events, e, 0) == 0:
+            return True
+    return False
+
+
+@inlined
+def verify_marked(
+    table: TableArrays, sure: U64, events: EventArrays, e: int, eligible: U64, scratch: U64, words: int, work: I64
+) -> int:
+    """Move those of the maybe slots that match to sure; returns how many."""
+    found = 0
+    for group in range((words + 63) >> 6):
+        used = at(scratch, 2 * words + group)
+        while used:
+            word = (group << 6) + ctz64(used)
+            used &= used - np.uint64(1)
+            left = at(scratch, words + word)
+            scratch[words + word] = 0
+            if word < len(eligible):
+                left &= at(eligible, word)
+            else:
+                left = np.uint64(0)
+            while left:
+                slot = (word << 6) + ctz64(left)
+                if is_set(sure, slot) or holds(table, events, e, slot, work):
+                    scratch[word] |= left & (~left + np.uint64(1))
+                    found += 1
+                left &= left - np.uint64(1)
+    return found
