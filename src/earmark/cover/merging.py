@@ -48,7 +48,6 @@ from earmark.cover.traffic import (
     counts_of_boxes,
     matched_by_boxes,
     permitted,
-    some_events,
     split,
     taken,
     taken_by_boxes,
@@ -58,6 +57,7 @@ from earmark.curves import hilbert
 from earmark.jit import kernel
 from earmark.model import bits
 from earmark.model.arrays import F64, I64, EventArrays, TableArrays, frozen
+from earmark.model.batch import some_events
 from earmark.model.explain import condition_text
 from earmark.model.rows import concat, gather
 from earmark.model.table import Id, TableView

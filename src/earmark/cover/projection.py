@@ -37,14 +37,13 @@ from numpy.typing import NDArray
 
 from earmark.cover.ordered import NONE, Ordered, floor_cursor, spot_of
 from earmark.cover.ranges import Ranges, RangeSet
-from earmark.cover.subsumption import learned_space
-from earmark.curves import hilbert
+from earmark.cover.subsumption import bounded_ranges, learned_space
+from earmark.cover.traffic import taken
 from earmark.curves.space import Space, boxes_of_events, equal_cuts, space_of, variable_cuts
 from earmark.errors import EarmarkError
 from earmark.index.mics.arrays import LEVEL_BITS, MOST_NUMBER_BITS, TOP_LEVEL
-from earmark.index.mics.build import blocks_of_clauses, coarseness
+from earmark.index.mics.build import blocks_of_clauses
 from earmark.index.mics.plan import bounds_on
-from earmark.index.scan import Scan
 from earmark.jit import kernel
 from earmark.model import bits as bitmaps
 from earmark.model.arrays import I32, I64, EventArrays, TableArrays
@@ -139,8 +138,7 @@ def are_wanted(table: TableArrays, events: EventArrays, slots: I32 | None = None
     """Which events some of these slots match, by a scan."""
     total = len(table.clause_start) - 1
     chosen = bitmaps.all_set(total) if slots is None else bitmaps.from_slots(slots, total)
-    wanted: NDArray[np.bool_] = np.diff(Scan(table).match_batch(events, chosen)[0]) > 0
-    return wanted
+    return taken(table, chosen, events)
 
 
 def ranges_of_events(space: Space, events: EventArrays, most: int = PIECES) -> tuple[I64, I64, I64]:
@@ -148,21 +146,7 @@ def ranges_of_events(space: Space, events: EventArrays, most: int = PIECES) -> t
 
     A point is one number. A box that has more than about `most` ranges is made of larger cells.
     """
-    low, high = boxes_of_events(space, events)
-    depth, axes = int(space.bits[0]), space.axes
-    shift = np.minimum(coarseness(low, high, depth, most), depth - 1)
-    counts = np.zeros(len(low), np.int64)
-    owner, first, last = ([np.empty(0, np.int64)] for _ in range(3))
-    for s in np.unique(shift).tolist():
-        mine = np.flatnonzero(shift == s)
-        start, begin, end = hilbert.ranges(low[mine] >> s, high[mine] >> s, depth - s)
-        counts[mine] = np.diff(start)
-        owner.append(np.repeat(mine, counts[mine]))
-        first.append(begin << (axes * s))
-        last.append((end + 1 << (axes * s)) - 1)
-    order = np.argsort(np.concatenate(owner), kind="stable")
-    pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return pointers, np.concatenate(first)[order], np.concatenate(last)[order]
+    return bounded_ranges(space, *boxes_of_events(space, events), most)
 
 
 def _space(

@@ -35,8 +35,6 @@ MOST_AXES = 16
 TOP, BOTTOM = 32767, -32767
 LOW, HIGH = -32766, 32766
 """The least and the greatest code of a key."""
-PADDING = -32768
-"""Below every code: fills lanes that hold no point."""
 SIGN = 1 << 63
 CUTS = -1
 """In place of a shift: the axis has cuts."""

@@ -30,11 +30,12 @@ from earmark.cover.conditions import Writer
 from earmark.cover.projection import AXES, BITS, Projection, ranges_of_events
 from earmark.cover.ranges import Ranges
 from earmark.cover.subsumption import learned_space
-from earmark.cover.traffic import Flags, Traffic, check_budget, permitted, some_events, split, taken
+from earmark.cover.traffic import Flags, Traffic, check_budget, permitted, split, taken
 from earmark.curves.space import Space, bounds_on, space_of
 from earmark.model import bits
 from earmark.model.arrays import I64, EventArrays, TableArrays
 from earmark.model.attribute import INT64_MAX, INT64_MIN
+from earmark.model.batch import some_events
 from earmark.model.table import TableView
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from earmark.errors import EarmarkError
 from earmark.index.scan import Scan
 from earmark.model import bits
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays, frozen
+from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.model.batch import some_events
 
 DEVIATIONS = 1.645
 """The budget must hold for a count so many standard deviations above the one seen: one in twenty is higher."""
@@ -71,18 +72,6 @@ def split(events: EventArrays, seed: int) -> list[EventArrays]:
     order = np.random.default_rng(seed).permutation(count)
     first, second = int(count * COSTING), int(count * (COSTING + STOPPING))
     return [some_events(events, np.sort(part)) for part in (order[:first], order[first:second], order[second:])]
-
-
-def some_events(events: EventArrays, chosen: I64) -> EventArrays:
-    """The chosen events of a batch."""
-    first = events.start[chosen]
-    counts = events.start[chosen + 1] - first
-    start = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(counts, out=start[1:])
-    places = np.arange(start[-1]) + np.repeat(first - start[:-1], counts)
-    weight = events.weight[places] if len(events.weight) else events.weight
-    columns = (start, events.attr[places], events.lo[places], events.hi[places], weight)
-    return EventArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
 
 
 def taken(table: TableArrays, eligible: U64, events: EventArrays) -> Flags:

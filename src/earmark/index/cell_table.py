@@ -53,6 +53,7 @@ from earmark.index.threshold import is_eligible, list_for
 from earmark.jit import inlined, kernel
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.model.batch import some_events
 from earmark.model.bits import read_only
 from earmark.model.machine import at
 
@@ -145,7 +146,7 @@ class CellTable(SoptRTree):
             return super()._rank(events, k, eligible, relaxed, first, last)
         if left:
             chosen = np.flatnonzero(size == NOT_HERE)
-            rest = super()._rank(_only(events, chosen + first), k, eligible, relaxed, 0, left)
+            rest = super()._rank(some_events(events, chosen + first), k, eligible, relaxed, 0, left)
             _put(chosen, rest, k, size, slot, score)
         self._note(counters)
         answers = Answers(k)
@@ -233,17 +234,6 @@ def _all_of(eligible: U64, slots: int) -> bool:
     if len(eligible) < whole + (rest > 0) or not (eligible[:whole] == ~np.uint64(0)).all():
         return False
     return not rest or int(eligible[whole]) & ((1 << rest) - 1) == (1 << rest) - 1
-
-
-def _only(events: EventArrays, chosen: I64) -> EventArrays:
-    """Some events of a batch, as a batch."""
-    counts = np.diff(events.start)[chosen]
-    start = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(counts, out=start[1:])
-    where = np.arange(start[-1]) + np.repeat(events.start[chosen] - start[:-1], counts)
-    weight = events.weight[where] if len(events.weight) else events.weight
-    made = (start, events.attr[where], events.lo[where], events.hi[where], weight)
-    return EventArrays._make(read_only(column) for column in made)
 
 
 def _put(chosen: I64, answers: tuple[I64, I32, F64], k: int, size: I64, slot: I32, score: F64) -> None:
