@@ -337,7 +337,7 @@ def processor_seconds(root: int) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats; the bars stay")
-    parser.add_argument("--index", default="be_star_tree", help="the snapshot's index (%(default)s)")
+    parser.add_argument("--index", default="blocks", help="the snapshot's index (%(default)s)")
     parser.add_argument("--parts", default="join,best,overhead", help="which parts (%(default)s)")
     parser.add_argument("--repeats", type=int, help=f"runs that count (default: {REPEATS})")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")

@@ -118,7 +118,7 @@ def measured(folder: Path, size: int, index: str) -> tuple[int, list[Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="200k subscriptions instead of a million")
-    parser.add_argument("--index", default="be_star_tree", help="the snapshot's index (%(default)s)")
+    parser.add_argument("--index", default="blocks", help="the snapshot's index (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
     options = parser.parse_args()
     ensure_java()

@@ -15,7 +15,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 
-from earmark.spark import Snapshot, ensure_java, match, register
+from earmark.spark import Snapshot, ensure_java, match, register, shard_counts
 
 ensure_java()
 from pyspark.sql import SparkSession
@@ -56,6 +56,14 @@ query = (
 query.awaitTermination(100)
 assert spark.read.parquet(str(folder / "out")).count() == matcher.top_k_batch(given, 3).num_rows
 assert changed.rejects.count() == 0
+sharded = Snapshot.publish(book_frame(spark, rows), folder / "sharded", attributes=generate.SCHEMA, shards=2)
+sharded = sharded.apply(change)
+for one in (sharded, sharded.compact()):
+    assert one.shards == 2
+    for route in ("local", "shuffle"):
+        assert answers(match(frame, one, 4, route=route)) == expected(matcher.top_k_batch(given, 4)), route
+counted = shard_counts(frame, sharded).collect()
+assert sum(row["matches"] for row in counted) == matcher.match_batch(given).num_rows
 print("all equal")
 spark.stop()
 """

@@ -14,9 +14,9 @@ from tests.oracle import generate
 from tests.spark.books import answers, book_frame, event_frame, events, expected, in_order, matcher_of, subscriptions
 
 import earmark
-from earmark.matcher import DEFAULT_INDEX
 from earmark.spark import Conflict, Snapshot, SnapshotError, match
 from earmark.spark import parts as parts_module
+from earmark.spark.snapshot import DEFAULT_INDEX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -140,11 +140,13 @@ def main(ctx: click.Context) -> None:
 
 
 from earmark.cli.audit import audit  # noqa: E402 - commands hang on the group above
+from earmark.cli.backtest import backtest  # noqa: E402
+from earmark.cli.compact import compact  # noqa: E402
 from earmark.cli.demo import demo  # noqa: E402
 from earmark.cli.generate import generate  # noqa: E402
 from earmark.cli.match import explain, match, top_k  # noqa: E402
 from earmark.cli.publish import publish  # noqa: E402
 from earmark.cli.stream import stream  # noqa: E402
 
-for command in (demo, match, top_k, explain, audit, generate, publish, stream):
+for command in (demo, match, top_k, explain, audit, backtest, compact, generate, publish, stream):
     main.add_command(command)

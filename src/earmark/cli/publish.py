@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 ROW = "__row"
 OPS = ("add", "update", "upsert", "remove")
 SHOWN_REJECTS = 5
+INDEX = "blocks"  # as Snapshot.publish
 
 
 @click.command(short_help="Subscriptions as a snapshot for Spark, or changes to one.")
 @click.argument("subscriptions")
 @click.argument("snapshot")
-@click.option("--index", default="scan", show_default=True, help="Which index to build.")
+@click.option("--index", default=INDEX, show_default=True, help="Which index to build.")
 @click.option(
     "--attribute",
     "attributes",
@@ -36,6 +37,7 @@ SHOWN_REJECTS = 5
     help="Declare a type, as for `earmark match`. May be repeated; other types are learned.",
 )
 @click.option("--zone", help="Time zone of timestamps that name none.  [default: UTC]")
+@click.option("--shards", default=1, show_default=True, help="Cut the subscriptions into so many tables.")
 @click.option("--changes", is_flag=True, help="The file has changes to the newest version, with a column op.")
 @click.option("--reject", is_flag=True, help="Set rows aside that cannot be taken, instead of failing.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
@@ -46,6 +48,7 @@ def publish(
     index: str,
     attributes: dict[str, str],
     zone: str | None,
+    shards: int,
     changes: bool,
     reject: bool,
     as_json: bool,
@@ -55,7 +58,8 @@ def publish(
     """Publish SUBSCRIPTIONS as the newest version of SNAPSHOT, a folder that Spark workers can see.
 
     SUBSCRIPTIONS is a file as for `earmark match`, whose order breaks ties; or a folder of Parquet files, read by
-    the workers, where ids break ties. Readers see the old version or the new one, never half of it.
+    the workers, where ids break ties. Readers see the old version or the new one, never half of it. With --shards,
+    subscriptions that are alike lie together, and events are searched only in the shards that may match them.
 
     With --changes its rows are applied to the newest version: op is add, update, upsert or remove.
 
@@ -66,8 +70,10 @@ def publish(
       earmark publish /shared/ads /shared/ads.snapshot --master spark://host:7077 --reject
     """
     check_subscriptions(subscriptions)
-    if changes and (attributes or zone or index != "scan"):
-        raise EarmarkError("--changes go to a version that has its types, zone and index: leave those options out")
+    if changes and (attributes or zone or index != INDEX or shards != 1):
+        raise EarmarkError(
+            "--changes go to a version that has its types, zone, index and shards: leave those options out"
+        )
     begun = time.perf_counter()
     with session(master, conf) as spark, ticking(spark, "publishing"):
         from earmark.spark import Snapshot
@@ -85,6 +91,7 @@ def publish(
                 zone=zone or "UTC",
                 order_by=order_by,
                 on_error=on_error,
+                shards=shards,
             )
         rejects = made.rejects.limit(SHOWN_REJECTS).collect() if made.info.rejected else []
     _sum_up(made, snapshot, time.perf_counter() - begun, rejects, as_json)

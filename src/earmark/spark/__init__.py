@@ -18,6 +18,10 @@ from earmark.errors import EarmarkError
 from earmark.spark.java import ensure_java
 
 if TYPE_CHECKING:
+    from earmark.spark.auditing import audit
+    from earmark.spark.backtesting import backtest
+    from earmark.spark.compacting import compact
+    from earmark.spark.counts import shard_counts
     from earmark.spark.matching import match
     from earmark.spark.snapshot import Snapshot
     from earmark.spark.sources import register_sources, workload
@@ -29,11 +33,15 @@ __all__ = [
     "Conflict",
     "Snapshot",
     "SnapshotError",
+    "audit",
+    "backtest",
+    "compact",
     "ensure_java",
     "match",
     "read_matches",
     "register",
     "register_sources",
+    "shard_counts",
     "stream",
     "workload",
 ]
@@ -42,10 +50,14 @@ _HOMES = {
     "Conflict": "versions",
     "Snapshot": "snapshot",
     "SnapshotError": "versions",
+    "audit": "auditing",
+    "backtest": "backtesting",
+    "compact": "compacting",
     "match": "matching",
     "read_matches": "streaming",
     "register": "sql",
     "register_sources": "sources",
+    "shard_counts": "counts",
     "stream": "streaming",
     "workload": "sources",
 }

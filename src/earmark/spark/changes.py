@@ -10,6 +10,7 @@ left, or fractional bounds on what was learned to be an integer.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,8 @@ from earmark.errors import SubscriptionError
 from earmark.model import bits
 from earmark.model.arrays import I64, U64
 from earmark.model.attribute import Schema
-from earmark.model.stored import Stored
+from earmark.model.files import save_stored
+from earmark.model.stored import Stored, Texts
 from earmark.spark import contents, frames
 from earmark.spark.contents import Loaded, by_sequence, fold
 from earmark.spark.merge import extended, id_array, join, pick, take_constants, with_used_constants
@@ -38,7 +40,8 @@ from earmark.spark.publish import (
     take_rows,
     without_repeats,
 )
-from earmark.spark.versions import building
+from earmark.spark.shards import NOT_TAKEN, Table, checked_shards, write_sharded
+from earmark.spark.versions import building, version_folder
 from earmark.spark.widened import widened
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class Change(NamedTuple):
     written: I64
     """Slots of what was parsed; NOWHERE for removals."""
     base_slot: I64
-    """Where the subscription that a change touches is in the base, or NOWHERE."""
+    """Where the subscription that a change touches is in the base, its shards numbered through, or NOWHERE."""
     delta_slot: I64
     """The same in the delta."""
 
@@ -83,22 +86,62 @@ def apply(
         if not delta.slots and source.integer_ids:
             delta = delta._replace(ids=np.empty(0, np.int64))
         if steady:
-            live = loaded.base.slots - bits.count(removed) + delta.slots
+            live = sum(one.slots for one in loaded.bases) - sum(map(bits.count, removed)) + delta.slots
             base = contents.base_of(root, record)
             told = contents.write_delta(site.folder, with_used_constants(delta), removed, base, live)
         else:
-            whole = fold(Loaded(record, schema, loaded.base, removed, delta))
-            told = contents.write_full(site.folder, whole, record["index"])
+            changed = loaded._replace(schema=schema, removed=removed, delta=delta)
+            told = _whole(site.folder, root, changed, changes.sparkSession)
         return commit(site, told, rejects)
 
 
-def compact(root: Path, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The same subscriptions as a full version; returns its record."""
+def compact(root: Path, record: Mapping[str, Any], shards: int | None = None) -> dict[str, Any]:
+    """The same subscriptions as a full version, in as many shards as before or as given; returns its record."""
+    if shards is not None:
+        checked_shards(shards)
     with building(root, record["version"]) as site:
         site.check_parent()
-        loaded = contents.load(root, record)
-        told = contents.write_full(site.folder, fold(loaded), record["index"])
+        told = _whole(site.folder, root, contents.load(root, record), _session(), shards)
         return commit(site, told, REJECTS.empty_table())
+
+
+def _session() -> Any:
+    """The session of whoever calls, if there is one."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
+
+    if not is_remote():
+        return SparkSession.getActiveSession()
+    try:
+        return SparkSession.active()
+    except Exception:  # none, which Connect says by an error of its own
+        return None
+
+
+def _whole(folder: Path, root: Path, loaded: Loaded, spark: Any, shards: int | None = None) -> dict[str, Any]:
+    """Write all living subscriptions as a full version, in as many shards as before or as given."""
+    base, tables = contents.base_of(root, loaded.record), []
+    before = contents.shards_of(base)
+    wanted = shards or len(before)
+    if wanted == 1:
+        return contents.write_full(folder, fold(loaded), loaded.record["index"])
+    kept = [contents.living_of(one.slots, gone) for one, gone in zip(loaded.bases, loaded.removed, strict=True)]
+    if loaded.delta is not None:
+        kept.append(np.arange(loaded.delta.slots))
+    known = len(loaded.bases) == len(before) and not loaded.widened
+    for number, (stored, living) in enumerate(zip(loaded.pieces, kept, strict=True)):
+        where = version_folder(root, base["version"]) / contents.shard_name(number)
+        if not known or number == len(loaded.bases):
+            where = folder / "pieces" / str(number)
+            save_stored(stored._replace(extras={}), where)
+        sequence = np.full(stored.slots, NOT_TAKEN, np.int64)
+        sequence[living] = stored.arrays.sequence[living]
+        tables.append(Table(where, stored, sequence))
+    following = max(loaded.record["next_sequence"], *(one.next_sequence for one in loaded.pieces))
+    integers = not isinstance(loaded.pieces[-1].ids, Texts)
+    told = write_sharded(folder, tables, loaded.schema, wanted, loaded.record["index"], following, integers, spark)
+    shutil.rmtree(folder / "pieces", ignore_errors=True)
+    return told
 
 
 def _agreed(loaded: Loaded, taken: Taken) -> tuple[Loaded, Schema, bool]:
@@ -107,7 +150,7 @@ def _agreed(loaded: Loaded, taken: Taken) -> tuple[Loaded, Schema, bool]:
     if wider:
         whole = widened(fold(loaded), wider, "a column of fractional bounds")
         nothing = np.zeros(bits.words_for(whole.slots), np.uint64)
-        loaded = Loaded(loaded.record, whole.schema, whole, nothing, None)
+        loaded = Loaded(loaded.record, whole.schema, [whole], [nothing], None, True)
     schema = extended(loaded.schema, ())
     for attribute in taken.schema:
         if attribute.name not in schema.by_name or schema.by_name[attribute.name].type is None:
@@ -127,7 +170,10 @@ def _possible(loaded: Loaded, taken: Taken) -> tuple[Change, pa.Table]:
     order, repeats = without_repeats(rows, in_order(rows))
     rejects = [taken.rejects, rejected(rows, repeats, GIVEN_TWICE.format)]
     rows = rows.take(pa.array(order))
-    base = _places(loaded.base, rows["id"], loaded.removed)
+    base = np.full(rows.num_rows, NOWHERE, np.int64)
+    for first, one, gone in zip(_borders(loaded), loaded.bases, loaded.removed, strict=False):
+        own = _places(one, rows["id"], gone)
+        base = np.where(own == NOWHERE, base, first + own)
     delta = _places(loaded.delta, rows["id"]) if loaded.delta else np.full(len(base), NOWHERE)
     live = (base != NOWHERE) | (delta != NOWHERE)
     ops = np.array(rows["op"].to_pylist(), object)
@@ -158,13 +204,24 @@ def _places(stored: Stored, wanted: pa.ChunkedArray, removed: U64 | None = None)
     return places
 
 
-def _changed(loaded: Loaded, change: Change, parsed: Stored) -> tuple[Stored, U64]:
-    """The next delta, in order of sequence, and the next bitmap of the base's slots that do not count."""
+def _borders(loaded: Loaded) -> I64:
+    """Where the slots of each shard begin, were they numbered through."""
+    return np.cumsum([0, *(one.slots for one in loaded.bases)])
+
+
+def _changed(loaded: Loaded, change: Change, parsed: Stored) -> tuple[Stored, list[U64]]:
+    """The next delta, in order of sequence, and the next bitmaps of the base's slots that do not count."""
     written, base_slot, delta_slot = change
     in_base, in_delta = base_slot != NOWHERE, delta_slot != NOWHERE
-    removed = bits.set_slots(loaded.removed, base_slot[in_base])
+    removed = list(loaded.removed)
     sequence = np.full(len(written), NOWHERE, np.int64)
-    sequence[in_base] = loaded.base.arrays.sequence[base_slot[in_base]]
+    borders = _borders(loaded)
+    shard = np.where(in_base, np.searchsorted(borders, base_slot, "right") - 1, NOWHERE)
+    for number in np.unique(shard[in_base]).tolist():
+        mine = shard == number
+        slots = base_slot[mine] - borders[number]
+        removed[number] = bits.set_slots(removed[number], slots)
+        sequence[mine] = loaded.bases[number].arrays.sequence[slots]
     pieces = []
     if loaded.delta is not None:
         sequence[in_delta] = loaded.delta.arrays.sequence[delta_slot[in_delta]]

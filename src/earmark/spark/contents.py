@@ -1,9 +1,12 @@
 """What is inside a version, and is it right?
 
-A full version is a table and an index over it. A delta is searched together with its base:
+A full version is a table and an index over it, or several: shards, and a router that says which of them an event may
+match (shards.py). A delta is searched together with its base:
 
     base      slots 0 1 2 3 4 5          removed  . x . . x .       (slot 1 was replaced, slot 4 removed)
     delta     slots 0 1                  the new form of slot 1, with its sequence number; and an added one
+
+The delta of a sharded base is one table, which every event is searched in, and a bitmap for each shard.
 
 All tables of a version agree on attribute numbers, types and string keys: an event is encoded once. The schema of the
 version, which its record holds, is the delta's; the base knows a beginning of it.
@@ -11,7 +14,7 @@ version, which its record holds, is the delta's; the base knows a beginning of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +24,7 @@ from earmark import index as indexes
 from earmark.errors import EarmarkError, TableError, require
 from earmark.index.contract import MatchIndex
 from earmark.model import bits
-from earmark.model.arrays import U64
+from earmark.model.arrays import I64, U64
 from earmark.model.attribute import Schema
 from earmark.model.files import (
     DAMAGE,
@@ -39,7 +42,11 @@ from earmark.model.strings import StringKeys
 from earmark.spark.merge import join, pick, united
 from earmark.spark.versions import DELTA, FULL, SnapshotError, is_marked, read_record, set_mark, version_folder
 
-SHARD, REMOVED = "shards/0000", "removed_0000.npy"
+SHARDS, ROUTER = "shards", "router"
+SHARD = f"{SHARDS}/0000"
+MOST_SHARDS = 9_999
+SHARD_OF = "shard_of"
+"""Beside the table of a router: the shard of each of its covers."""
 SCANNED = 20_000
 """A delta of at most so many subscriptions is scanned: an index would not pay for its making."""
 
@@ -49,14 +56,17 @@ class Loaded(NamedTuple):
 
     record: Mapping[str, Any]
     schema: Schema
-    base: Stored
-    removed: U64
+    bases: list[Stored]
+    """The shards of the base; one where it is not sharded."""
+    removed: list[U64]
     delta: Stored | None
+    widened: bool = False
+    """Whether the tables are no longer those of the files, but one with wider types."""
 
     @property
     def pieces(self) -> list[Stored]:
         """The tables of the version."""
-        return [self.base] if self.delta is None else [self.base, self.delta]
+        return self.bases if self.delta is None else [*self.bases, self.delta]
 
 
 # --- writing -------------------------------------------------------------------------------------------------
@@ -64,28 +74,43 @@ class Loaded(NamedTuple):
 
 def write_full(folder: Path, stored: Stored, index: str) -> dict[str, Any]:
     """Write a table and its index; returns what the record of the version says about them."""
-    _write_table(folder, stored, index)
-    return _told(folder, stored, index, FULL, stored.slots)
+    write_table(folder / SHARD, stored, index)
+    return told(folder, stored, index, FULL, stored.slots, [SHARD])
 
 
-def write_delta(folder: Path, delta: Stored, removed: U64, base: Mapping[str, Any], live: int) -> dict[str, Any]:
+def write_delta(
+    folder: Path, delta: Stored, removed: Sequence[U64], base: Mapping[str, Any], live: int
+) -> dict[str, Any]:
     """Write what a delta has on top of its base; the same."""
-    _write_table(folder, delta, "scan" if delta.slots <= SCANNED else base["index"])
+    write_table(folder / SHARD, delta, "scan" if delta.slots <= SCANNED else base["index"])
+    names = [removed_file(number) for number in range(len(removed))]
     return {
-        **_told(folder, delta, base["index"], DELTA, live),
+        **told(folder, delta, base["index"], DELTA, live, [SHARD]),
         "base": base["version"],
         "base_record": base["blake2b"],
-        "files": {REMOVED: write_file(folder / REMOVED, removed)},
+        "files": {name: write_file(folder / name, own) for name, own in zip(names, removed, strict=True)},
     }
 
 
-def _write_table(folder: Path, stored: Stored, index: str) -> None:
+def shard_name(number: int) -> str:
+    """The folder of a shard inside its version."""
+    return f"{SHARDS}/{number:04d}"
+
+
+def removed_file(number: int) -> str:
+    """The file of the bitmap of a shard's slots that a delta takes away."""
+    return f"removed_{number:04d}.npy"
+
+
+def write_table(target: Path, stored: Stored, index: str) -> None:
+    """A table and its index."""
     made = indexes.builder(index)(stored.arrays)
-    (folder / SHARD).parent.mkdir(exist_ok=True)
-    save_stored(stored._replace(options={"index": index}, extras=indexes.stored(made)), folder / SHARD)
+    target.parent.mkdir(exist_ok=True)
+    save_stored(stored._replace(options={"index": index}, extras=indexes.stored(made)), target)
 
 
-def _told(folder: Path, stored: Stored, index: str, kind: str, live: int) -> dict[str, Any]:
+def told(folder: Path, stored: Stored, index: str, kind: str, live: int, tables: Sequence[str]) -> dict[str, Any]:
+    """What a record says of a version whose last table this is."""
     return {
         "kind": kind,
         "index": index,
@@ -93,7 +118,7 @@ def _told(folder: Path, stored: Stored, index: str, kind: str, live: int) -> dic
         "next_sequence": stored.next_sequence,
         "integer_ids": not isinstance(stored.ids, Texts),
         **schema_record(stored.schema),
-        "tables": {SHARD: manifest_checksum(folder / SHARD)},
+        "tables": {name: manifest_checksum(folder / name) for name in tables},
         "files": {},
     }
 
@@ -111,22 +136,34 @@ def base_of(root: Path, record: Mapping[str, Any]) -> Mapping[str, Any]:
     return base
 
 
-def table_folder(folder: Path, record: Mapping[str, Any]) -> Path:
-    """The folder of the table that a record speaks of; it must be the one that was published."""
-    if manifest_checksum(folder / SHARD) != record["tables"][SHARD]:
-        raise SnapshotError(f"the table in {str(folder / SHARD)!r} is not the one that was published with its version")
-    return folder / SHARD
+def shards_of(record: Mapping[str, Any]) -> list[str]:
+    """The names of a version's own tables of subscriptions."""
+    return sorted(name for name in record["tables"] if name != ROUTER)
+
+
+def is_sharded(record: Mapping[str, Any]) -> bool:
+    """Whether events are routed to the tables of this full version."""
+    return ROUTER in record["tables"]
+
+
+def table_folder(folder: Path, record: Mapping[str, Any], name: str = SHARD) -> Path:
+    """The folder of a table that a record speaks of; it must be the one that was published."""
+    if manifest_checksum(folder / name) != record["tables"][name]:
+        raise SnapshotError(f"the table in {str(folder / name)!r} is not the one that was published with its version")
+    return folder / name
 
 
 def restored_index(stored: Stored) -> MatchIndex:
     """The index that lies beside a table."""
-    return indexes.restore(str(stored.options["index"]), stored.arrays, stored.extras)
+    own = {name: array for name, array in stored.extras.items() if name != SHARD_OF}
+    return indexes.restore(str(stored.options["index"]), stored.arrays, own)
 
 
-def read_removed(folder: Path, record: Mapping[str, Any], slots: int, verify: bool) -> U64:
-    """The bitmap of a base's slots that a delta takes away."""
-    check_file(folder, REMOVED, record["files"][REMOVED], verify)
-    removed = read_array(folder / REMOVED, np.dtype(np.uint64), mmap=False)
+def read_removed(folder: Path, record: Mapping[str, Any], number: int, slots: int, verify: bool) -> U64:
+    """The bitmap of the slots of a base's shard that a delta takes away."""
+    name = removed_file(number)
+    check_file(folder, name, record["files"][name], verify)
+    removed = read_array(folder / name, np.dtype(np.uint64), mmap=False)
     require(len(removed) == bits.words_for(slots), "the bitmap of removed subscriptions has the wrong size")
     return removed
 
@@ -152,31 +189,68 @@ def guarded(root: Path, record: Mapping[str, Any], read: Any) -> Any:
 
 
 def _load(root: Path, record: Mapping[str, Any]) -> Loaded:
+    bases, removed, delta = [], [], None
     base, folder = base_of(root, record), version_folder(root, record["version"])
-    below = version_folder(root, base["version"])
-    table = open_stored(table_folder(below, base), verify=not is_marked(below))
-    delta, removed = None, np.zeros(bits.words_for(table.slots), np.uint64)
+    schema, names = version_schema(root, record, base), len(shards_of(base))
     if base is not record:
         delta = open_stored(table_folder(folder, record), verify=not is_marked(folder))
-        removed = read_removed(folder, record, table.slots, verify=True)
-    schema = schema_of(dict(record), lambda number: StringKeys())
-    pieces = [table] if delta is None else [table, delta]
-    united(schema, pieces)
-    for piece in pieces:
-        check_schema(piece.schema, schema)
-    for piece in pieces:
-        sequence = piece.arrays.sequence
-        require(bool((sequence[:-1] < sequence[1:]).all()), "the subscriptions are not in the order of insertion")
-    live = table.slots - bits.count(removed) + (delta.slots if delta else 0)
+        check_piece(delta, schema)
+    below = version_folder(root, base["version"])
+    unseen = not is_marked(below)
+    for number in range(names):
+        table = open_stored(table_folder(below, base, shard_name(number)), verify=unseen)
+        check_piece(table, schema)
+        bases.append(table)
+        removed.append(_removed(root, record, base, number, table.slots))
+    live = sum(table.slots for table in bases) - sum(map(bits.count, removed)) + (delta.slots if delta else 0)
     require(live == record["subscriptions"], "the number of subscriptions is not the record's")
-    return Loaded(record, schema, table, removed, delta)
+    return Loaded(record, schema, bases, removed, delta)
+
+
+def _removed(root: Path, record: Mapping[str, Any], base: Mapping[str, Any], number: int, slots: int) -> U64:
+    if base is record:
+        return np.zeros(bits.words_for(slots), np.uint64)
+    return read_removed(version_folder(root, record["version"]), record, number, slots, verify=True)
+
+
+def version_schema(root: Path, record: Mapping[str, Any], base: Mapping[str, Any]) -> Schema:
+    """The schema of a version, with all its string keys. Of a sharded base the router has them."""
+    schema = schema_of(dict(record), lambda number: StringKeys())
+    folder = version_folder(root, base["version"])
+    sharded = is_sharded(base)
+    verified = sharded and not is_marked(folder)  # who asks for the schema opens the other tables too, and verifies
+    pieces = [open_stored(table_folder(folder, base, ROUTER if sharded else SHARD), verify=verified)]
+    if base is not record:
+        folder = version_folder(root, record["version"])
+        pieces.append(open_stored(table_folder(folder, record), verify=False))
+    united(schema, pieces)
+    check_schema(pieces[0].schema, schema)
+    return schema
+
+
+def check_piece(piece: Stored, schema: Schema) -> None:
+    """What must hold of every table of a version."""
+    check_schema(piece.schema, schema)
+    sequence = piece.arrays.sequence
+    require(bool((sequence[:-1] < sequence[1:]).all()), "the subscriptions are not in the order of insertion")
+
+
+def living_of(slots: int, removed: U64) -> I64:
+    """The slots that are not removed."""
+    return bits.to_slots(bits.all_set(slots) & ~removed).astype(np.int64)
+
+
+def living(loaded: Loaded) -> Iterator[Stored]:
+    """The living subscriptions of a version, table by table."""
+    for base, removed in zip(loaded.bases, loaded.removed, strict=True):
+        yield pick(base, living_of(base.slots, removed))
+    if loaded.delta is not None:
+        yield loaded.delta
 
 
 def fold(loaded: Loaded) -> Stored:
     """All living subscriptions of a version as one table."""
-    living = bits.to_slots(bits.all_set(loaded.base.slots) & ~loaded.removed).astype(np.int64)
-    pieces = [pick(loaded.base, living), *loaded.pieces[1:]]
-    return by_sequence(join(pieces, loaded.schema))
+    return by_sequence(join(list(living(loaded)), loaded.schema))
 
 
 def by_sequence(stored: Stored) -> Stored:
@@ -200,16 +274,42 @@ def verify(root: Path, record: Mapping[str, Any], folder: Path | None = None) ->
     folders = [folder or version_folder(root, record["version"])]
     if folder is None and record["kind"] == DELTA:
         folders.insert(0, version_folder(root, record["base"]))
-    unseen = [not is_marked(one) for one in folders]
-    if not any(unseen):
+    unseen = [one for one in folders if not is_marked(one)]
+    if not unseen:
         return
-
-    def check() -> None:
-        pieces = _load(root, record).pieces if folder is None else [open_stored(table_folder(folder, record))]
-        for piece, new in zip(pieces, unseen, strict=True):
-            if new:
-                restored_index(piece)
-
-    guarded(root, record, check)
-    for one in folders:
+    guarded(root, record, lambda: _check(root, record) if folder is None else _check_tables(folder, record, None))
+    for one in unseen:
         set_mark(one)
+
+
+def _check(root: Path, record: Mapping[str, Any]) -> None:
+    """All of a version, one table after another, so that no more than one is in memory."""
+    base, folder = base_of(root, record), version_folder(root, record["version"])
+    schema = version_schema(root, record, base)
+    sizes = _check_tables(version_folder(root, base["version"]), base, schema)
+    live = sum(sizes)
+    if base is not record:
+        (own,) = _check_tables(folder, record, schema)
+        live += own
+        for number, slots in enumerate(sizes):
+            live -= bits.count(read_removed(folder, record, number, slots, verify=True))
+    require(live == record["subscriptions"], "the number of subscriptions is not the record's")
+
+
+def _check_tables(folder: Path, record: Mapping[str, Any], schema: Schema | None) -> list[int]:
+    """The tables in a folder and their indexes; returns their sizes."""
+    new, sizes = not is_marked(folder), []
+    if is_sharded(record) and new:
+        router = open_stored(table_folder(folder, record, ROUTER))
+        routed = router.extras[SHARD_OF]
+        require(len(routed) == router.slots, "the router has covers of no shard")
+        require(not len(routed) or 0 <= routed.min() <= routed.max() < len(shards_of(record)), "a shard is unknown")
+        restored_index(router)
+    for name in shards_of(record):
+        piece = open_stored(table_folder(folder, record, name), verify=new)
+        if schema is not None:
+            check_piece(piece, schema)
+        if new:
+            restored_index(piece)
+        sizes.append(piece.slots)
+    return sizes

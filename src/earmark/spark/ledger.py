@@ -53,6 +53,9 @@ class Report:
     """Seconds from the newest event to the report; None without a column of event times."""
     committed: float
     """When, in seconds since 1970."""
+    shards: list[list[int]] | None = None
+    """For each shard how many events were searched in it and how many matches it gave; last, if there is one, the table
+    of what changed since the version was last whole. None where it is not sharded, or nobody counted."""
 
     @property
     def behind(self) -> int:
@@ -65,6 +68,10 @@ class Report:
         if self.rows is not None:
             rate = self.rows / max(self.seconds, 1e-9)
             told += f", {self.rows:,} events ({rate:,.0f} a second), {self.matches:,} matches"
+        if self.shards is not None and self.rows:
+            told += (
+                f", {sum(events for events, _ in self.shards) / self.rows:.1f} of {len(self.shards)} shards an event"
+            )
         return told if self.lag is None else f"{told}, lag {self.lag:.1f} s"
 
 

@@ -37,6 +37,7 @@ FIRST_STEP, LAST_STEP = 2_048, 65_536  # events a search
 WANTED_ANSWERS = 1 << 20  # a search
 OUTPUT_ROWS = 1 << 16  # a batch given back
 _FRACTIONAL = ("float", "double")
+LOCAL, SHUFFLE = ROUTES = ("local", "shuffle")
 
 
 class Search(NamedTuple):
@@ -85,6 +86,8 @@ def match(
     scope: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | str | None = None,
     event: str | None = None,
+    route: str = LOCAL,
+    replicas: int | str = 1,
 ) -> DataFrame:
     """Which subscriptions the events match: the event columns asked for, subscription, score, snapshot_version.
 
@@ -96,7 +99,43 @@ def match(
     An attribute is the column of its name, or by dotted name a field of a struct or a key of a map; a struct of
     exactly `lo` and `hi` is an interval. `event` names the column that holds the whole event, a map or a struct;
     without it, a DataFrame with no attribute's column but one map with texts as keys is read so.
+
+    Of a sharded snapshot, events are searched only in the shards that may match them. With `route="local"` each worker
+    takes its events through the shards, one shard after another; with "shuffle", for batches only, events travel to
+    partitions that have one shard each, of which a busy shard may have several: `replicas`, or by a count of the events
+    beforehand with "auto".
     """
+    ready = prepared(events, snapshot, k, mode, columns, scope, weights, event)
+    if route == SHUFFLE:
+        from earmark.spark.shuffled import shuffled
+
+        return shuffled(ready, snapshot, replicas)
+    if route != LOCAL:
+        raise EarmarkError(f"route is {LOCAL!r} or {SHUFFLE!r}; got {route!r}")
+    search, plan = ready.search, ready.columns
+    return ready.frame.mapInArrow(lambda batches: match_batches(search, plan, batches), ready.schema)
+
+
+class Prepared(NamedTuple):
+    """A call of `match`, checked: what goes to Python, and what comes back."""
+
+    frame: DataFrame
+    search: Search
+    columns: Columns
+    schema: StructType
+
+
+def prepared(
+    events: DataFrame,
+    snapshot: Snapshot,
+    k: int | None,
+    mode: str,
+    columns: Sequence[str] | None,
+    scope: Mapping[str, str] | None,
+    weights: Mapping[str, float] | str | None,
+    event: str | None,
+) -> Prepared:
+    """Check what a caller wants, and find it in the DataFrame."""
     spark = events.sparkSession
     search = search_of(spark, snapshot, k, mode, scope, weights if not isinstance(weights, str) else None)
     picked = _Picked(events, snapshot, event)
@@ -106,7 +145,7 @@ def match(
     search = search._replace(derived=derived_for(snapshot, picked.fractional))
     plan = picked.columns(carried)
     schema = _result_schema([field for field, _ in carried], snapshot)
-    return picked.selected().mapInArrow(lambda batches: match_batches(search, plan, batches), schema)
+    return Prepared(picked.selected(), search, plan, schema)
 
 
 def search_of(
@@ -262,6 +301,14 @@ def _result_schema(carried: Sequence[Any], snapshot: Snapshot) -> StructType:
 
 def match_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The answers for the batches of a partition."""
+    for part, answers in searched(search, columns, batches):
+        yield from given_back(search, columns, part, answers)
+
+
+def searched(
+    search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, Answers]]:
+    """The events of a partition, some at a time, and their answers."""
     reader = search.reader()
     step = FIRST_STEP
     for batch in batches:
@@ -270,7 +317,7 @@ def match_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordB
             part = batch.slice(first, step)
             first += part.num_rows
             answers = search.answers(reader, encoded(reader, search, columns, part))
-            yield from _given_back(search, columns, part, answers)
+            yield part, answers
             per_event = max(len(answers.scores) / part.num_rows, 1 / LAST_STEP)
             step = int(min(max(WANTED_ANSWERS / per_event, 64), LAST_STEP))
 
@@ -288,7 +335,8 @@ def encoded(reader: Reader, search: Search, columns: Columns, batch: pa.RecordBa
     return encode_columns(reader, names, [batch.column(at) for _, at in columns.attributes], weights)
 
 
-def _given_back(search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers) -> Iterator[pa.RecordBatch]:
+def given_back(search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers) -> Iterator[pa.RecordBatch]:
+    """Answers as batches of the result."""
     if not len(answers.scores):
         return
     rows = pa.array(answers.events)

@@ -173,7 +173,7 @@ def with_used_constants(stored: Stored) -> Stored:
 def join(pieces: Sequence[Stored], schema: Schema) -> Stored:
     """The slots of all pieces, one after another, under a schema that has their attributes and constants."""
     tagsets: dict[Tags, int] = {NO_TAGS: 0}
-    arrays = [_translated(piece, schema) for piece in pieces] or [_nothing()]
+    arrays = [translated(piece, schema) for piece in pieces] or [_nothing()]
     while len(arrays) > 1:  # in pairs: every array is copied log(pieces) times
         pairs = zip(arrays[::2], arrays[1::2], strict=False)
         arrays = [concat(a, b) for a, b in pairs] + arrays[len(arrays) & ~1 :]
@@ -190,7 +190,8 @@ def join(pieces: Sequence[Stored], schema: Schema) -> Stored:
     )
 
 
-def _translated(piece: Stored, schema: Schema) -> TableArrays:
+def translated(piece: Stored, schema: Schema) -> TableArrays:
+    """The arrays of a piece under a schema that has its attributes and constants."""
     numbers = np.array([schema.by_name[name].number for name in piece.schema.names], np.int64)
     return _renumbered(_rekeyed(piece.arrays, piece.schema, schema, numbers), numbers)
 

@@ -1,7 +1,8 @@
 """How do DataFrames of subscriptions and of changes become versions?
 
     DataFrame ──mapInArrow──► parts (parts.py, on the executors) ──► agree, join (merge.py, on the driver)
-              ──► the order of insertion ──► table and index (contents.py) ──► commit (versions.py)
+              ──► the order of insertion ──► table and index (contents.py), or shards (shards.py)
+              ──► commit (versions.py)
 
 The executors parse, validate and encode, which is nearly all of the work; the driver handles whole columns. The order
 of insertion is that of the column `order_by`, then of `id`: whatever the partitioning, the same rows give the same
@@ -29,6 +30,7 @@ from earmark.model.stored import Stored
 from earmark.spark import contents, frames
 from earmark.spark.merge import Part, agree, join, pick, read_part, take_constants
 from earmark.spark.parts import FIELDS, GIVEN_TWICE, OP, ORDER, REJECTS, Plan, build_parts, plan_record
+from earmark.spark.shards import NOT_TAKEN, Table, checked_shards, write_sharded
 from earmark.spark.versions import Building, building, newest_or_none
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Taken(NamedTuple):
     schema: Schema
     parts: list[Part]
     rejects: pa.Table
+    folders: list[Path]
+    """Where the tables of the parts lie."""
 
 
 def publish(
@@ -65,9 +69,11 @@ def publish(
     bounds: Mapping[str, tuple[str, str]] | None,
     order_by: str | None,
     on_error: str,
+    shards: int = 1,
 ) -> dict[str, Any]:
     """A full version; returns its record."""
     indexes.builder(index)
+    checked_shards(shards)
     check_on_error(on_error)
     seed = Schema(zone)
     if attributes is not None and not isinstance(attributes, Mapping):
@@ -80,10 +86,17 @@ def publish(
     with building(root, newest_or_none(root)) as site:
         taken = take_rows(source, site.folder / "parts", seed)
         frames.refuse_case_variants(subscriptions.sparkSession, taken.schema.names)
+        if shards > 1:
+            tables, rejects = _tables(taken)
+            refuse(rejects, on_error, "published")
+            count = sum(table.taken for table in tables)
+            session = subscriptions.sparkSession
+            told = write_sharded(site.folder, tables, taken.schema, shards, index, count, source.integer_ids, session)
+            return commit(site, told, rejects)
         stored, rejects = _ordered(taken)
+        refuse(rejects, on_error, "published")
         if not stored.slots and source.integer_ids:
             stored = stored._replace(ids=np.empty(0, np.int64))
-        refuse(rejects, on_error, "published")
         return commit(site, contents.write_full(site.folder, stored, index), rejects)
 
 
@@ -145,11 +158,12 @@ def take_rows(source: Source, folder: Path, seed: Schema) -> Taken:
         folder.mkdir()
         plan = Plan(str(folder), plan_record(seed), source.bounds, source.ready, source.changes)
         made = source.frame.mapInArrow(_builder(plan), report)
-        parts = [read_part(folder / row[0]) for row in sorted(made.collect())]
+        names = sorted(row[0] for row in made.collect())
+        parts = [read_part(folder / name) for name in names]
         agreed = agree(parts, seed, source.ready)
         if agreed.settled:
             rejects = pa.concat_tables([REJECTS.empty_table(), *(part.rejects for part in parts)])
-            return Taken(agreed.schema, parts, rejects)
+            return Taken(agreed.schema, parts, rejects, [folder / name / "table" for name in names])
         seed = agreed.schema
         shutil.rmtree(folder)
 
@@ -173,19 +187,36 @@ def without_repeats(rows: pa.Table, order: I64) -> tuple[I64, I64]:
     return order[first], order[~first]
 
 
-def _ordered(taken: Taken) -> tuple[Stored, pa.Table]:
-    """One table of all parts, in the order of insertion, each id once."""
-    take_constants(taken.schema, (part.stored for part in taken.parts))
-    stored = join([part.stored for part in taken.parts], taken.schema)
+def _sequences(taken: Taken) -> tuple[list[I64], pa.Table]:
+    """For the slots of each part their places in the order of insertion, each id once; and all rejects."""
     if not taken.parts:
-        return stored, taken.rejects
+        return [], taken.rejects
     rows = pa.concat_tables([part.rows for part in taken.parts])
     order, repeats = without_repeats(rows, in_order(rows))
-    rejects = pa.concat_tables([taken.rejects, _repeated(rows, repeats)])
-    arrays = stored.arrays._replace(sequence=np.arange(stored.slots, dtype=np.int64))
-    stored = pick(stored._replace(arrays=arrays), order)
-    sequence = np.arange(len(order), dtype=np.int64)
-    return stored._replace(arrays=stored.arrays._replace(sequence=sequence), next_sequence=len(order)), rejects
+    sequence = np.full(rows.num_rows, NOT_TAKEN, np.int64)
+    sequence[order] = np.arange(len(order))
+    borders = np.cumsum([part.stored.slots for part in taken.parts])[:-1]
+    return np.split(sequence, borders), pa.concat_tables([taken.rejects, _repeated(rows, repeats)])
+
+
+def _tables(taken: Taken) -> tuple[list[Table], pa.Table]:
+    """The parts as they are, with the order of insertion; and all rejects."""
+    take_constants(taken.schema, (part.stored for part in taken.parts))
+    sequences, rejects = _sequences(taken)
+    parts = zip(taken.folders, taken.parts, sequences, strict=True)
+    return [Table(folder, part.stored, sequence) for folder, part, sequence in parts], rejects
+
+
+def _ordered(taken: Taken) -> tuple[Stored, pa.Table]:
+    """One table of all parts, in the order of insertion, each id once; and all rejects."""
+    take_constants(taken.schema, (part.stored for part in taken.parts))
+    sequences, rejects = _sequences(taken)
+    stored = join([part.stored for part in taken.parts], taken.schema)
+    sequence = np.concatenate([*sequences, np.empty(0, np.int64)])
+    kept = np.flatnonzero(sequence != NOT_TAKEN)
+    order = kept[np.argsort(sequence[kept])]
+    arrays = stored.arrays._replace(sequence=sequence)
+    return pick(stored._replace(arrays=arrays), order)._replace(next_sequence=len(order)), rejects
 
 
 def _repeated(rows: pa.Table, which: I64) -> pa.Table:

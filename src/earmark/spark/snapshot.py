@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
-from earmark.matcher import DEFAULT_INDEX
 from earmark.model.attribute import Schema
 from earmark.model.files import schema_of
 from earmark.model.strings import StringKeys
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Folder = str | os.PathLike[str]
+DEFAULT_INDEX = "blocks"
+"""A version never changes, so its index need not follow changes."""
 
 
 class Snapshot:
@@ -55,6 +56,7 @@ class Snapshot:
         bounds: Mapping[str, tuple[str, str]] | None = None,
         order_by: str | None = None,
         on_error: str = "fail",
+        shards: int = 1,
     ) -> Snapshot:
         """Make a DataFrame of subscriptions the newest version under a path.
 
@@ -63,12 +65,16 @@ class Snapshot:
         Conditions are parsed on the executors. The order of insertion, which breaks ties, is that of the column
         `order_by`, then of `id`. `zone` is the session's time zone unless given.
 
+        With `shards`, subscriptions that are alike lie together in so many tables, and an event is searched only in
+        those that may match it: for books that outgrow the memory of a worker. The answers are the same.
+
         A row that cannot be taken fails the whole, naming the first few; with `on_error="reject"` such rows, with the
         reason, are in `rejects` instead. Raises `Conflict` when someone else publishes in the meantime.
         """
         root = versions.root_of(path)
         zone = zone or frames.session_zone(subscriptions.sparkSession)
-        return cls(root, publish.publish(subscriptions, root, index, attributes, zone, bounds, order_by, on_error))
+        made = publish.publish(subscriptions, root, index, attributes, zone, bounds, order_by, on_error, shards)
+        return cls(root, made)
 
     @classmethod
     def open(cls, path: Folder, version: int | None = None) -> Snapshot:
@@ -100,6 +106,11 @@ class Snapshot:
     def info(self) -> Version:
         """Number, parent, kind, time, counts of this version."""
         return versions.described(self.record)
+
+    @property
+    def shards(self) -> int:
+        """In how many tables the subscriptions lie, apart from those changed since the last full version."""
+        return len(contents.shards_of(contents.base_of(self.path, self.record)))
 
     @property
     def attributes(self) -> dict[str, str | None]:
@@ -141,9 +152,12 @@ class Snapshot:
         """
         return Snapshot(self.path, following.apply(self.path, self.record, changes, order_by, on_error))
 
-    def compact(self) -> Snapshot:
-        """The next version: the same subscriptions in one piece, which is quicker to search after many changes."""
-        return Snapshot(self.path, following.compact(self.path, self.record))
+    def compact(self, shards: int | None = None) -> Snapshot:
+        """The next version: the same subscriptions without a table of changes, which is quicker to search.
+
+        They are cut anew into as many shards as before, or as given.
+        """
+        return Snapshot(self.path, following.compact(self.path, self.record, shards))
 
     def retain(self, keep: int | timedelta) -> list[int]:
         """Remove old versions: all but the newest `keep`, or those older than `keep`; returns their numbers.

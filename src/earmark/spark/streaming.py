@@ -26,11 +26,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from earmark.errors import EarmarkError
+from earmark.spark import counts
 from earmark.spark.ledger import (
     MARK,
     Batch,
@@ -44,7 +45,7 @@ from earmark.spark.ledger import (
     folder_of,
     read_json,
 )
-from earmark.spark.matching import match
+from earmark.spark.matching import LOCAL, ROUTES, Prepared, match, prepared
 from earmark.spark.problems import sentence_of
 from earmark.spark.snapshot import Snapshot
 from earmark.spark.versions import SnapshotError, current_version, unpin
@@ -73,6 +74,8 @@ def stream(
     weights: Mapping[str, float] | str | None = None,
     event: str | None = None,
     event_time: str | None = None,
+    route: str = LOCAL,
+    replicas: int | str = 1,
     trigger: Mapping[str, Any] | None = None,
     on_progress: OnProgress | None = None,
     name: str | None = None,
@@ -80,19 +83,21 @@ def stream(
     """Start matching a streaming DataFrame with the newest version under a path, batch by batch.
 
     `sink` is a folder for Parquet files, or a function of (matches, batch) that writes what it is given and may be
-    called again for a batch that was interrupted. `k`, `mode`, `columns`, `scope`, `weights` and `event` are those of
-    `match`. `event_time` names a timestamp column, from which lag is reckoned. `trigger` is Spark's:
-    {"processingTime": "5 seconds"}, {"availableNow": True}; without it a batch follows a batch. `on_progress` is called
-    with a `Report` after every batch, from a thread of its own.
+    called again for a batch that was interrupted. `k`, `mode`, `columns`, `scope`, `weights`, `event`, `route` and
+    `replicas` are those of `match`. `event_time` names a timestamp column, from which lag is reckoned. `trigger` is
+    Spark's: {"processingTime": "5 seconds"}, {"availableNow": True}; without it a batch follows a batch. `on_progress`
+    is called with a `Report` after every batch, from a thread of its own.
 
     A sink and a checkpoint belong together: given again they go on where they were.
     """
+    if route not in ROUTES:
+        raise EarmarkError(f"route is {' or '.join(map(repr, ROUTES))}; got {route!r}")
     if not events.isStreaming:
         raise EarmarkError("stream needs a streaming DataFrame, as spark.readStream gives; for others there is match")
-    options = Options(k, mode, _tuple(columns), _dict(scope), weights, event, event_time)
+    options = Options(k, mode, _tuple(columns), _dict(scope), weights, event, event_time, route, replicas)
     folder = folder_of(checkpoint, "the checkpoint")
     subscriptions = folder_of(snapshot_path, "the snapshot")
-    schema = options.matched(events, Snapshot.open(subscriptions)).schema.json()
+    schema = replace(options, route=LOCAL).matched(events, Snapshot.open(subscriptions)).schema.json()
     place: Sink
     if callable(sink):
         root, place = None, FunctionSink(sink, folder / "earmark" / "done")
@@ -156,6 +161,12 @@ class Options:
     weights: Mapping[str, float] | str | None
     event: str | None
     event_time: str | None
+    route: str = LOCAL
+    replicas: int | str = 1
+
+    def prepared(self, events: DataFrame, snapshot: Snapshot) -> Prepared:
+        """The same, before it is decided how."""
+        return prepared(events, snapshot, self.k, self.mode, self.columns, self.scope, self.weights, self.event)
 
     def matched(self, events: DataFrame, snapshot: Snapshot) -> DataFrame:
         """The matches of a batch."""
@@ -168,6 +179,8 @@ class Options:
             scope=self.scope,
             weights=self.weights,
             event=self.event,
+            route=self.route,
+            replicas=self.replicas,
         )
 
 
@@ -188,11 +201,11 @@ class Work:
         if self.sink.done(batch) is not None:
             return
         snapshot = self._pinned(batch)
-        rows, found, newest_event = self._write(events, snapshot, batch)
+        rows, found, newest_event, shards = self._write(events, snapshot, batch)
         now = time.time()
         lag = None if newest_event is None else now - newest_event
         newest = current_version(self.snapshots)
-        self.sink.commit(Report(batch, snapshot.version, newest, rows, found, now - begun, lag, now))
+        self.sink.commit(Report(batch, snapshot.version, newest, rows, found, now - begun, lag, now, shards))
         snapshot.unpin(self.owner)
 
     def _pinned(self, batch: int) -> Snapshot:
@@ -218,18 +231,24 @@ class Work:
         for number in _pinned_by(self.snapshots, self.owner) - {needed}:
             unpin(self.snapshots, number, self.owner)
 
-    def _write(self, events: DataFrame, snapshot: Snapshot, batch: int) -> tuple[int | None, int | None, float | None]:
-        """Write the matches; how many events there were, how many matches, and the time of the newest event."""
+    def _write(self, events: DataFrame, snapshot: Snapshot, batch: int) -> Written:
+        """Write the matches; what there was to count on the way."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        seen, found = Observation(), Observation()
-        counts = [f.count(f.lit(1)).alias("rows")]
+        seen, found, by_shard = Observation(), Observation(), Observation()
+        looked = [f.count(f.lit(1)).alias("rows")]
         if self.options.event_time is not None:
-            counts.append(f.max(f.unix_micros(f.col(self.options.event_time).cast("timestamp"))).alias("time"))
+            looked.append(f.max(f.unix_micros(f.col(self.options.event_time).cast("timestamp"))).alias("time"))
         if self.sink.counted:
-            events = events.observe(seen, *counts)
-        matches = self.options.matched(events, snapshot)
+            events = events.observe(seen, *looked)
+        tallied = self.sink.counted and self.options.route == LOCAL and counts.is_tallied(snapshot)
+        if tallied:
+            matches = counts.tallied(self.options.prepared(events, snapshot))
+            matches = matches.observe(by_shard, *counts.sums(snapshot))
+            matches = matches.where(f.col(counts.TALLY).isNull()).drop(counts.TALLY)
+        else:
+            matches = self.options.matched(events, snapshot)
         if matches.schema.json() != self.schema:
             raise EarmarkError(
                 f"version {snapshot.version} gives matches of other types than the sink holds: "
@@ -237,10 +256,21 @@ class Work:
             )
         if not self.sink.counted:  # nobody would ever answer if the function did not look at all matches
             self.sink.write(matches, Batch(batch, snapshot.version))
-            return None, None, None
+            return Written(None, None, None, None)
         self.sink.write(matches.observe(found, f.count(f.lit(1)).alias("rows")), Batch(batch, snapshot.version))
         micros = seen.get.get("time")
-        return int(seen.get["rows"]), int(found.get["rows"]), None if micros is None else micros / 1e6
+        newest = None if micros is None else micros / 1e6
+        shards = counts.counts_of(by_shard.get) if tallied else None
+        return Written(int(seen.get["rows"]), int(found.get["rows"]), newest, shards)
+
+
+class Written(NamedTuple):
+    """What was counted while a batch was written; None where nobody could."""
+
+    rows: int | None
+    matches: int | None
+    newest_event: float | None
+    shards: list[list[int]] | None
 
 
 def _pinned_by(snapshots: Path, owner: str) -> set[int]:

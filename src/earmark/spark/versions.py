@@ -6,10 +6,11 @@
       versions/00000001/          a full version; it never changes
         version.json              parent, kind, attributes, counts, checksums of what lies beside it; of itself too
         shards/0000/              a table and its index (model/files.py); one folder a shard
+        router/                   where there are several: which of them an event may match (routing.py)
         rejects/                  Parquet: the rows that were not taken, with the reason
       versions/00000002/          a delta: what changed since its base, searched together with it
         shards/0000/              subscriptions added or replaced since the base
-        removed_0000.npy          bitmap of the base's slots (shard 0000) that are removed or replaced
+        removed_0000.npy          bitmap of the base's slots (shard 0000) that are removed or replaced; one a shard
       derived/00000001-3f08c1…/   a version for events of other types (widen.py); made again when missing
       pins/00000001.stream-7      versions that `retain` keeps
       .building-9a1b…/            a version that is being made, or that a killed publisher left
@@ -425,9 +426,10 @@ def _mark(folder: Path) -> str:
     seen = []
     for parent, folders, files in os.walk(folder):
         folders.sort()
-        for name in sorted(files):
-            found = os.stat(Path(parent, name))
-            place = str(Path(parent, name).relative_to(folder))
+        for name in sorted(files):  # plain strings: a sharded version has thousands of files
+            file = os.path.join(parent, name)
+            found = os.stat(file)
+            place = file[len(str(folder)) + 1 :]
             seen.append([place, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino])
     told = json.dumps([str(folder.resolve()), seen]).encode()
     return hashlib.blake2b(told, digest_size=16).hexdigest()

@@ -25,6 +25,8 @@ from earmark.model.files import write_file
 from earmark.model.stored import Stored, stored_of, table_of
 from earmark.model.widen import widen
 from earmark.spark import contents
+from earmark.spark.merge import join
+from earmark.spark.shards import write_shards
 from earmark.spark.versions import RECORD, derived_folder, read_sealed, seal
 
 ORIGIN = "a column of events with fractions"
@@ -48,26 +50,35 @@ def derive(root: Path, record: Mapping[str, Any], names: Sequence[str]) -> str |
     if (target / RECORD).is_file():
         return key
     loaded = contents.load(root, record)
-    try:
-        stored = widened(contents.fold(loaded), names, ORIGIN)
-    except AttributeTypeError:
-        return None
     target.parent.mkdir(exist_ok=True)
     building = target.parent / f".building-{secrets.token_hex(8)}"
     try:
         building.mkdir()
-        told = contents.write_full(building, stored, record["index"])
+        told = _written(building, root, loaded, names)
         kept = {name: record[name] for name in ("version", "parent", "created", "rejected", "subscriptions")}
         write_file(
             building / RECORD, seal({**told, **kept, "base": record["version"], "derived_from": record["blake2b"]})
         )
         building.rename(target)
+    except AttributeTypeError:
+        return None
     except OSError:
         if not (target / RECORD).is_file():  # else someone else was quicker
             raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return key
+
+
+def _written(folder: Path, root: Path, loaded: contents.Loaded, names: Sequence[str]) -> dict[str, Any]:
+    """Write the wider form of a version: as many shards as it has tables, or one table."""
+    index = loaded.record["index"]
+    if not contents.is_sharded(contents.base_of(root, loaded.record)):
+        return contents.write_full(folder, widened(contents.fold(loaded), names, ORIGIN), index)
+    schema = widened(join([], loaded.schema), names, ORIGIN).schema
+    pieces = (widened(join([one], loaded.schema), names, ORIGIN) for one in contents.living(loaded))
+    following, integers = loaded.record["next_sequence"], loaded.record["integer_ids"]
+    return write_shards(folder, pieces, schema, index, following, integers)
 
 
 def read_derived(root: Path, record: Mapping[str, Any], key: str) -> tuple[Path, dict[str, Any]]:

@@ -1,0 +1,183 @@
+"""Sharded snapshots: how many shards does an event meet, what does it cost, and does a worker stay within a gigabyte?
+
+    python benchmarks/spark_shards.py [--quick] [--parts touched,memory] [--index NAME] [--json FILE]
+
+touched   w2 and w1 at 1M subscriptions in 16 shards. Shards met an event, on the average, beside what an oracle would
+          need: the shards that hold at least one match. Bar: a third of the shards, where the oracle needs fewer. The
+          time of all matches of the same events, sharded and not, one session, each warm. Bar: 1.5 x.
+memory    4M subscriptions of w2 in 64 shards. Workers match events with all shards, and note their resident size, pages
+          of mapped files included, at its greatest. Bar: 1 GiB.
+
+Answers of both forms are compared by checksum. Exit code 1 when a bar is missed or an answer is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from earmark.spark import Snapshot, ensure_java, match, shard_counts, workload
+from earmark.spark.matching import Columns, Search, match_batches, prepared
+from protocol import clocked
+from results import Figure, Result
+from spark_match import SUM, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SHARDS, MEMORY_SHARDS = 16, 64
+TOUCHED_BAR, TIME_BAR, MEMORY_BAR = 1 / 3, 1.5, 1 << 30
+REPEATS = 3
+NOTED = ("answers", "before", "most", "after")
+WHEN = ("before", "at most", "after")
+MIB = 1 << 20
+
+
+def checksum(frame: DataFrame) -> tuple[Any, ...]:
+    """All of a result in three numbers."""
+    return tuple(frame.selectExpr(*(f"{one} AS c{i}" for i, one in enumerate(SUM.split(", ", 2)))).first())
+
+
+def run(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def published(spark: SparkSession, folder: Path, name: str, size: int, index: str, shards: int) -> Snapshot:
+    """A snapshot of a workload, and a line about it."""
+    frame = workload(spark, name, "subscriptions", size)
+    seconds, made = clocked(lambda: Snapshot.publish(frame, folder / f"{name}-{shards}", index=index, shards=shards))
+    print(f"  {shards} shard{'s' * (shards > 1)} of {size:,} published in {seconds:.1f} s", flush=True)
+    return made
+
+
+def oracle(hits: DataFrame, sharded: Snapshot, spark: SparkSession, events: int) -> float:
+    """How many shards hold a match of an event, on the average."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from earmark.model.files import open_stored
+    from earmark.spark import contents
+    from earmark.spark.versions import version_folder
+
+    folder = version_folder(sharded.path, sharded.version)
+    homes = []
+    for number, name in enumerate(contents.shards_of(sharded.record)):
+        ids = open_stored(folder / name, verify=False, in_place=True).ids
+        homes.append(pa.table({"subscription": pa.array(ids), "shard": pa.array([number] * len(ids), pa.int64())}))
+    schema = StructType([StructField(name, LongType()) for name in ("subscription", "shard")])
+    home = spark.createDataFrame(pa.concat_tables(homes), schema)
+    pairs = hits.join(home, "subscription").select("event", "shard").distinct().count()
+    return pairs / events
+
+
+def touched(
+    spark: SparkSession, folder: Path, name: str, size: int, count: int, index: str
+) -> tuple[list[Figure], bool]:
+    """Shards met and time, sharded against not."""
+    print(f"{name}, {size:,} subscriptions, {count:,} events, index {index}", flush=True)
+    events = workload(spark, name, "events", count).repartition(4).cache()
+    events.count()
+    one, many = (published(spark, folder, name, size, index, shards) for shards in (1, SHARDS))
+    mean = sum(row["events"] for row in shard_counts(events, many).collect()) / count
+    times: dict[int, list[float]] = {1: [], SHARDS: []}
+    sums = {snapshot.shards: checksum(match(events, snapshot, columns=["event"])) for snapshot in (one, many)}
+    for _ in range(REPEATS):
+        for snapshot in (one, many):
+            times[snapshot.shards].append(clocked(lambda s=snapshot: run(match(events, s, columns=["event"])))[0])
+    bound = oracle(match(events, many, columns=["event"]), many, spark, count)
+    ratio = min(times[SHARDS]) / min(times[1])
+    equal = sums[1] == sums[SHARDS]
+    allowed = SHARDS * TOUCHED_BAR
+    met = mean <= allowed or bound > allowed
+    print(f"  shards met an event: {mean:.2f} of {SHARDS} (oracle {bound:.2f}; bar {allowed:.2f}) -> {_held(met)}")
+    took = f"{min(times[SHARDS]):.2f} s against {min(times[1]):.2f} s, {ratio:.2f} x (bar {TIME_BAR})"
+    print(f"  all matches: {took} -> {_held(ratio <= TIME_BAR)}")
+    print(f"  answers {'equal' if equal else 'DIFFER'}", flush=True)
+    events.unpersist()
+    note = f"oracle {bound:.3f}"
+    figures = [Figure(name, size, index, f"shards met of {SHARDS}", "shards", [mean], events=count, note=note)]
+    for shards, values in times.items():
+        figures.append(Figure(name, size, index, f"all matches, {shards} shards", "s", values, events=count))
+    return figures, met and equal and ratio <= TIME_BAR
+
+
+def _held(held: bool) -> str:
+    return "held" if held else "MISSED"
+
+
+def watch(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Match, and say what memory that took at most. What this worker did before does not count."""
+    Path("/proc/self/clear_refs").write_text("5")  # the greatest resident size is from now on
+    before = _status("VmRSS")
+    answers = sum(made.num_rows for made in match_batches(search, columns, batches))
+    values = [answers, before, _status("VmHWM"), _status("VmRSS")]
+    yield pa.RecordBatch.from_pydict({name: [value] for name, value in zip(NOTED, values, strict=True)})
+
+
+def _status(name: str) -> int:
+    """A size of this process, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(name)
+
+
+def memory(spark: SparkSession, folder: Path, size: int, count: int, index: str) -> tuple[list[Figure], bool]:
+    """What a worker needs to match with more than it may hold."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    print(f"w2, {size:,} subscriptions in {MEMORY_SHARDS} shards, {count:,} events", flush=True)
+    snapshot = published(spark, folder, "w2", size, index, MEMORY_SHARDS)
+    mapped = sum(file.stat().st_size for file in folder.rglob("*.npy"))
+    events = workload(spark, "w2", "events", count).repartition(2)
+    ready = prepared(events, snapshot, None, "exact", [], None, None, None)
+    search, columns = ready.search, ready.columns
+    schema = StructType([StructField(name, LongType()) for name in NOTED])
+    begun = time.perf_counter()
+    rows = ready.frame.mapInArrow(lambda batches: watch(search, columns, batches), schema).collect()
+    seconds = time.perf_counter() - begun
+    most = max(row["most"] for row in rows)
+    print(f"  {mapped / MIB:,.0f} MiB of files; {sum(r['answers'] for r in rows):,} matches in {seconds:.1f} s")
+    for number, row in enumerate(rows):
+        sizes = (f"{row[name] / MIB:,.0f} MiB {when}" for name, when in zip(NOTED[1:], WHEN, strict=True))
+        print(f"  task {number}, resident: {', '.join(sizes)}")
+    print(f"  most {most / MIB:,.0f} MiB (bar {MEMORY_BAR / MIB:,.0f}) -> {_held(most <= MEMORY_BAR)}", flush=True)
+    note = f"mapped files {mapped / MIB:.0f} MiB"
+    return [Figure("w2", size, index, "most memory of a worker", "MiB", [most / MIB], note=note)], most <= MEMORY_BAR
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="100k subscriptions instead of 1M and 4M")
+    parser.add_argument("--parts", default="touched,memory", help="which parts to run (%(default)s)")
+    parser.add_argument("--workloads", default="w2,w1", help="of the first part (%(default)s)")
+    parser.add_argument("--index", default="blocks", help="the snapshots' index (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
+    options = parser.parse_args()
+    ensure_java()
+    parts, figures, held = options.parts.split(","), [], True
+    size, large, count = (100_000, 200_000, 5_000) if options.quick else (1_000_000, 4_000_000, 20_000)
+    with tempfile.TemporaryDirectory() as folder:
+        spark = session(Path(folder))
+        for name in options.workloads.split(",") if "touched" in parts else ():
+            found, own = touched(spark, Path(folder), name, size, count, options.index)
+            figures, held = figures + found, held and own
+        if "memory" in parts:
+            target = Path(folder, "memory")
+            target.mkdir()
+            found, own = memory(spark, target, large, count, options.index)
+            figures, held = figures + found, held and own
+        spark.stop()
+    if options.json:
+        Result("spark_shards", {"index": options.index, "quick": options.quick}, figures).write(options.json)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

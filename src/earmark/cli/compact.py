@@ -1,0 +1,221 @@
+"""`earmark compact`: fewer conditions that take every event the subscriptions take, within a budget."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from earmark.cli.match import _sources
+from earmark.errors import EarmarkError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from earmark.cover.merging import Merged
+    from earmark.cover.summary import Summary
+    from earmark.matcher import Matcher
+
+MOST_SAMPLE = 100_000
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
+
+
+def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    """2% or 0.02 as a share."""
+    found = _BUDGET.fullmatch(text.strip())
+    share = float(found[1]) / (100 if found[2] else 1) if found else math.inf
+    if not found or not math.isfinite(share) or (share > 1 and not found[2]):
+        raise click.BadParameter(f"{text!r} is not a share of traffic; write 2% or 0.02")
+    return share
+
+
+@click.command(short_help="Fewer conditions that let through at most a little more.")
+@_sources
+@click.option(
+    "--budget",
+    default="2%",
+    show_default=True,
+    callback=_share,
+    metavar="SHARE",
+    help="Extra traffic: events that nobody wants, as a share of those that somebody does. 0 needs no sample.",
+)
+@click.option("--sample", metavar="EVENTS", help="Past events, a file as for `earmark match`, to measure traffic on.")
+@click.option("--ranges", is_flag=True, help="Ranges of cells on a curve instead of conditions.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the result here (.parquet, .csv, .jsonl) instead of to stdout."
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON lines on stdout; with -o, a summary as one JSON object.")
+@click.option("--seed", default=0, show_default=True, help="How the sample is split.")
+def compact(
+    subscriptions: str,
+    budget: float,
+    sample: str | None,
+    ranges: bool,
+    output: str | None,
+    as_json: bool,
+    seed: int,
+    attributes: dict[str, str],
+    zone: str | None,
+) -> None:
+    """Write a smaller set of conditions that takes every event the subscriptions take, and a few others.
+
+    Rows are (id, condition, stands_for): the ids that a condition stands for. `earmark match` reads them again. Scores,
+    weights and tags are not kept. Half of the sample decides what is merged; what the result lets through is measured
+    on the other half. SUBSCRIPTIONS is as for `earmark match`.
+
+    With --ranges the rows are (first, last), ranges of Hilbert's curve through a grid of cells.
+
+    \b
+    Examples
+      earmark compact ads.csv --budget 2% --sample visitors.parquet -o fewer.csv
+      earmark compact ads.csv --budget 0
+      earmark compact ads.parquet --sample visitors.parquet --ranges -o ranges.parquet --json
+    """
+    from earmark.cli.run import opened
+    from earmark.tabular.read import check_source
+    from earmark.tabular.write import check_target
+
+    if sample is None and (budget > 0 or ranges):
+        raise EarmarkError("a budget is measured on events: name a file of past ones with --sample, or say --budget 0")
+    if sample is not None:
+        check_source(sample)
+    if output is not None:
+        check_target(output, [subscriptions, *([sample] if sample else [])])
+    matcher = opened(subscriptions, attributes, zone)
+    events = _sampled(matcher, sample, seed)
+    begun = time.perf_counter()
+    made = _summarized(matcher, events, budget, seed) if ranges else _merged(matcher, events, budget, seed)
+    _write(made.to_arrow(), output, as_json)
+    _tell(made, time.perf_counter() - begun, output, as_json)
+
+
+def _merged(matcher: Matcher, events: Any, budget: float, seed: int) -> Merged:
+    from earmark.cover.merging import merge
+
+    state, encoded = matcher._encoded(events)
+    return merge(state.view, encoded, budget, seed=seed, told=_Left())
+
+
+class _Left:
+    """Says on a terminal, once a second, how many conditions are left."""
+
+    def __init__(self) -> None:
+        from earmark.progress import is_shown
+
+        self._shown, self._last = is_shown(), time.monotonic()
+
+    def __call__(self, left: int) -> None:
+        now = time.monotonic()
+        if self._shown and now - self._last > 1:
+            click.echo(f"merging: {left:,} conditions left", err=True)
+            self._last = now
+
+
+def _summarized(matcher: Matcher, events: Any, budget: float, seed: int) -> Summary:
+    from earmark.cover.summary import summarized
+
+    return summarized(matcher, events, budget, seed=seed)
+
+
+def _sampled(matcher: Matcher, path: str | None, seed: int) -> Any:
+    """The events of a file, checked as they are read; of a large file, a random part."""
+    import pyarrow as pa
+
+    from earmark.cli.run import Searched
+
+    if path is None:
+        return []
+    kept: list[Any] = []
+    nothing = pa.table({"event": pa.array([], pa.int64())})
+
+    def keep(matcher: Matcher, rows: Any) -> pa.Table:
+        matcher._encoded(rows)
+        kept.append(rows)
+        return nothing
+
+    for _ in Searched(matcher, path, keep, None).results(shown=True):
+        pass
+    if isinstance(kept[0], pa.Table):
+        table = pa.concat_tables(kept)
+        return table if len(table) <= MOST_SAMPLE else table.take(_chosen(len(table), seed))
+    rows = [row for group in kept for row in group]
+    return rows if len(rows) <= MOST_SAMPLE else [rows[i] for i in _chosen(len(rows), seed).tolist()]
+
+
+def _chosen(count: int, seed: int) -> Any:
+    import numpy as np
+
+    return np.sort(np.random.default_rng(seed).choice(count, MOST_SAMPLE, replace=False))
+
+
+def _write(table: pa.Table, output: str | None, as_json: bool) -> None:
+    from earmark.cli.run import _csv
+    from earmark.tabular.read import format_of
+    from earmark.tabular.write import Writer, json_lines
+
+    if output is None:
+        click.echo("".join(json_lines(table)) if as_json else _csv(_flat(table), header=True), nl=False)
+        return
+    table = _flat(table) if format_of(output) == "csv" else table
+    with Writer(output, table.schema) as writer:
+        writer.write(table)
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Lists as JSON in a text, which is how CSV has them."""
+    import pyarrow as pa
+
+    if "stands_for" not in table.column_names:
+        return table
+    texts = [json.dumps(ids, ensure_ascii=False) for ids in table.column("stands_for").to_pylist()]
+    return table.set_column(table.column_names.index("stands_for"), "stands_for", pa.array(texts, pa.string()))
+
+
+def _tell(made: Merged | Summary, took: float, output: str | None, as_json: bool) -> None:
+    """What came of it: on stderr when stdout has the rows."""
+    from earmark.cli.run import _counted
+    from earmark.cover.summary import Summary
+
+    held = made.held_back
+    if as_json and output is not None:
+        told: dict[str, Any] = {"subscriptions": made.view.live, "before": made.before, "after": len(made)}
+        told |= {"budget": made.budget, "events": held.events, "wanted": held.wanted, "extra": held.extra}
+        told |= {"extra_traffic": _finite(held.share), "false_positives": held.false_positives}
+        told |= {"decided_on": made.decided.events, "decided_extra_traffic": _finite(made.decided.share)}
+        told |= {"space": made.described()} if isinstance(made, Summary) else {"never": len(made.never)}
+        click.echo(json.dumps({**told, "seconds": round(took, 3), "output": output}, ensure_ascii=False))
+        return
+    to_stderr = output is None
+    if as_json:
+        return
+    what = "range" if isinstance(made, Summary) else "condition"
+    lines = [f"{_counted(made.view.live, 'subscription')} -> {_counted(len(made), what)}"]
+    if isinstance(made, Summary):
+        names = ", ".join(made.view.schema.names[attr] for attr in made.space.attr.tolist())
+        lines.append(f"  over {names}; {made.before:,} ranges before gaps were closed")
+    elif len(made.never):
+        lines.append(f"  {len(made.never):,} never match and were left out")
+    lines.append(_traffic(made))
+    if isinstance(made, Summary) and made.before == len(made) and held.share > made.budget:
+        lines.append("  the cells alone are beyond the budget, so no gap was closed")
+    click.echo("\n".join(lines), err=to_stderr)
+
+
+def _traffic(made: Merged | Summary) -> str:
+    held = made.held_back
+    if not held.events:
+        return "  extra traffic: none by construction; there was no sample to measure on"
+    if not held.wanted:
+        return f"  extra traffic: nobody wants any of {held.events:,} held-back events; {held.extra:,} are let through"
+    return (
+        f"  extra traffic: {held.share:.2%} measured on {held.events:,} held-back events ({held.wanted:,} wanted, "
+        f"{held.extra:,} extra); budget {100 * made.budget:.4g}%"
+    )
+
+
+def _finite(share: float) -> float | None:
+    return share if math.isfinite(share) else None

@@ -1,0 +1,281 @@
+"""Rule hygiene of more subscriptions than one process would like: who says the same, who is implied by whom?
+
+    DataFrame ──► one canonical table (book.py) ──► a tree of homes (homes.py) ──mapInArrow, a home a task──► findings
+
+The findings are those of `Matcher.audit` (cover/audit.py), row by row as `Audit.to_arrow` has them. Each task maps the
+table, picks the residents and the guests of its home, and asks the covering index of these (cover/blocks.py). All that
+can cover a resident is there, so nothing is compared across tasks, no rows are shuffled, and there is no join.
+
+Of several that cover a subscription one is named that nothing else covers; which one may depend on the partitions. All
+other columns do not.
+
+**Invariant.** Every subscription is a resident of one home, and each finding about it is made there.
+Complexity: a task O(table) to find who is present, then as `cover/audit.py` of those present. How often a subscription
+is present on average is `Homes.replication`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from earmark.cover.audit import _first_equal
+from earmark.cover.blocks import Blocks
+from earmark.cover.canonical import Flags, canonized
+from earmark.errors import EarmarkError
+from earmark.model.arrays import I64, TableArrays, frozen
+from earmark.model.explain import clause_texts
+from earmark.model.files import open_stored
+from earmark.model.rows import gather
+from earmark.model.stored import Stored, Texts, table_of
+from earmark.spark.book import Given, read_book, working_folder, write_book
+from earmark.spark.homes import Tree, guests, learned, residents
+from earmark.spark.merge import id_array, pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from earmark.spark.snapshot import Folder
+
+RESIDENTS = 50_000
+"""A home has about so many, unless the caller says how many homes there are."""
+LEAST_HOMES = 4
+OUTPUT_ROWS = 1 << 16
+DUPLICATE, COVERED, NEVER, NEVER_CLAUSE, EVERYTHING = "duplicate", "covered", "never", "never clause", "everything"
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Homes:
+    """How an audit is spread: so many homes, the residents of each, and those present, guests included."""
+
+    residents: tuple[int, ...]
+    present: tuple[int, ...]
+
+    @property
+    def replication(self) -> float:
+        """In how many homes a subscription is present on average."""
+        return sum(self.present) / max(sum(self.residents), 1)
+
+    def __str__(self) -> str:
+        return (
+            f"{sum(self.residents):,} subscriptions in {len(self.residents)} homes, "
+            f"at most {max(self.residents, default=0):,} in one; each is present in {self.replication:.2f} on average, "
+            f"at most {max(self.present, default=0):,} in one"
+        )
+
+
+def audit(
+    subscriptions: DataFrame,
+    *,
+    attributes: Mapping[str, str] | None = None,
+    zone: str | None = None,
+    bounds: Mapping[str, tuple[str, str]] | None = None,
+    order_by: str | None = None,
+    on_error: str = "fail",
+    homes: int | None = None,
+    working: Folder | None = None,
+    on_plan: Callable[[Homes], Any] | None = None,
+) -> DataFrame:
+    """Duplicates, covered subscriptions, and such as match nothing or everything: what `Matcher.audit` finds.
+
+    A row a finding: `finding` ("duplicate", "covered", "never", "never clause", "everything"), `subscription`, `other`
+    (the oldest of the same condition, or one that covers it and is to stay), and for a clause that never matches its
+    number and text. Rows are read as by `Snapshot.publish`; of equal conditions the first by `order_by`, then by `id`,
+    is the one to stay.
+
+    The subscriptions are read at once; the audit runs when the result is used, each time anew unless it is cached or
+    written. `homes` is the number of tasks. `working` is a folder that all workers see, needed on a cluster; what is
+    left in it may be removed once the result has been used. `on_plan` is told how the work is spread.
+    """
+    homes_for(0, homes)
+    folder = working_folder(working, "audit")
+    stored = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "audited")
+    made = canonized(stored.arrays, stored.schema)
+    tree = learned(made.table, homes_for(stored.slots, homes))
+    place = write_book(stored._replace(extras=extras_of(made.table, made.never)), folder)
+    if on_plan is not None:
+        on_plan(spread_of(made.table, tree, len(stored.schema)))
+    plan = Plan(place, tuple(column.tolist() for column in tree))
+    numbers = subscriptions.sparkSession.range(0, tree.homes, 1, tree.homes)
+    return numbers.mapInArrow(lambda batches: audit_homes(plan, batches), _result_schema(stored))
+
+
+def homes_for(slots: int, asked: int | None) -> int:
+    """How many homes there are to be, unless the subscriptions cannot be split so far."""
+    if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 1):
+        raise EarmarkError(f"homes is a number of tasks, 1 or more; got {asked!r}")
+    return asked or max(LEAST_HOMES, -(-slots // RESIDENTS))
+
+
+def _result_schema(stored: Stored) -> Any:
+    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+    kind = StringType() if isinstance(stored.ids, Texts) else LongType()
+    types = {
+        "finding": StringType(),
+        "subscription": kind,
+        "other": kind,
+        "clause": IntegerType(),
+        "text": StringType(),
+    }
+    return StructType([StructField(name, type_, True) for name, type_ in types.items()])
+
+
+def spread_of(table: TableArrays, tree: Tree, attributes: int) -> Homes:
+    """How many live and are present in each home. O(homes x table)."""
+    own = [residents(table, tree, home) for home in range(tree.homes)]
+    return Homes(tuple(map(len, own)), tuple(len(guests(table, members, attributes)) for members in own))
+
+
+# --- the table of an audit ---------------------------------------------------------------------------------------
+
+_KEPT = ("clause_start", "constraint_start", "attr", "accepts_null", "interval_start", "lo", "hi")
+_NONE = frozen(np.empty(0, np.float64))
+
+
+def extras_of(table: TableArrays, never: Flags) -> dict[str, Any]:
+    """The canonical form, to lie beside the table as it was asked."""
+    return {**{name: getattr(table, name) for name in _KEPT}, "never": never.astype(np.uint8)}
+
+
+def canonical_of(stored: Stored) -> TableArrays:
+    """The canonical form that lies beside a table."""
+    columns = {name: stored.extras[name] for name in _KEPT}
+    return TableArrays(**columns, weight=_NONE, score=_NONE, sequence=stored.arrays.sequence)
+
+
+# --- on the workers ----------------------------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """What a task needs to know."""
+
+    table: str
+    tree: tuple[list[int], ...]
+
+
+def tree_of(columns: tuple[list[int], ...]) -> Tree:
+    """A tree from its columns as they travel."""
+    types = (np.int32, np.int32, np.int64, np.int32, np.int32)
+    return Tree._make(frozen(np.array(column, type_)) for column, type_ in zip(columns, types, strict=True))
+
+
+class Found(NamedTuple):
+    """Findings of one kind about slots; the other slot, or NOBODY."""
+
+    finding: str
+    slots: I64
+    others: I64
+
+
+def audit_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The findings about the residents of some homes, by number."""
+    numbers = [home for batch in batches for home in batch.column(0).to_pylist()]
+    if not numbers:
+        return
+    tree = tree_of(plan.tree)
+    stored = open_stored(plan.table, verify=False, in_place=True)
+    table = canonical_of(stored)
+    for home in numbers:
+        own = residents(table, tree, home)
+        for found in audit_home(table, own, len(stored.schema)):
+            yield from _batches(_told(stored, found))
+        yield from _batches(_clauses_told(plan, stored, own[np.diff(table.clause_start)[own] > 0]))
+
+
+def audit_home(table: TableArrays, own: I64, attributes: int) -> list[Found]:
+    """What there is to say of the residents of a home, from a canonical table; in order of insertion."""
+    own = own[np.argsort(table.sequence[own], kind="stable")]
+    empty = np.diff(table.clause_start)[own] == 0
+    matching = own[~empty]
+    present = guests(table, matching, attributes)
+    local = TableArrays._make(frozen(column) for column in gather(table, present))
+    by_age = np.argsort(local.sequence, kind="stable")
+    leader = np.empty(len(present), np.int64)
+    leader[by_age] = _first_equal(local, by_age)
+    mine = np.searchsorted(present, matching)
+    older = leader[mine] != mine
+    kept = mine[~older]
+    top = _tops(local, np.flatnonzero(leader == np.arange(len(present))), kept)
+    covered = top[kept] != NOBODY
+    free = np.diff(local.constraint_start) == 0
+    takes_all = np.isin(mine, np.searchsorted(local.clause_start, np.flatnonzero(free), "right") - 1)
+    return [
+        Found(DUPLICATE, matching[older], present[leader[mine[older]]]),
+        Found(COVERED, present[kept[covered]], present[top[kept[covered]]]),
+        Found(NEVER, own[empty], np.full(np.count_nonzero(empty), NOBODY)),
+        Found(EVERYTHING, matching[takes_all], np.full(np.count_nonzero(takes_all), NOBODY)),
+    ]
+
+
+def _tops(table: TableArrays, members: I64, asked: I64) -> I64:
+    """For each slot asked about, and for those above it, one that covers it and that nothing covers; or NOBODY."""
+    above = np.full(len(table.sequence), NOBODY, np.int64)
+    known = np.zeros(len(table.sequence), bool)
+    index = Blocks.build(table, members.astype(np.int32))
+    while len(asked):
+        known[asked] = True
+        pointers, found = index.covering_batch(asked.astype(np.int32), 1)
+        above[asked[np.diff(pointers) == 1]] = found
+        asked = np.unique(found[~known[found]]).astype(np.int64)
+    top = above.copy()
+    climbing = np.flatnonzero(top != NOBODY)
+    while len(climbing):
+        higher = top[top[climbing]]
+        climbing, higher = climbing[higher != NOBODY], higher[higher != NOBODY]
+        top[climbing] = higher
+    return top
+
+
+def _told(stored: Stored, found: Found) -> pa.Table:
+    ids = id_array(stored.ids)
+    count = len(found.slots)
+    others = pa.array(found.others, mask=found.others == NOBODY)
+    return _table(
+        ids,
+        pa.array([found.finding] * count, pa.string()),
+        ids.take(pa.array(found.slots)),
+        ids.take(others),
+        pa.nulls(count, pa.int32()),
+        pa.nulls(count, pa.string()),
+    )
+
+
+def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
+    """The clauses of these slots that no event can match, as they were asked."""
+    ids, start = id_array(stored.ids), stored.arrays.clause_start
+    broken = np.flatnonzero(stored.extras["never"])
+    owner = np.searchsorted(start, broken, "right") - 1
+    wanted = np.isin(owner, matching)
+    broken, owner = broken[wanted], owner[wanted].astype(np.int64)
+    numbers = (broken - start[owner]).tolist()
+    texts: list[str] = []
+    if len(owner):
+        slots, place = np.unique(owner, return_inverse=True)
+        view = table_of(pick(open_stored(plan.table, verify=False), slots)).view()
+        asked = [clause_texts(view, slot) for slot in range(len(slots))]
+        texts = [" AND ".join(asked[p][n].values()) for p, n in zip(place.tolist(), numbers, strict=True)]
+    return _table(
+        ids,
+        pa.array([NEVER_CLAUSE] * len(owner), pa.string()),
+        ids.take(pa.array(owner)),
+        ids.take(pa.nulls(len(owner), pa.int64())),
+        pa.array([number + 1 for number in numbers], pa.int32()),
+        pa.array(texts, pa.string()),
+    )
+
+
+def _table(ids: pa.Array, *columns: pa.Array) -> pa.Table:
+    kind = pa.int64() if pa.types.is_integer(ids.type) else pa.string()
+    types = (pa.string(), kind, kind, pa.int32(), pa.string())
+    names = ("finding", "subscription", "other", "clause", "text")
+    return pa.table([column.cast(type_) for column, type_ in zip(columns, types, strict=True)], list(names))
+
+
+def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    yield from table.combine_chunks().to_batches(OUTPUT_ROWS)

@@ -1,0 +1,322 @@
+"""Fewer conditions for more subscriptions than one process would like, within a budget of extra traffic.
+
+    DataFrame ──► one table, homes (book.py, homes.py) ──1──► who is covered; what the residents of each home want
+              ──2──► each home merges its own (cover/merging.py), with its share of the budget ──► conditions
+
+**1.** The covering of auditing.py: duplicates and covered subscriptions go to one that covers them, in whichever home
+it lives, so that only *roots* are left to merge. Each home says which events of the sample its roots take.
+
+**2.** Homes are neighbourhoods, so merging neighbours inside a home loses little. A home decides from the events that
+its roots want and those that nobody anywhere wants: an event that another home wants costs nothing when it is taken.
+
+**The budget** is extra traffic, the events that only merged conditions take, as a share B of the W events that somebody
+wants. Home h, whose roots want W_h, may let through B·W/ΣW · W_h extra events, which is B·W in all homes together, and
+more than what is counted: an event that two homes let through is extra once.
+
+    sample   |          deciding, 2/3          |  held back, 1/3  |     nobody decides anything by the last third:
+                 each home splits its own                                `Compacted.held_back` is measured there, for
+                 as merging.py says                                      all homes together
+
+Invariant: every event that a subscription takes is taken by the condition that stands for it.
+Complexity: twice O(table) a home; the roots of a home and their merged conditions against the sample by a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from earmark.cover.canonical import canonized
+from earmark.cover.merging import merge
+from earmark.cover.traffic import Flags, Traffic, check_budget, taken, taken_by_boxes
+from earmark.errors import EarmarkError
+from earmark.model.arrays import I64, EventArrays, TableArrays, frozen
+from earmark.model.attribute import INTEGER, Attribute, Schema, attribute_type
+from earmark.model.batch import some_events
+from earmark.model.bits import all_set
+from earmark.model.files import open_stored, read_array, write_file
+from earmark.model.rows import gather
+from earmark.model.stored import Stored, Texts, table_of
+from earmark.spark.auditing import COVERED, DUPLICATE, audit_home, canonical_of, extras_of, homes_for, tree_of
+from earmark.spark.backtesting import with_keys
+from earmark.spark.book import Given, read_book, working_folder, write_book
+from earmark.spark.homes import learned, residents
+from earmark.spark.ledger import address
+from earmark.spark.matching import _is_learned_integer, _Picked, encoded
+from earmark.spark.merge import extended, id_array, pick
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from earmark.spark.snapshot import Folder
+
+MOST_SAMPLE = 200_000
+DECIDING = 2 / 3
+OUTPUT_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Conditions that stand for subscriptions, and what they cost."""
+
+    conditions: DataFrame
+    """(id, condition, stands_for): a row a condition, with the ids that it stands for; `Snapshot.publish` takes it."""
+    before: int
+    after: int
+    never: int
+    """Subscriptions that no event can match, for which nothing stands."""
+    budget: float
+    held_back: Traffic
+    """What the conditions let through of events by which nobody decided."""
+
+    def __str__(self) -> str:
+        seen = self.held_back
+        return (
+            f"{self.before:,} subscriptions, {self.after:,} conditions; extra traffic {seen.share:.2%} "
+            f"of a budget of {self.budget:.2%} ({seen.extra:,} events beside {seen.wanted:,} that are wanted)"
+        )
+
+
+def compact(
+    subscriptions: DataFrame,
+    budget: float,
+    sample: DataFrame,
+    *,
+    event: str | None = None,
+    attributes: Mapping[str, str] | None = None,
+    zone: str | None = None,
+    bounds: Mapping[str, tuple[str, str]] | None = None,
+    order_by: str | None = None,
+    on_error: str = "fail",
+    homes: int | None = None,
+    seed: int = 0,
+    working: Folder | None = None,
+) -> Compacted:
+    """Fewer conditions that take every event the subscriptions take, and at most `budget` more, measured on a sample.
+
+    `budget` is extra traffic as a share of what is wanted: 0.02 for 2 %; with 0 only what costs nothing is merged.
+    `sample` has past events, as for `match`; some ten thousand, at most 200,000. Rows of `subscriptions` are read as by
+    `Snapshot.publish`, and scores, weights and tags play no part. `homes` is the number of tasks. Runs at once;
+    `working` is a folder that all workers see, needed on a cluster, in which the result stays.
+    """
+    check_budget(budget)
+    spark = subscriptions.sparkSession
+    folder = working_folder(working, "compact")
+    stored = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "compacted")
+    made = canonized(stored.arrays, stored.schema)
+    tree = learned(made.table, homes_for(stored.slots, homes))
+    place = write_book(stored._replace(extras=extras_of(made.table, made.never)), folder)
+    events = _encoded(sample, stored.schema, event)
+    deciding = _deciding(len(events.start) - 1, seed)
+    _write_events(folder / "events", events)
+    plan = Plan(place, tuple(column.tolist() for column in tree), str(folder), budget, seed)
+    first = _first_step(spark, plan, tree.homes, stored.slots)
+    anybody: Flags = np.logical_or.reduce(first.wanted, axis=0)
+    _write(folder / "top.npy", first.top)
+    _write(folder / "helpful.npy", np.packbits(deciding & (first.wanted | ~anybody), axis=1))
+    everywhere = int(first.wanted[:, deciding].sum())
+    plan = plan._replace(budget=budget * int(anybody[deciding].sum()) / everywhere if everywhere else 0.0)
+    frame, taken_too = _second_step(spark, plan, tree.homes, isinstance(stored.ids, Texts), len(anybody))
+    wanted = anybody[~deciding]
+    extra = int((taken_too[~deciding] & ~wanted).sum())
+    return Compacted(
+        conditions=frame,
+        before=stored.slots,
+        after=frame.count(),
+        never=int((np.diff(made.table.clause_start) == 0).sum()),
+        budget=budget,
+        held_back=Traffic(len(wanted), int(wanted.sum()), extra),
+    )
+
+
+# --- the sample --------------------------------------------------------------------------------------------------
+
+
+def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArrays:
+    """The events of the sample in the keys of the subscriptions, in an order that does not depend on partitions."""
+    if sample.isStreaming:
+        raise EarmarkError("a sample has past events; it cannot be a streaming DataFrame")
+    picked = _Picked(sample, SimpleNamespace(schema=schema), event)  # type: ignore[arg-type]
+    for name in picked.fractional:
+        if _is_learned_integer(schema, name):
+            raise EarmarkError(
+                f"attribute {name!r} was learned to be an integer, and the sample has fractions there; "
+                f"declare it: attributes={{{name!r}: 'float'}}"
+            )
+    selected = picked.selected()
+    keyed = with_keys(selected, range(len(selected.columns))).limit(MOST_SAMPLE + 1).toArrow()
+    if keyed.num_rows > MOST_SAMPLE:
+        raise EarmarkError(f"a sample has at most {MOST_SAMPLE:,} events; take some, as with events.sample(0.01)")
+    table = keyed.take(pc.sort_indices(keyed["key"])).combine_chunks()
+    batches = table.to_batches()
+    batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    own, untyped = extended(schema, ()), [a.name for a in schema if a.type is None]
+    for name in untyped:
+        own.put(Attribute(schema.by_name[name].number, name, attribute_type(INTEGER), False, "nobody"))
+    reader, search = SimpleNamespace(schema=own, untyped=frozenset(untyped)), SimpleNamespace(weights=None)
+    return encoded(reader, search, picked.columns([]), batch)  # type: ignore[arg-type]
+
+
+def _deciding(count: int, seed: int) -> Flags:
+    """Which of so many events decide; the others are held back."""
+    deciding = np.zeros(count, np.bool_)
+    deciding[np.random.default_rng([seed, 1]).permutation(count)[: int(count * DECIDING)]] = True
+    return deciding
+
+
+def _write(file: Path, array: Any) -> None:
+    write_file(file, array)
+
+
+def _write_events(folder: Path, events: EventArrays) -> None:
+    folder.mkdir()
+    for name, column in events._asdict().items():
+        _write(folder / f"{name}.npy", column)
+
+
+def _read_events(folder: Path) -> EventArrays:
+    return EventArrays._make(read_array(folder / f"{name}.npy", None, mmap=True) for name in EventArrays._fields)
+
+
+# --- the two steps, seen from the driver -------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """What a task needs to know."""
+
+    table: str
+    tree: tuple[list[int], ...]
+    folder: str
+    budget: float
+    seed: int
+
+
+class Firsts(NamedTuple):
+    """What the first step found: for each slot one that stands for it, and by home the events that its roots take."""
+
+    top: I64
+    wanted: Flags
+
+
+def _first_step(spark: Any, plan: Plan, homes: int, slots: int) -> Firsts:
+    from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+
+    kinds = {"home": LongType(), "slots": BinaryType(), "others": BinaryType(), "wanted": BinaryType()}
+    schema = StructType([StructField(name, kind, True) for name, kind in kinds.items()])
+    rows = spark.range(0, homes, 1, homes).mapInArrow(lambda batches: find_roots(plan, batches), schema).collect()
+    top = np.arange(slots, dtype=np.int64)
+    wanted = []
+    for row in sorted(rows, key=lambda row: int(row["home"])):
+        top[np.frombuffer(row["slots"], np.int64)] = np.frombuffer(row["others"], np.int64)
+        wanted.append(np.frombuffer(row["wanted"], np.bool_))
+    while True:  # a duplicate's first may be covered itself
+        further = top[top]
+        if (further == top).all():
+            return Firsts(top, np.stack(wanted))
+        top = further
+
+
+def _second_step(spark: Any, plan: Plan, homes: int, texts: bool, events: int) -> tuple[DataFrame, Flags]:
+    """The conditions of all homes, and the events that merged ones take."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
+
+    kind = StringType() if texts else LongType()
+    kinds = {"id": kind, "condition": StringType(), "stands_for": ArrayType(kind), "taken": BinaryType()}
+    schema = StructType([StructField(name, one, True) for name, one in kinds.items()])
+    made = spark.range(0, homes, 1, homes).mapInArrow(lambda batches: merge_homes(plan, batches), schema)
+    target = address(Path(plan.folder) / "conditions")
+    made.write.parquet(target)
+    written = spark.read.schema(schema).parquet(target)
+    flags = np.zeros(events, np.bool_)
+    for row in written.filter(f.col("taken").isNotNull()).select("taken").collect():
+        flags |= np.frombuffer(row["taken"], np.bool_)
+    return written.filter(f.col("id").isNotNull()).select("id", "condition", "stands_for"), flags
+
+
+# --- on the workers ----------------------------------------------------------------------------------------------
+
+
+def find_roots(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of each home: who is covered by whom, and which events the others take."""
+    for home in [home for batch in batches for home in batch.column(0).to_pylist()]:
+        stored = open_stored(plan.table, verify=False, in_place=True)
+        table, events = canonical_of(stored), _read_events(Path(plan.folder) / "events")
+        own = residents(table, tree_of(plan.tree), home)
+        found = [one for one in audit_home(table, own, len(stored.schema)) if one.finding in (DUPLICATE, COVERED)]
+        slots = np.concatenate([one.slots for one in found])
+        roots = np.setdiff1d(own[np.diff(table.clause_start)[own] > 0], slots)
+        local = TableArrays._make(frozen(column) for column in gather(table, roots))
+        wanted = taken(local, all_set(len(roots)), events) if len(roots) else np.zeros(len(events.start) - 1, np.bool_)
+        others = np.concatenate([one.others for one in found])
+        columns = {
+            "home": [home],
+            "slots": [slots.tobytes()],
+            "others": [others.tobytes()],
+            "wanted": [wanted.tobytes()],
+        }
+        yield pa.RecordBatch.from_pydict(
+            columns, pa.schema({"home": pa.int64(), **dict.fromkeys(("slots", "others", "wanted"), pa.binary())})
+        )
+
+
+def merge_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of each home: its conditions, and in a row of its own the events that merged ones take."""
+    for home in [home for batch in batches for home in batch.column(0).to_pylist()]:
+        folder = Path(plan.folder)
+        stored = open_stored(plan.table, verify=False)
+        table, events = canonical_of(stored), _read_events(folder / "events")
+        top = read_array(folder / "top.npy", np.dtype(np.int64), mmap=True)
+        own = residents(table, tree_of(plan.tree), home)
+        roots = own[(np.diff(table.clause_start)[own] > 0) & (top[own] == own)]
+        if not len(roots):
+            continue
+        helpful = np.unpackbits(read_array(folder / "helpful.npy", None, mmap=True)[home], count=len(events.start) - 1)
+        view = table_of(pick(stored, roots)).view()
+        merged = merge(view, some_events(events, np.flatnonzero(helpful)), plan.budget, seed=plan.seed)
+        stands_for = Standing(id_array(stored.ids), top)
+        rows = [
+            (one, text, stands_for.ids(roots[members]))
+            for (one, text, _), members in zip(merged.rows(), _groups(merged), strict=True)
+        ]
+        yield from _told(stored, rows, taken_by_boxes(merged.boxes, events))
+
+
+def _groups(merged: Any) -> Iterator[I64]:
+    """The members of each group, as slots of the home's own table."""
+    yield from np.split(merged.members, merged.start[1:-1])
+
+
+class Standing:
+    """Who stands for whom: the covered ones of each root, from the table of all tops."""
+
+    def __init__(self, ids: pa.Array, top: I64) -> None:
+        self._ids = ids
+        self._order = np.argsort(top, kind="stable")
+        self._tops = top[self._order]
+
+    def ids(self, roots: I64) -> list[Any]:
+        """All that these roots cover, themselves included, oldest first."""
+        first, last = np.searchsorted(self._tops, roots), np.searchsorted(self._tops, roots, "right")
+        slots = np.sort(np.concatenate([self._order[a:b] for a, b in zip(first, last, strict=True)]))
+        found: list[Any] = self._ids.take(pa.array(slots)).to_pylist()
+        return found
+
+
+def _told(stored: Stored, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Iterator[pa.RecordBatch]:
+    kind = pa.string() if isinstance(stored.ids, Texts) else pa.int64()
+    schema = pa.schema({"id": kind, "condition": pa.string(), "stands_for": pa.list_(kind), "taken": pa.binary()})
+    yield pa.RecordBatch.from_pydict(
+        {"id": [None], "condition": [None], "stands_for": [None], "taken": [flags.tobytes()]}, schema
+    )
+    for first in range(0, len(rows), OUTPUT_ROWS):
+        some = rows[first : first + OUTPUT_ROWS]
+        columns = dict(zip(("id", "condition", "stands_for"), map(list, zip(*some, strict=True)), strict=True))
+        yield pa.RecordBatch.from_pydict({**columns, "taken": [None] * len(some)}, schema)
