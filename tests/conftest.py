@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -27,11 +28,18 @@ settings.register_profile("soak", max_examples=5_000, stateful_step_count=200, *
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All tests that need Spark run in one worker, which then starts one session."""
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_finish() -> None:
+    """Tests live to the end: the collector need not look at them, which benchmarks call before every run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
