@@ -459,6 +459,7 @@ def test_weights_that_come_late() -> None:
 
 
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
+@pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
     root = Path(__file__).parents[3]
     done = subprocess.run(

@@ -115,6 +115,7 @@ def test_what_is_not_there_can_be_removed() -> None:
 
 
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
+@pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
     root = Path(__file__).parents[3]
     files = [

@@ -305,6 +305,7 @@ def test_bad_arguments_get_a_sentence() -> None:
 
 
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
+@pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],

@@ -501,6 +501,7 @@ def test_bad_arguments_get_a_sentence() -> None:
 
 
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
+@pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
     root = Path(__file__).parents[3]
     done = subprocess.run(

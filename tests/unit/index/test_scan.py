@@ -215,6 +215,7 @@ def test_check_names_what_is_broken() -> None:
 
 
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
+@pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
     root = Path(__file__).parents[3]
     files = [Path(__file__), root / "tests/unit/model/test_evaluate.py"]
