@@ -313,7 +313,7 @@ def both_clocks(call: Callable[[], Any], root: int, children: bool = True) -> tu
 
 
 def processor_seconds(root: int) -> float:
-    """User and system time of a process and all below it."""
+    """User and system time of a process and all below it, those that have ended included."""
     tick = os.sysconf("SC_CLK_TCK")
     parents: dict[int, int] = {}
     used: dict[int, float] = {}
@@ -324,7 +324,7 @@ def processor_seconds(root: int) -> float:
             except OSError:
                 continue
             parents[int(entry.name)] = int(fields[1])
-            used[int(entry.name)] = (int(fields[11]) + int(fields[12])) / tick
+            used[int(entry.name)] = sum(map(int, fields[11:15])) / tick
     total = 0.0
     for process, seconds in used.items():
         above = process
