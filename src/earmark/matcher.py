@@ -501,14 +501,22 @@ class Matcher:
             save_stored(stored_of(table)._replace(options=options, extras=indexes.stored(index)), folder)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, index: str | None = None, mmap: bool = True) -> Matcher:
+    def load(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        index: str | None = None,
+        index_options: Mapping[str, Any] | None = None,
+        mmap: bool = True,
+    ) -> Matcher:
         """The matcher that was saved to a folder; with `mmap` its arrays are mapped, not read.
 
-        The saved index is used as it is, unless another is asked for: then that one is built.
+        The saved index is used as it is, unless another is asked for: then that one is built. `index_options` are not
+        saved: give them again where later builds are to have them.
         """
         table, stored = open_whole(folder, mmap)
         saved = str(stored.options.get("index", DEFAULT_INDEX))
-        made = cls(index or saved)
+        made = cls(index or saved, index_options=index_options)
         made._table = table
         if made.index == saved and stored.extras:
             try:
