@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from earmark.curves.space import variable_cuts
 from earmark.model.arrays import F64, I32, I64, EventArrays, TableArrays, frozen
 from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.rows import gather
+from earmark.model.rows import gather, offsets, spread
 from earmark.spark.covers import Bounds, bounds_of, by_attribute, covers_of, met, middles
 
 SAMPLE = 40_000
@@ -115,13 +115,21 @@ def first_clauses(table: TableArrays) -> TableArrays:
     counts = np.diff(table.clause_start)
     if (counts == 1).all():
         return table
-    slots = len(counts)
-    first = np.minimum(table.clause_start[:-1], max(len(table.constraint_start) - 2, 0)).astype(np.int64)
-    one = table._replace(clause_start=np.arange(len(table.constraint_start), dtype=np.int32), score=np.empty(0))
-    one = one._replace(sequence=np.zeros(len(table.constraint_start) - 1, np.int64))
-    if not len(one.sequence):
-        return one
-    return gather(one, first)._replace(sequence=table.sequence, clause_start=np.arange(slots + 1, dtype=np.int32))
+    clauses = table.clause_start[:-1][counts > 0].astype(np.int64)
+    held = np.zeros(len(counts), np.int64)
+    held[counts > 0] = np.diff(table.constraint_start)[clauses]
+    constraints = spread(table.constraint_start, clauses)[1]
+    interval_start, intervals = spread(table.interval_start, constraints)
+    return table._replace(
+        clause_start=np.arange(len(counts) + 1, dtype=np.int32),
+        constraint_start=offsets(held),
+        attr=table.attr[constraints],
+        accepts_null=table.accepts_null[constraints],
+        interval_start=interval_start,
+        lo=table.lo[intervals],
+        hi=table.hi[intervals],
+        weight=table.weight[constraints] if len(table.weight) else table.weight,
+    )
 
 
 def first_ends(table: TableArrays) -> tuple[I32, I32, I64, I64]:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, require
 from earmark.model.arrays import I64, EventArrays, TableArrays, frozen
 from earmark.model.attribute import Schema
 from earmark.model.files import open_stored, save_stored
@@ -99,12 +99,13 @@ def write_sharded(
     plan = _planned(folder, tables, schema, shards, Plan("", [], index, integer_ids, next_sequence))
     built = _built(plan, shards, spark)
     (folder / contents.SHARDS).mkdir(exist_ok=True)
-    covers = []
+    covers, live, held = [], sum(table.taken for table in tables), 0
     for number in range(shards):
         made = folder / PLAN / built[number]
         covers.append(open_stored(made / "covers", mmap=False, verify=False).arrays)
+        held += open_stored(made / "table", verify=False).slots
         (made / "table").rename(folder / contents.shard_name(number))
-    live = sum(table.taken for table in tables)
+    require(held == live, f"the shards hold {held:,} of {live:,} subscriptions")
     shutil.rmtree(folder / PLAN)
     return _finished(folder, covers, schema, index, next_sequence, integer_ids, live)
 

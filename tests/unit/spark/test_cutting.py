@@ -41,6 +41,7 @@ def test_no_match_is_missed(seed: int) -> None:
     shards = maker.random.choice((2, 3, 7))
     for number, cut in enumerate(cuts(table, shards)):
         shard = cutting.shards_of(table, cut)
+        assert len(shard) == len(table.sequence)
         assert shard.min(initial=0) >= 0 and shard.max(initial=0) < shards
         most = maker.random.choice((1, 4, None))
         like = maker.random.choice((None, cutting.proxies(table)))
