@@ -39,6 +39,7 @@ from earmark.model.files import (
 )
 from earmark.model.stored import Stored, Texts
 from earmark.model.strings import StringKeys
+from earmark.spark.descriptors import allow_open_files
 from earmark.spark.merge import join, pick, united
 from earmark.spark.versions import DELTA, FULL, SnapshotError, is_marked, read_record, set_mark, version_folder
 
@@ -170,6 +171,7 @@ def read_removed(folder: Path, record: Mapping[str, Any], number: int, slots: in
 
 def load(root: Path, record: Mapping[str, Any]) -> Loaded:
     """All of a version, verified unless this host has seen it, for whoever makes the next one."""
+    allow_open_files()
     loaded: Loaded = guarded(root, record, lambda: _load(root, record))
     return loaded
 

@@ -27,6 +27,7 @@ from earmark.model.rows import concat, gather, intervals_on
 from earmark.model.stored import Stored, Texts
 from earmark.model.strings import StringKeys
 from earmark.model.table import NO_TAGS, Tags
+from earmark.spark.descriptors import allow_open_files
 
 NO_STRINGS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
@@ -45,6 +46,7 @@ class Part(NamedTuple):
 
 def read_part(folder: Path) -> Part:
     """A part from its folder."""
+    allow_open_files()
     return Part(
         open_stored(folder / "table"), *(_read_arrow(folder / name) for name in ("rows.arrow", "rejects.arrow"))
     )

@@ -43,6 +43,7 @@ from earmark.model.stored import Stored, Texts
 from earmark.model.strings import StringKeys
 from earmark.model.table import NO_TAGS, Tags
 from earmark.spark import contents
+from earmark.spark.descriptors import allow_open_files
 from earmark.spark.merge import id_array
 from earmark.spark.routing import Router
 from earmark.spark.versions import read_record, version_folder
@@ -155,6 +156,7 @@ class Reader:
     """A version, or what was derived from it, for searching."""
 
     def __init__(self, root: Path, version: int, derived: str | None = None) -> None:
+        allow_open_files()
         record = read_record(root, version)
         if derived is None:
             contents.verify(root, record)
