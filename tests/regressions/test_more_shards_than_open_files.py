@@ -1,4 +1,4 @@
-"""Every mapped array holds an open file: with the usual limit of 1,024 a version of some twenty shards could not open."""
+"""Every mapped array holds an open file: with the usual limit of 1,024 some twenty shards could not be opened."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Room for many mapped files: each mapped array holds an open file, some 44 a shard and 12 a part.
 
-The usual limit of 1,024 would end a publish at some eighty parts and a version at some twenty shards. A process may raise
-its own limit up to that of its administrator, which is what happens here, once, before many files are opened.
+The usual limit of 1,024 would end a publish at some eighty parts and a version at some twenty shards. A process may
+raise its own limit up to that of its administrator, which is what happens here, once, before many files are opened.
 """
 
 from __future__ import annotations
