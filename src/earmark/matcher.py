@@ -359,7 +359,7 @@ class Matcher:
     def adapt(self, events: Any) -> Any:
         """Let the index learn from past events, such as the last thousand, and say what it did.
 
-        The BE*-Tree adapts; most indexes do not, and say so. Searches go on with the index as it was meanwhile.
+        'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
         """
         with self._writing:
             state, encoded = self._encoded(events)

@@ -49,6 +49,12 @@ def test_files_out(earmark: Earmark, files: tuple[Path, Path], tmp_path: Path) -
     assert (tmp_path / "found.csv").read_text().splitlines()[0] == '"subscription","matches","share"'
 
 
+def test_one_event_and_one_result(earmark: Earmark, tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text('{"age": 31}\n')
+    found = earmark("backtest", "--condition", "age > 30", "one.jsonl")
+    assert found.err.splitlines()[-1].startswith("1 event, 1 result in ")
+
+
 def test_no_events(earmark: Earmark, files: tuple[Path, Path], tmp_path: Path) -> None:
     (tmp_path / "none.jsonl").write_text("")
     rows = earmark("backtest", files[0], "none.jsonl", "--json").rows()

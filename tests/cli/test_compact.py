@@ -87,11 +87,30 @@ def test_ranges(earmark: Earmark, files: tuple[Path, Path], tmp_path: Path) -> N
     assert (first <= last).all() and (last[:-1] + 1 < first[1:]).all()
     found = earmark(*ask, "--budget", "0", "-o", "ranges.csv")
     assert "ranges\n  over x, y; " in found.out
+    (tmp_path / "none.csv").write_text("x,y\n")
+    (tmp_path / "one.csv").write_text("id,condition\n1,x IS NULL\n")
+    told = earmark("compact", "one.csv", "--ranges", "--sample", "none.csv", "-o", "ranges.csv").out.splitlines()
+    assert told == [
+        "1 subscription -> 1 range",
+        "  over x; 1 range before gaps were closed",
+        "  extra traffic: not measured: no sample",
+    ]
+
+
+@pytest.mark.parametrize("also", [(), ("--ranges",)])
+def test_types_that_change_within_the_sample(earmark: Earmark, tmp_path: Path, also: tuple[str, ...]) -> None:
+    (tmp_path / "wide.csv").write_text("id,condition\n1,y > 3\n2,y < 2\n")
+    (tmp_path / "events.csv").write_text("y\n" + "".join(f"{i % 10}\n" for i in range(17_000)) + "1.5\n" * 9)
+    ask = ("compact", "wide.csv", "--sample", "events.csv", "-o", "fewer.parquet", "--json")
+    (told,) = earmark(*ask, *also).rows()
+    assert told["events"] == 8_505 and told["decided_on"] == 5_670
 
 
 def test_mistakes_get_a_sentence(earmark: Earmark, files: tuple[Path, Path], tmp_path: Path) -> None:
     subscriptions, events = files
-    assert "with --sample" in earmark("compact", subscriptions).sentence
+    assert "with --sample, or say --budget 0" in earmark("compact", subscriptions).sentence
+    assert earmark("compact", subscriptions, "--budget", "0", "--ranges").sentence.endswith("with --sample")
+    assert "--seed" in earmark("compact", subscriptions, "--budget", "0", "--seed", "-1").sentence
     for wrong in ("2", "two", "-1%", "nan", ""):
         assert "write 2% or 0.02" in earmark("compact", subscriptions, "--budget", wrong, "--sample", events).sentence
     assert "missing.parquet" in earmark("compact", subscriptions, "--sample", "missing.parquet").sentence

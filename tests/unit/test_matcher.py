@@ -509,7 +509,7 @@ def test_adapting_changes_speed_and_nothing_else() -> None:
 
 
 def test_an_index_that_does_not_adapt() -> None:
-    with pytest.raises(EarmarkError, match="does not adapt"):
+    with pytest.raises(EarmarkError, match="does not adapt to events; 'be_star_tree' and 'mics' do"):
         Matcher("scan").adapt([{"a": 1}])
 
 

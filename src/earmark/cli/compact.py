@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from earmark.cover.merging import Merged
     from earmark.cover.summary import Summary
-    from earmark.matcher import Matcher
 
-MOST_SAMPLE = 100_000
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
 
 
@@ -49,7 +47,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
     "-o", "--output", metavar="FILE", help="Write the result here (.parquet, .csv, .jsonl) instead of to stdout."
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON lines on stdout; with -o, a summary as one JSON object.")
-@click.option("--seed", default=0, show_default=True, help="How the sample is split.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="How the sample is split.")
 def compact(
     subscriptions: str,
     budget: float,
@@ -76,28 +74,30 @@ def compact(
       earmark compact ads.parquet --sample visitors.parquet --ranges -o ranges.parquet --json
     """
     from earmark.cli.run import opened
+    from earmark.cli.sample import sampled
+    from earmark.cover.merging import merge
+    from earmark.cover.summary import summarize
     from earmark.tabular.read import check_source
     from earmark.tabular.write import check_target
 
-    if sample is None and (budget > 0 or ranges):
+    if sample is None and ranges:
+        raise EarmarkError("what ranges let through is measured on events: name a file of past ones with --sample")
+    if sample is None and budget > 0:
         raise EarmarkError("a budget is measured on events: name a file of past ones with --sample, or say --budget 0")
     if sample is not None:
         check_source(sample)
     if output is not None:
         check_target(output, [subscriptions, *([sample] if sample else [])])
     matcher = opened(subscriptions, attributes, zone)
-    events = _sampled(matcher, sample, seed)
+    view, events = sampled(matcher, sample, seed)
     begun = time.perf_counter()
-    made = _summarized(matcher, events, budget, seed) if ranges else _merged(matcher, events, budget, seed)
+    made: Merged | Summary
+    if ranges:
+        made = summarize(view, events, budget, seed=seed)
+    else:
+        made = merge(view, events, budget, seed=seed, told=_Left())
     _write(made.to_arrow(), output, as_json)
     _tell(made, time.perf_counter() - begun, output, as_json)
-
-
-def _merged(matcher: Matcher, events: Any, budget: float, seed: int) -> Merged:
-    from earmark.cover.merging import merge
-
-    state, encoded = matcher._encoded(events)
-    return merge(state.view, encoded, budget, seed=seed, told=_Left())
 
 
 class _Left:
@@ -113,43 +113,6 @@ class _Left:
         if self._shown and now - self._last > 1:
             click.echo(f"merging: {left:,} conditions left", err=True)
             self._last = now
-
-
-def _summarized(matcher: Matcher, events: Any, budget: float, seed: int) -> Summary:
-    from earmark.cover.summary import summarized
-
-    return summarized(matcher, events, budget, seed=seed)
-
-
-def _sampled(matcher: Matcher, path: str | None, seed: int) -> Any:
-    """The events of a file, checked as they are read; of a large file, a random part."""
-    import pyarrow as pa
-
-    from earmark.cli.run import Searched
-
-    if path is None:
-        return []
-    kept: list[Any] = []
-    nothing = pa.table({"event": pa.array([], pa.int64())})
-
-    def keep(matcher: Matcher, rows: Any) -> pa.Table:
-        matcher._encoded(rows)
-        kept.append(rows)
-        return nothing
-
-    for _ in Searched(matcher, path, keep, None).results(shown=True):
-        pass
-    if isinstance(kept[0], pa.Table):
-        table = pa.concat_tables(kept)
-        return table if len(table) <= MOST_SAMPLE else table.take(_chosen(len(table), seed))
-    rows = [row for group in kept for row in group]
-    return rows if len(rows) <= MOST_SAMPLE else [rows[i] for i in _chosen(len(rows), seed).tolist()]
-
-
-def _chosen(count: int, seed: int) -> Any:
-    import numpy as np
-
-    return np.sort(np.random.default_rng(seed).choice(count, MOST_SAMPLE, replace=False))
 
 
 def _write(table: pa.Table, output: str | None, as_json: bool) -> None:
@@ -196,7 +159,7 @@ def _tell(made: Merged | Summary, took: float, output: str | None, as_json: bool
     lines = [f"{_counted(made.view.live, 'subscription')} -> {_counted(len(made), what)}"]
     if isinstance(made, Summary):
         names = ", ".join(made.view.schema.names[attr] for attr in made.space.attr.tolist())
-        lines.append(f"  over {names}; {made.before:,} ranges before gaps were closed")
+        lines.append(f"  over {names}; {_counted(made.before, 'range')} before gaps were closed")
     elif len(made.never):
         lines.append(f"  {len(made.never):,} never match and were left out")
     lines.append(_traffic(made))
@@ -206,7 +169,11 @@ def _tell(made: Merged | Summary, took: float, output: str | None, as_json: bool
 
 
 def _traffic(made: Merged | Summary) -> str:
+    from earmark.cover.summary import Summary
+
     held = made.held_back
+    if not held.events and isinstance(made, Summary):
+        return "  extra traffic: not measured: no sample"
     if not held.events:
         return "  extra traffic: none by construction; there was no sample to measure on"
     if not held.wanted:

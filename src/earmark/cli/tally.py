@@ -12,7 +12,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from earmark.cli.run import Searched, _csv, opened
+from earmark.cli.run import Searched, _counted, _csv, opened
 from earmark.matcher import Matcher
 from earmark.model.arrays import I64
 from earmark.tabular.read import check_source, format_of
@@ -117,4 +117,4 @@ def _sum_up(searched: Searched, took: float, output: str | None, as_json: bool) 
         counts = {"events": events, "results": found, "subscriptions": len(searched.matcher)}
         click.echo(json.dumps({**counts, "seconds": round(took, 3), "output": output}))
     elif not as_json:
-        click.echo(f"{events:,} events, {found:,} results in {took:.1f} s", err=True)
+        click.echo(f"{_counted(events, 'event')}, {_counted(found, 'result')} in {took:.1f} s", err=True)

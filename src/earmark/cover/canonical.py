@@ -89,15 +89,11 @@ def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
         lo[of_it], hi[of_it] = _snapped(lo[of_it], hi[of_it], starts)
     counts, lo, hi = _joined(arrays.interval_start, lo, hi)
     null = arrays.accepts_null != 0
-    first = np.concatenate([[0], np.cumsum(counts)])[:-1]
-    one = counts == 1
-    full = null & one
-    full[full] = (lo[first[full]] == low[arrays.attr[full]]) & (hi[first[full]] == high[arrays.attr[full]])
     void = (counts == 0) & ~null
     never = np.zeros(len(arrays.constraint_start) - 1, bool)
     never[np.searchsorted(arrays.constraint_start, np.flatnonzero(void), "right") - 1] = True
     table = arrays._replace(interval_start=offsets(counts), lo=lo, hi=hi, weight=_NONE, score=_NONE)
-    table = _read_only(_without_constraints(table, full))
+    table = _read_only(without_full(table, low, high))
     return Canonized(_read_only(_without_clauses(table, never | _inside_another(table, never))), never)
 
 
@@ -122,6 +118,14 @@ def _joined(start: I32, lo: I64, hi: I64) -> tuple[I64, I64, I64]:
     ends = np.ones(len(lo), bool)
     ends[:-1] = begins[1:]
     return np.bincount(constraint[begins], minlength=len(start) - 1), lo[begins], hi[ends]
+
+
+def without_full(table: TableArrays, low: I64, high: I64) -> TableArrays:
+    """Without constraints that accept everything, NULL included, given the domains; intervals that touch are one."""
+    full = (table.accepts_null != 0) & (np.diff(table.interval_start) == 1)
+    first, attr = table.interval_start[:-1][full], table.attr[full]
+    full[full] = (table.lo[first] == low[attr]) & (table.hi[first] == high[attr])
+    return _without_constraints(table, full)
 
 
 def _without_constraints(table: TableArrays, drop: Flags) -> TableArrays:

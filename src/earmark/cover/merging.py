@@ -1,4 +1,4 @@
-"""The fewest conditions that take every event these subscriptions take, and at most so many others.
+"""Fewer conditions that take every event these subscriptions take, and at most so many others.
 
 mics.txt, section 3.6: merging replaces several subscriptions by one. Figure 5b's bounding boxes are ordinary
 conditions; what they take too much is *extra traffic*, events that nobody wants and that are sent all the same (section
@@ -25,8 +25,9 @@ Left as they are: subscriptions of several clauses (OR across attributes), unles
 that no event can match. Scores, weights and tags play no part.
 
 Invariant: every event that a subscription takes is taken by the condition of its group.
-Complexity: O(n log n) for the order and for each of O(log n) rounds; a covering query each; the boxes of a round
-against the sample by `index/scan`. No pair of subscriptions is looked at unless they are neighbours in some order.
+Complexity: O(n log n) for the order and for each of O(log n) rounds; perfect merges, as much for each place in the list
+of constraints, usually twice; a covering query each; the boxes of a round against the sample by `index/scan`. No pair
+of subscriptions is looked at unless they are neighbours in some order.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ import numpy as np
 
 from earmark.cover.audit import constraint_hashes, mixed, sums
 from earmark.cover.blocks import Blocks
-from earmark.cover.canonical import canonical
+from earmark.cover.canonical import canonical, domains, without_full
 from earmark.cover.conditions import Writer
 from earmark.cover.traffic import (
     Flags,
     Traffic,
     check_budget,
+    check_whole,
     counts_of_boxes,
     matched_by_boxes,
     permitted,
@@ -72,7 +74,8 @@ KINDS_FIRST = 4
 """In all rounds but one of so many, only boxes that ask about the same attributes are neighbours."""
 LINE = 1 << 16
 """Places on an attribute are ranks among at most about so many ends."""
-PERFECT_ROUNDS = 20
+PERFECT_ROUNDS, PERFECT_PASSES = 20, 20
+"""At one place of the constraints neighbours merge at most so many times; all places are visited at most so often."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,6 +151,8 @@ def merge(
 ) -> Merged:
     """Merge the living subscriptions of a table, given events in its keys. `told` hears the count after each round."""
     check_budget(budget)
+    check_whole(pieces, "the number of pieces", 1)
+    parts = split(events, seed)
     table = canonical(view)
     live = view.live_slots()
     empty = np.diff(table.clause_start)[live] == 0
@@ -155,10 +160,9 @@ def merge(
     top = _tops(table, slots)
     roots = slots[top == slots]
     simple = roots[np.diff(table.clause_start)[roots] == 1]
-    parts = split(events, seed)
     eligible = bits.from_slots(roots, len(table.sequence))
     wanted = [taken(table, eligible, part) for part in parts]
-    merging = _Merging(gather(table, simple), pieces, budget, told)
+    merging = _Merging(gather(table, simple), domains(view.schema), pieces, budget, told)
     merging.perfectly()
     if budget > 0:
         merging.within(parts, wanted)
@@ -196,7 +200,15 @@ def _measured(made: Merged, table: TableArrays, events: EventArrays, wanted: Fla
 class _Merging:
     """Groups in some order, merging with their neighbours. `label` says of each root which group it is in."""
 
-    def __init__(self, roots: TableArrays, pieces: int, budget: float, told: Callable[[int], None] | None) -> None:
+    def __init__(
+        self,
+        roots: TableArrays,
+        domains: tuple[I64, I64],
+        pieces: int,
+        budget: float,
+        told: Callable[[int], None] | None,
+    ) -> None:
+        self._domains = domains
         self.pieces, self.budget = pieces, budget
         self.label: I64 = np.arange(len(roots.sequence), dtype=np.int64)
         self.groups = boxes_table(*roots[1:7])
@@ -220,7 +232,8 @@ class _Merging:
         stays = np.ones(count, np.bool_)
         stays[left + 1] = False
         self.label = (np.cumsum(stays) - 1)[self.label]
-        self.groups = _boxes(gather(concat(self.groups, boxes), source[stays]))
+        made = without_full(boxes, *self._domains)  # canonical, so that what covers is seen to cover
+        self.groups = _boxes(gather(concat(self.groups, made), source[stays]))
         if self._told is not None:
             self._told(len(self))
 
@@ -229,18 +242,31 @@ class _Merging:
     def perfectly(self) -> None:
         """Merge what merges without any extra traffic: boxes that differ on one attribute alone.
 
-        For each place in the list of constraints, boxes that agree on all others come to stand side by side.
+        For each place in the list of constraints, boxes that agree on all others come to stand side by side. Merges at
+        one place make boxes that agree at another, so places are visited again until none has anything to merge.
         """
-        widest = int(np.diff(self.groups.constraint_start).max(initial=0))
-        for place in range(min(widest, CURVE_AXES)):
-            self.reorder(_by_all_but(self.groups, place))
-            for _ in range(PERFECT_ROUNDS):
-                pairs = np.arange(max(len(self) - 1, 0))
-                boxes, perfect = around(self.groups, pairs, pairs + 1, self.pieces)
-                chosen = _apart(np.flatnonzero(perfect))
-                if not len(chosen):
-                    break
-                self.apply(chosen, _boxes(gather(boxes, chosen)))
+        place, idle, visits = 0, 0, 0
+        while idle < (widest := int(np.diff(self.groups.constraint_start).max(initial=0))):
+            place = place if place < widest else 0
+            idle = 0 if self._at(place) else idle + 1
+            place, visits = place + 1, visits + 1
+            if visits >= PERFECT_PASSES * widest:
+                break
+
+    def _at(self, place: int) -> bool:
+        """Merge boxes that agree on all constraints but the one at this place; whether there were any."""
+        count = len(self)
+        if (np.diff(self.groups.constraint_start) > place).sum() < 2:
+            return False
+        self.reorder(_by_all_but(self.groups, place))
+        for _ in range(PERFECT_ROUNDS):
+            pairs = np.arange(max(len(self) - 1, 0))
+            boxes, perfect = around(self.groups, pairs, pairs + 1, self.pieces)
+            chosen = _apart(np.flatnonzero(perfect))
+            if not len(chosen):
+                break
+            self.apply(chosen, _boxes(gather(boxes, chosen)))
+        return len(self) < count
 
     # --- imperfect merging -----------------------------------------------------------------------------------
 

@@ -148,7 +148,7 @@ class RangeTable(RangeSet):
     def __init__(self, gap: int = 0) -> None:
         if not 0 <= gap <= 2**62:
             raise EarmarkError(f"a gap is a count of numbers, 0 or more; got {gap}")
-        super().__init__()
+        self._merged = new_ordered()
         self.gap = gap
         self._edges = new_ordered()
 
@@ -174,7 +174,12 @@ class RangeTable(RangeSet):
         return as_ranges(Ranges(out_first[:found], out_last[:found])), fate
 
     def unsubscribe(self, ranges: Any) -> Ranges:
-        """Forget a subscription that was taken in; returns the ranges to withdraw: what the table no longer claims."""
+        """Forget a subscription that was taken in; returns the ranges to withdraw: what the table no longer claims.
+
+        The table counts numbers, not subscribers: ranges that were never subscribed are refused only where nobody asks
+        for one of their numbers. Otherwise they are taken from what others asked for, who then miss events. So pass
+        what was subscribed, once; `Subsumption` keeps who asked for what, and refuses the rest.
+        """
         first, last = as_ranges(ranges)
         if not all_counted(self._edges, first, last):
             raise EarmarkError("these ranges were not subscribed: some of their numbers nobody asks for")
@@ -189,6 +194,14 @@ class RangeTable(RangeSet):
             found = recede(self._merged, self._edges, begin, end, self.gap, out_first, out_last)
             withdrawn.append(Ranges(out_first[:found], out_last[:found]))
         return as_ranges(Ranges(*(np.concatenate([r[i] for r in withdrawn] or [NO_NUMBERS]) for i in (0, 1))))
+
+    def add(self, ranges: Any) -> None:
+        """Refused: who asks would not be counted."""
+        raise EarmarkError("a table of subscriptions counts who asks for a number: use subscribe instead of add")
+
+    def discard(self, ranges: Any) -> None:
+        """Refused: others may ask for the same numbers."""
+        raise EarmarkError("a table of subscriptions counts who asks for a number: use unsubscribe instead of discard")
 
     def covered(self, ranges: Any) -> bool:
         """Whether the table claims every number of these ranges. O(log n) each."""

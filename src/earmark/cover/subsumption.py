@@ -98,7 +98,9 @@ def learned_space(table: TableArrays, axes: int = AXES, bits: int = BITS, keys: 
     """
     used = np.unique(table.attr)
     if not len(used):
-        raise EarmarkError("no subscription asks about an attribute: there is no space to learn")
+        raise EarmarkError(
+            "no subscription that an event can match asks about an attribute: there is no space to learn"
+        )
     worth = np.array([_left_out(table, int(attr)) for attr in used])
     chosen = np.sort(used[np.argsort(-worth, kind="stable")[: max(1, axes)]]).astype(np.int32)
     given = keys or {}

@@ -30,8 +30,8 @@ from earmark.cover.conditions import Writer
 from earmark.cover.projection import AXES, BITS, Projection, ranges_of_events
 from earmark.cover.ranges import Ranges
 from earmark.cover.subsumption import learned_space
-from earmark.cover.traffic import Flags, Traffic, check_budget, permitted, split, taken
-from earmark.curves.space import Space, bounds_on, space_of
+from earmark.cover.traffic import Flags, Traffic, check_budget, check_whole, permitted, split, taken
+from earmark.curves.space import FEWEST_BITS, MOST_BITS, Space, bounds_on, space_of
 from earmark.model import bits
 from earmark.model.arrays import I64, EventArrays, TableArrays
 from earmark.model.attribute import INT64_MAX, INT64_MIN
@@ -67,7 +67,7 @@ class Summary:
         return _places(self.space, self.ranges, events)[0]
 
     def described(self) -> dict[str, Any]:
-        """The space for others: cells an axis, and by axis the attribute and the values at which its cells begin.
+        """The space for others: 2^bits cells an axis, and by axis the attribute and the values at which cells begin.
 
         Cell 0 of an axis is NULL, cell 1 lies below the first cut, cell i + 1 begins at cut i.
         """
@@ -102,6 +102,8 @@ def summarize(
 ) -> Summary:
     """The same for a table, given events in its keys."""
     check_budget(budget)
+    check_whole(axes, "the number of axes", 1)
+    check_whole(cell_bits, "the number of bits of a cell", FEWEST_BITS, MOST_BITS)
     table, live = canonical(view), view.live_slots()
     parts = split(events, seed)
     eligible = bits.from_slots(live, len(table.sequence))
@@ -121,10 +123,13 @@ def _space(table: TableArrays, unwanted: EventArrays, axes: int, cell_bits: int)
     """The most telling attributes, cut where constraints begin and end: everywhere, if that is not too often.
 
     Otherwise the cuts are spread so that unwanted events, and the ends themselves, are equally many in every cell: only
-    unwanted events can be sent in vain.
+    unwanted events can be sent in vain. The grid is no finer than the axis with the most cuts needs: what is asked for
+    on an axis would fall into more ranges in a finer one.
     """
     chosen = learned_space(table, axes, 1).attr
-    return space_of(chosen, [_cuts(table, unwanted, attr, cell_bits) for attr in chosen.tolist()], cell_bits)
+    cuts = [_cuts(table, unwanted, attr, cell_bits) for attr in chosen.tolist()]
+    cells = 2 + max(map(len, cuts))  # NULL, and what lies below the first cut
+    return space_of(chosen, cuts, max(FEWEST_BITS, (cells - 1).bit_length()))
 
 
 def _cuts(table: TableArrays, unwanted: EventArrays, attribute: int, cell_bits: int) -> I64:

@@ -14,6 +14,7 @@ Invariant: no event is in two parts; the same seed splits the same way.
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -56,8 +57,16 @@ class Traffic(NamedTuple):
 
 def check_budget(budget: float) -> None:
     """Raise unless it is a share."""
-    if not 0 <= budget < float("inf"):
-        raise EarmarkError(f"a budget is a share of extra traffic, such as 0.02 for 2 %; got {budget}")
+    if isinstance(budget, bool) or not isinstance(budget, Real) or not 0 <= budget < float("inf"):
+        raise EarmarkError(f"a budget is a share of extra traffic, such as 0.02 for 2 %; got {budget!r}")
+
+
+def check_whole(number: int, what: str, least: int, most: int | None = None) -> None:
+    """Raise unless it is a whole number from `least` on, and not above `most`."""
+    good = isinstance(number, Integral) and not isinstance(number, bool)
+    if not good or number < least or (most is not None and number > most):
+        upto = "on" if most is None else f"to {most}"
+        raise EarmarkError(f"{what} is a whole number from {least} {upto}; got {number!r}")
 
 
 def permitted(extra: I64, allowed: float) -> int:
@@ -68,6 +77,7 @@ def permitted(extra: I64, allowed: float) -> int:
 
 def split(events: EventArrays, seed: int) -> list[EventArrays]:
     """Events to estimate with, to stop by, and the half that is held back."""
+    check_whole(seed, "a seed", 0)
     count = len(events.start) - 1
     order = np.random.default_rng(seed).permutation(count)
     first, second = int(count * COSTING), int(count * (COSTING + STOPPING))

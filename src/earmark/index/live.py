@@ -88,7 +88,7 @@ class Live:
         """The same after main has learned from events (`Adaptive`), and what it says of that."""
         main = self.main.copy() if isinstance(self.main, Adaptive) else None
         if main is None:
-            raise EarmarkError("this index does not adapt to events; 'be_star_tree' does")
+            raise EarmarkError("this index does not adapt to events; 'be_star_tree' and 'mics' do")
         found = main.adapt(events)
         return Live(self._build, self._table, main, self.known, self._gone), found
 

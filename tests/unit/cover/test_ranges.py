@@ -156,3 +156,18 @@ def test_many_ranges_come_and_go() -> None:
     assert len(table) == 0
     for part in (table._merged, table._edges):
         assert (part.info[ordered.LEAVES], part.info[ordered.ENTRIES]) == (0, 0)
+
+
+def test_a_table_counts_numbers_and_not_subscribers() -> None:
+    """Whoever keeps the table keeps who asked for what: parts of what others asked for can be taken from them."""
+    table = RangeTable()
+    table.subscribe([(1, 9)])
+    assert table.unsubscribe([(3, 4)]).pairs() == [(3, 4)]
+    with pytest.raises(EarmarkError, match="were not subscribed"):
+        table.unsubscribe([(3, 4)])
+    with pytest.raises(EarmarkError, match="use subscribe"):
+        table.add([(20, 30)])
+    with pytest.raises(EarmarkError, match="use unsubscribe"):
+        table.discard([(1, 2)])
+    table.check()
+    assert table.ranges().pairs() == [(1, 2), (5, 9)]

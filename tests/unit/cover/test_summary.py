@@ -67,7 +67,8 @@ def test_the_space_travels_with_the_ranges() -> None:
     made = summarized(m, [{"city": "Oslo", "price": 2.0}] * 12, 0.0)
     table = made.to_arrow()
     space = json.loads(table.schema.metadata[SPACE_KEY])
-    assert [axis["attribute"] for axis in space["axes"]] == ["city", "price"] and space["bits"] == 8
+    assert [axis["attribute"] for axis in space["axes"]] == ["city", "price"]
+    assert space["bits"] == 3  # NULL, below the first cut, and three or four cuts
     assert all(cut.startswith((">=", ">")) for axis in space["axes"] for cut in axis["cuts"])
     assert table.num_rows == len(made)
 
@@ -76,5 +77,22 @@ def test_mistakes_get_a_sentence() -> None:
     m, events = squares()
     with pytest.raises(EarmarkError, match="a budget is a share"):
         summarized(m, events, -1)
+    never = Matcher()
     with pytest.raises(EarmarkError, match="no space to learn"):
-        summarized(Matcher(), [], 0.1)
+        summarized(never, [], 0.1)
+    never.add(1, "x > 3 AND x < 2")
+    with pytest.raises(EarmarkError, match="no subscription that an event can match asks about an attribute"):
+        summarized(never, [], 0.1)
+
+
+def test_the_grid_is_no_finer_than_its_cuts() -> None:
+    m = Matcher()
+    m.add("young", "age BETWEEN 18 AND 25 AND city = 'Oslo'")
+    m.add("older", "age BETWEEN 26 AND 40 AND city = 'Oslo'")
+    m.add("often", "age BETWEEN 20 AND 22 AND city = 'Oslo' AND visits > 3")
+    m.add("rome", "age = 50 AND city = 'Rome'")
+    made = summarized(m, [], 0)
+    cuts = [len(axis["cuts"]) for axis in made.described()["axes"]]
+    assert 2 ** (made.described()["bits"] - 1) < max(cuts) + 2 <= 2 ** made.described()["bits"]
+    assert len(made) < 60
+    assert len(summarized(m, [], 0, cell_bits=2).space.cuts) <= 6  # never more cells than were asked for
