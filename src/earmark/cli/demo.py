@@ -193,12 +193,12 @@ def _compiled() -> bool:
     return folder is None or any(Path(folder).glob("*score_matches*"))
 
 
-def warm_up() -> None:
-    """Everything the demo does, on a small market: compiles the kernels into the cache."""
-    from earmark.matcher import Matcher
+def warm_up(index: str | None = None) -> None:
+    """Everything the demo does, on a small market and with some index: compiles the kernels into the cache."""
+    from earmark.matcher import DEFAULT_INDEX, Matcher
     from earmark.workload.ads import Campaigns, visitors
 
-    matcher = Matcher()
+    matcher = Matcher(index or DEFAULT_INDEX)
     matcher.add_many(Campaigns(100))
     crowd = list(visitors(600))
     matcher.match_batch(crowd)

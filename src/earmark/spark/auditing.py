@@ -32,9 +32,10 @@ from earmark.model.explain import clause_texts
 from earmark.model.files import open_stored
 from earmark.model.rows import gather
 from earmark.model.stored import Stored, Texts, table_of
-from earmark.spark.book import Given, read_book, working_folder, write_book
+from earmark.spark.book import Given, read_book, removed_on_error, working_folder, write_book
 from earmark.spark.homes import Tree, guests, learned, residents
 from earmark.spark.merge import id_array, pick
+from earmark.spark.parts import write_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -46,6 +47,9 @@ RESIDENTS = 50_000
 LEAST_HOMES = 4
 OUTPUT_ROWS = 1 << 16
 DUPLICATE, COVERED, NEVER, NEVER_CLAUSE, EVERYTHING = "duplicate", "covered", "never", "never clause", "everything"
+REJECTED = "rejected"
+"""Of a row that could not be read. It has no home: the first home tells of all such rows."""
+FIRST_HOME = 0
 NOBODY = -1
 
 
@@ -86,7 +90,8 @@ def audit(
     A row a finding: `finding` ("duplicate", "covered", "never", "never clause", "everything"), `subscription`, `other`
     (the oldest of the same condition, or one that covers it and is to stay), and for a clause that never matches its
     number and text. Rows are read as by `Snapshot.publish`; of equal conditions the first by `order_by`, then by `id`,
-    is the one to stay.
+    is the one to stay. A row that cannot be taken fails the whole; with `on_error="reject"` it is left out of the
+    audit and is a finding itself: "rejected", with the reason as the text.
 
     The subscriptions are read at once; the audit runs when the result is used, each time anew unless it is cached or
     written. `homes` is the number of tasks. `working` is a folder that all workers see, needed on a cluster; what is
@@ -94,13 +99,16 @@ def audit(
     """
     homes_for(0, homes)
     folder = working_folder(working, "audit")
-    stored = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "audited")
-    made = canonized(stored.arrays, stored.schema)
-    tree = learned(made.table, homes_for(stored.slots, homes))
-    place = write_book(stored._replace(extras=extras_of(made.table, made.never)), folder)
-    if on_plan is not None:
-        on_plan(spread_of(made.table, tree, len(stored.schema)))
-    plan = Plan(place, tuple(column.tolist() for column in tree))
+    with removed_on_error(folder):
+        book = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "audited")
+        stored = book.stored
+        made = canonized(stored.arrays, stored.schema)
+        tree = learned(made.table, homes_for(stored.slots, homes))
+        place = write_book(stored._replace(extras=extras_of(made.table, made.never)), folder)
+        write_arrow(folder / "rejects.arrow", book.rejects)
+        if on_plan is not None:
+            on_plan(spread_of(made.table, tree, len(stored.schema)))
+    plan = Plan(place, tuple(column.tolist() for column in tree), str(folder / "rejects.arrow"))
     numbers = subscriptions.sparkSession.range(0, tree.homes, 1, tree.homes)
     return numbers.mapInArrow(lambda batches: audit_homes(plan, batches), _result_schema(stored))
 
@@ -157,6 +165,8 @@ class Plan(NamedTuple):
 
     table: str
     tree: tuple[list[int], ...]
+    rejects: str
+    """An Arrow file."""
 
 
 def tree_of(columns: tuple[list[int], ...]) -> Tree:
@@ -186,6 +196,8 @@ def audit_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         for found in audit_home(table, own, len(stored.schema)):
             yield from _batches(_told(stored, found))
         yield from _batches(_clauses_told(plan, stored, own[np.diff(table.clause_start)[own] > 0]))
+        if home == FIRST_HOME:
+            yield from _batches(_rejects_told(plan, stored))
 
 
 def audit_home(table: TableArrays, own: I64, attributes: int) -> list[Found]:
@@ -270,7 +282,18 @@ def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
     )
 
 
-def _table(ids: pa.Array, *columns: pa.Array) -> pa.Table:
+def _rejects_told(plan: Plan, stored: Stored) -> pa.Table:
+    """The rows that could not be read; one without an id has none here either."""
+    with pa.memory_map(plan.rejects) as source:
+        rejects = pa.ipc.open_file(source).read_all()
+    ids, count = id_array(stored.ids), rejects.num_rows
+    finding = pa.array([REJECTED] * count, pa.string())
+    return _table(
+        ids, finding, rejects["id"], pa.nulls(count, pa.string()), pa.nulls(count, pa.int32()), rejects["reason"]
+    )
+
+
+def _table(ids: pa.Array, *columns: pa.Array | pa.ChunkedArray) -> pa.Table:
     kind = pa.int64() if pa.types.is_integer(ids.type) else pa.string()
     types = (pa.string(), kind, kind, pa.int32(), pa.string())
     names = ("finding", "subscription", "other", "clause", "text")

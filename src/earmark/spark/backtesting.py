@@ -28,9 +28,11 @@ import pyarrow as pa
 from earmark.errors import EarmarkError, EventError, SubscriptionError
 from earmark.model.arrays import I64
 from earmark.spark.book import removed_on_error, working_folder
+from earmark.spark.frames import session_zone
 from earmark.spark.matching import RESULTS, Columns, Search, prepared, searched
 from earmark.spark.parts import write_arrow
-from earmark.spark.snapshot import Snapshot
+from earmark.spark.publish import FAIL, publish
+from earmark.spark.snapshot import DEFAULT_INDEX, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -79,13 +81,15 @@ def backtest(
     frame = _frame(spark, candidates)
     folder = working_folder(working, "backtest")
     with removed_on_error(folder):
-        snapshot = Snapshot.publish(frame, folder / "snapshot", attributes=attributes, zone=zone, bounds=bounds)
+        root, zone = folder / "snapshot", zone or session_zone(spark)
+        record = publish(frame, root, DEFAULT_INDEX, attributes, zone, bounds, None, FAIL, done="backtested")
+        snapshot = Snapshot(root, record)
         ids = pa.table({"id": pa.array([row[0] for row in frame.select("id").collect()], _id_type(snapshot))})
         write_arrow(folder / "ids.arrow", ids)
         ready = prepared(events, snapshot, None, "exact", columns if sample else [], None, None, event)
-    carried = ready.schema.fields[: -len(RESULTS)]
-    if sample and not carried:
-        raise EarmarkError("a sample shows some columns of the events; name them, or ask for sample=0")
+        carried = ready.schema.fields[: -len(RESULTS)]
+        if sample and not carried:
+            raise EarmarkError("a sample shows some columns of the events; name them, or ask for sample=0")
     plan = Counting(ready.search, ready.columns, str(folder / "ids.arrow"), sample)
     partial = _partial_schema(carried, snapshot)
     selected = with_keys(ready.frame, plan.columns.carried) if sample else ready.frame
@@ -95,14 +99,19 @@ def backtest(
 
 def _frame(spark: SparkSession, candidates: Candidates) -> DataFrame:
     """The candidates as a DataFrame."""
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     if isinstance(candidates, str):
         candidates = [(ALONE, candidates)]
     elif isinstance(candidates, Mapping):
         candidates = list(candidates.items())
+    elif isinstance(candidates, DataFrame):
+        return candidates
     elif not isinstance(candidates, list | tuple):
-        return candidates  # type: ignore[no-any-return]
+        raise SubscriptionError(
+            f"candidates are a DataFrame, a condition, a list of conditions, or conditions by id; got {candidates!r}"
+        )
     pairs = list(enumerate(candidates)) if all(isinstance(one, str) for one in candidates) else list(candidates)
     for one in pairs:
         if not isinstance(one, list | tuple) or len(one) != 2 or not isinstance(one[1], str):

@@ -55,6 +55,13 @@ class Given(NamedTuple):
     on_error: str = "fail"
 
 
+class Book(NamedTuple):
+    """What was read: the table, and the rows that are not in it, with the reasons (parts.py: REJECTS)."""
+
+    stored: Stored
+    rejects: pa.Table
+
+
 def working_folder(parent: Folder | None, what: str) -> Path:
     """A new folder: under a given one, where it stays, or in the system's place for such, until this process ends."""
     if parent is None:
@@ -78,7 +85,7 @@ def removed_on_error(folder: Path) -> Iterator[None]:
         raise
 
 
-def read_book(subscriptions: DataFrame, folder: Path, given: Given, done: str) -> Stored:
+def read_book(subscriptions: DataFrame, folder: Path, given: Given, done: str) -> Book:
     """The rows of a DataFrame as one table, in the order of insertion. `done` is what did not happen on an error.
 
     The folder is removed when there is one.
@@ -87,7 +94,7 @@ def read_book(subscriptions: DataFrame, folder: Path, given: Given, done: str) -
         return _read_book(subscriptions, folder, given, done)
 
 
-def _read_book(subscriptions: DataFrame, folder: Path, given: Given, done: str) -> Stored:
+def _read_book(subscriptions: DataFrame, folder: Path, given: Given, done: str) -> Book:
     check_on_error(given.on_error)
     if given.attributes is not None and not isinstance(given.attributes, Mapping):
         raise EarmarkError(f"attributes map names to types, such as {{'age': 'integer'}}; got {given.attributes!r}")
@@ -99,24 +106,27 @@ def _read_book(subscriptions: DataFrame, folder: Path, given: Given, done: str) 
             seed.put(Attribute(len(seed), name, None, False, ""))
     taken = take_rows(source, folder / "parts", seed)
     frames.refuse_case_variants(subscriptions.sparkSession, taken.schema.names)
-    stored = _ordered(taken, given.on_error, done)
+    book = _ordered(taken, given.on_error, done)
     shutil.rmtree(folder / "parts")
-    return stored._replace(ids=np.empty(0, np.int64)) if not stored.slots and source.integer_ids else stored
+    if not book.stored.slots and source.integer_ids:
+        return book._replace(stored=book.stored._replace(ids=np.empty(0, np.int64)))
+    return book
 
 
-def _ordered(taken: Taken, on_error: str, done: str) -> Stored:
+def _ordered(taken: Taken, on_error: str, done: str) -> Book:
     """One table of all parts, in the order of insertion, each id once."""
     take_constants(taken.schema, (part.stored for part in taken.parts))
     stored = join([part.stored for part in taken.parts], taken.schema)
     if not taken.parts:
         refuse(taken.rejects, on_error, done)
-        return stored
+        return Book(stored, taken.rejects)
     rows = pa.concat_tables([part.rows for part in taken.parts])
     order, repeats = without_repeats(rows, in_order(rows))
-    refuse(pa.concat_tables([taken.rejects, rejected(rows, repeats, GIVEN_TWICE.format)]), on_error, done)
+    rejects = pa.concat_tables([taken.rejects, rejected(rows, repeats, GIVEN_TWICE.format)]).sort_by("id")
+    refuse(rejects, on_error, done)
     stored = pick(stored, order)
     arrays = stored.arrays._replace(sequence=np.arange(len(order), dtype=np.int64))
-    return stored._replace(arrays=arrays, next_sequence=len(order))
+    return Book(stored._replace(arrays=arrays, next_sequence=len(order)), rejects)
 
 
 def write_book(stored: Stored, folder: Path) -> str:

@@ -5,7 +5,7 @@ count; the next delta starts from it. So a version is never more than two tables
 a change costs what the delta costs, plus one pass over the base's ids to find those that are touched.
 
 A change that an old table cannot take as it is makes a full version instead: string constants between which no key is
-left, or fractional bounds on what was learned to be an integer.
+left, fractional bounds on what was learned to be an integer, or ids of the other kind once nothing lives.
 """
 
 from __future__ import annotations
@@ -68,12 +68,15 @@ def apply(
     """The version after some changes; returns its record."""
     check_on_error(on_error)
     source = source_of(changes, None, order_by, changes=True)
-    if record["subscriptions"] and source.integer_ids != record["integer_ids"]:
+    other_kind = source.integer_ids != record["integer_ids"]
+    if record["subscriptions"] and other_kind:
         kind = "integers" if record["integer_ids"] else "texts"
         raise SubscriptionError(f"the ids of this snapshot are {kind}, those of the changes are not")
     with building(root, record["version"]) as site:
         site.check_parent()
         loaded = contents.load(root, record)
+        if other_kind:  # nothing lives, and a version has ids of one kind, those of removed subscriptions included
+            loaded = loaded._replace(bases=[], removed=[], delta=None)
         taken = take_rows(source, site.folder / "parts", loaded.schema)
         if not taken.parts:
             return dict(record)
@@ -85,7 +88,7 @@ def apply(
         delta, removed = _changed(loaded, change, parsed)
         if not delta.slots and source.integer_ids:
             delta = delta._replace(ids=np.empty(0, np.int64))
-        if steady:
+        if steady and not other_kind:
             live = sum(one.slots for one in loaded.bases) - sum(map(bits.count, removed)) + delta.slots
             base = contents.base_of(root, record)
             told = contents.write_delta(site.folder, with_used_constants(delta), removed, base, live)

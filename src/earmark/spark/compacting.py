@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from earmark.cover.canonical import canonized
 from earmark.cover.merging import merge
@@ -46,14 +47,14 @@ from earmark.model.rows import gather
 from earmark.model.stored import Stored, Texts, table_of
 from earmark.spark.auditing import COVERED, DUPLICATE, audit_home, canonical_of, extras_of, homes_for, tree_of
 from earmark.spark.backtesting import with_keys
-from earmark.spark.book import Given, read_book, working_folder, write_book
+from earmark.spark.book import Book, Given, read_book, removed_on_error, working_folder, write_book
 from earmark.spark.homes import learned, residents
 from earmark.spark.ledger import address
 from earmark.spark.matching import _is_learned_integer, _Picked, encoded
 from earmark.spark.merge import extended, id_array, pick
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from earmark.spark.snapshot import Folder
 
@@ -75,12 +76,17 @@ class Compacted:
     budget: float
     held_back: Traffic
     """What the conditions let through of events by which nobody decided."""
+    rejected: int
+    """Rows that could not be read, for which nothing stands: their events may be lost."""
+    rejects: DataFrame
+    """(id, condition, reason) of these rows, all texts."""
 
     def __str__(self) -> str:
         seen = self.held_back
+        left = f"; {self.rejected:,} rows were rejected, and nothing stands for them" if self.rejected else ""
         return (
             f"{self.before:,} subscriptions, {self.after:,} conditions; extra traffic {seen.share:.2%} "
-            f"of a budget of {self.budget:.2%} ({seen.extra:,} events beside {seen.wanted:,} that are wanted)"
+            f"of a budget of {self.budget:.2%} ({seen.extra:,} events beside {seen.wanted:,} that are wanted){left}"
         )
 
 
@@ -103,17 +109,34 @@ def compact(
 
     `budget` is extra traffic as a share of what is wanted: 0.02 for 2 %; with 0 only what costs nothing is merged.
     `sample` has past events, as for `match`; some ten thousand, at most 200,000. Rows of `subscriptions` are read as by
-    `Snapshot.publish`, and scores, weights and tags play no part. `homes` is the number of tasks. Runs at once;
-    `working` is a folder that all workers see, needed on a cluster, in which the result stays.
+    `Snapshot.publish`, and scores, weights and tags play no part. A row that cannot be taken fails the whole; with
+    `on_error="reject"` it is in `Compacted.rejects`, and no condition stands for it. `homes` is the number of tasks.
+    Runs at once; `working` is a folder that all workers see, needed on a cluster, in which the result stays.
     """
     check_budget(budget)
-    spark = subscriptions.sparkSession
+    homes_for(0, homes)
+    _check_sample(sample)
     folder = working_folder(working, "compact")
-    stored = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "compacted")
+    with removed_on_error(folder):
+        book = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "compacted")
+        events = _encoded(sample, book.stored.schema, event)
+        return _compacted(subscriptions.sparkSession, folder, book, events, Asked(budget, homes, seed))
+
+
+class Asked(NamedTuple):
+    """How to merge."""
+
+    budget: float
+    homes: int | None
+    seed: int
+
+
+def _compacted(spark: SparkSession, folder: Path, book: Book, events: EventArrays, asked: Asked) -> Compacted:
+    """Both steps, and what came of them."""
+    stored, (budget, homes, seed) = book.stored, asked
     made = canonized(stored.arrays, stored.schema)
     tree = learned(made.table, homes_for(stored.slots, homes))
     place = write_book(stored._replace(extras=extras_of(made.table, made.never)), folder)
-    events = _encoded(sample, stored.schema, event)
     deciding = _deciding(len(events.start) - 1, seed)
     _write_events(folder / "events", events)
     plan = Plan(place, tuple(column.tolist() for column in tree), str(folder), budget, seed)
@@ -133,16 +156,32 @@ def compact(
         never=int((np.diff(made.table.clause_start) == 0).sum()),
         budget=budget,
         held_back=Traffic(len(wanted), int(wanted.sum()), extra),
+        rejected=book.rejects.num_rows,
+        rejects=_written_rejects(spark, folder / "rejects", book.rejects),
     )
+
+
+def _written_rejects(spark: SparkSession, folder: Path, rejects: pa.Table) -> DataFrame:
+    """The rows that were not taken, beside the result."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    names = ["id", "condition", "reason"]
+    folder.mkdir()
+    pq.write_table(rejects.select(names), folder / "part-00000.parquet")
+    schema = StructType([StructField(name, StringType(), True) for name in names])
+    return spark.read.schema(schema).parquet(address(folder))
 
 
 # --- the sample --------------------------------------------------------------------------------------------------
 
 
-def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArrays:
-    """The events of the sample in the keys of the subscriptions, in an order that does not depend on partitions."""
+def _check_sample(sample: DataFrame) -> None:
     if sample.isStreaming:
         raise EarmarkError("a sample has past events; it cannot be a streaming DataFrame")
+
+
+def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArrays:
+    """The events of the sample in the keys of the subscriptions, in an order that does not depend on partitions."""
     picked = _Picked(sample, SimpleNamespace(schema=schema), event)  # type: ignore[arg-type]
     for name in picked.fractional:
         if _is_learned_integer(schema, name):

@@ -38,6 +38,8 @@ WANTED_ANSWERS = 1 << 20  # a search
 OUTPUT_ROWS = 1 << 16  # a batch given back
 _FRACTIONAL = ("float", "double")
 LOCAL, SHUFFLE = ROUTES = ("local", "shuffle")
+AUTO = "auto"
+MOST_REPLICAS = 1_000
 
 
 class Search(NamedTuple):
@@ -105,15 +107,24 @@ def match(
     partitions that have one shard each, of which a busy shard may have several: `replicas`, or by a count of the events
     beforehand with "auto".
     """
+    _check_route(route, replicas)
     ready = prepared(events, snapshot, k, mode, columns, scope, weights, event)
     if route == SHUFFLE:
         from earmark.spark.shuffled import shuffled
 
         return shuffled(ready, snapshot, replicas)
-    if route != LOCAL:
-        raise EarmarkError(f"route is {LOCAL!r} or {SHUFFLE!r}; got {route!r}")
     search, plan = ready.search, ready.columns
     return ready.frame.mapInArrow(lambda batches: match_batches(search, plan, batches), ready.schema)
+
+
+def _check_route(route: str, replicas: int | str) -> None:
+    """Both are checked whichever way is taken: a stream asks before it starts, by the local one."""
+    if route not in ROUTES:
+        raise EarmarkError(f"route is {LOCAL!r} or {SHUFFLE!r}; got {route!r}")
+    if replicas == AUTO:
+        return
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= MOST_REPLICAS:
+        raise EarmarkError(f"replicas is a number from 1 to {MOST_REPLICAS:,}, or {AUTO!r}; got {replicas!r}")
 
 
 class Prepared(NamedTuple):
@@ -259,7 +270,8 @@ class _Picked:
         if isinstance(names, str):
             raise EarmarkError(f"columns are a list of names, such as [{names!r}]")
         carried = []
-        for name in self.fields if names is None else names:
+        wanted = list(self.fields if names is None else names)
+        for number, name in enumerate(wanted):
             if name not in self.fields:
                 raise EventError(f"the DataFrame has no column {name!r}; its columns are {', '.join(self.fields)}")
             if name.lower() in RESULTS:
@@ -267,6 +279,8 @@ class _Picked:
                     f"the events have a column {name!r}, which is also a column of the result; rename it, or leave it "
                     "out of columns"
                 )
+            if name in wanted[:number]:
+                raise EventError(f"columns names {name!r} twice; the result has each column once")
             carried.append((self.events.schema[name], self._at((name,), self._col(frames.quoted(name)))))
         return carried
 

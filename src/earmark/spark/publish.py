@@ -70,8 +70,9 @@ def publish(
     order_by: str | None,
     on_error: str,
     shards: int = 1,
+    done: str = "published",
 ) -> dict[str, Any]:
-    """A full version; returns its record."""
+    """A full version; returns its record. `done` is what did not happen on an error."""
     indexes.builder(index)
     checked_shards(shards)
     check_on_error(on_error)
@@ -88,13 +89,13 @@ def publish(
         frames.refuse_case_variants(subscriptions.sparkSession, taken.schema.names)
         if shards > 1:
             tables, rejects = _tables(taken)
-            refuse(rejects, on_error, "published")
+            refuse(rejects, on_error, done)
             count = sum(table.taken for table in tables)
             session = subscriptions.sparkSession
             told = write_sharded(site.folder, tables, taken.schema, shards, index, count, source.integer_ids, session)
             return commit(site, told, rejects)
         stored, rejects = _ordered(taken)
-        refuse(rejects, on_error, "published")
+        refuse(rejects, on_error, done)
         if not stored.slots and source.integer_ids:
             stored = stored._replace(ids=np.empty(0, np.int64))
         return commit(site, contents.write_full(site.folder, stored, index), rejects)

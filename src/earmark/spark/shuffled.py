@@ -7,6 +7,12 @@ among which its events are dealt out by their numbers; an event goes to one plac
 in, so replicas change nothing in the answers. Workers then hold the pages of few shards, at the price of two shuffles:
 what pays when the shards outgrow the memory of a host, not just of a worker.
 
+Events are numbered where they are read (`monotonically_increasing_id`), and their answers find together by these
+numbers. So, as with anything that uses such numbers, the input must give the same rows in the same partitions and order
+when a task runs again after a failure, as files and tables do. One that does not (`rand()`, a limit without an order,
+what lies above a shuffle whose rows arrive in another order) is written or checkpointed first, or takes the local way,
+which needs no numbers.
+
 Invariant: (event, sequence) is unique among what is merged; the order is by score, then sequence, as everywhere.
 """
 
@@ -21,16 +27,14 @@ import pyarrow as pa
 from earmark.errors import EarmarkError
 from earmark.model.arrays import I64
 from earmark.spark.counts import tables_of
-from earmark.spark.matching import Columns, Prepared, Search, encoded
+from earmark.spark.matching import AUTO, MOST_REPLICAS, RESULTS, Columns, Prepared, Search, encoded
 from earmark.spark.reader import RESIDENT
 from earmark.spark.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-EVENT, PLACE, SEQUENCE, EVENTS = "__event", "__place", "__sequence", "__events"
-AUTO = "auto"
-MOST_REPLICAS = 1_000
+EVENT, PLACE, SEQUENCE, RANK, EVENTS = "event", "place", "sequence", "rank", "events"
 _COUNTS = pa.schema({PLACE: pa.int32(), EVENTS: pa.int64()})
 
 
@@ -48,14 +52,22 @@ def shuffled(ready: Prepared, snapshot: Snapshot, replicas: int | str) -> DataFr
     travelling = StructType([*numbered.schema.fields, StructField(PLACE, IntegerType(), True)])
     routed = numbered.mapInArrow(lambda batches: route_batches(search, columns, first, batches), travelling)
     placed = routed.repartitionById(int(first[-1]), f.col(PLACE))
-    fields = [*ready.schema.fields, StructField(EVENT, LongType(), True), StructField(SEQUENCE, LongType(), True)]
+    inner = by_number(len(columns.names))
+    fields = [StructField(name, field.dataType, True) for name, field in zip(inner, ready.schema.fields, strict=True)]
+    fields += [StructField(EVENT, LongType(), True), StructField(SEQUENCE, LongType(), True)]
     found = placed.mapInArrow(lambda batches: search_batches(search, columns, first, batches), StructType(fields))
-    names = [f.col(f"`{name}`") for name in columns.names]
+    given_back = [f.col(name).alias(own) for name, own in zip(inner, columns.names, strict=True)]
     if search.k is None:
-        return found.repartition(EVENT).sortWithinPartitions(EVENT, SEQUENCE).select(*names)
-    best = Window.partitionBy(EVENT).orderBy(f.col("score").desc(), f.col(SEQUENCE))
-    ranked = found.withColumn(PLACE, f.row_number().over(best)).where(f.col(PLACE) <= search.k)
-    return ranked.select(*names)
+        return found.repartition(EVENT).sortWithinPartitions(EVENT, SEQUENCE).select(*given_back)
+    score = inner[len(columns.carried) + RESULTS.index("score")]
+    best = Window.partitionBy(EVENT).orderBy(f.col(score).desc(), f.col(SEQUENCE))
+    ranked = found.withColumn(RANK, f.row_number().over(best)).where(f.col(RANK) <= search.k)
+    return ranked.select(*given_back)
+
+
+def by_number(count: int) -> list[str]:
+    """The names of columns on their way, as for those that go to Python: never a caller's, which may be anything."""
+    return [f"c{number}" for number in range(count)]
 
 
 def _places(ready: Prepared, snapshot: Snapshot, replicas: int | str) -> I64:
@@ -63,9 +75,7 @@ def _places(ready: Prepared, snapshot: Snapshot, replicas: int | str) -> I64:
     tables = tables_of(snapshot)
     if replicas == AUTO:
         return np.cumsum([0, *_by_load(ready, tables)])
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= MOST_REPLICAS:
-        raise EarmarkError(f"replicas is a number from 1 to {MOST_REPLICAS:,}, or {AUTO!r}; got {replicas!r}")
-    return np.arange(0, tables * replicas + 1, replicas)
+    return np.arange(0, tables * int(replicas) + 1, int(replicas))
 
 
 def _by_load(ready: Prepared, tables: int) -> list[int]:
@@ -132,4 +142,4 @@ def search_batches(
             version = pa.array(np.full(len(rows), search.version, np.int64))
             made += [found.subscriptions, pa.array(found.scores), version]
             made += [part.column(part.num_columns - 2).take(rows), pa.array(found.sequence)]
-            yield pa.RecordBatch.from_arrays(made, [*columns.names, EVENT, SEQUENCE])
+            yield pa.RecordBatch.from_arrays(made, [*by_number(len(columns.names)), EVENT, SEQUENCE])
