@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 TERMS = ("event", "shard", "visit", "search", "match")
 POWERS = (0.25, 0.5, 0.75, 1.0)
 BEST, REPEATS = 10, 3
-SHARD_SIZE = 4_000_000
+SHARD_SIZE = 250_000
 """Subscriptions a shard in the prediction."""
 DAY = 86_400
 
@@ -185,14 +185,14 @@ def tell(by_term: dict[str, float], what: str, events_a_day: float) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="sizes up to 100k instead of 1.6M")
+    parser.add_argument("--quick", action="store_true", help="sizes up to 100k instead of 800k")
     parser.add_argument("--index", default="blocks", help="the snapshots' index (%(default)s)")
     parser.add_argument("--subscriptions", type=float, default=100e6, help="to predict for (%(default).0f)")
     parser.add_argument("--events-a-day", type=float, default=10e9, help="to predict for (%(default).0f)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
     options = parser.parse_args()
     ensure_java()
-    sizes = [10_000, 30_000, 100_000] if options.quick else [100_000, 400_000, 1_600_000]
+    sizes = [10_000, 30_000, 100_000] if options.quick else [50_000, 200_000, 800_000]
     events = 5_000 if options.quick else 20_000
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -218,7 +218,7 @@ def main() -> int:
         tell(predicted(model, share, power, k, subscriptions, largest.matches / largest.subscriptions), what,
              options.events_a_day)  # fmt: skip
     print(f"  memory: {weight * subscriptions / 2**30:,.0f} GiB of mapped files in all, "
-          f"{weight * SHARD_SIZE / 2**30:,.1f} GiB a shard")  # fmt: skip
+          f"{weight * SHARD_SIZE / 2**20:,.0f} MiB a shard")  # fmt: skip
     if options.json:
         figures = [
             Figure("w2", s.subscriptions, options.index, f"{s.shards} shards, {s.k or 'all'}", PER_EVENT, [s.cost])
