@@ -69,13 +69,50 @@ spark.stop()
 """
 
 
-def test_the_same_answers(tmp_path: Path) -> None:
+START = SCRIPT[: SCRIPT.index("snapshot = Snapshot.publish")]
+SHARDED = (
+    START
+    + """
+from earmark.spark import read_matches, stream
+
+frame = event_frame(spark, given)
+frame.write.parquet(str(folder / "events"))
+change = spark.createDataFrame(
+    [("remove", rows[0]["id"], None), ("add", "new", "i0 IS NOT NULL")], "op string, id string, condition string"
+)
+before = {k: expected(matcher.match_batch(given) if k is None else matcher.top_k_batch(given, k)) for k in (None, 3)}
+matcher.remove(rows[0]["id"])
+matcher.add("new", "i0 IS NOT NULL")
+after = {k: expected(matcher.match_batch(given) if k is None else matcher.top_k_batch(given, k)) for k in (None, 3)}
+for shards in (1, 2, 7, 64):
+    path = folder / f"in {shards}"
+    published = Snapshot.publish(book_frame(spark, rows), path, attributes=generate.SCHEMA, shards=shards)
+    applied = published.apply(change)
+    for one, wanted in ((published, before), (applied, after), (applied.compact(), after)):
+        for k in (None, 3):
+            assert answers(match(frame, one, k)) == wanted[k], (shards, one, k)
+    arriving = spark.readStream.schema(frame.schema).parquet(str(folder / "events"))
+    running = stream(
+        arriving, path, sink=path / "out", checkpoint=path / "checkpoint", k=3, columns=["row"],
+        trigger={"availableNow": True},
+    )
+    running.await_end()
+    assert answers(read_matches(spark, path / "out")) == after[3], shards
+    print(shards, "shards equal", flush=True)
+print("all equal")
+spark.stop()
+"""
+)
+
+
+@pytest.mark.parametrize("script", [SCRIPT, pytest.param(SHARDED, marks=pytest.mark.slow)], ids=["pipeline", "sharded"])
+def test_the_same_answers(script: str, tmp_path: Path) -> None:
     for module in ("grpc", "grpc_status", "google.rpc"):
         pytest.importorskip(module)  # what pyspark[connect] brings
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
     environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=280
+        [sys.executable, "-c", script, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.splitlines()[-1] == "all equal"

@@ -69,7 +69,8 @@ class Snapshot:
         those that may match it: for books that outgrow the memory of a worker. The answers are the same.
 
         A row that cannot be taken fails the whole, naming the first few; with `on_error="reject"` such rows, with the
-        reason, are in `rejects` instead. Raises `Conflict` when someone else publishes in the meantime.
+        reason, are in `rejects` instead (of two with one id and one place in the order, either). Raises `Conflict` when
+        someone else publishes in the meantime.
         """
         root = versions.root_of(path)
         zone = zone or frames.session_zone(subscriptions.sparkSession)
