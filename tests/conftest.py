@@ -6,11 +6,14 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,12 +31,24 @@ settings.register_profile("soak", max_examples=5_000, stateful_step_count=200, *
 settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests that need Spark run in one worker, which then starts one session."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+class OneSession(LoadScopeScheduling):
+    """All tests that need Spark run in one worker, which then starts one session; the others go where there is room.
+
+    The marks of xdist do not reach its scheduler with every version of pytest, so it looks into the files.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if _needs_spark(nodeid.partition("::")[0]) else nodeid
+
+
+@cache
+def _needs_spark(file: str) -> bool:
+    return "mark.spark" in (ROOT / file).read_text()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneSession:
+    """How tests are spread over workers."""
+    return OneSession(config, log)
 
 
 def pytest_collection_finish() -> None:
