@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.model.arrays import I32, I64
-from earmark.workload import begen, mics, skew
+from earmark.workload import begen, mics, rectangles, skew, zipf
 from earmark.workload.standard import CHUNK, EVENTS, SUBSCRIPTIONS, WORKLOADS, Workload
 
 SUBSCRIPTION_STREAM, EVENT_STREAM = 0, 1
@@ -282,6 +282,38 @@ def _mics_events(distribution: str, seed: int, block: int, count: int) -> Values
     return data.event_attr[:count], data.event_value[:count]
 
 
+@lru_cache(maxsize=2)
+def _zipf(dimensions: int, seed: int, block: int) -> zipf.Scored:
+    return zipf.more(seed, block, intervals=CHUNK, queries=EVENTS, dimensions=dimensions)
+
+
+def _zipf_subscriptions(dimensions: int, seed: int, block: int, count: int, until: int) -> Part:
+    data, weight = _zipf(dimensions, seed, block)
+    return Part(data.sub_attr[:count], data.sub_lo[:count], data.sub_hi[:count], weight[:count])
+
+
+def _zipf_events(dimensions: int, seed: int, block: int, count: int) -> Values:
+    data = _zipf(dimensions, seed, block).workload
+    return data.event_attr[:count], data.event_value[:count]
+
+
+BOX_ATTRIBUTES, WIDEST_BOX = 5, 0.5
+
+
+def _box_attributes(count: int) -> I32:
+    return np.tile(np.arange(BOX_ATTRIBUTES, dtype=np.int32), (count, 1))
+
+
+def _boxes(seed: int, block: int, count: int, until: int) -> Part:
+    lo, hi = rectangles.boxes(CHUNK, BOX_ATTRIBUTES, WIDEST_BOX, seed_of_block(seed, block))
+    return Part(_box_attributes(count), lo[:count], hi[:count])
+
+
+def _box_events(seed: int, block: int, count: int) -> Values:
+    random = np.random.default_rng([seed, EVENT_STREAM, block])
+    return _box_attributes(count), random.integers(0, rectangles.BOX_DOMAIN, (EVENTS, BOX_ATTRIBUTES))[:count]
+
+
 # --- by name -------------------------------------------------------------------------------------------------
 
 
@@ -317,5 +349,10 @@ SOURCES: dict[str, Source] = {
         f"mics-{name}": Source(2008, mics.ATTRIBUTES, partial(_mics_subscriptions, name), partial(_mics_events, name))
         for name in mics.DISTRIBUTIONS
     },
+    **{
+        name: Source(20080824, d, partial(_zipf_subscriptions, d), partial(_zipf_events, d), weighted=True)
+        for name, d in (("zipf", 1), ("zipf-4", 4))
+    },
+    "rectangles": Source(7, BOX_ATTRIBUTES, _boxes, _box_events),
 }
 """Every workload that is rectangles of numbers."""

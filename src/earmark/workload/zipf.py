@@ -67,7 +67,19 @@ def zipf(seed: int = 20080824, **changes: float) -> Scored:
     given = Parameters()._replace(**changes)  # type: ignore[arg-type]
     _check(given)
     random = np.random.default_rng(seed)
-    regions = _regions(random, given)
+    return _made(random, given, _regions(random, given))
+
+
+def more(seed: int, block: int, **changes: float) -> Scored:
+    """As many others around the same regions, of a stream of their own; block 0 is the workload itself."""
+    if block == 0:
+        return zipf(seed, **changes)
+    given = Parameters()._replace(**changes)  # type: ignore[arg-type]
+    _check(given)
+    return _made(np.random.default_rng([seed, block]), given, _regions(np.random.default_rng(seed), given))
+
+
+def _made(random: np.random.Generator, given: Parameters, regions: tuple[Ints, Ints]) -> Scored:
     event = _points(random, given, regions, given.queries)
     middle = _points(random, given, regions, given.intervals)
     part = _zipf(random, given.parts, given.skew_length, middle.shape)

@@ -15,7 +15,16 @@ from earmark.workload.blocks import ADS_BLOCK, TABLES, Blocks, find
 from earmark.workload.endless import seed_of_block
 
 ALL = [(w, t, f) for w in sorted(TABLES) for t in TABLES[w] for f in TABLES[w][t].forms]
-QUICK = ("ads", "w2", "begen", "skew-90-10", "mics-zipf")  # the others share their code; their first rows take seconds
+# The others share their code; their first rows take seconds.
+QUICK = ("ads", "w2", "begen", "skew-90-10", "mics-zipf", "zipf-4", "rectangles")
+    "ads",
+    "w2",
+    "begen",
+    "skew-90-10",
+    "mics-zipf",
+    "zipf-4",
+    "rectangles",
+)  # the others share their code; their first rows take seconds
 
 
 def read(blocks: Blocks, start: int, end: int) -> pa.Table:
