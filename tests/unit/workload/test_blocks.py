@@ -17,14 +17,6 @@ from earmark.workload.endless import seed_of_block
 ALL = [(w, t, f) for w in sorted(TABLES) for t in TABLES[w] for f in TABLES[w][t].forms]
 # The others share their code; their first rows take seconds.
 QUICK = ("ads", "w2", "begen", "skew-90-10", "mics-zipf", "zipf-4", "rectangles")
-    "ads",
-    "w2",
-    "begen",
-    "skew-90-10",
-    "mics-zipf",
-    "zipf-4",
-    "rectangles",
-)  # the others share their code; their first rows take seconds
 
 
 def read(blocks: Blocks, start: int, end: int) -> pa.Table:
