@@ -25,6 +25,7 @@ import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,14 +34,15 @@ import numpy as np
 from earmark.cover.projection import Projection
 from earmark.cover.subsumption import ranges_of_slots
 from earmark.curves import hilbert
+from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import Space, boxes_of_events, space_of
 from earmark.index.mics import MicsIndex
-from earmark.index.mics.plan import mean_ranges
 from earmark.index.scan import Scan
 from earmark.jit import kernel
 from earmark.model import bits
 from earmark.model.arrays import I32, I64, EventArrays, frozen
-from earmark.workload.mics import CELLS, SIZE, TABLE_2, mics
+from earmark.workload.mics import CELLS, SIZE, mics
+from earmark.workload.mics import table_2 as table_2_data
 from earmark.workload.standard import Workload
 from protocol import QUICK_REPEATS, REPEATS, summary
 from results import PER_EVENT, Figure, Result
@@ -56,11 +58,16 @@ PAPER_2 = {
     "zipf": {20: (5217, 5.54), 60: (6472, 3.71), 100: (7040, 3.15), 150: (7502, 2.57)},
     "uniform": {20: (209, 42.11), 60: (583, 42.37), 100: (858, 36.95), 150: (1325, 38.19)},
 }
-"""Publications sent of 10,000 and per cent in vain, by thousands of subscriptions."""
+"""Publications sent of PAPER_PUBLICATIONS and per cent in vain, by thousands of subscriptions."""
+PAPER_PUBLICATIONS = 10_000
+BAR_TRAFFIC = 0.1
+"""How far the traffic of data that are fitted to Table 2 may be from the printed one."""
 PAPER_3 = {"zipf": {20: 64, 60: 232, 100: 414, 150: 600}, "uniform": {20: 1, 60: 1, 100: 1, 150: 1}}
 INDEXED = (0, 1, 2)
 EXACT_BITS = 9
 """256 cells of one value each, and one for NULL."""
+FINE = 8
+"""Bits of the paper's grid: learned cells must win there, and may not lose on a coarser one."""
 CHECKED = 200
 """Publications whose answers are compared with a scan."""
 
@@ -173,25 +180,38 @@ def table_1(boxes: int, repeats: int) -> tuple[list[Figure], bool]:
     return figures, held
 
 
-def table_2(sizes: Sequence[int], publications: int) -> None:
+def table_2(sizes: Sequence[int], publications: int) -> bool:
     """Content Space Projection: three of seven attributes."""
     print(f"\ntable 2: sent of {publications:,} publications, and per cent in vain; 3 of 7 attributes")
     print("  literal: all ranges 4 cells wide, so that three attributes say little about the other four")
-    print("  four wide: 4 cells on the three attributes, 223 of 256 on the others (see workload/mics.py)")
-    line("", "n", "paper sent", "in vain", "literal sent", "in vain", "four wide sent", "in vain", "ranges")
+    print("  fitted: 1 to 4 cells; one subscription in eight asks about each of the others (see workload/mics.py)")
+    line("", "n", "paper sent", "in vain", "literal sent", "in vain", "fitted sent", "in vain", "ranges")
+    vain: dict[str, list[float]] = {}
+    held = True
     for distribution, paper in PAPER_2.items():
+        shares = vain.setdefault(distribution, [])
+        mine = printed = 0.0
         for size in sizes:
             cells: list[object] = []
-            for widths in (SIZE, TABLE_2):
-                workload = mics(distribution, size, publications, sizes=widths)
+            for make in (mics, table_2_data):
+                workload = make(distribution, size, publications)
                 projection = Projection.build(workload.table(), space=whole_cells(3))
                 sent, right = projection.sends(workload.events()), wanted(workload)
                 if (right & ~sent).any():
                     raise AssertionError("a publication that is wanted was not sent")
-                cells += [f"{sent.sum():,}", f"{100 * (sent & ~right).sum() / max(1, sent.sum()):.2f} %"]
-            theirs = paper.get(size // 1000)
-            printed = (f"{theirs[0]:,}", f"{theirs[1]:.2f} %") if theirs else ("", "")
-            line(distribution, size_name(size), *printed, *cells, f"{len(projection):,}")
+                share = 100 * float((sent & ~right).sum()) / max(1, int(sent.sum()))
+                cells += [f"{sent.sum():,}", f"{share:.2f} %"]
+            shares.append(share)
+            theirs = paper[size // 1000]
+            mine, printed = mine + sent.mean(), printed + theirs[0] / PAPER_PUBLICATIONS
+            theirs_told = f"{theirs[0]:,}", f"{theirs[1]:.2f} %"
+            line(distribution, size_name(size), *theirs_told, *cells, f"{len(projection):,}")
+        off = mine / printed - 1
+        told = f"{distribution}: sent, fitted, {off:+.1%} against the paper (bar {BAR_TRAFFIC:.0%})"
+        held &= bar(told, abs(off) <= BAR_TRAFFIC)
+    told = "in vain, fitted: Zipf falls with n, and is under half of uniform's"
+    falls = all(b < a for a, b in pairwise(vain["zipf"]))
+    return held & bar(told, falls and all(2 * a < b for a, b in zip(vain["zipf"], vain["uniform"], strict=True)))
 
 
 def table_3(sizes: Sequence[int], publications: int) -> None:
@@ -316,7 +336,7 @@ def variable_cells(sizes: Sequence[int], publications: int) -> bool:
         )
         table, events, every = workload.table(), workload.events(), bits.all_set(size)
         right = wanted(workload)
-        for depth in (4, 5, 6, 7, 8):
+        for depth in (4, 5, 6, 7, FINE):
             cells: list[object] = []
             vain, candidates = [], []
             for learn in (None, past.events()):
@@ -330,8 +350,8 @@ def variable_cells(sizes: Sequence[int], publications: int) -> bool:
                 index.match_batch(events, every)
                 candidates.append(index.work.candidates / publications)
             line(size_name(size), str(1 << depth), *cells, *candidates)
-        told = f"{size_name(size)}, 256 cells: {vain[1]:,} in vain with learned cells, {vain[0]:,} with equal ones"
-        held &= bar(told, vain[1] < vain[0])
+            told = f"{vain[1]:,} in vain with learned cells, {vain[0]:,} with equal ones"
+            held &= bar(told, vain[1] < vain[0] if depth == FINE else vain[1] <= vain[0])
     return held
 
 
@@ -350,7 +370,7 @@ def main() -> int:
         more, fine = table_1(2_000, repeats)
         figures, held = figures + more, held and fine
     if "2" in chosen:
-        table_2(sizes, publications)
+        held &= table_2(sizes, publications)
     if "3" in chosen:
         table_3(sizes, publications)
     if "10" in chosen:

@@ -12,13 +12,14 @@ end and a value are uniform inside their cell, ranges begin and end inside cells
 range need not be in the range: what variable cells (section 6.3) are for.
 
 What the paper leaves open:
-- The exponent of Zipf's law. Here 1: of 20,000 subscriptions over the first three of seven attributes 0.1 to 0.5 %
-  are left to evaluate, as in Table 3 (0.3 %).
+- The exponent of Zipf's law. Here 1, with which Table 2's traffic comes out within a few per cent (`table_2`), and of
+  20,000 subscriptions over the first three of seven attributes 0.1 to 0.5 % are left to evaluate (Table 3: 0.3 %).
 - What happens at the upper border. Here a range is moved down until it fits, so that all have the size asked for.
 - How Table 2 can have few false positives. Where seven independent attributes all have ranges of 4 of 256 cells, a
   publication that fits three of them hardly ever fits the other four, so that nearly all of the projected traffic is
-  false. `sizes` gives each attribute a size of its own: `TABLE_2`, four wide attributes beside three narrow ones, has
-  the share of false positives that the paper prints for uniform data.
+  false. `table_2` makes data with the printed traffic of both distributions, and the printed share of false positives
+  of uniform data: sizes from 1 to 4 (the paper speaks of an *average* size), and four attributes that one
+  subscription in eight asks about.
 
 Bit for bit: the same seed gives the same numbers, and fewer rows are a prefix of more.
 """
@@ -37,9 +38,9 @@ CELLS = 256
 ATTRIBUTES = 7
 SIZE = 4
 EXPONENT = 1.0
-TABLE_2 = (4, 4, 4, 223, 223, 223, 223)
-"""Sizes on which a uniform publication that fits three attributes fits the others with odds (223 / 256) ** 4 = 58 %."""
-SUBSCRIPTION_STREAM, PUBLICATION_STREAM = 0, 1
+TABLE_2_ASKED = (1.0, 1.0, 1.0, 0.125, 0.125, 0.125, 0.125)
+"""Of the subscriptions that fit a publication on three attributes, (7/8) ** 4 = 59 % ask nothing of the others."""
+SUBSCRIPTION_STREAM, PUBLICATION_STREAM, SHAPE_STREAM = 0, 1, 2
 DISTRIBUTIONS = ("uniform", "zipf")
 MOST_GRAIN = 1 << 40
 
@@ -54,21 +55,35 @@ def mics(
     published: str | None = None,
     grain: int = 1,
     seed: int = 2008,
+    drawn: bool = False,
+    asked: Sequence[float] | None = None,
 ) -> Workload:
     """Subscriptions of a distribution, and publications of the same, or of the one called `published`.
 
-    `sizes`: cells that a range is wide, one number for all attributes or one for each. `grain`: values a cell.
+    `sizes`: cells that a range is wide, one number for all attributes or one for each; with `drawn`, every range draws
+    its size from 1 to that. `asked`: by attribute, how many of the subscriptions ask about it (the others take every
+    value); all unless said otherwise. `grain`: values a cell.
     """
     width = _sizes(sizes, attributes)
     _check(distribution, subscriptions, publications, exponent, published, grain)
-    random, other = (np.random.default_rng([seed, stream]) for stream in (SUBSCRIPTION_STREAM, PUBLICATION_STREAM))
-    drawn = _values(random, subscriptions, attributes, _odds(distribution, exponent), grain)
-    lo = np.minimum(drawn, (CELLS - width) * grain)
+    odds = _checked_odds(asked, attributes)
+    random, other, shape = (np.random.default_rng([seed, stream]) for stream in range(SHAPE_STREAM + 1))
+    shapes = shape.random((subscriptions, attributes, 2))
+    if drawn:
+        width = 1 + (shapes[:, :, 0] * width).astype(np.int64)
+    width = np.where(shapes[:, :, 1] < odds, width, CELLS)
+    lower = _values(random, subscriptions, attributes, _odds(distribution, exponent), grain)
+    lo = np.minimum(lower, (CELLS - width) * grain)
     hi = lo + width * grain - 1
     value = _values(other, publications, attributes, _odds(published or distribution, exponent), grain)
     attr = np.arange(attributes, dtype=np.int32)
     sub_attr, event_attr = np.tile(attr, (subscriptions, 1)), np.tile(attr, (publications, 1))
     return Workload(sub_attr, lo, hi, event_attr, value, attributes, CELLS * grain)
+
+
+def table_2(distribution: str, subscriptions: int, publications: int = 10_000) -> Workload:
+    """Data with the traffic of the paper's Table 2, projected on the first three attributes."""
+    return mics(distribution, subscriptions, publications, drawn=True, asked=TABLE_2_ASKED)
 
 
 def _odds(distribution: str, exponent: float) -> Floats:
@@ -91,6 +106,13 @@ def _sizes(sizes: int | Sequence[int], attributes: int) -> I64:
     if len(given) != attributes or min(given) < 1 or max(given) > CELLS:
         raise EarmarkError(f"sizes are from 1 to {CELLS} cells, one number or one for each of {attributes} attributes.")
     return np.array(given, np.int64)
+
+
+def _checked_odds(asked: Sequence[float] | None, attributes: int) -> Floats:
+    odds: Floats = np.ones(attributes) if asked is None else np.array(asked, np.float64)
+    if odds.shape != (attributes,) or not ((odds >= 0) & (odds <= 1)).all():
+        raise EarmarkError(f"how many ask about an attribute is a share from 0 to 1, one for each of {attributes}.")
+    return odds
 
 
 def _check(

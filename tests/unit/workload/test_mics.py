@@ -10,9 +10,10 @@ import pytest
 
 from earmark.errors import EarmarkError
 from earmark.model.rows import check_arrays
-from earmark.workload.mics import CELLS, TABLE_2, mics
+from earmark.workload.mics import CELLS, TABLE_2_ASKED, mics, table_2
 from earmark.workload.standard import Workload
 
+SIZES = (4, 4, 4, 223, 223, 223, 223)
 PINNED = {"uniform": "c5d5fc93043be624", "zipf": "5c5e98618df31ebe"}
 
 
@@ -31,13 +32,13 @@ def test_the_same_numbers_every_time(distribution: str) -> None:
 @pytest.mark.parametrize("distribution", PINNED)
 @pytest.mark.parametrize("grain", [1, 1000])
 def test_ranges_have_the_size_asked_for(distribution: str, grain: int) -> None:
-    made = mics(distribution, 3_000, 200, sizes=TABLE_2, grain=grain)
+    made = mics(distribution, 3_000, 200, sizes=SIZES, grain=grain)
     check_arrays(made.table(), 7)
     assert made.domain == CELLS * grain
     assert (made.sub_lo >= 0).all() and (made.sub_hi < made.domain).all()
     assert (made.event_value >= 0).all() and (made.event_value < made.domain).all()
     span = made.sub_hi - made.sub_lo + 1
-    assert (span == np.array(TABLE_2) * grain).all()
+    assert (span == np.array(SIZES) * grain).all()
 
 
 def test_distributions_are_what_they_say() -> None:
@@ -83,3 +84,18 @@ def test_fewer_are_a_prefix_of_more() -> None:
 def test_what_makes_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(EarmarkError, match=message):
         mics(**options)
+
+
+def test_table_2_has_drawn_sizes_and_attributes_that_few_ask_about() -> None:
+    made = table_2("zipf", 20_000, 10)
+    span = made.sub_hi - made.sub_lo + 1
+    assert set(np.unique(span[:, :3])) == {1, 2, 3, 4}
+    assert np.allclose((span < CELLS).mean(axis=0), TABLE_2_ASKED, atol=0.01)
+    fewer = table_2("zipf", 1_000, 10)
+    assert (fewer.sub_lo == made.sub_lo[:1_000]).all() and (fewer.sub_hi == made.sub_hi[:1_000]).all()
+
+
+@pytest.mark.parametrize("asked", [(1.0, 1.0), (1.0, 0.5, 2.0), (1.0, float("nan"), 1.0)])
+def test_shares_that_cannot_be_are_refused(asked: tuple[float, ...]) -> None:
+    with pytest.raises(EarmarkError, match="a share from 0 to 1, one for each of 3"):
+        mics(subscriptions=10, publications=1, attributes=3, asked=asked)
