@@ -6,14 +6,16 @@ sent for nothing. How much that is depends on the events, so it is measured on a
     |  costing  1/6  |     stopping  1/3     |              held back  1/2               |
      estimates costs   says when to stop       says what the result costs
 
-**Chance.** A count of extra events has a standard deviation of its root. A budget counts as kept when it is kept by one
-event more and `DEVIATIONS` deviations above the count that was seen.
+**Chance.** A count of extra events has a standard deviation of its root, and so has the count among those held back,
+against which the result is judged. A budget counts as kept when it is kept by one event more and `DEVIATIONS`
+deviations above the count that was seen: then the count among those held back keeps it too, nineteen times in twenty.
 
 Invariant: no event is in two parts; the same seed splits the same way.
 """
 
 from __future__ import annotations
 
+from math import sqrt
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -26,10 +28,12 @@ from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.batch import some_events
 
-DEVIATIONS = 1.645
-"""The budget must hold for a count so many standard deviations above the one seen: one in twenty is higher."""
-COSTING, STOPPING = 1 / 6, 1 / 3
-"""Shares of the sample that costs are estimated from, and that stop the rounds; the other half is held back."""
+COSTING, STOPPING, HELD_BACK = 1 / 6, 1 / 3, 1 / 2
+"""Shares of the sample that costs are estimated from, that stop the rounds, and that judge the result."""
+ONE_IN_TWENTY = 1.645
+"""A normal variable is so many standard deviations above its mean once in twenty times."""
+DEVIATIONS = ONE_IN_TWENTY * sqrt(1 + STOPPING / HELD_BACK)
+"""The budget must hold for a count so many deviations above the one seen: the variances of both counts add up."""
 GROUP = 2_048
 """Events that are matched at a time."""
 Flags = NDArray[np.bool_]
