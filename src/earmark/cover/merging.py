@@ -55,7 +55,7 @@ from earmark.cover.traffic import (
     taken_by_boxes,
 )
 from earmark.cover.unite import PIECES, Marginals, around, boxes_table, marginals, masses
-from earmark.curves import hilbert
+from earmark.curves import grid, hilbert
 from earmark.jit import kernel
 from earmark.model import bits
 from earmark.model.arrays import F64, I64, EventArrays, TableArrays, frozen
@@ -409,7 +409,7 @@ def _along_curve(table: TableArrays, random: np.random.Generator, by_attributes:
 
 def _numbers(cells: I64, random: np.random.Generator) -> I64:
     """Numbers on a curve over twice the line, on which the cells begin anywhere in the lower half."""
-    kept = min(CURVE_BITS, hilbert.MOST_BITS // cells.shape[1])
+    kept = min(CURVE_BITS, grid.MOST_BITS // cells.shape[1])
     moved = cells + random.integers(0, LINE, cells.shape[1])
     return hilbert.numbers(moved >> (LINE.bit_length() - kept), kept)
 

@@ -1,18 +1,27 @@
-"""An ordered map of 64-bit keys to 64-bit values that changes: a B+tree of two levels in flat arrays.
+"""An ordered map of 64-bit keys to 64-bit values that changes, and knows sums of values: a B+tree in flat arrays.
 
-    order   2        0            leaves by key                    heads   5        40
-    leaf 2  5 9 17   leaf 0  40 41 77                              the least key of each leaf in `order`
-            . . .            . . .     values beside the keys; `sums` has the sum of a leaf's values
+mics.txt, section 3.5, keeps ranges in a B+tree. Every node has room for 64 entries, which are (key, value, child); a
+cursor is the place of an entry in these three arrays, node * 64 + index:
 
-A look-up is two binary searches. An insert moves at most 64 entries of a leaf, and when a full leaf is cut in two, the
-order of the leaves behind it, which is one straight copy: at a million entries some 100 KB, once in 32 inserts. A leaf
-that is left with few entries joins a neighbour, and an empty one is used again, so nothing is lost to churn.
+    node 2, the root    key    5       40             the least key below each child
+                        value  3       12             the sum of all values below it
+                        child  node 0  node 1         in a leaf, nothing
+    leaf 0   5 9 17     1 1 1                         size 3    link -> leaf 1, the next one
+    leaf 1   40 41 77   2 4 6                         size 3
 
-A *cursor* is rank * 64 + index: the rank of a leaf in `order`, and an entry of it. Changes make cursors invalid.
+    the sum up to 41 = 3 (what is left of leaf 1 in the root) + 2 + 4
 
-Invariant (`check_ordered`): keys ascend through the leaves in order; heads are their first keys; no leaf in order is
-empty; sums are right; used leaves = leaves in order + free ones.
-Complexity: find O(log n); insert and delete O(64 + n / 32 amortised, as memory copies); prefix sum O(n / 48).
+Leaves and inner nodes are alike, so that one piece of code cuts a full node in two, joins a small one with its
+neighbour, or evens the two out where they do not fit one node; it is repeated one level up while that changes the
+parent. A node that is free is used again, so nothing is lost to churn.
+
+Where only keys and values matter, `summed=False` leaves the sums out: then a value changes without a descent.
+
+Invariant (`check_ordered`): keys ascend through the leaves; an inner entry has its child's least key and the sum of its
+values; all leaves are equally deep; a node but the root has at least 16 entries; node 0 is the first leaf; used nodes =
+nodes of the tree + free ones.
+Complexity, n entries: finding, inserting, deleting and prefix sums O(64 log n / log 16), where what is O(64) runs
+through consecutive memory; the next entry O(1). Looking changes nothing; `path` belongs to whoever changes the map.
 """
 
 from __future__ import annotations
@@ -22,13 +31,20 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import require
-from earmark.jit import inlined
+from earmark.jit import embedded, kernel
 from earmark.model.arrays import I32, I64, A
+from earmark.model.machine import at
 
-LEAF = 64
-FEW = LEAF // 4
-LEAVES, USED, FREE, ENTRIES = 0, 1, 2, 3
-"""Places in `info`: leaves in order, leaves ever used, the first free leaf, entries."""
+NODE_BITS = 6
+NODE = 1 << NODE_BITS
+"""Entries of a node."""
+FEW = NODE // 4
+"""A node with fewer is joined with a neighbour, or takes some of its entries."""
+MOST_LEVELS = 16
+"""16^16 entries are more than there is room for."""
+ROOT, LEVELS, USED, FREE, ENTRIES, SUMMED = 0, 1, 2, 3, 4, 5
+"""Places in `info`: the root, levels (1 = it is a leaf), nodes ever used, the first free node, entries, 1 with sums."""
+FIRST_LEAF = 0
 NONE = -1
 
 
@@ -37,245 +53,342 @@ class Ordered(NamedTuple):
 
     key: I64
     value: I64
+    child: I32
     size: I32
-    sums: I64
     link: I32
-    order: I32
-    heads: I64
+    """Of a node the next one of its level, of a free one the next free one; NONE at the end."""
+    path: I64
+    """Scratch of a change: from the leaves up, the entry on each level that leads to it."""
     info: I64
 
 
-def new_ordered(leaves: int = 4) -> Ordered:
-    """An empty map with room for so many leaves."""
+def new_ordered(summed: bool = True) -> Ordered:
+    """An empty map."""
+    nodes = 2
     return Ordered(
-        key=np.zeros(leaves * LEAF, np.int64),
-        value=np.zeros(leaves * LEAF, np.int64),
-        size=np.zeros(leaves, np.int32),
-        sums=np.zeros(leaves, np.int64),
-        link=np.full(leaves, NONE, np.int32),
-        order=np.zeros(leaves, np.int32),
-        heads=np.zeros(leaves, np.int64),
-        info=np.array([0, 0, NONE, 0], np.int64),
+        key=np.zeros(nodes * NODE, np.int64),
+        value=np.zeros(nodes * NODE, np.int64),
+        child=np.zeros(nodes * NODE, np.int32),
+        size=np.zeros(nodes, np.int32),
+        link=np.full(nodes, NONE, np.int32),
+        path=np.zeros(MOST_LEVELS, np.int64),
+        info=np.array([FIRST_LEAF, 1, 1, NONE, 0, summed], np.int64),
     )
 
 
 def with_room(ordered: Ordered, inserts: int) -> Ordered:
-    """The same map, with room for so many inserts: each takes at most one more leaf."""
-    needed = int(ordered.info[LEAVES]) + inserts + 1
-    if needed <= len(ordered.size):
+    """The same map, with room for so many inserts, and any number of deletions between them.
+
+    An insert cuts at most one node a level. Many cut every node at most once, and again after NODE / 4 more entries.
+    """
+    used = int(ordered.info[USED])
+    cuts = min(inserts * MOST_LEVELS, 2 * used + inserts // (NODE // 8) + MOST_LEVELS)
+    if used + cuts <= len(ordered.size):
         return ordered
-    leaves = max(needed, 2 * len(ordered.size))
+    nodes = max(used + cuts, 2 * len(ordered.size))
 
     def grown(array: A) -> A:
-        made = np.zeros(leaves * (len(array) // len(ordered.size)), array.dtype)
-        made[: len(array)] = array
+        each = len(array) // len(ordered.size)
+        made = np.zeros(nodes * each, array.dtype)
+        made[: used * each] = array[: used * each]
         return made  # type: ignore[return-value]
 
-    return Ordered._make([*(grown(array) for array in ordered[:-1]), ordered.info])
+    return Ordered._make([*(grown(array) for array in ordered[:5]), ordered.path, ordered.info])
 
 
 def entries(ordered: Ordered) -> tuple[I64, I64]:
     """All keys and values in order. O(n)."""
-    leaves = ordered.order[: ordered.info[LEAVES]]
-    spots = np.concatenate([leaf * LEAF + np.arange(ordered.size[leaf]) for leaf in leaves] or [np.empty(0, np.int64)])
-    return ordered.key[spots], ordered.value[spots]
+    count = int(ordered.info[ENTRIES])
+    keys, values = np.empty(count, np.int64), np.empty(count, np.int64)
+    read_leaves(ordered, keys, values)
+    return keys, values
 
 
 def check_ordered(ordered: Ordered) -> None:
     """Raise AssertionError unless the invariant holds."""
     info = ordered.info
-    leaves = ordered.order[: info[LEAVES]]
-    require(len(np.unique(leaves)) == len(leaves), "a leaf stands twice in the order")
-    require(bool((ordered.size[leaves] > 0).all()), "an empty leaf is in the order")
+    level, links = [int(info[ROOT])], 0
+    for depth in range(int(info[LEVELS]), 0, -1):
+        links += len(level)
+        require([*ordered.link[level].tolist()] == [*level[1:], NONE], "nodes of a level are not linked in order")
+        sizes = ordered.size[level].tolist()
+        least = FEW if level != [info[ROOT]] else 2 if depth > 1 else 0
+        require(all(least <= size <= NODE for size in sizes), "a node has too few or too many entries")
+        if depth > 1:
+            below: list[int] = []
+            for node, size in zip(level, sizes, strict=True):
+                for spot in range(node * NODE, node * NODE + size):
+                    inside = slice(child := int(ordered.child[spot]) * NODE, child + int(ordered.size[child // NODE]))
+                    require(ordered.key[spot] == ordered.key[child], "an entry has not the least key below it")
+                    total = ordered.value[inside].sum() if info[SUMMED] else 0
+                    require(ordered.value[spot] == total, "the values below an entry are summed wrong")
+                    below.append(child // NODE)
+            level = below
+    require(level[0] == FIRST_LEAF and sum(sizes) == info[ENTRIES], "entries are miscounted")
+    require(len(set(level)) == len(level), "a node is in the tree twice")
     keys, _ = entries(ordered)
     require(bool((keys[:-1] < keys[1:]).all()), "keys do not ascend")
-    require(len(keys) == info[ENTRIES], "entries are miscounted")
-    require(
-        bool((ordered.heads[: len(leaves)] == ordered.key[leaves * LEAF]).all()), "a head is not its leaf's first key"
-    )
-    for leaf in leaves.tolist():
-        values = ordered.value[leaf * LEAF : leaf * LEAF + ordered.size[leaf]]
-        require(int(values.sum()) == ordered.sums[leaf], "a leaf's values are summed wrong")
-    free, at = 0, int(info[FREE])
-    while at != NONE and free <= info[USED]:
-        free, at = free + 1, int(ordered.link[at])
-    require(free + len(leaves) == info[USED], "a leaf was lost")
+    free, spot = 0, int(info[FREE])
+    while spot != NONE and free <= info[USED]:
+        free, spot = free + 1, int(ordered.link[spot])
+    require(free + links == info[USED], "a node was lost")
+
+
+@kernel
+def read_leaves(ordered: Ordered, keys: I64, values: I64) -> None:
+    """Copy all entries out, in order."""
+    found, cursor = 0, next_cursor(ordered, int(NONE))
+    while cursor != NONE and found < len(keys):
+        keys[found], values[found] = ordered.key[cursor], ordered.value[cursor]
+        found += 1
+        cursor = next_cursor(ordered, cursor)
 
 
 # --- finding -------------------------------------------------------------------------------------------------
 
 
-@inlined
+@embedded
+def _upto(ordered: Ordered, node: int, key: int) -> int:
+    """How many keys of a node are not above `key`. Every key is looked at: that is quicker than to guess and branch."""
+    first = node << int(NODE_BITS)
+    found = 0
+    for spot in range(first, first + at(ordered.size, node)):
+        found += at(ordered.key, spot) <= key
+    return found
+
+
+@embedded
 def floor_cursor(ordered: Ordered, key: int) -> int:
     """The entry with the greatest key that is not above `key`, or NONE."""
-    low, high = 0, ordered.info[LEAVES]
-    while low < high:
-        middle = (low + high) >> 1
-        if ordered.heads[middle] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return int(NONE)
-    rank = low - 1
-    base = ordered.order[rank] * int(LEAF)
-    low, high = 1, ordered.size[ordered.order[rank]]
-    while low < high:
-        middle = (low + high) >> 1
-        if ordered.key[base + middle] <= key:
-            low = middle + 1
-        else:
-            high = middle
-    return rank * int(LEAF) + low - 1
+    node = at(ordered.info, int(ROOT))
+    level = at(ordered.info, int(LEVELS))
+    while True:
+        found = _upto(ordered, node, key)
+        if found == 0:
+            return int(NONE)  # below the root's first key there is nothing; no other node is reached with such a key
+        level -= 1
+        if level == 0:
+            return int(node << int(NODE_BITS)) + found - 1
+        node = at(ordered.child, (node << int(NODE_BITS)) + found - 1)
 
 
-@inlined
+@embedded
 def next_cursor(ordered: Ordered, cursor: int) -> int:
     """The entry after this one (after NONE: the first), or NONE."""
     if cursor == NONE:
-        return 0 if ordered.info[LEAVES] else int(NONE)
-    rank, index = cursor >> 6, cursor & 63
-    if index + 1 < ordered.size[ordered.order[rank]]:
+        return int(FIRST_LEAF) if at(ordered.info, int(ENTRIES)) else int(NONE)
+    node = cursor >> int(NODE_BITS)
+    if cursor + 1 < (node << int(NODE_BITS)) + at(ordered.size, node):
         return cursor + 1
-    return (rank + 1) << 6 if rank + 1 < ordered.info[LEAVES] else int(NONE)
+    after = at(ordered.link, node)
+    return after << int(NODE_BITS) if after != NONE else int(NONE)
 
 
-@inlined
-def spot_of(ordered: Ordered, cursor: int) -> int:
-    """Where in `key` and `value` an entry is."""
-    return int(ordered.order[cursor >> 6]) * int(LEAF) + (cursor & 63)
-
-
-@inlined
+@embedded
 def sum_until(ordered: Ordered, cursor: int) -> int:
     """The sum of all values up to and with this entry."""
     total = 0
     if cursor == NONE:
         return total
-    for rank in range(cursor >> 6):
-        total += ordered.sums[ordered.order[rank]]
-    base = ordered.order[cursor >> 6] * int(LEAF)
-    for index in range((cursor & 63) + 1):
-        total += ordered.value[base + index]
-    return total
+    key, node = at(ordered.key, cursor), at(ordered.info, int(ROOT))
+    level = at(ordered.info, int(LEVELS))
+    while True:
+        first = node << int(NODE_BITS)
+        level -= 1
+        last = cursor + 1 if level == 0 else first + _upto(ordered, node, key) - 1
+        for spot in range(first, last):
+            total += at(ordered.value, spot)
+        if level == 0:
+            return total
+        node = at(ordered.child, last)
 
 
 # --- changing ------------------------------------------------------------------------------------------------
 
 
-@inlined
+@embedded
 def set_value(ordered: Ordered, cursor: int, value: int) -> None:
     """Another value for an entry."""
-    spot = spot_of(ordered, cursor)
-    ordered.sums[ordered.order[cursor >> 6]] += value - ordered.value[spot]
-    ordered.value[spot] = value
+    if ordered.info[SUMMED]:
+        _descend(ordered, ordered.key[cursor], value - ordered.value[cursor])
+    ordered.value[cursor] = value
 
 
-@inlined
+@embedded
 def put(ordered: Ordered, key: int, value: int) -> None:
     """Insert a key that is not there. The caller has seen to room (`with_room`)."""
-    cursor = floor_cursor(ordered, key)
+    node = _descend(ordered, key, value)
+    index, child, level = _upto(ordered, node, key), int(NONE), 0
     ordered.info[ENTRIES] += 1
-    if ordered.info[LEAVES] == 0:
-        _enter(ordered, 0, _fresh(ordered), key)
-    rank, index = (0, 0) if cursor == NONE else (cursor >> 6, (cursor & 63) + 1)
-    if ordered.size[ordered.order[rank]] == LEAF:
-        _cut(ordered, rank)
-        if index > LEAF // 2:
-            rank, index = rank + 1, index - LEAF // 2
-    leaf = ordered.order[rank]
-    base = leaf * int(LEAF)
-    for i in range(ordered.size[leaf], index, -1):
-        ordered.key[base + i], ordered.value[base + i] = ordered.key[base + i - 1], ordered.value[base + i - 1]
-    ordered.key[base + index], ordered.value[base + index] = key, value
-    ordered.size[leaf] += 1
-    ordered.sums[leaf] += value
-    ordered.heads[rank] = ordered.key[base]
+    while True:
+        new = int(NONE)
+        if ordered.size[node] == NODE:
+            new = _cut(ordered, node, level > 0)
+        behind = new != NONE and index > NODE // 2
+        _enter(ordered, new if behind else node, index - NODE // 2 if behind else index, key, value, child)
+        if new == NONE:
+            return
+        level += 1
+        key, value, child = ordered.key[new << int(NODE_BITS)], _total(ordered, new), new
+        if level == ordered.info[LEVELS]:
+            _raise(ordered, node, value)
+        above = ordered.path[level]
+        ordered.value[above] -= value
+        node, index = above >> int(NODE_BITS), (above & (NODE - 1)) + 1
 
 
-@inlined
+@embedded
 def delete(ordered: Ordered, cursor: int) -> None:
     """Take an entry out."""
-    rank, index = cursor >> 6, cursor & 63
-    leaf = ordered.order[rank]
-    base = leaf * int(LEAF)
-    ordered.sums[leaf] -= ordered.value[base + index]
-    for i in range(index, ordered.size[leaf] - 1):
-        ordered.key[base + i], ordered.value[base + i] = ordered.key[base + i + 1], ordered.value[base + i + 1]
-    ordered.size[leaf] -= 1
+    _descend(ordered, ordered.key[cursor], -ordered.value[cursor])
+    _take(ordered, cursor, False)
     ordered.info[ENTRIES] -= 1
-    ordered.heads[rank] = ordered.key[base]
-    if ordered.size[leaf] == 0:
-        _leave(ordered, rank)
-    elif ordered.size[leaf] < FEW:
-        if rank + 1 < ordered.info[LEAVES] and _fit(ordered, rank):
-            _join(ordered, rank)
-        elif rank > 0 and _fit(ordered, rank - 1):
-            _join(ordered, rank - 1)
+    node = cursor >> int(NODE_BITS)
+    for level in range(1, ordered.info[LEVELS]):
+        above = ordered.path[level]
+        parent = above >> int(NODE_BITS)
+        ordered.key[above] = ordered.key[node << int(NODE_BITS)]
+        if ordered.size[node] < FEW:
+            last = (parent << int(NODE_BITS)) + ordered.size[parent] - 1
+            _even_out(ordered, min(above, last - 1), level > 1)
+        node = parent
+    while ordered.info[LEVELS] > 1 and ordered.size[node] == 1:
+        _free(ordered, node)
+        node = ordered.child[node << int(NODE_BITS)]
+        ordered.info[ROOT] = node
+        ordered.info[LEVELS] -= 1
 
 
-@inlined
+@embedded
+def _descend(ordered: Ordered, key: int, change: int) -> int:
+    """The leaf where a key is, or would be; fills `path`, and adds a change of a value there to the sums above it."""
+    node = ordered.info[ROOT]
+    for level in range(ordered.info[LEVELS] - 1, 0, -1):
+        spot = (node << int(NODE_BITS)) + max(_upto(ordered, node, key) - 1, 0)
+        ordered.path[level] = spot
+        if ordered.info[SUMMED]:
+            ordered.value[spot] += change
+        if key < ordered.key[spot]:
+            ordered.key[spot] = key
+        node = ordered.child[spot]
+    return int(node)
+
+
+@embedded
+def _slide_down(ordered: Ordered, source: int, target: int, count: int, inner: bool) -> None:
+    """Move entries to a lower place, or to another node. Only those of inner nodes have a child."""
+    for i in range(count):
+        ordered.key[target + i], ordered.value[target + i] = ordered.key[source + i], ordered.value[source + i]
+    if inner:
+        for i in range(count):
+            ordered.child[target + i] = ordered.child[source + i]
+
+
+@embedded
+def _slide_up(ordered: Ordered, source: int, target: int, count: int, inner: bool) -> None:
+    """Move entries to a higher place of their node."""
+    for i in range(count - 1, -1, -1):
+        ordered.key[target + i], ordered.value[target + i] = ordered.key[source + i], ordered.value[source + i]
+    if inner:
+        for i in range(count - 1, -1, -1):
+            ordered.child[target + i] = ordered.child[source + i]
+
+
+@embedded
+def _enter(ordered: Ordered, node: int, index: int, key: int, value: int, child: int) -> None:
+    """Put an entry into a node that has room."""
+    inner = child != NONE
+    spot = (node << int(NODE_BITS)) + index
+    _slide_up(ordered, spot, spot + 1, ordered.size[node] - index, inner)
+    ordered.key[spot], ordered.value[spot] = key, value
+    if inner:
+        ordered.child[spot] = child
+    ordered.size[node] += 1
+
+
+@embedded
+def _take(ordered: Ordered, spot: int, inner: bool) -> None:
+    """Take an entry out of its node."""
+    node = spot >> int(NODE_BITS)
+    ordered.size[node] -= 1
+    _slide_down(ordered, spot + 1, spot, (node << int(NODE_BITS)) + ordered.size[node] - spot, inner)
+
+
+@embedded
+def _total(ordered: Ordered, node: int) -> int:
+    """The sum of a node's values."""
+    total = 0
+    if ordered.info[SUMMED]:
+        for spot in range(node << int(NODE_BITS), (node << int(NODE_BITS)) + ordered.size[node]):
+            total += ordered.value[spot]
+    return total
+
+
+@embedded
 def _fresh(ordered: Ordered) -> int:
-    """A leaf without entries."""
-    leaf = ordered.info[FREE]
-    if leaf == NONE:
-        leaf = ordered.info[USED]
+    """A node without entries."""
+    node = ordered.info[FREE]
+    if node == NONE:
+        node = ordered.info[USED]
         ordered.info[USED] += 1
     else:
-        ordered.info[FREE] = ordered.link[leaf]
-    ordered.size[leaf] = 0
-    ordered.sums[leaf] = 0
-    return int(leaf)
+        ordered.info[FREE] = ordered.link[node]
+    ordered.size[node] = 0
+    ordered.link[node] = int(NONE)
+    return int(node)
 
 
-@inlined
-def _enter(ordered: Ordered, rank: int, leaf: int, head: int) -> None:
-    """Let a leaf stand at a rank, those behind it one further."""
-    for i in range(ordered.info[LEAVES], rank, -1):
-        ordered.order[i], ordered.heads[i] = ordered.order[i - 1], ordered.heads[i - 1]
-    ordered.order[rank], ordered.heads[rank] = leaf, head
-    ordered.info[LEAVES] += 1
+@embedded
+def _free(ordered: Ordered, node: int) -> None:
+    """Let a node be used again."""
+    ordered.link[node] = ordered.info[FREE]
+    ordered.info[FREE] = node
 
 
-@inlined
-def _leave(ordered: Ordered, rank: int) -> None:
-    """Take the leaf at a rank out of the order, to be used again."""
-    leaf = ordered.order[rank]
-    for i in range(rank, ordered.info[LEAVES] - 1):
-        ordered.order[i], ordered.heads[i] = ordered.order[i + 1], ordered.heads[i + 1]
-    ordered.info[LEAVES] -= 1
-    ordered.link[leaf] = ordered.info[FREE]
-    ordered.info[FREE] = leaf
+@embedded
+def _cut(ordered: Ordered, node: int, inner: bool) -> int:
+    """Move the upper half of a full node to a new one behind it."""
+    new = _fresh(ordered)
+    _slide_down(ordered, (node << int(NODE_BITS)) + NODE // 2, new << int(NODE_BITS), NODE // 2, inner)
+    ordered.size[node] = ordered.size[new] = NODE // 2
+    ordered.link[new] = ordered.link[node]
+    ordered.link[node] = new
+    return new
 
 
-@inlined
-def _cut(ordered: Ordered, rank: int) -> None:
-    """Move the upper half of a full leaf to a new one behind it."""
-    leaf, new = ordered.order[rank], _fresh(ordered)
-    base, other = leaf * int(LEAF), new * int(LEAF)
-    for i in range(LEAF // 2):
-        ordered.key[other + i] = ordered.key[base + LEAF // 2 + i]
-        ordered.value[other + i] = ordered.value[base + LEAF // 2 + i]
-        ordered.sums[new] += ordered.value[other + i]
-    ordered.sums[leaf] -= ordered.sums[new]
-    ordered.size[leaf] = ordered.size[new] = LEAF // 2
-    _enter(ordered, rank + 1, new, ordered.key[other])
+@embedded
+def _raise(ordered: Ordered, node: int, cut_off: int) -> None:
+    """A new root above the old one, which still counts what was cut off."""
+    root = _fresh(ordered)
+    spot = root << int(NODE_BITS)
+    ordered.key[spot], ordered.child[spot] = ordered.key[node << int(NODE_BITS)], node
+    ordered.value[spot] = _total(ordered, node) + cut_off
+    ordered.size[root] = 1
+    ordered.path[ordered.info[LEVELS]] = spot
+    ordered.info[ROOT] = root
+    ordered.info[LEVELS] += 1
 
 
-@inlined
-def _fit(ordered: Ordered, rank: int) -> bool:
-    """Whether a leaf and the next would leave a joint one room to grow."""
-    both = ordered.size[ordered.order[rank]] + ordered.size[ordered.order[rank + 1]]
-    return bool(both <= LEAF - FEW)
-
-
-@inlined
-def _join(ordered: Ordered, rank: int) -> None:
-    """Move the entries of the next leaf into this one."""
-    leaf, after = ordered.order[rank], ordered.order[rank + 1]
-    base, other = leaf * int(LEAF) + ordered.size[leaf], after * int(LEAF)
-    for i in range(ordered.size[after]):
-        ordered.key[base + i], ordered.value[base + i] = ordered.key[other + i], ordered.value[other + i]
-    ordered.size[leaf] += ordered.size[after]
-    ordered.sums[leaf] += ordered.sums[after]
-    _leave(ordered, rank + 1)
+@embedded
+def _even_out(ordered: Ordered, above: int, inner: bool) -> None:
+    """Make one node of the children of an entry and the next, or two equal ones where one would be nearly full."""
+    left, right = ordered.child[above], ordered.child[above + 1]
+    end, behind = (left << int(NODE_BITS)) + ordered.size[left], right << int(NODE_BITS)
+    both = ordered.size[left] + ordered.size[right]
+    if both <= NODE - FEW:
+        _slide_down(ordered, behind, end, ordered.size[right], inner)
+        ordered.size[left] = both
+        ordered.link[left] = ordered.link[right]
+        _free(ordered, right)
+        _take(ordered, above + 1, True)
+    else:
+        more = both // 2 - ordered.size[left]
+        if more > 0:
+            _slide_down(ordered, behind, end, more, inner)
+            _slide_down(ordered, behind + more, behind, ordered.size[right] - more, inner)
+        else:
+            _slide_up(ordered, behind, behind - more, ordered.size[right], inner)
+            _slide_down(ordered, end + more, behind, -more, inner)
+        ordered.size[left], ordered.size[right] = both // 2, both - both // 2
+        ordered.key[above + 1], ordered.value[above + 1] = ordered.key[behind], _total(ordered, right)
+    ordered.value[above] = _total(ordered, left)

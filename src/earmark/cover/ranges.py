@@ -20,10 +20,10 @@ always the one that the remaining subscriptions alone would make, in whatever or
 it knows to be wanted here (`RangeSet`).
 
 Invariant (`check`): merged = the numbers with a positive count, runs at most `gap` apart joined; no count is negative.
-Complexity, for a table of n ranges: a range that is covered O(log n); another O(log n) and the ranges it swallows;
-unsubscribing O(n / 48) for the count, and the edges inside the range; a look-up O(log n).
+Complexity, for a table of n ranges: a look-up O(log n); taking a range in O(log n), and as much for each range that it
+swallows; unsubscribing one O(log n), and as much for each hole that it leaves; it also walks the edges inside it.
 
-Where we differ from the paper: a leaf holds 64 ranges (`ordered.py`); step 3 of Algorithm 1 follows the text of 4.2.
+Where we differ from the paper: counts; step 3 of Algorithm 1 follows the text of 4.2.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ from earmark.cover.ordered import (
     next_cursor,
     put,
     set_value,
-    spot_of,
     sum_until,
     with_room,
 )
 from earmark.errors import EarmarkError, require
-from earmark.jit import inlined, kernel
+from earmark.jit import embedded, kernel
 from earmark.model.arrays import I64
 
 GREATEST = 2**63 - 2
@@ -100,7 +99,7 @@ class RangeSet:
     """A set of numbers as disjoint ranges: what a neighbour is known to want."""
 
     def __init__(self, ranges: Any = ()) -> None:
-        self._merged = new_ordered()
+        self._merged = new_ordered(summed=False)
         self.add(ranges)
 
     def __len__(self) -> int:
@@ -122,8 +121,7 @@ class RangeSet:
         """Take these numbers out, where they are in."""
         first, last = as_ranges(ranges)
         self._merged = with_room(self._merged, len(first))
-        room = int(self._merged.info[ENTRIES]) + len(first)
-        subtract(self._merged, first, last, np.empty(room, np.int64), np.empty(room, np.int64))
+        subtract(self._merged, first, last)
 
     def holds(self, numbers: I64) -> NDArray[np.bool_]:
         """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
@@ -148,7 +146,7 @@ class RangeTable(RangeSet):
     def __init__(self, gap: int = 0) -> None:
         if not 0 <= gap <= 2**62:
             raise EarmarkError(f"a gap is a count of numbers, 0 or more; got {gap}")
-        self._merged = new_ordered()
+        self._merged = new_ordered(summed=False)
         self.gap = gap
         self._edges = new_ordered()
 
@@ -180,20 +178,25 @@ class RangeTable(RangeSet):
         for one of their numbers. Otherwise they are taken from what others asked for, who then miss events. So pass
         what was subscribed, once; `Subsumption` keeps who asked for what, and refuses the rest.
         """
-        first, last = as_ranges(ranges)
-        if not all_counted(self._edges, first, last):
+        asked = as_ranges(ranges)
+        if not all_counted(self._edges, *asked):
             raise EarmarkError("these ranges were not subscribed: some of their numbers nobody asks for")
+        return self.let_go(asked)
+
+    def let_go(self, ranges: Ranges) -> Ranges:
+        """`unsubscribe`, for ranges that are known to have been taken in: of several subscriptions, they may overlap.
+
+        A hole in what is asked for cuts the table once, so there is room for what is put. What goes is whole ranges of
+        the table, each of which held one of these or was put there, and at both ends of a hole parts of one.
+        """
+        first, last = ranges
         self._edges = with_room(self._edges, 2 * len(first))
-        count_ranges(self._edges, first, last, -1)
-        withdrawn: list[Ranges] = []
-        for begin, end in zip(first.tolist(), last.tolist(), strict=True):
-            holes = int(edges_inside(self._edges, begin, end)) + 2
-            self._merged = with_room(self._merged, holes)
-            room = int(self._merged.info[ENTRIES]) + holes
-            out_first, out_last = np.empty(room, np.int64), np.empty(room, np.int64)
-            found = recede(self._merged, self._edges, begin, end, self.gap, out_first, out_last)
-            withdrawn.append(Ranges(out_first[:found], out_last[:found]))
-        return as_ranges(Ranges(*(np.concatenate([r[i] for r in withdrawn] or [NO_NUMBERS]) for i in (0, 1))))
+        holes = int(count_ranges(self._edges, first, last, -1))
+        self._merged = with_room(self._merged, holes)
+        room = len(first) + 3 * holes
+        out_first, out_last = np.empty(room, np.int64), np.empty(room, np.int64)
+        found = recede(self._merged, self._edges, first, last, self.gap, out_first, out_last)
+        return as_ranges(Ranges(out_first[:found], out_last[:found]))
 
     def add(self, ranges: Any) -> None:
         """Refused: who asks would not be counted."""
@@ -268,7 +271,7 @@ def subsume_and_merge(
         cursor = floor_cursor(merged, begin)
         reach = int(NONE)
         if cursor != NONE:
-            reach = merged.value[spot_of(merged, cursor)]
+            reach = merged.value[cursor]
             if reach >= end:
                 fate[i] = int(INSIDE)  # covered, or subsumed by several that merged
                 continue
@@ -280,17 +283,16 @@ def subsume_and_merge(
             fate[i] = int(APART)
             put(merged, begin, end)
             cursor = floor_cursor(merged, begin)
-        home = merged.key[spot_of(merged, cursor)]
+        home = merged.key[cursor]
         total = end
         while True:
             cursor = next_cursor(merged, floor_cursor(merged, home))
             if cursor == NONE:
                 break
-            spot = spot_of(merged, cursor)
-            if merged.key[spot] - total - 1 > gap:
+            if merged.key[cursor] - total - 1 > gap:
                 break
-            high = max(high, merged.key[spot] - 1)
-            total = max(total, merged.value[spot])
+            high = max(high, merged.key[cursor] - 1)
+            total = max(total, merged.value[cursor])
             fate[i] = int(MERGED)
             delete(merged, cursor)
         set_value(merged, floor_cursor(merged, home), total)
@@ -300,26 +302,25 @@ def subsume_and_merge(
 
 
 @kernel
-def subtract(merged: Ordered, first: I64, last: I64, out_first: I64, out_last: I64) -> int:
-    """Take numbers out of the table; the parts of it that went. Returns how many."""
-    found = 0
+def subtract(merged: Ordered, first: I64, last: I64) -> None:
+    """Take numbers out of the table."""
+    untold = np.empty(0, np.int64)
     for i in range(len(first)):
-        found = subtract_one(merged, first[i], last[i], found, out_first, out_last)
-    return found
+        subtract_one(merged, first[i], last[i], 0, untold, untold)
 
 
-@inlined
+@embedded
 def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I64, out_last: I64) -> int:
-    """Take begin..end out of the table, and append the parts that went."""
+    """Take begin..end out of the table, and append the parts that went, if there is where."""
     cursor = floor_cursor(merged, begin)
-    if cursor == NONE or merged.value[spot_of(merged, cursor)] < begin:
+    if cursor == NONE or merged.value[cursor] < begin:
         cursor = next_cursor(merged, cursor)
     while cursor != NONE:
-        spot = spot_of(merged, cursor)
-        low, high = merged.key[spot], merged.value[spot]
+        low, high = merged.key[cursor], merged.value[cursor]
         if low > end:
             break
-        out_first[found], out_last[found] = max(low, begin), min(high, end)
+        if len(out_first):
+            out_first[found], out_last[found] = max(low, begin), min(high, end)
         found += 1
         if low < begin:
             set_value(merged, cursor, begin - 1)
@@ -337,7 +338,7 @@ def look_up(merged: Ordered, numbers: I64, out: NDArray[np.bool_]) -> None:
     """Algorithm 2, for many publications: which numbers lie in a range of the table."""
     for i in range(len(numbers)):
         cursor = floor_cursor(merged, numbers[i])
-        out[i] = cursor != NONE and merged.value[spot_of(merged, cursor)] >= numbers[i]
+        out[i] = cursor != NONE and merged.value[cursor] >= numbers[i]
 
 
 @kernel
@@ -347,7 +348,7 @@ def all_inside(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[
         out[s] = True
         for i in range(start[s], start[s + 1]):
             cursor = floor_cursor(merged, first[i])
-            if cursor == NONE or merged.value[spot_of(merged, cursor)] < last[i]:
+            if cursor == NONE or merged.value[cursor] < last[i]:
                 out[s] = False
                 break
 
@@ -356,21 +357,32 @@ def all_inside(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[
 
 
 @kernel
-def count_ranges(edges: Ordered, first: I64, last: I64, change: int) -> None:
-    """One more (or one less) asks for every number of these ranges."""
-    for i in range(len(first)):
-        add_edge(edges, first[i], change)
-        add_edge(edges, last[i] + 1, -change)
+def count_ranges(edges: Ordered, first: I64, last: I64, change: int) -> int:
+    """One more (or one less) asks for every number of these ranges. Returns how many holes that can make, at the most.
+
+    A hole begins at an edge: one inside a range, or the last one before it.
+    """
+    for i in range(2 * len(first)):
+        begins = i & 1 == 0
+        add_edge(edges, first[i >> 1] if begins else last[i >> 1] + 1, change if begins else -change)
+    holes = 0
+    for i in range(len(first) if change < 0 else 0):
+        holes += 2
+        cursor = next_cursor(edges, floor_cursor(edges, first[i] - 1))
+        while cursor != NONE and edges.key[cursor] <= last[i]:
+            holes += 1
+            cursor = next_cursor(edges, cursor)
+    return holes
 
 
-@inlined
+@embedded
 def add_edge(edges: Ordered, number: int, change: int) -> None:
     """From this number on, so many more ask."""
     cursor = floor_cursor(edges, number)
-    if cursor == NONE or edges.key[spot_of(edges, cursor)] != number:
+    if cursor == NONE or edges.key[cursor] != number:
         put(edges, number, change)
         return
-    value = edges.value[spot_of(edges, cursor)] + change
+    value = edges.value[cursor] + change
     if value:
         set_value(edges, cursor, value)
     else:
@@ -385,52 +397,50 @@ def all_counted(edges: Ordered, first: I64, last: I64) -> bool:
         count = sum_until(edges, cursor)
         while count > 0:
             cursor = next_cursor(edges, cursor)
-            if cursor == NONE or edges.key[spot_of(edges, cursor)] > last[i]:
+            if cursor == NONE or edges.key[cursor] > last[i]:
                 break
-            count += edges.value[spot_of(edges, cursor)]
+            count += edges.value[cursor]
         if count <= 0:
             return False
     return True
 
 
 @kernel
-def edges_inside(edges: Ordered, begin: int, end: int) -> int:
-    """How many edges there are from begin to end."""
+def recede(merged: Ordered, edges: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64) -> int:
+    """Take out of the table what nobody asks for any more in and around these ranges; returns how many parts went."""
     found = 0
-    cursor = next_cursor(edges, floor_cursor(edges, begin - 1))
-    while cursor != NONE and edges.key[spot_of(edges, cursor)] <= end:
-        found += 1
-        cursor = next_cursor(edges, cursor)
+    for i in range(len(first)):
+        found = recede_one(merged, edges, first[i], last[i], gap, found, out_first, out_last)
     return found
 
 
-@kernel
-def recede(merged: Ordered, edges: Ordered, begin: int, end: int, gap: int, out_first: I64, out_last: I64) -> int:
-    """Take out of the table what nobody asks for any more in and around begin..end; the parts that went.
+@embedded
+def recede_one(
+    merged: Ordered, edges: Ordered, begin: int, end: int, gap: int, found: int, out_first: I64, out_last: I64
+) -> int:
+    """The same for one range.
 
     Walks the holes between the runs of numbers that are still asked for, from the last run before `begin` to the
     first after `end`. A hole of at most `gap` numbers stays claimed.
     """
-    found = 0
     cursor = floor_cursor(edges, begin - 1)
     count = sum_until(edges, cursor)
     hole, after_run = 0, False  # where the present hole begins, and whether a run ends there
     if count == 0 and cursor != NONE:
-        hole, after_run = edges.key[spot_of(edges, cursor)], True
+        hole, after_run = edges.key[cursor], True
     while True:
         cursor = next_cursor(edges, cursor)
-        if cursor == NONE:
-            break
-        number = edges.key[spot_of(edges, cursor)]
-        if count > 0 and number > end + 1:
+        if cursor != NONE and count > 0 and edges.key[cursor] > end + 1:
             return found
         before = count
-        count += edges.value[spot_of(edges, cursor)]
+        number = int(GREATEST) + 1
+        if cursor != NONE:
+            number = edges.key[cursor]
+            count += edges.value[cursor]
         if before == 0:
-            if not after_run or number - hole > gap:
+            if cursor == NONE or not after_run or number - hole > gap:
                 found = subtract_one(merged, hole, number - 1, found, out_first, out_last)
             if number > end:
                 return found
         elif count == 0:
             hole, after_run = number, True
-    return subtract_one(merged, hole, int(GREATEST), found, out_first, out_last)

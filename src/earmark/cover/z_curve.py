@@ -67,7 +67,8 @@ from earmark.cover.scale import (
     scale_at,
 )
 from earmark.cover.vector import I16, LANES
-from earmark.curves.morton import MOST_BITS, bits_for, first_inside, interleave, last_inside
+from earmark.curves.grid import MOST_BITS
+from earmark.curves.morton import bits_for, first_inside, interleave, last_inside
 from earmark.errors import require
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, U64, TableArrays

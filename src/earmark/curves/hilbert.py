@@ -22,34 +22,28 @@ Invariant: `cells(numbers(x)) == x`; consecutive numbers are neighbouring cells;
 maximal, and hold exactly its cells.
 Complexity: a number O(bits d); ranges O(2^d) a sub-cube that the surface of the box cuts.
 
-Numbers are non-negative int64, so bits * dimensions is at most 63.
+How many ranges a box has is the surface of the box, not its volume: `mean_ranges` says how many on average (Equation
+3). Where that is too many, the box is made of larger cells: the curve of 2^s cells an axis in one is the same curve s
+levels up, so that a range there is a range here, shifted (`coarseness`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from earmark.curves.grid import checked_boxes, checked_cells, checked_numbers
 from earmark.errors import EarmarkError
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I64
+from earmark.model.arrays import F64, I64
+from earmark.model.machine import at
 
-MOST_BITS = 63
 MOST_DIMENSIONS = 20
 """A box is decomposed in at most so many dimensions: every cube has 2^d parts."""
 
 
-def check_curve(dimensions: int, bits: int) -> None:
-    """Raise unless cells of so many dimensions, 2^bits an axis, have numbers of 63 bits."""
-    if dimensions < 1 or bits < 1 or dimensions * bits > MOST_BITS:
-        raise EarmarkError(
-            f"a curve over {dimensions} dimensions of {bits} bits is not possible: dimensions and bits are at least 1, "
-            f"and their product at most {MOST_BITS}"
-        )
-
-
 def numbers(cells: I64, bits: int) -> I64:
     """The number on the curve of each cell (rows of coordinates below 2^bits)."""
-    cells = _checked(cells, bits)
+    cells = checked_cells(cells, bits)
     out = np.empty(len(cells), np.int64)
     number_cells(cells, bits, out)
     return out
@@ -57,10 +51,7 @@ def numbers(cells: I64, bits: int) -> I64:
 
 def cells(numbers: I64, dimensions: int, bits: int) -> I64:
     """The cell of each number: rows of coordinates."""
-    check_curve(dimensions, bits)
-    numbers = np.ascontiguousarray(numbers, np.int64)
-    if len(numbers) and not (numbers.min() >= 0 and int(numbers.max()) >> (dimensions * bits) == 0):
-        raise EarmarkError(f"a number on this curve is 0 to 2^{dimensions * bits} - 1")
+    numbers = checked_numbers(numbers, dimensions, bits)
     out = np.empty((len(numbers), dimensions), np.int64)
     cell_numbers(numbers, bits, out)
     return out
@@ -71,9 +62,7 @@ def ranges(low: I64, high: I64, bits: int) -> tuple[I64, I64, I64]:
 
     Those of box b are at start[b] .. start[b + 1], ascending.
     """
-    low, high = _checked(low, bits), _checked(high, bits)
-    if low.shape != high.shape or (low > high).any():
-        raise EarmarkError("a box has as many low as high coordinates, and none of its low ones is above the high one")
+    low, high = checked_boxes(low, high, bits)
     if low.shape[1] > MOST_DIMENSIONS:
         raise EarmarkError(f"a box of {low.shape[1]} dimensions is too many; at most {MOST_DIMENSIONS} become ranges")
     start = np.zeros(len(low) + 1, np.int64)
@@ -87,14 +76,22 @@ def ranges(low: I64, high: I64, bits: int) -> tuple[I64, I64, I64]:
         first, last = np.resize(first, 2 * len(first)), np.resize(last, 2 * len(last))
 
 
-def _checked(cells: I64, bits: int) -> I64:
-    cells = np.ascontiguousarray(cells, np.int64)
-    if cells.ndim != 2:
-        raise EarmarkError("cells are rows of coordinates, one column a dimension")
-    check_curve(cells.shape[1], bits)
-    if cells.size and not (cells.min() >= 0 and int(cells.max()) >> bits == 0):
-        raise EarmarkError(f"a coordinate of a cell is 0 to 2^{bits} - 1")
-    return cells
+def mean_ranges(low: I64, high: I64) -> F64:
+    """Equation (3): how many ranges a box with these sides has on average. Float, so that nothing overflows."""
+    sides = np.maximum(high - low + 1, 1).astype(np.float64)
+    mean: F64 = (sides.prod(axis=1)[:, None] / sides).sum(axis=1) / sides.shape[1]
+    return mean
+
+
+def coarseness(low: I64, high: I64, bits: int, most: int) -> I64:
+    """By how many bits the cells of each box are enlarged, so that it has at most so many ranges by Equation (3)."""
+    shift = np.zeros(len(low), np.int64)
+    for s in range(bits):
+        many = shift == s
+        if not many.any():
+            break
+        shift[many] += mean_ranges(low[many] >> s, high[many] >> s) > most
+    return shift
 
 
 # --- one level of the curve ----------------------------------------------------------------------------------
@@ -160,17 +157,23 @@ def next_turn(place: int, turn: int, d: int) -> int:
 @kernel
 def number_cells(cells: I64, bits: int, out: I64) -> None:
     """out[i] = the number of cell i."""
-    d = cells.shape[1]
     for i in range(len(cells)):
-        number, entry, turn = 0, 0, 0
-        for level in range(bits - 1, -1, -1):
-            label = 0
-            for j in range(d):
-                label |= ((cells[i, j] >> level) & 1) << j
-            place = place_of(label, entry, turn, d)
-            number = (number << d) | place
-            entry, turn = next_entry(place, entry, turn, d), next_turn(place, turn, d)
-        out[i] = number
+        out[i] = number_of(cells[i], bits)
+
+
+@inlined
+def number_of(cell: I64, bits: int) -> int:
+    """The number of a cell."""
+    d = len(cell)
+    number, entry, turn = 0, 0, 0
+    for level in range(bits - 1, -1, -1):
+        label = 0
+        for j in range(d):
+            label |= ((at(cell, j) >> level) & 1) << j
+        place = place_of(label, entry, turn, d)
+        number = (number << d) | place
+        entry, turn = next_entry(place, entry, turn, d), next_turn(place, turn, d)
+    return number
 
 
 @kernel
@@ -263,7 +266,7 @@ def cut_halves(low: I64, high: I64, corner: I64, level: int, halves: I64) -> Non
     """How the box lies to the two halves of a cube on every axis."""
     halves[:] = 0
     for j in range(len(low)):
-        begin, middle, end = corner[j], corner[j] + (1 << level), corner[j] + (2 << level)
+        begin, middle, end = corner[j], corner[j] + (1 << level), corner[j] + ((2 << level) - 1)
         bit = 1 << j
         if low[j] < middle:
             halves[MEETS_LOW] |= bit
@@ -271,5 +274,5 @@ def cut_halves(low: I64, high: I64, corner: I64, level: int, halves: I64) -> Non
             halves[MEETS_HIGH] |= bit
         if low[j] <= begin and high[j] >= middle - 1:
             halves[INSIDE_LOW] |= bit
-        if low[j] <= middle and high[j] >= end - 1:
+        if low[j] <= middle and high[j] >= end:
             halves[INSIDE_HIGH] |= bit

@@ -13,7 +13,7 @@ cubes halved along some dimensions, and everything below holds for them as well.
     ancestor    key >> bits                      of a cell, that many halvings up
     range       key << more ... | ones           the keys of the finest cells inside it: consecutive on the curve
 
-Keys are unsigned 64-bit integers: at most 63 bits follow the 1.
+Keys are unsigned 64-bit integers: at most 63 bits follow the 1 (`grid.py`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from earmark.curves.grid import MOST_BITS, check_grid, checked_cells
 from earmark.errors import EarmarkError
 from earmark.jit import inlined
 from earmark.model.arrays import U64
-
-MOST_BITS = 63
-ROOT_CELL = np.uint64(1)
-"""The whole cube."""
 
 
 def cell_key(coordinates: Sequence[int], bits: int) -> int:
@@ -37,13 +34,10 @@ def cell_key(coordinates: Sequence[int], bits: int) -> int:
     >>> bin(cell_key((3, 5), 3)), cell_key((3, 5), 3) - (1 << 6)
     ('0b1011011', 27)
     """
-    _check(len(coordinates), bits)
-    for coordinate in coordinates:
-        if not 0 <= coordinate < 1 << bits:
-            raise EarmarkError(f"a coordinate of {bits} bits is from 0 to {(1 << bits) - 1}, not {coordinate}.")
     key = 1
+    cell = checked_cells([coordinates], bits, fewest=0)[0].tolist()
     for level in range(bits - 1, -1, -1):
-        for coordinate in coordinates:
+        for coordinate in cell:
             key = key << 1 | coordinate >> level & 1
     return key
 
@@ -77,15 +71,8 @@ def cell_range(key: int, length: int) -> tuple[int, int]:
 
 def bits_for(dimensions: int, most: int) -> int:
     """Bits a dimension: as many as fit a key, at most `most`."""
-    _check(dimensions, 1)
+    check_grid(dimensions, 1)
     return min(MOST_BITS // dimensions, most)
-
-
-def _check(dimensions: int, bits: int) -> None:
-    if dimensions < 1 or bits < 0 or dimensions * bits > MOST_BITS:
-        raise EarmarkError(
-            f"{dimensions} dimensions of {bits} bits do not fit a key, which has {MOST_BITS} bits behind the leading 1."
-        )
 
 
 @inlined

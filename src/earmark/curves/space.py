@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.curves import hilbert
+from earmark.curves import grid, hilbert
 from earmark.errors import EarmarkError, require
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, EventArrays, TableArrays, frozen
@@ -58,10 +58,10 @@ class Space(NamedTuple):
 def space_of(attributes: I32, cuts: list[I64], bits: int) -> Space:
     """A space with these axes and cuts."""
     axes = len(attributes)
-    if not FEWEST_BITS <= bits <= MOST_BITS or axes < 1 or axes * bits > hilbert.MOST_BITS - 1:
+    if not FEWEST_BITS <= bits <= MOST_BITS or axes < 1 or axes * bits > grid.MOST_BITS - 1:
         raise EarmarkError(
             f"{axes} attributes with 2^{bits} cells each is not possible: at least one attribute, {FEWEST_BITS} to "
-            f"{MOST_BITS} bits, and attributes times bits at most {hilbert.MOST_BITS - 1}"
+            f"{MOST_BITS} bits, and attributes times bits at most {grid.MOST_BITS - 1}"
         )
     if len(np.unique(attributes)) < axes or attributes.min() < 0:
         raise EarmarkError("the attributes of a space are numbers, each given once")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from earmark.cover import ordered
-from earmark.cover.ranges import GREATEST, RangeSet, RangeTable, as_ranges
+from earmark.cover.ranges import GREATEST, Ranges, RangeSet, RangeTable, as_ranges
 from earmark.errors import EarmarkError
 
 TOP = 120
@@ -116,6 +116,18 @@ class Lifetimes(RuleBasedStateMachine):
         self.neighbour.discard(withdrawn)
         assert numbers(withdrawn.pairs()) == before - claimed(self.asked(), self.gap)
 
+    @precondition(lambda self: self.live)
+    @rule(data=st.data())
+    def let_several_go(self, data: st.DataObject) -> None:
+        """In one call, though their ranges may overlap."""
+        before = claimed(self.asked(), self.gap)
+        count = data.draw(st.integers(1, len(self.live)))
+        going = [self.live.pop(data.draw(st.integers(0, len(self.live) - 1))) for _ in range(count)]
+        firsts, lasts = (np.concatenate([as_ranges(one)[end] for one in going]) for end in (0, 1))
+        withdrawn = self.table.let_go(Ranges(firsts, lasts))
+        self.neighbour.discard(withdrawn)
+        assert numbers(withdrawn.pairs()) == before - claimed(self.asked(), self.gap)
+
     def asked(self) -> set[int]:
         return {n for ranges in self.live for n in numbers(ranges)}
 
@@ -155,7 +167,28 @@ def test_many_ranges_come_and_go() -> None:
     table.check()
     assert len(table) == 0
     for part in (table._merged, table._edges):
-        assert (part.info[ordered.LEAVES], part.info[ordered.ENTRIES]) == (0, 0)
+        assert (part.info[ordered.LEVELS], part.info[ordered.ENTRIES]) == (1, 0)  # an empty leaf
+
+
+@pytest.mark.parametrize("gap", [0, 7])
+def test_many_leave_in_one_call(gap: int) -> None:
+    """The room of a call is worked out before: wide ranges full of holes, until nothing is left."""
+    rng = np.random.default_rng(5)
+    first = rng.integers(0, 30_000, 4_000)
+    last = first + np.where(rng.random(4_000) < 0.01, rng.integers(0, 20_000, 4_000), rng.integers(0, 4, 4_000))
+    table = RangeTable(gap)
+    table.take_in(Ranges(first, last))
+    left = np.ones(4_000, bool)
+    for part in np.array_split(rng.permutation(4_000), 3):
+        before = numbers(table.ranges().pairs())
+        withdrawn = table.let_go(Ranges(first[part], last[part]))
+        left[part] = False
+        table.check()
+        afresh = RangeTable(gap)
+        afresh.take_in(Ranges(first[left], last[left]))
+        assert table.ranges().pairs() == afresh.ranges().pairs()
+        assert numbers(withdrawn.pairs()) == before - numbers(afresh.ranges().pairs())
+    assert len(table) == 0
 
 
 def test_a_table_counts_numbers_and_not_subscribers() -> None:
