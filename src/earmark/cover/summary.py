@@ -20,6 +20,7 @@ Complexity: O(r log r) for r ranges of all subscriptions; O(log r) an event.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +37,18 @@ from earmark.model import bits
 from earmark.model.arrays import I64, EventArrays, TableArrays
 from earmark.model.attribute import INT64_MAX, INT64_MIN
 from earmark.model.batch import some_events
+from earmark.model.rows import gather
+from earmark.model.strings import StringKeys
 from earmark.model.table import TableView
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SPACE_KEY = b"earmark.space"
-"""Under this name a file's metadata holds the space as JSON."""
+"""Under this name a file's metadata holds the space as JSON, for people."""
+KEYS_KEY = b"earmark.keys"
+"""And under this one all that turns events into numbers, for `range_summary.py`."""
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +70,7 @@ class Summary:
 
     def holds(self, events: EventArrays) -> Flags:
         """Which events lie in a range."""
-        return _places(self.space, self.ranges, events)[0]
+        return places(self.space, self.ranges, events)[0]
 
     def described(self) -> dict[str, Any]:
         """The space for others: 2^bits cells an axis, and by axis the attribute and the values at which cells begin.
@@ -79,11 +85,44 @@ class Summary:
         return {"bits": int(self.space.bits[0]), "axes": axes}
 
     def to_arrow(self) -> pa.Table:
-        """The ranges as a table (first, last), with the space in its metadata."""
+        """The ranges as a table (first, last), with the space in its metadata. `RangeSummary` reads it."""
         import pyarrow as pa
 
         made = pa.table({"first": self.ranges.first, "last": self.ranges.last})
-        return made.replace_schema_metadata({SPACE_KEY: json.dumps(self.described(), ensure_ascii=False).encode()})
+        told = {SPACE_KEY: self.described(), KEYS_KEY: self._keys()}
+        return made.replace_schema_metadata(
+            {name: json.dumps(record, ensure_ascii=False).encode() for name, record in told.items()}
+        )
+
+    def _keys(self) -> dict[str, Any]:
+        """The space for programs: how values become keys, and the keys at which cells begin."""
+        schema, space, axes = self.view.schema, self.space, []
+        for axis, attr in enumerate(space.attr.tolist()):
+            attribute = schema.by_name[schema.names[attr]]
+            cuts = space.cuts[space.cut_start[axis] : space.cut_start[axis + 1]].tolist()
+            axes.append(
+                {
+                    "attribute": attribute.name,
+                    "type": str(attribute.type) if attribute.type else None,
+                    "declared": attribute.declared,
+                    "keys": _at_constants(schema.strings[attr], cuts) if attr in schema.strings else cuts,
+                }
+            )
+        return {"version": VERSION, "zone": schema.zone_name, "bits": int(space.bits[0]), "axes": axes}
+
+
+def _at_constants(strings: StringKeys, cuts: list[int]) -> list[tuple[str, int]]:
+    """Cuts among the keys of strings: the constant at each or below it, in hex, and 1 where the cut is just above it.
+
+    Between a constant and the next all strings have one key, so a cut further up is at the next.
+    """
+    constants, known = strings.items()
+    keys, found = known.tolist(), []
+    for cut in cuts:
+        place = bisect_right(keys, cut) - 1
+        above = cut - keys[place]
+        found.append((constants[place + (above > 1)].hex(), int(above == 1)))
+    return found
 
 
 def summarized(
@@ -109,11 +148,11 @@ def summarize(
     eligible = bits.from_slots(live, len(table.sequence))
     wanted = [taken(table, eligible, part) for part in parts]
     unwanted = [some_events(part, np.flatnonzero(~one)) for part, one in zip(parts, wanted, strict=True)]
-    space = _space(table, unwanted[0], axes, cell_bits)
+    space = _space(gather(table, live.astype(np.int64)), unwanted[0], axes, cell_bits)  # the dead teach nothing
     exact = Projection.build(table, live.astype(np.int32), space=space).ranges()
     closed = _closed(space, exact, unwanted[0], unwanted[1], budget * int(wanted[1].sum()))
     measured = [
-        Traffic(len(one), int(one.sum()), int(_places(space, closed, rest)[0].sum()))
+        Traffic(len(one), int(one.sum()), int(places(space, closed, rest)[0].sum()))
         for one, rest in zip(wanted[1:], unwanted[1:], strict=True)
     ]
     return Summary(view, space, closed, len(exact.first), budget, *measured)
@@ -149,12 +188,12 @@ def _cuts(table: TableArrays, unwanted: EventArrays, attribute: int, cell_bits: 
 def _closed(space: Space, ranges: Ranges, costing: EventArrays, stopping: EventArrays, allowed: float) -> Ranges:
     """The ranges with the cheapest gaps closed, as many as are allowed."""
     gaps = max(len(ranges.first) - 1, 0)
-    _, _, gap = _places(space, ranges, costing)
+    _, _, gap = places(space, ranges, costing)
     cost = np.bincount(gap, minlength=gaps)[:gaps]
     order = np.lexsort((ranges.first[1:] - ranges.last[:-1], cost))
     rank = np.full(gaps + 1, gaps, np.int64)  # the last entry stands for what lies beyond the outer ranges
     rank[order] = np.arange(gaps)
-    inside, owner, gap = _places(space, ranges, stopping)
+    inside, owner, gap = places(space, ranges, stopping)
     first = np.full(len(inside), gaps, np.int64)
     np.minimum.at(first, owner, rank[gap])
     extra = int(inside.sum()) + np.searchsorted(np.sort(first[~inside]), np.arange(1, gaps + 1))
@@ -164,7 +203,7 @@ def _closed(space: Space, ranges: Ranges, costing: EventArrays, stopping: EventA
     return Ranges(ranges.first[begins], ranges.last[ends]) if gaps else ranges
 
 
-def _places(space: Space, ranges: Ranges, events: EventArrays) -> tuple[Flags, I64, I64]:
+def places(space: Space, ranges: Ranges, events: EventArrays) -> tuple[Flags, I64, I64]:
     """Which events lie in a range; and of the others, the gaps that they touch: (inside, events, gaps).
 
     Gap i lies behind range i; what is outside of all ranges is numbered as the gap behind the last.

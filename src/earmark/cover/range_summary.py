@@ -1,0 +1,254 @@
+"""Does anyone behind this want these events? Asked of a range summary, in a file, by someone without the subscriptions.
+
+mics.txt, section 4.3 (Algorithm 2) and section 6.1: a broker or a publishing client needs the ranges and the space, and
+turns events into numbers itself. A file has both (`Summary.to_arrow`), as Parquet:
+
+    columns     first  last                        ranges of Hilbert's curve, ascending
+    metadata    earmark.space                      for people: where cells begin, >= 10  > 'Oslo'
+                earmark.keys                       JSON: version, zone, bits, and for every axis
+                  attribute, type, declared        so that a value means here what it meant to the subscriptions
+                  keys                             where cells begin; of strings [constant in hex, 0 or 1]
+
+A key is a number that keeps order (`model/keys.py`), the same everywhere, but for strings: their keys depend on which
+constants there are. So a cut between strings is stored as the constant that it lies at (0) or just above (1), and gets
+a key among the cuts when the file is opened; a string that nobody has seen before lies between two of them, where it
+belongs.
+
+**What cannot be ruled out is wanted.** Subscriptions about whole numbers say nothing about 3.5 until a matcher has
+learned that there are such (`model/widen.py`); then `a > 3` takes it. The summary is of before. So an event with a
+fraction on an axis of whole numbers is wanted, whatever else it has.
+
+Whatever is read is treated as hostile: sizes first, every field by type, then all that kernels rely on.
+
+Invariant: an event that a subscription takes is wanted.
+Complexity: opening O(ranges + cuts); an event as in `summary.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from earmark.cover.ranges import Ranges
+from earmark.cover.summary import KEYS_KEY, VERSION, places
+from earmark.cover.traffic import Flags
+from earmark.curves.space import Space, space_of
+from earmark.errors import EarmarkError, EventError, TableError
+from earmark.model.arrays import I64, EventArrays, frozen
+from earmark.model.attribute import (
+    FLOAT_INF_KEY,
+    INT64_MAX,
+    INT64_MIN,
+    STRING,
+    Attribute,
+    Schema,
+    attribute_type,
+    check_name,
+)
+from earmark.model.event import SchemaChange, encode_events
+from earmark.model.frames import as_arrow, encode_frame, is_frame
+from earmark.model.strings import StringKeys
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MOST_RANGES = 1 << 26
+MOST_METADATA = 64 << 20
+"""Rows and bytes of metadata that a file may have."""
+EXACT = 2.0**53
+"""Whole numbers up to here are what they were when they have been a double in between."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeSummary:
+    """Ranges that were written elsewhere, the space whose cells they number, and how values become keys in it."""
+
+    schema: Schema
+    space: Space
+    ranges: Ranges
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """The summary in a Parquet file, as `earmark compact --ranges` writes it."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not Path(path).is_file():
+            raise TableError(f"there is no file {str(path)!r}")
+        if Path(path).suffix.lower() != ".parquet":
+            raise TableError(f"{str(path)!r} is no .parquet file; no other has the grid that a summary's ranges need")
+        try:
+            with pq.ParquetFile(path) as file:
+                if file.metadata.num_rows > MOST_RANGES:
+                    raise TableError(f"it has {file.metadata.num_rows:,} rows; a summary has at most {MOST_RANGES:,}")
+                _check_columns(file.schema_arrow)
+                table = file.read()
+            return cls.from_arrow(table)
+        except (pa.ArrowException, OSError) as problem:
+            said = " ".join(str(problem).split())[:300]
+            raise TableError(f"{str(path)!r} cannot be read as a range summary: {said}") from None
+        except TableError as problem:
+            raise TableError(f"{str(path)!r} cannot be read as a range summary: {problem}") from None
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Self:
+        """The summary in an Arrow table, as `Summary.to_arrow` makes it."""
+        _check_columns(table.schema)
+        schema, space = _grid(_record(table.schema.metadata or {}))
+        first, last = (_numbers(table.column(name)) for name in ("first", "last"))
+        cells = 1 << (space.axes * int(space.bits[0]))
+        if len(first) and not (
+            first[0] >= 0 and last[-1] < cells and (first <= last).all() and (last[:-1] < first[1:]).all()
+        ):
+            raise TableError(f"its ranges are not ascending, apart, and from 0 to {cells - 1}")
+        return cls(schema, space, Ranges(frozen(first), frozen(last)))
+
+    def __len__(self) -> int:
+        """How many ranges there are."""
+        return len(self.ranges.first)
+
+    def wants(self, events: Any) -> Flags:
+        """Which events to send: every one that a subscription behind this takes, and some others.
+
+        Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame. Attributes
+        without an axis are not looked at.
+        """
+        encoded, widened = self._encoded(events)
+        unsure = np.zeros(len(encoded.start) - 1, np.bool_)
+        for attribute in widened:
+            encoded, odd = _narrowed(encoded, attribute)
+            unsure[odd] = True
+        return unsure | places(self.space, self.ranges, encoded)[0]
+
+    def _encoded(self, events: Any) -> tuple[EventArrays, list[int]]:
+        """The events as keys, and the whole-number attributes that are floats in them."""
+        frame = as_arrow(events) if is_frame(events) else None
+        rows = [] if frame is not None else _listed(events)
+        schema, widened = self.schema, list[int]()
+        while True:  # each change gives an attribute a type, or widens it, so this ends
+            try:
+                return encode_events(schema, rows) if frame is None else encode_frame(schema, frame), widened
+            except SchemaChange as change:
+                changed = replace(change.attribute, type=change.type, origin=change.origin)
+                schema = schema.replaced(changed, StringKeys() if change.type.kind == STRING else None)
+                if change.attribute.type is not None:
+                    widened.append(change.attribute.number)
+
+
+def _listed(events: Any) -> Sequence[Any]:
+    if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
+        raise EventError(f"events are a sequence of mappings or a frame; got one {type(events).__name__}")
+    return events if isinstance(events, Sequence) else list(events)
+
+
+def _narrowed(events: EventArrays, attribute: int) -> tuple[EventArrays, I64]:
+    """The events with whole numbers for the floats of an attribute; and those where a float is none, or too great."""
+    on = np.flatnonzero(events.attr == attribute)
+    lo, hi = events.lo.copy(), events.hi.copy()
+    odd = np.zeros(len(on), np.bool_)
+    for keys in (lo, hi):
+        size = np.minimum(np.abs(keys[on]), FLOAT_INF_KEY).view(np.float64)  # NaN, above it, is no whole number either
+        values = np.copysign(size, keys[on])
+        whole = (values == np.floor(values)) & (np.abs(values) <= EXACT)
+        keys[on] = np.where(whole, values, 0.0).astype(np.int64)
+        odd |= ~whole
+    for keys in (lo, hi):
+        keys[on[odd]] = 0
+    narrowed = events._replace(lo=frozen(lo), hi=frozen(hi))
+    return narrowed, np.searchsorted(events.start, on[odd], "right") - 1
+
+
+# --- what a file says --------------------------------------------------------------------------------------------
+
+
+def _check_columns(schema: pa.Schema) -> None:
+    import pyarrow as pa
+
+    if [(field.name, field.type) for field in schema] != [("first", pa.int64()), ("last", pa.int64())]:
+        raise TableError("it does not have the columns first and last of 64-bit integers, and no others")
+
+
+def _numbers(column: pa.ChunkedArray) -> I64:
+    if column.null_count:
+        raise TableError("a range has no beginning or no end")
+    numbers: I64 = np.array(column, np.int64)
+    return numbers
+
+
+def _record(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """What the metadata say, as far as it is JSON of this version."""
+    text = metadata.get(KEYS_KEY, b"")
+    if not text or len(text) > MOST_METADATA:
+        raise TableError(f"its metadata {KEYS_KEY.decode()!r}, the grid, are missing or too long")
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        raise TableError(f"its metadata {KEYS_KEY.decode()!r}, the grid, are not JSON") from None
+    version = record.get("version") if isinstance(record, dict) else None
+    if type(version) is not int or version != VERSION:
+        raise TableError(f"its version is {str(version)[:50]}; this earmark reads {VERSION}: make the summary again")
+    found: dict[str, Any] = record
+    return found
+
+
+def _grid(record: dict[str, Any]) -> tuple[Schema, Space]:
+    """The attributes and the space of a record."""
+    axes, bits = _field(record, "axes", list), _field(record, "bits", int)
+    try:
+        schema = Schema(_field(record, "zone", str))
+        cuts = [_axis(schema, axis) for axis in axes]
+        ascending = all(len(one) <= (1 << bits) - 2 and (one[:-1] < one[1:]).all() for one in cuts if 0 < bits < 64)
+        if not ascending:
+            raise TableError("the cuts of an axis do not ascend, or are more than its cells")
+        return schema, space_of(np.arange(len(axes), dtype=np.int32), cuts, bits)
+    except TableError:
+        raise
+    except EarmarkError as problem:
+        raise TableError(f"its grid makes no sense: {problem}") from None
+
+
+def _axis(schema: Schema, axis: Any) -> I64:
+    """Add the attribute of an axis to the schema; its cuts in the keys that it has there."""
+    if not isinstance(axis, dict):
+        raise TableError("an axis is not described by names and values")
+    name, keys = _field(axis, "attribute", str), _field(axis, "keys", list)
+    check_name(name)
+    if name in schema.by_name:
+        raise TableError(f"the attribute {name!r} has two axes")
+    type_ = attribute_type(_field(axis, "type", str)) if axis.get("type") is not None else None
+    number = len(schema)
+    schema.put(Attribute(number, name, type_, _field(axis, "declared", bool), "the range summary"))
+    if type_ is not None and type_.kind == STRING:
+        return _string_cuts(schema.strings[number], keys)
+    if not all(type(key) is int and INT64_MIN <= key <= INT64_MAX for key in keys):
+        raise TableError(f"a key of {name!r} is not a 64-bit integer")
+    return np.array(keys, np.int64)
+
+
+def _string_cuts(strings: StringKeys, keys: list[Any]) -> I64:
+    """Cuts at constants and just above them, as keys among these constants alone."""
+    places = []
+    for key in keys:
+        if not (isinstance(key, list) and len(key) == 2 and isinstance(key[0], str) and type(key[1]) is int):
+            raise TableError("a cut between strings is not a constant in hex, and 0 or 1")
+        try:
+            places.append((bytes.fromhex(key[0]), key[1]))
+        except ValueError:
+            raise TableError(f"{key[0][:50]!r} is not a constant in hex") from None
+    if not all(above in (0, 1) for _, above in places):
+        raise TableError("a cut between strings is at a constant, 0, or just above it, 1")
+    strings.insert(constant for constant, _ in places)
+    return np.array([strings.of_constant(constant) + above for constant, above in places], np.int64)
+
+
+def _field(record: dict[str, Any], name: str, kind: type[Any]) -> Any:
+    value = record.get(name)
+    if type(value) is not kind:
+        raise TableError(f"its grid has {name!r} {str(value)[:50]!r}, which is not a JSON {kind.__name__}")
+    return value
