@@ -8,9 +8,9 @@ from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays,
 
 from earmark.cover.projection import Projection, ranges_of_events
 from earmark.curves import hilbert
+from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import space_of
 from earmark.index.mics import MicsIndex
-from earmark.index.mics.plan import mean_ranges
 from earmark.model import bits
 from earmark.workload.mics import CELLS, mics
 

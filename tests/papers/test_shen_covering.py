@@ -35,7 +35,7 @@ def test_section_4_rectangles() -> None:
     matcher.add("apart", "region = 1 AND temperature BETWEEN 1 AND 31 AND humidity BETWEEN 90 AND 100")
     assert matcher.match({"region": 1, "temperature": 59, "humidity": 87}) == []
     table = canonical(matcher._state.view)
-    for name in ("linear", "kd_tree", "z_curve", "blocks"):
+    for name in ("linear", "kd_tree", "z_curve", "blocks", "mics"):
         index = builder(name)(table)
         assert index.covering(0).tolist() == [1]
         assert index.covering(1).tolist() == index.covering(2).tolist() == []
@@ -102,7 +102,7 @@ def test_tables_1_and_2_in_small(p: float) -> None:
         assert runs[0].unsubscribe.nodes > runs[1].unsubscribe.nodes
 
 
-@pytest.mark.parametrize("name", ["kd_tree", "z_curve", "blocks", "linear"])
+@pytest.mark.parametrize("name", ["kd_tree", "z_curve", "blocks", "mics", "linear"])
 def test_theorem_1(name: str) -> None:
     """cost_1 <= 2 · cost_k, and Lemma 1: at most one query an unsubscribe, on average. Any index asks the same."""
     cheapest, others = run(name, 1, 0.4, 1500), [run(name, k, 0.4, 1500) for k in (2, 6)]

@@ -7,13 +7,14 @@ contract.py         what an index answers; by name, below
   kd_tree.py          the paper's kd-tree            vector.py, scale.py, buckets.py: what they are made of
   z_curve.py          the paper's space-filling curve
   blocks.py           kd-ordered blocks by attribute set: for batches
+  mics.py             Subscription Indexing of MICS: who covers, who is covered, who meets
 relation_graph.py   G_k, G* and the strict poset: what to forward
 audit.py            rule hygiene for users
 ranges.py           a dynamic table of disjoint curve ranges, with counts        ordered.py: the B+tree under it
 subsumption.py      what to forward of a subscription, from cells (Algorithm 1 of MICS)
-exact.py            whether several together take all that one takes, from the boxes
+exact.py            whether several take all that one takes, from the boxes      subtract.py, witness.py
 merging.py          fewer conditions under a budget of extra traffic             unite.py, traffic.py, conditions.py
-summary.py          the same as ranges of cells
+summary.py          the same as ranges of cells                                  range_summary.py: read back and asked
 linear_boxes.py     covering, subsumption and merging by looking at every box: the baseline
 """
 
@@ -30,6 +31,7 @@ INDEXES = {
     "kd_tree": ("earmark.cover.kd_tree", "KdTree"),
     "z_curve": ("earmark.cover.z_curve", "ZCurve"),
     "blocks": ("earmark.cover.blocks", "Blocks"),
+    "mics": ("earmark.cover.mics", "Mics"),
 }
 """Name of a covering index -> its module and class. A module is imported when its index is first asked for."""
 
@@ -37,6 +39,7 @@ INDEXES = {
 FUNCTIONS = {
     "merged": "earmark.cover.merging",
     "summarized": "earmark.cover.summary",
+    "RangeSummary": "earmark.cover.range_summary",
     "subsumed": "earmark.cover.exact",
     "Verdict": "earmark.cover.exact",
 }

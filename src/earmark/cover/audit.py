@@ -13,7 +13,8 @@ go together, and every event still matches somebody. Only conditions are compare
 What covering means, and what it leaves open across several clauses, stands in `contract.py`; docs/hygiene.md tells it
 to users.
 
-Complexity: O(n log n) to find duplicates, then one covering query for each different condition (`blocks.py`).
+Complexity: O(n log n) to find duplicates, then one covering query for each different condition (`blocks.py`). Questions
+about one subscription (`Relations`) are answered by scans, or from an index when there are many of them (`mics.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ import numpy as np
 from earmark.cover.blocks import Blocks
 from earmark.cover.canonical import canonized
 from earmark.cover.containment import slot_contains
+from earmark.cover.mics import Related
 from earmark.jit import kernel
 from earmark.model import bits
-from earmark.model.arrays import I32, I64, U64, TableArrays
+from earmark.model.arrays import I32, I64, U64, A, TableArrays
 from earmark.model.explain import clause_texts
 from earmark.model.table import Id, TableView
 
@@ -136,23 +138,27 @@ class Relations:
         made = canonized(view.arrays, view.schema)
         self.table, self._never_clause = made.table, made.never
         slots = bits.to_slots(view.eligible() if eligible is None else eligible).astype(np.int64)
-        self.slots: I64 = slots[np.argsort(self.table.sequence[slots], kind="stable")]
-        self._index: Blocks | None = None
+        self.slots: I64 = self._by_age(slots)
+        self._related: Related | None = None
 
     @property
-    def index(self) -> Blocks:
-        """The covering index of all of them, built when it is first used."""
-        if self._index is None:
-            self._index = Blocks.build(self.table, np.sort(self.slots).astype(np.int32))
-        return self._index
+    def related(self) -> Related:
+        """What questions about one subscription are asked of: a scan at first, then an index, kept as long as this."""
+        if self._related is None:
+            self._related = Related(self.table, np.sort(self.slots).astype(np.int32))
+        return self._related
 
     def covered_by(self, slot: int) -> list[Id]:
         """Those that cover a subscription, in order of insertion. Of equals, the older cover the younger."""
-        return self._named(self.index.covering(slot))
+        return self._named(self.related.covering(slot))
 
     def covers(self, slot: int) -> list[Id]:
-        """Those that a subscription covers, in order of insertion. O(subscriptions)."""
-        return self._named(self.index.covered(slot))
+        """Those that a subscription covers, in order of insertion."""
+        return self._named(self.related.covered(slot))
+
+    def meeting(self, slot: int) -> I64:
+        """All that take an event that a subscription takes, and perhaps others, in order of insertion."""
+        return self._by_age(self.related.meeting(slot))
 
     def audit(self) -> Audit:
         """Everything at once."""
@@ -170,9 +176,11 @@ class Relations:
             everything=tuple(self.view.ids[slot] for slot in matching[self._takes_all(matching)].tolist()),
         )
 
+    def _by_age(self, slots: A) -> A:
+        return slots[np.argsort(self.table.sequence[slots], kind="stable")]  # type: ignore[return-value]
+
     def _named(self, found: I32) -> list[Id]:
-        order = np.argsort(self.table.sequence[found], kind="stable")
-        return [self.view.ids[slot] for slot in found[order].tolist()]
+        return [self.view.ids[slot] for slot in self._by_age(found).tolist()]
 
     def _duplicates(self, slots: I64, first: I64) -> tuple[tuple[Id, ...], ...]:
         groups: dict[int, list[Id]] = {}

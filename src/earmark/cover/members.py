@@ -18,12 +18,14 @@ from earmark.cover.contract import SUBSCRIBE, UNSUBSCRIBE, Cost
 from earmark.errors import EarmarkError, require
 from earmark.jit import kernel
 from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.bits import read_only, to_slots, words_for
+from earmark.model.bits import WORD, from_slots, read_only, to_slots, words_for
 from earmark.model.evaluate import eligible_word
 from earmark.model.machine import at, ctz64
 
 NODES, COMPARISONS = 0, 1
 """Places of the counters that kernels add to."""
+FEW = 32
+"""So few slots are quicker one by one."""
 
 
 class Members:
@@ -82,16 +84,23 @@ class Members:
             self._given = table
         chosen = self._chosen(slots, present=False)
         live = self._live
-        for slot in chosen:
-            live[slot >> 6] |= np.uint64(1 << (slot & 63))
+        if len(chosen) > FEW:
+            live |= from_slots(np.array(chosen), WORD * len(live))
+        else:
+            for slot in chosen:
+                live[slot >> 6] |= np.uint64(1 << (slot & 63))
         self._count += len(chosen)
         self._put(chosen)
 
     def remove(self, slots: I32 | list[int]) -> None:
         """Members no longer."""
         chosen = self._chosen(slots, present=True)
-        for slot in chosen:
-            self._live[slot >> 6] &= ~np.uint64(1 << (slot & 63))
+        live = self._live
+        if len(chosen) > FEW:
+            live &= ~from_slots(np.array(chosen), WORD * len(live))
+        else:
+            for slot in chosen:
+                live[slot >> 6] &= ~np.uint64(1 << (slot & 63))
         self._count -= len(chosen)
         self._take(chosen)
 
@@ -110,7 +119,14 @@ class Members:
         if len(chosen) > 1 and len(set(chosen)) < len(chosen):
             raise EarmarkError("a slot is given twice.")
         live, last = self._live, len(self.table.sequence)
-        for slot in chosen:
+        checked = chosen
+        if len(chosen) > FEW:  # those that the loop would complain about, all at once
+            given = np.array(chosen)
+            outside = (given < 0) | (given >= last)
+            place = np.where(outside, 0, given)
+            held = live[place >> 6] >> (place & 63).astype(np.uint64) & np.uint64(1)
+            checked = given[outside | (held != np.uint64(present))].tolist()
+        for slot in checked:
             if not 0 <= slot < last:
                 raise EarmarkError(f"there is no slot {slot} in a table of {last}.")
             if live.item(slot >> 6) >> (slot & 63) & 1 != present:

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.cover.ordered import NONE, Ordered, floor_cursor, spot_of
+from earmark.cover.ordered import NONE, Ordered, floor_cursor
 from earmark.cover.ranges import Ranges, RangeSet
 from earmark.cover.subsumption import bounded_ranges, learned_space
 from earmark.cover.traffic import taken
@@ -50,7 +50,7 @@ from earmark.jit import kernel
 from earmark.model import bits as bitmaps
 from earmark.model.arrays import I32, I64, EventArrays, TableArrays
 from earmark.model.batch import some_events
-from earmark.model.rows import spread
+from earmark.model.rows import gather, spread
 
 AXES, BITS = 3, 8
 PIECES = 1 << 10
@@ -97,7 +97,9 @@ class Projection:
         `attributes`: those to project on, else the `axes` most selective. `bits`: 2^bits cells an axis. `events`: past
         ones, to learn variable cells from. `space`: a ready one instead of all this.
         """
-        every = (np.arange(len(table.clause_start) - 1) if slots is None else np.asarray(slots)).astype(np.int32)
+        if slots is not None:
+            table = gather(table, np.asarray(slots, np.int64))  # the others teach nothing
+        every = np.arange(len(table.clause_start) - 1, dtype=np.int32)
         if space is not None and space.axes * int(space.bits[0]) > MOST_NUMBER_BITS:
             raise EarmarkError(f"a projection has at most 2^{MOST_NUMBER_BITS} cells; use fewer bits or attributes.")
         if space is not None:
@@ -203,6 +205,6 @@ def meet(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[np.boo
     for e in range(len(start) - 1):
         for i in range(start[e], start[e + 1]):
             cursor = floor_cursor(merged, last[i])
-            if cursor != NONE and merged.value[spot_of(merged, cursor)] >= first[i]:
+            if cursor != NONE and merged.value[cursor] >= first[i]:
                 out[e] = True
                 break

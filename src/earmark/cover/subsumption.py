@@ -32,12 +32,14 @@ subscription's ranges are those of the boxes around its clauses); a bound on the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from earmark.cover.exact import WORK, Decision, Verdict, decide
+from earmark.cover.mics import Related
 from earmark.cover.ranges import APART, INSIDE, MERGED, NO_NUMBERS, Ranges, RangeTable, as_ranges
 from earmark.curves import hilbert
 from earmark.curves.space import (
@@ -50,9 +52,8 @@ from earmark.curves.space import (
     variable_cuts,
 )
 from earmark.errors import EarmarkError, require
-from earmark.index.mics.build import coarseness
 from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.rows import spread
+from earmark.model.rows import gather, spread
 
 AXES, BITS = 3, 8
 """A space that is learned has so many axes of 2^8 cells, unless said otherwise: the paper's grid."""
@@ -90,12 +91,20 @@ class Batch(NamedTuple):
         return Ranges(self.first[self.start[s] : self.start[s + 1]], self.last[self.start[s] : self.start[s + 1]])
 
 
-def learned_space(table: TableArrays, axes: int = AXES, bits: int = BITS, keys: dict[int, I64] | None = None) -> Space:
-    """A space for these subscriptions: the attributes that tell most of them apart.
+def learned_space(
+    table: TableArrays,
+    axes: int = AXES,
+    bits: int = BITS,
+    keys: dict[int, I64] | None = None,
+    slots: I32 | None = None,
+) -> Space:
+    """A space for these slots of a table, all unless said otherwise: the attributes that tell most of them apart.
 
     An attribute is worth what its constraints leave out, measured by rank among all of their ends. Cells are of equal
     width; on attributes for which `keys` has the keys of past events, they hold equally many of those (section 6.3).
     """
+    if slots is not None:
+        table = gather(table, np.asarray(slots, np.int64))
     used = np.unique(table.attr)
     if not len(used):
         raise EarmarkError(
@@ -145,7 +154,7 @@ def bounded_ranges(space: Space, low: I64, high: I64, most: int) -> tuple[I64, I
     depth, axes = int(space.bits[0]), space.axes
     some = (low <= high).all(axis=1)
     shift = np.zeros(len(low), np.int64)
-    shift[some] = np.minimum(coarseness(low[some], high[some], depth, most), depth - 1)
+    shift[some] = np.minimum(hilbert.coarseness(low[some], high[some], depth, most), depth - 1)
     if not shift.any():
         return ranges_of_boxes(space, low, high)
     counts = np.zeros(len(low), np.int64)
@@ -181,12 +190,16 @@ class Subsumption:
         self.space = space
         self.claimed = RangeTable(gap)
         self._ranges: dict[int, Ranges] = {}
+        self._related: Related | None = None
+        self._table: TableArrays | None = None
+        self._changed: set[int] = set()
 
     @classmethod
     def build(cls, table: TableArrays, slots: I32 | None = None, space: Space | None = None, gap: int = 0) -> Self:
         """With these slots of a table, all unless said otherwise; without a space, one is learned."""
-        made = cls(learned_space(table) if space is None else space, gap)
-        made.subscribe_many(table, np.arange(len(table.sequence), dtype=np.int32) if slots is None else slots)
+        chosen = np.arange(len(table.sequence), dtype=np.int32) if slots is None else slots
+        made = cls(learned_space(table, slots=slots) if space is None else space, gap)
+        made.subscribe_many(table, chosen)
         return made
 
     def __len__(self) -> int:
@@ -212,6 +225,7 @@ class Subsumption:
         ranges = as_ranges(ranges)
         forward, fate = self.claimed.take_in(ranges)
         self._ranges[slot] = ranges
+        self._changed.add(slot)
         counts = np.bincount(fate, minlength=3).tolist()
         return Told(_verdict(counts), forward, NO_RANGES, counts[INSIDE], counts[MERGED], counts[APART])
 
@@ -225,13 +239,23 @@ class Subsumption:
         forwarded = take_in_many(self.claimed, batch)
         for i, slot in enumerate(chosen):
             self._ranges[slot] = batch.of(i)
+        self._changed.update(chosen)
         return forwarded
 
     def unsubscribe(self, slot: int) -> Told:
         """Forget a member: what to withdraw. Nothing is ever to be forwarded then: what others need never left."""
-        if slot not in self._ranges:
-            raise EarmarkError(f"slot {slot} is no member.")
-        gone = self.claimed.unsubscribe(self._ranges.pop(slot))
+        return self.unsubscribe_many([slot])
+
+    def unsubscribe_many(self, slots: Iterable[int]) -> Told:
+        """Forget members together: what to withdraw, of all of them."""
+        chosen = list(slots)
+        stranger = next((slot for slot in chosen if slot not in self._ranges), None)
+        if stranger is not None or len(set(chosen)) < len(chosen):
+            raise EarmarkError("a slot is given twice." if stranger is None else f"slot {stranger} is no member.")
+        theirs = [self._ranges.pop(slot) for slot in chosen]
+        first, last = (np.concatenate([NO_NUMBERS, *(one[i] for one in theirs)]) for i in (0, 1))
+        gone = self.claimed.let_go(Ranges(first, last))
+        self._changed.update(chosen)
         return Told(Verdict.NEEDED if gone else Verdict.SUBSUMED, NO_RANGES, gone)
 
     # --- questions -------------------------------------------------------------------------------------------
@@ -247,14 +271,24 @@ class Subsumption:
         """What the members make of a subscription that need not be one. (Of itself, only when it is no member.)
 
         From cells, with one look-up a range; with `exact`, from the boxes themselves (`exact.decide`), where a member
-        is compared with the others.
+        is compared with the others. When there are many, an index finds those that matter (`mics.py`); it is kept, and
+        follows the members when it is next asked.
         """
         if exact:
-            return decide(table, slot, self.members().astype(np.int64), domain, work)
+            return decide(table, slot, self._following(table).meeting(slot), domain, work)
         batch = ranges_of_slots(self.space, table, np.array([slot]))
         each = np.arange(len(batch.first) + 1, dtype=np.int64)
         inside = int(self.claimed.covered_batch(each, batch.first, batch.last).sum())
         return Decision(_verdict([inside, 0, len(batch.first) - inside]))
+
+    def _following(self, table: TableArrays) -> Related:
+        """The boxes of the members, in a table that may be another than last time."""
+        if self._related is None or self._table is None or not continues(table, self._table):
+            self._related = Related(table, self.members())
+        else:
+            self._related.follow(table, self._changed, self._ranges)
+        self._table, self._changed = table, set()
+        return self._related
 
     def subsumed_batch(self, batch: Batch) -> NDArray[np.bool_]:
         """Which subscriptions, given as ranges, are covered or subsumed by the members. O(log n) a range."""
@@ -267,6 +301,15 @@ class Subsumption:
         for ranges in self._ranges.values():
             afresh.subscribe(ranges)
         require(afresh.ranges().pairs() == self.claimed.ranges().pairs(), "the table is not what its members make")
+
+
+def continues(table: TableArrays, before: TableArrays) -> bool:
+    """Whether a table has all slots of another one, unchanged, perhaps with more behind them. O(its size), or O(1)."""
+    if table is before:
+        return True
+    if len(table.sequence) < len(before.sequence):
+        return False
+    return all(np.array_equal(getattr(table, name)[: len(old)], old) for name, old in before._asdict().items())
 
 
 def _verdict(fates: list[int]) -> Verdict:

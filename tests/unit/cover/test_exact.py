@@ -65,7 +65,7 @@ def test_many_small_ones_subsume_a_large_one() -> None:
     assert subsumed(m, "3,4").verdict is Verdict.COVERED
     m.remove("8,8")
     found = subsumed(m, "board")
-    assert found.verdict is Verdict.NEEDED and found.witness == {0: 8, 1: 8}
+    assert found.verdict is Verdict.NEEDED and found.witness == {"x": 8, "y": 8}
 
 
 def test_the_bound_on_work_is_kept_and_told() -> None:

@@ -77,8 +77,9 @@ class Lifetimes(RuleBasedStateMachine):
     @precondition(lambda self: len(self.broker))
     @rule(data=st.data())
     def unsubscribe(self, data: st.DataObject) -> None:
-        slot = data.draw(st.sampled_from(self.broker.members().tolist()))
-        told = self.broker.unsubscribe(slot)
+        members = st.sampled_from(self.broker.members().tolist())
+        slots = data.draw(st.lists(members, min_size=1, max_size=4, unique=True))
+        told = self.broker.unsubscribe(slots[0]) if len(slots) == 1 else self.broker.unsubscribe_many(slots)
         assert not told.forward
         assert bool(told.withdraw) == (told.verdict is Verdict.NEEDED)
         self.neighbour.discard(told.withdraw)
@@ -144,6 +145,10 @@ def test_many_at_once_are_as_one_after_the_other(seed: int, gap: int) -> None:
     together.check()
     for slot in range(0, 20, 2):
         assert together.unsubscribe(slot).withdraw.pairs() == single.unsubscribe(slot).withdraw.pairs()
+    gone = RangeSet()
+    for slot in range(1, 20, 4):
+        gone.add(single.unsubscribe(slot).withdraw)
+    assert together.unsubscribe_many(range(1, 20, 4)).withdraw.pairs() == gone.ranges().pairs()
 
 
 def test_batches_agree_with_single_questions() -> None:
@@ -193,6 +198,10 @@ def test_mistakes_get_a_sentence() -> None:
     broker.unsubscribe(0)
     with pytest.raises(EarmarkError, match="no member"):
         broker.unsubscribe(0)
+    broker.subscribe(table, 0)
+    with pytest.raises(EarmarkError, match="given twice"):
+        broker.unsubscribe_many([0, 0])
+    assert 0 in broker
     m.remove("a")
     m.add("b", "TRUE")
     m.compact()

@@ -8,8 +8,10 @@ import sys
 
 SCRIPT = """
 import numpy as np
-from tests.unit.cover.worlds import world
+from tests.unit.cover.worlds import schema, world
 from earmark.cover import INDEXES, builder
+from earmark.cover.canonical import domains
+from earmark.cover.exact import decide
 from earmark.cover.relation_graph import RelationGraph
 
 made = world(5, 80)
@@ -27,6 +29,15 @@ for name in sorted(INDEXES):
     for slot in range(0, 40, 3):
         graph.unsubscribe(slot)
     graph.check()
+index, members = builder("mics")(table), np.arange(80)
+domain = domains(schema())
+for slot in range(0, 80, 3):
+    wanted = decide(table, slot, members, domain)
+    assert slot in index.meeting(slot) or not made.bits[slot]
+    if made.bits[slot]:
+        assert decide(table, slot, index.meeting(slot).astype(np.int64), domain) == wanted
+    assert (wanted.verdict == "covered") == any(made.contains(other, slot) for other in range(80) if other != slot)
+    assert index.covered(slot).tolist() == [other for other in range(80) if made.covers(slot, other)]
 """
 
 

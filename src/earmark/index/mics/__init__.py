@@ -3,7 +3,8 @@
 A few attributes, the most selective, span a space of cells. A clause is a box of cells there, the box a few ranges of
 numbers on Hilbert's curve, and the ranges lead to lists of slots. An event lies in one cell: its number is looked up
 once, the lists found there are candidates, and each is verified exactly. `arrays.py` draws it, `plan.py` chooses
-attributes and cells, `build.py` fills the lists, `search.py` searches.
+attributes and cells, `build.py` fills the lists, `search.py` searches. Subscriptions are looked up in the same lists
+(`meeting.py`), for covering and subsumption.
 
 **Invariant** (`check`): an event that a slot matches lies in a block of the slot, or the slot is residual. The lists
 are exactly those of the slots' decompositions.
@@ -29,18 +30,14 @@ An insert O(entries), at the speed of memory, so slots are inserted in groups (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.curves.space import Space, boxes_of_clauses
-from earmark.errors import require
+from earmark.curves.space import Space
 from earmark.index.contract import Work
+from earmark.index.counters import COUNTERS, NODES
 from earmark.index.given import read_only_table
-from earmark.index.marks import COUNTERS, NODES
 from earmark.index.mics.arrays import (
     BASE,
     BOUNDS,
@@ -50,18 +47,24 @@ from earmark.index.mics.arrays import (
     MicsArrays,
     check_arrays,
     described,
+    sieve_in,
     space_in,
 )
-from earmark.index.mics.build import assembled, check_lists, extended, options_of, place, without
+from earmark.index.mics.build import NO_PLAN, assembled, check_lists, extended, options_of, place, without
+from earmark.index.mics.meeting import find_holding, find_meeting
 from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, Options, checked_options, planned
-from earmark.index.mics.search import match_events, meet_boxes
+from earmark.index.mics.search import match_events
 from earmark.index.staged import NO_SLOTS, Staged
 from earmark.model import bits as bitmaps
-from earmark.model.arrays import I32, I64, EventArrays, TableArrays
-from earmark.model.rows import spread
+from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays, frozen
+from earmark.model.bits import read_only
 
 GROWTH = 2
-"""A table that has grown so many times over since its cells were learned gets new ones."""
+"""An index that has grown so many times over since its cells were learned gets new ones."""
+NO_SIEVE = Space._make(read_only(column) for column in NO_PLAN.sieve)
+"""Everything passes."""
+FIRST_ROOM = 1 << 14
+"""Slots that there is room for when a subscription is looked up; one that finds more is looked up again."""
 
 
 class Adapted(NamedTuple):
@@ -71,17 +74,22 @@ class Adapted(NamedTuple):
     after: float
 
 
-class MicsIndex(Staged):
+class MicsIndex(Staged[MicsArrays]):
     """Slots by the ranges of Hilbert's curve that their clauses fill on a few attributes."""
 
+    _kind = MicsArrays
     _match_events = staticmethod(match_events)
-    _arrays: MicsArrays
-
-    def __init__(self, table: TableArrays, arrays: MicsArrays) -> None:
-        self._become(table, arrays)
+    _check_arrays = staticmethod(check_arrays)
+    _check_lists = staticmethod(check_lists)
 
     def _known(self) -> int:
         return int(self._arrays.info[SLOTS])
+
+    def _become(self, table: TableArrays, arrays: MicsArrays) -> None:
+        super()._become(table, arrays)
+        self._everyone = bitmaps.either(arrays.placed, arrays.residual)
+        self._scanned = frozen(bitmaps.to_slots(arrays.residual))
+        self._sieve = sieve_in(arrays)
 
     # --- making ----------------------------------------------------------------------------------------------
 
@@ -106,25 +114,7 @@ class MicsIndex(Staged):
         slots = np.arange(len(table.clause_start) - 1, dtype=np.int32)
         return cls(table, built(table, slots, options, events))
 
-    @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> MicsIndex:
-        """The index whose arrays these are. AssertionError where kernels could not rely on them. O(size)."""
-        missing = [name for name in MicsArrays._fields if name not in arrays]
-        require(not missing, f"arrays are missing: {', '.join(missing)}")
-        made = MicsArrays._make(np.asarray(arrays[name]) for name in MicsArrays._fields)
-        check_arrays(made, len(table.clause_start) - 1)
-        return cls(table, made)
-
-    def copy(self) -> MicsIndex:
-        """An index of its own. O(1): no array is ever changed in place."""
-        return MicsIndex(self._table, self._arrays)
-
     # --- looking at it ---------------------------------------------------------------------------------------
-
-    @property
-    def arrays(self) -> MicsArrays:
-        """The index."""
-        return self._arrays
 
     @property
     def space(self) -> Space:
@@ -135,44 +125,57 @@ class MicsIndex(Staged):
         """What was chosen: attributes (by number), cells, blocks, and the share that is indexed."""
         return described(self._arrays)
 
-    def check(self) -> None:
-        """Raise AssertionError unless the lists are exactly those of the slots' decompositions. O(size)."""
-        check_arrays(self._arrays, len(self._table.clause_start) - 1)
-        check_lists(self._table, self._arrays)
-
     # --- other subscriptions ---------------------------------------------------------------------------------
 
-    def meeting(self, table: TableArrays, slots: I32) -> tuple[I64, I32]:
+    def meeting(self, table: TableArrays, slots: I32, sifted: bool = False) -> tuple[I64, I32]:
         """Per subscription of some table the slots here whose boxes meet its own: (pointers, slots), ascending.
 
         Whoever covers it, or subsumes it with others, or could be merged with it, is among them (section 5); so is
-        every slot that is scanned. A subscription that nothing satisfies meets nothing.
+        every slot that is scanned. A subscription that nothing satisfies meets nothing. `sifted`: without those that
+        the sieve rules out.
         """
-        arrays, known = self._arrays, self._known()
-        scanned = bitmaps.to_slots(arrays.residual)
-        start, clauses = spread(table.clause_start, np.asarray(slots, np.int64))
-        low, high = boxes_of_clauses(space_in(arrays), read_only_table(table), clauses)
-        scratch, out = self._borrowed(), np.empty(known, np.int32)
-        counters = np.zeros(COUNTERS, np.int64)
-        parts: list[I32] = []
-        for begin, end in pairwise(start.tolist()):
-            some = (low[begin:end] <= high[begin:end]).all(axis=1)
-            found = meet_boxes(arrays, low[begin:end][some], high[begin:end][some], scratch, out, counters)
-            met = np.union1d(out[:found], scanned).astype(np.int32) if some.any() else out[:0]
-            parts.append(met.copy())
+        sieve = self._sieve if sifted else NO_SIEVE
+        parts = [NO_SLOTS]
+        nodes = 0
+        for slot in np.asarray(slots).tolist():
+            parts.append(self._looked_up(find_meeting, table, slot, sieve, self._everyone))
+            nodes += self._work.nodes
+        sizes = [len(part) for part in parts]
+        self._work = Work(nodes=nodes, candidates=sum(sizes))
+        return np.cumsum(sizes).astype(np.int64), np.concatenate(parts)
+
+    def meeting_one(self, table: TableArrays, slot: int, eligible: U64) -> I32:
+        """The same for one subscription, sifted, among eligible slots. O(what is found), beside slots / 4096."""
+        return self._looked_up(find_meeting, table, slot, self._sieve, eligible)
+
+    def holding_one(self, table: TableArrays, slot: int, eligible: U64) -> I32:
+        """Eligible slots whose boxes may hold that of a subscription's first clause: whoever covers it is among them.
+
+        One look-up, as for an event. A subscription without clauses is held by none.
+        """
+        return self._looked_up(find_holding, table, slot, self._sieve, eligible)
+
+    def _looked_up(self, find: Any, table: TableArrays, slot: int, sieve: Space, eligible: U64) -> I32:
+        counters, out = np.zeros(COUNTERS, np.int64), np.empty(FIRST_ROOM, np.int32)
+        table, eligible, scratch = read_only_table(table), read_only(eligible), self._borrowed()
+        while True:
+            found = find(table, self._arrays, sieve, slot, eligible, self._scanned, scratch, out, counters)
+            if found >= 0:
+                break
+            counters[:] = 0
+            out = np.empty(~found, np.int32)
         self._scratch.append(scratch)
-        self._work = Work(nodes=int(counters[NODES]), candidates=sum(map(len, parts)))
-        pointers = np.cumsum([0, *map(len, parts)]).astype(np.int64)
-        return pointers, np.concatenate([NO_SLOTS, *parts])
+        self._work = Work(nodes=int(counters[NODES]), candidates=found)
+        return out[:found]
 
     # --- changing --------------------------------------------------------------------------------------------
 
     def insert(self, table: TableArrays, slots: I32) -> None:
-        """Take in new slots, in the same space; a new one is planned when the table has doubled. O(entries)."""
+        """Take in new slots, in the same space; a new one is planned when they have doubled. O(entries)."""
         slots = np.asarray(slots, np.int32)
-        info = self._arrays.info
-        if info[LEARNED_FROM] == BOUNDS and len(table.clause_start) - 1 > GROWTH * max(1, int(info[BASE])):
-            every = np.union1d(self._held(), slots).astype(np.int32)
+        info, held = self._arrays.info, bitmaps.to_slots(self._everyone)
+        if info[LEARNED_FROM] == BOUNDS and len(held) + len(slots) > GROWTH * max(1, int(info[BASE])):
+            every = np.union1d(held, slots).astype(np.int32)
             self._become(table, built(table, every, options_of(self._arrays)))
         else:
             self._become(table, extended(table, self._arrays, slots))
@@ -185,12 +188,9 @@ class MicsIndex(Staged):
     def adapt(self, events: EventArrays) -> Adapted:
         """Learn the cells from these events (section 6.3). They stay until the index is built anew."""
         before = self._candidates(events)
-        self._become(self._table, built(self._table, self._held(), options_of(self._arrays), events))
+        held = bitmaps.to_slots(self._everyone)
+        self._become(self._table, built(self._table, held, options_of(self._arrays), events))
         return Adapted(before, self._candidates(events))
-
-    def _held(self) -> I32:
-        """The slots that are in the index, ascending."""
-        return bitmaps.to_slots(bitmaps.either(self._arrays.placed, self._arrays.residual))
 
     def _candidates(self, events: EventArrays) -> float:
         """How many candidates an event has."""

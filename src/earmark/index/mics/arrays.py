@@ -97,14 +97,6 @@ class MicsArrays(NamedTuple):
     residual: U64
 
 
-DTYPES = {
-    **dict.fromkeys(("info", "cuts", "code", "start", "sieve_cuts"), np.int64),
-    **dict.fromkeys(("given", "attr", "axis_of", "cut_start", "bits", "parent", "entry", "jump"), np.int32),
-    **dict.fromkeys(("sieve_attr", "sieve_cut_start"), np.int32),
-    **dict.fromkeys(("sieve", "sure", "placed", "residual"), np.uint64),
-}
-
-
 def space_in(arrays: MicsArrays) -> Space:
     """The space of an index."""
     return Space(arrays.attr, arrays.axis_of, arrays.cut_start, arrays.cuts, arrays.bits)
@@ -135,9 +127,6 @@ def sieve_in(arrays: MicsArrays) -> Space:
 
 def check_arrays(arrays: MicsArrays, slots: int) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
-    for name, dtype in DTYPES.items():
-        column = getattr(arrays, name)
-        require(column.dtype == dtype and column.ndim == 1, f"{name} is not a row of {np.dtype(dtype)}")
     info = arrays.info
     require(len(info) == INFO, "info has another length")
     require(info[BASE] >= 0 and 0 <= info[SLOTS] <= slots, "the index knows more slots than there are")

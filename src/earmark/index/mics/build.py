@@ -42,7 +42,7 @@ from earmark.index.mics.arrays import (
     sieve_in,
     space_in,
 )
-from earmark.index.mics.plan import Options, Plan, mean_ranges
+from earmark.index.mics.plan import Options, Plan
 from earmark.jit import inlined, kernel
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, TableArrays, frozen
@@ -177,7 +177,7 @@ def blocks_of_clauses(
     depth, axes = int(space.bits[0]), space.axes
     low, high = boxes_of_clauses(space, table, clauses)
     some = (low <= high).all(axis=1)
-    shift = coarseness(low, high, depth, pieces)
+    shift = hilbert.coarseness(low, high, depth, pieces)
     counts = np.zeros(len(clauses), np.int64)
     found: dict[int, tuple[I64, I64]] = {}
     left = np.flatnonzero(some)
@@ -196,17 +196,6 @@ def blocks_of_clauses(
         found[s] = (mine[~many], code[kept])
     wide = some & ((shift == depth) | (_volume(low, high, shift) > widest * 2.0 ** (axes * depth)))
     return _in_order(counts, found, wide)
-
-
-def coarseness(low: I64, high: I64, depth: int, pieces: int) -> I64:
-    """By how many bits the cells of each box are enlarged, so that it has at most so many ranges by Equation (3)."""
-    shift = np.zeros(len(low), np.int64)
-    for s in range(depth):
-        many = shift == s
-        if not many.any():
-            break
-        shift[many] += mean_ranges(low[many] >> s, high[many] >> s) > pieces
-    return shift
 
 
 def _volume(low: I64, high: I64, shift: I64) -> F64:
@@ -276,6 +265,9 @@ def assembled(
     """The index of these entries."""
     order = np.argsort(placement.code, kind="stable")
     code, slot = placement.code[order], placement.slot[order]
+    if ((code[1:] == code[:-1]) & (slot[1:] < slot[:-1])).any():  # slots that came in another order than their numbers
+        order = np.lexsort((placement.slot, placement.code))
+        code, slot = placement.code[order], placement.slot[order]
     new = np.ones(len(code), bool)
     new[1:] = (code[1:] != code[:-1]) | (slot[1:] != slot[:-1])  # two clauses of a slot may share a block
     code, slot = code[new], slot[new]

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import MOST_BITS, Space, boxes_of_clauses, equal_cuts, space_of, variable_cuts
 from earmark.errors import EarmarkError
 from earmark.index.mics.arrays import (
@@ -36,7 +37,7 @@ from earmark.index.mics.arrays import (
     field_width,
 )
 from earmark.index.vcr.plan import shares
-from earmark.model.arrays import F64, I32, I64, EventArrays, TableArrays
+from earmark.model.arrays import I32, I64, EventArrays, TableArrays
 from earmark.model.attribute import INT64_MAX, INT64_MIN
 from earmark.model.rows import gather, intervals_on
 
@@ -55,6 +56,7 @@ LARGE = 1 << 18
 """From so many slots on, the number of ranges grows with the table."""
 MOST_PIECES = 64
 """Blocks of a clause at the most; one that would have more gets larger cells."""
+LARGEST_PIECES = 1 << 20
 LEARNT_BITS = 12
 """Bits of an axis at the most, unless more are asked for."""
 MOST_VALUES = 1 << 16
@@ -82,29 +84,37 @@ def checked_options(
     attributes: tuple[int, ...] | None, bits: int | None, cells: str, most: int, pieces: int
 ) -> Options:
     """The options as numbers; EarmarkError says which makes no sense."""
-    chosen = () if attributes is None else tuple(attributes)
+    chosen = tuple(attributes) if isinstance(attributes, list | tuple | range | set | frozenset) else ()
     if attributes is not None and (
         not 1 <= len(chosen) <= LARGEST_MOST
-        or not all(isinstance(a, int | np.integer) and 0 <= a < 2**31 - 1 for a in chosen)
+        or not all(_is_whole(a, 0, 2**31 - 2) for a in chosen)
         or len(set(chosen)) < len(chosen)
     ):
         raise EarmarkError(f"attributes are 1 to {LARGEST_MOST} different attribute numbers, not {attributes!r}.")
-    if not 1 <= most <= LARGEST_MOST:
+    if not _is_whole(most, 1, LARGEST_MOST):
         raise EarmarkError(f"most is how many attributes to index at the most, 1 to {LARGEST_MOST}, not {most!r}.")
     axes = max(1, len(chosen))
-    if bits is not None and not 1 <= bits <= min(MOST_BITS, MOST_NUMBER_BITS // axes):
+    if bits is not None and not _is_whole(bits, 1, min(MOST_BITS, MOST_NUMBER_BITS // axes)):
         raise EarmarkError(
             f"bits is from 1 to {min(MOST_BITS, MOST_NUMBER_BITS // axes)} for {axes} attributes, not {bits!r}."
         )
-    if cells not in KINDS:
+    if not isinstance(cells, str) or cells not in KINDS:
         raise EarmarkError(f"cells are {' or '.join(KINDS)}, not {cells!r}.")
-    if not 1 <= pieces <= 1 << 20:
-        raise EarmarkError(f"pieces is how many blocks a clause may have, 1 to 2^20, not {pieces!r}.")
-    return Options(tuple(map(int, chosen)), FREE if bits is None else bits, KINDS.index(cells), most, pieces)
+    if not _is_whole(pieces, 1, LARGEST_PIECES):
+        raise EarmarkError(f"pieces is how many blocks a clause may have, 1 to {LARGEST_PIECES:,}, not {pieces!r}.")
+    numbers = tuple(map(int, chosen))
+    return Options(numbers, FREE if bits is None else int(bits), KINDS.index(cells), int(most), int(pieces))
+
+
+def _is_whole(given: object, least: int, most: int) -> bool:
+    return isinstance(given, int | np.integer) and not isinstance(given, bool) and least <= int(given) <= most
 
 
 def planned(table: TableArrays, slots: I32, options: Options, events: EventArrays | None = None) -> Plan | None:
     """The spaces to index these slots in; None where no attribute is worth it."""
+    if len(slots) < len(table.clause_start) - 1:
+        table = gather(table, slots.astype(np.int64))  # what is not in the index teaches it nothing
+        slots = np.arange(len(slots), dtype=np.int32)
     sample = gather(table, slots[:: max(1, len(slots) // SAMPLE)].astype(np.int64))
     attributes = list(options.attributes) or chosen_attributes(sample, options.most)
     if not attributes:
@@ -161,14 +171,7 @@ def chosen_attributes(sample: TableArrays, most: int, taken: Sequence[int] = (),
     return sorted(chosen)
 
 
-def mean_ranges(low: I64, high: I64) -> F64:
-    """Equation (3): how many ranges a box with these sides has on average. Float, so that nothing overflows."""
-    sides = np.maximum(high - low + 1, 1).astype(np.float64)
-    mean: F64 = (sides.prod(axis=1)[:, None] / sides).sum(axis=1) / sides.shape[1]
-    return mean
-
-
-def bounds_on(table: TableArrays, attribute: int) -> I64:
+def possible_cuts(table: TableArrays, attribute: int) -> I64:
     """Where intervals on an attribute begin, and where what is beyond them begins; a sample when there are many."""
     on = intervals_on(table, attribute)
     on = on[:: max(1, len(on) // MOST_VALUES)]
@@ -194,7 +197,7 @@ class Learned(NamedTuple):
 
 def _learned(table: TableArrays, attribute: int, events: EventArrays | None) -> Learned:
     """Events that never have the attribute teach nothing: then its bounds do."""
-    bounds = bounds_on(table, attribute)
+    bounds = possible_cuts(table, attribute)
     values = bounds if events is None else values_of(events, attribute)
     return Learned(np.unique(bounds), np.sort(values if len(values) else bounds))
 

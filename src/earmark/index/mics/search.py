@@ -16,28 +16,29 @@ Complexity: a point O(axes log cells + bits axes + levels + candidates); a box a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from earmark.curves.hilbert import decompose, next_entry, next_turn, place_of
+from earmark.curves.hilbert import decompose, number_of
 from earmark.curves.space import NULL_CELL, Space, cell_of
+from earmark.index.counters import CANDIDATES, MATCHED, NODES
 from earmark.index.marks import (
     AT_ONCE,
-    CANDIDATES,
-    COMPARED,
-    COUNTERS,
-    MATCHED,
     MAYBE,
-    NODES,
     SPARSE,
+    is_set,
     mark,
+    mark_scanned,
     read_all,
     read_some,
+    slot_holds,
     words_of,
 )
 from earmark.index.mics.arrays import LEVEL_BITS, NO_BLOCK, SHIFT, TOP_LEVEL, MicsArrays, field_tops, field_width
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import ABSENT, clause_failures, find_attribute
+from earmark.model.evaluate import ABSENT, find_attribute
 from earmark.model.machine import at, ctz64
 
 MOST_RANGES = 64
@@ -45,6 +46,16 @@ MOST_RANGES = 64
 
 FEW = 4
 """So few candidates are verified without the sieve, for which the event's cells would have to be found."""
+
+
+class Sieved(NamedTuple):
+    """An event's low cells for the sieve, a field an axis, and its high ones with the top bit of every field set."""
+
+    used: bool
+    """Without it, everything passes and is verified."""
+    low: np.uint64
+    high: np.uint64
+    tops: np.uint64
 
 
 @kernel
@@ -73,29 +84,25 @@ def match_events(
     ranges = np.empty((2, int(MOST_RANGES)), np.int64)
     sieve = Space(index.sieve_attr, index.axis_of, index.sieve_cut_start, index.sieve_cuts, index.bits)
     tops = field_tops(len(index.sieve_attr))
-    own = np.empty(int(COUNTERS), np.int64)
+    own = np.empty(int(MATCHED), np.int64)  # the counters up to the matches, which are counted at the end
     for e in range(first, last):
         own[:] = 0
-        marks = 0
-        if len(scanned):
-            begin, end = at(scanned_start, e - base), at(scanned_start, e - base + 1)
-            marks = end - begin
-            for i in range(begin, end):
-                mark(scratch, words, at(scanned, i), True)
+        marks = mark_scanned(scratch, words, scanned_start, scanned, e - base)
         if len(index.code):
             if locate(space, events, e, box):
                 number = number_of(box[0], bits)
                 block = smallest_around(index, last_before(index, number), number)
                 if candidates_from(index, block) > int(FEW):
-                    low, high = packed_cells(sieve, events, e)
-                    marks += match_chain(table, index, events, e, block, low, high, tops, eligible, scratch, words, own)
-                else:
-                    marks += verify_chain(table, index, events, e, block, eligible, scratch, words, own)
+                    cells = sieve_cells(sieve, events, e, tops)
+                    marks += match_chain(table, index, events, e, block, cells, eligible, scratch, words, own)
+                else:  # a call of its own: compiled without the sieve
+                    cells = Sieved(False, np.uint64(0), np.uint64(0), np.uint64(0))
+                    marks += match_chain(table, index, events, e, block, cells, eligible, scratch, words, own)
             else:
-                low, high = packed_cells(sieve, events, e)
+                cells = sieve_cells(sieve, events, e, tops)
                 pieces = cover_box(box, bits, corner, levels, ranges)
                 for i in range(pieces):
-                    mark_range(index, ranges[0, i], ranges[1, i], low, high, tops, scratch, words, own)
+                    mark_range(index, ranges[0, i], ranges[1, i], cells, scratch, words, own)
                 marks += verify_marked(table, index.sure, events, e, eligible, scratch, words, own)
         if found + marks + int(AT_ONCE) > len(out):
             scratch[:] = 0
@@ -105,34 +112,10 @@ def match_events(
         else:
             counts[e - base] = read_all(scratch, words, eligible, found, marks > words, out)
         found += counts[e - base]
-        for field in range(int(COUNTERS)):
+        for field in range(int(MATCHED)):
             work[field] += own[field]
     work[MATCHED] += found
     return found, last
-
-
-@kernel
-def meet_boxes(index: MicsArrays, low: I64, high: I64, scratch: U64, out: I32, work: I64) -> int:
-    """Slots with a block that meets one of these boxes of cells, ascending; returns how many. `out` holds all slots."""
-    axes, bits = len(index.attr), index.bits[0]
-    words = words_of(scratch)
-    corner, levels = np.empty((bits + 1, axes), np.int64), np.empty((2, bits + 1, 4), np.int64)
-    ranges, box = np.empty((2, int(MOST_RANGES)), np.int64), np.empty((4, axes), np.int64)
-    none, every = np.uint64(0), ~np.uint64(0)  # the sieve lets everything through
-    for i in range(len(low)):
-        box[0], box[1] = low[i], high[i]
-        for piece in range(cover_box(box, bits, corner, levels, ranges)):
-            mark_range(index, ranges[0, piece], ranges[1, piece], none, every, none, scratch, words, work)
-    found = 0
-    for word in range(words):
-        left = at(scratch, words + word)
-        scratch[words + word] = 0
-        while left:
-            out[found] = (word << 6) + ctz64(left)
-            found += 1
-            left &= left - np.uint64(1)
-    scratch[2 * words :] = 0
-    return found
 
 
 # --- cells and numbers -----------------------------------------------------------------------------------------
@@ -152,21 +135,6 @@ def locate(space: Space, events: EventArrays, e: int, box: I64) -> bool:
         box[1, axis] = box[0, axis] if lo == hi else cell_of(space, axis, hi)
         point &= box[0, axis] == box[1, axis]
     return point
-
-
-@inlined
-def number_of(cell: I64, bits: int) -> int:
-    """The number of a cell on the curve."""
-    d = len(cell)
-    number, entry, turn = 0, 0, 0
-    for level in range(bits - 1, -1, -1):
-        label = 0
-        for j in range(d):
-            label |= ((at(cell, j) >> level) & 1) << j
-        place = place_of(label, entry, turn, d)
-        number = (number << d) | place
-        entry, turn = next_entry(place, entry, turn, d), next_turn(place, turn, d)
-    return number
 
 
 @inlined
@@ -232,9 +200,7 @@ def match_chain(
     events: EventArrays,
     e: int,
     block: int,
-    low: np.uint64,
-    high: np.uint64,
-    tops: np.uint64,
+    cells: Sieved,
     eligible: U64,
     scratch: U64,
     words: int,
@@ -247,10 +213,12 @@ def match_chain(
         work[NODES] += 1
         work[CANDIDATES] += end - begin
         for i in range(begin, end):
-            if not sifted(index.sieve, i, low, high, tops):
+            if not sifted(index.sieve, i, cells):
                 continue
             slot = at(index.entry, i)
-            if is_set(eligible, slot) and (is_set(index.sure, slot) or holds(table, events, e, slot, work)):
+            if is_set(eligible, slot) and (
+                (cells.used and is_set(index.sure, slot)) or slot_holds(table, events, e, slot, work)
+            ):
                 mark(scratch, words, slot, True)
                 marks += 1
         block = at(index.parent, block)
@@ -258,73 +226,27 @@ def match_chain(
 
 
 @inlined
-def verify_chain(
-    table: TableArrays,
-    index: MicsArrays,
-    events: EventArrays,
-    e: int,
-    block: int,
-    eligible: U64,
-    scratch: U64,
-    words: int,
-    work: I64,
-) -> int:
-    """The same without the sieve."""
-    marks = 0
-    while block != int(NO_BLOCK):
-        begin, end = at(index.start, block), at(index.start, block + 1)
-        work[NODES] += 1
-        work[CANDIDATES] += end - begin
-        for i in range(begin, end):
-            slot = at(index.entry, i)
-            if is_set(eligible, slot) and holds(table, events, e, slot, work):
-                mark(scratch, words, slot, True)
-                marks += 1
-        block = at(index.parent, block)
-    return marks
-
-
-@inlined
-def mark_range(
-    index: MicsArrays,
-    first: int,
-    last: int,
-    low: np.uint64,
-    high: np.uint64,
-    tops: np.uint64,
-    scratch: U64,
-    words: int,
-    work: I64,
-) -> None:
+def mark_range(index: MicsArrays, first: int, last: int, cells: Sieved, scratch: U64, words: int, work: I64) -> None:
     """Mark as maybe the slots of all blocks that meet a range: around its first number, or beginning inside it."""
     before = last_before(index, first)
     block = smallest_around(index, before, first)
     while block != int(NO_BLOCK):
-        mark_list(index, block, low, high, tops, scratch, words, work)
+        mark_list(index, block, cells, scratch, words, work)
         block = at(index.parent, block)
     block = before + 1
     while block < len(index.code) and at(index.code, block) >> int(LEVEL_BITS) <= last:
-        mark_list(index, block, low, high, tops, scratch, words, work)
+        mark_list(index, block, cells, scratch, words, work)
         block += 1
 
 
 @inlined
-def mark_list(
-    index: MicsArrays,
-    block: int,
-    low: np.uint64,
-    high: np.uint64,
-    tops: np.uint64,
-    scratch: U64,
-    words: int,
-    work: I64,
-) -> None:
+def mark_list(index: MicsArrays, block: int, cells: Sieved, scratch: U64, words: int, work: I64) -> None:
     """Mark the slots of one block that pass the sieve as maybe."""
     begin, end = at(index.start, block), at(index.start, block + 1)
     work[NODES] += 1
     work[CANDIDATES] += end - begin
     for i in range(begin, end):
-        if sifted(index.sieve, i, low, high, tops):
+        if sifted(index.sieve, i, cells):
             mark(scratch, words, int(at(index.entry, i)) | int(MAYBE), True)
 
 
@@ -332,15 +254,8 @@ def mark_list(
 
 
 @inlined
-def is_set(bitmap: U64, slot: int) -> bool:
-    """Whether a slot's bit is set; past the end it is not."""
-    word = slot >> 6
-    return word < len(bitmap) and (at(bitmap, word) >> np.uint64(slot & 63)) & np.uint64(1) != 0
-
-
-@inlined
-def packed_cells(sieve: Space, events: EventArrays, e: int) -> tuple[np.uint64, np.uint64]:
-    """The event's low cells on the sieve's axes, a field each, and its high ones with the top bits set."""
+def sieve_cells(sieve: Space, events: EventArrays, e: int, tops: np.uint64) -> Sieved:
+    """The event's cells on the sieve's axes, which are looked up only where they are used."""
     low, high = np.uint64(0), np.uint64(0)
     width = field_width(len(sieve.attr))
     for axis in range(len(sieve.attr)):
@@ -352,25 +267,17 @@ def packed_cells(sieve: Space, events: EventArrays, e: int) -> tuple[np.uint64, 
             if lo != hi:
                 cell = cell_of(sieve, axis, hi)
             high |= np.uint64(cell) << np.uint64(width * axis)
-    return low, high | field_tops(len(sieve.attr))
+    return Sieved(True, low, high | tops, tops)
 
 
 @inlined
-def sifted(sieve: U64, entry: int, low: np.uint64, high: np.uint64, tops: np.uint64) -> bool:
-    """Whether the cells of an entry's slot meet the event's on every axis of the sieve. Without tops, always."""
-    above = high - at(sieve, 2 * entry)
-    below = at(sieve, 2 * entry + 1) - low
-    return bool(above & below & tops == tops)
-
-
-@inlined
-def holds(table: TableArrays, events: EventArrays, e: int, slot: int, work: I64) -> bool:
-    """Whether the event matches the slot, clause by clause."""
-    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
-        work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
-        if clause_failures(table, clause, events, e, 0) == 0:
-            return True
-    return False
+def sifted(sieve: U64, entry: int, cells: Sieved) -> bool:
+    """Whether the cells of an entry's slot meet the event's on every axis of the sieve, or it is not used."""
+    if not cells.used:
+        return True
+    above = cells.high - at(sieve, 2 * entry)
+    below = at(sieve, 2 * entry + 1) - cells.low
+    return bool(above & below & cells.tops == cells.tops)
 
 
 @inlined
@@ -392,7 +299,7 @@ def verify_marked(
                 left = np.uint64(0)
             while left:
                 slot = (word << 6) + ctz64(left)
-                if is_set(sure, slot) or holds(table, events, e, slot, work):
+                if is_set(sure, slot) or slot_holds(table, events, e, slot, work):
                     scratch[word] |= left & (~left + np.uint64(1))
                     found += 1
                 left &= left - np.uint64(1)
