@@ -10,23 +10,33 @@ when a bar is missed at 1M or an answer is wrong anywhere. `--quick` takes 10k s
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import engines
-from contenders import BULK, COUNTED, MERGED, RIGID, SCAN, Bars, all_eligible, median, race, table_bytes, told_ratio
+from contenders import (
+    BULK,
+    COUNTED,
+    MERGED,
+    RIGID,
+    SCAN,
+    Bars,
+    all_eligible,
+    median,
+    on_workloads,
+    race,
+    table_bytes,
+    told_ratio,
+)
 from contenders import figures as as_figures
-from earmark.workload.standard import SUBSCRIPTIONS, WORKLOADS, Workload
+from earmark.workload.standard import WORKLOADS, Workload
 from engines.base import Answer, Pointed, difference, match_keys
 from measure import reference
-from protocol import QUICK_REPEATS, REPEATS, clocked
-from results import Figure, Result
-from run import listed, sizes
+from protocol import clocked
+from results import Figure
 from tables import baseline_of, number, size_name, terminal
 
 AGAINST_NUMPY = {"w1u": 15.0, "w1": 5.0, "w1z": 5.0}
@@ -129,29 +139,7 @@ def judge(figures: list[Figure], size: int, judged: bool) -> Bars:
 
 
 def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="10k subscriptions, three repeats")
-    parser.add_argument("--sizes", type=sizes, help="default: 10k,100k,1m")
-    parser.add_argument("--workloads", type=listed, default=list(WORKLOADS), help="default: all four")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
-    options = parser.parse_args(given)
-    chosen = options.sizes or ([10_000] if options.quick else [10_000, 100_000, SUBSCRIPTIONS])
-    repeats, limit = (QUICK_REPEATS, 2.0) if options.quick else (REPEATS, 60.0)
-    unknown = [name for name in options.workloads if name not in WORKLOADS]
-    if unknown:
-        parser.error(f"there is no workload called {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
-    found: list[Figure] = []
-    for name in options.workloads:
-        whole = WORKLOADS[name](subscriptions=chosen[-1])
-        for size in chosen:
-            found += measure(name, whole.head(size), repeats, limit)
-    bars = judge(found, chosen[-1], judged=chosen[-1] == SUBSCRIPTIONS)
-    if options.json:
-        Result("be_star_tree", {"sizes": chosen, "repeats": repeats}, found).write(options.json)
-    wrong = [one for one in found if one.status == "wrong"]
-    for one in wrong:
-        print(f"WRONG: {one.engine} on {one.workload} at {one.subscriptions:,}: {one.note}")
-    return 1 if wrong or bars.missed else 0
+    return on_workloads("be_star_tree", __doc__, WORKLOADS, measure, judge, 60.0, given)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,10 @@ processor, since all of these search in one thread: other work on the machine th
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +27,7 @@ from contenders import (
     all_eligible,
     first_events,
     median,
+    on_workloads,
     race,
     table_bytes,
     told_ratio,
@@ -36,10 +35,8 @@ from contenders import (
 )
 from contenders import figures as as_figures
 from earmark.model.arrays import EventArrays, TableArrays
-from earmark.workload.standard import SUBSCRIPTIONS, WORKLOADS, Workload
-from protocol import QUICK_REPEATS, REPEATS
-from results import Figure, Result
-from run import listed, sizes
+from earmark.workload.standard import WORKLOADS, Workload
+from results import Figure
 from tables import size_name, terminal
 
 BLOCKS = Contender("blocks", "blocks")
@@ -133,29 +130,7 @@ def judge(figures: list[Figure], size: int, judged: bool) -> Bars:
 
 
 def main(given: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="10k subscriptions, three repeats")
-    parser.add_argument("--sizes", type=sizes, help="default: 10k,100k,1m")
-    parser.add_argument("--workloads", type=listed, default=list(WORKLOADS), help="default: all four")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
-    options = parser.parse_args(given)
-    chosen = options.sizes or ([10_000] if options.quick else [10_000, 100_000, SUBSCRIPTIONS])
-    repeats, limit = (QUICK_REPEATS, 2.0) if options.quick else (REPEATS, 20.0)
-    unknown = [name for name in options.workloads if name not in WORKLOADS]
-    if unknown:
-        parser.error(f"there is no workload called {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
-    found: list[Figure] = []
-    for name in options.workloads:
-        whole = WORKLOADS[name](subscriptions=chosen[-1])
-        for size in chosen:
-            found += measure(name, whole.head(size), repeats, limit)
-    bars = judge(found, chosen[-1], judged=chosen[-1] == SUBSCRIPTIONS)
-    if options.json:
-        Result("blocks", {"sizes": chosen, "repeats": repeats}, found).write(options.json)
-    wrong = [one for one in found if one.status == "wrong"]
-    for one in wrong:
-        print(f"WRONG: {one.engine} on {one.workload} at {one.subscriptions:,}: {one.note}")
-    return 1 if wrong or bars.missed else 0
+    return on_workloads("blocks", __doc__, WORKLOADS, measure, judge, 20.0, given)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
-"""What the benchmarks of the BE*-Tree share: who runs, in turns, with every answer compared, and how a bar is told."""
+"""What the benchmarks of the BE*-Tree and the blocks share: who runs, in turns, with every answer compared; how a bar
+is told; and a program over the standard workloads.
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,8 +14,10 @@ import numpy as np
 from earmark import index
 from earmark.model import bits
 from earmark.model.arrays import EventArrays, TableArrays
-from protocol import clocked, summary
-from results import PER_EVENT, Figure
+from earmark.workload.standard import SUBSCRIPTIONS, Workload
+from protocol import QUICK_REPEATS, REPEATS, clocked, summary
+from results import PER_EVENT, Figure, Result
+from run import listed, sizes
 from tables import number
 
 R = TypeVar("R")
@@ -152,3 +158,42 @@ class Bars:
         print(f"  {what}: {number(value)} {unit} (bar: {which} {number(bar)}) -> {verdict}")
         if self.judged and not held:
             self.missed.append(what)
+
+
+def on_workloads(
+    name: str,
+    about: str | None,
+    workloads: Mapping[str, Callable[..., Workload]],
+    measure: Callable[[str, Workload, int, float], list[Figure]],
+    judge: Callable[[list[Figure], int, bool], Bars],
+    limit: float,
+    given: Sequence[str] | None = None,
+) -> int:
+    """A program that measures workloads at growing sizes and judges the largest; its exit code.
+
+    `measure(workload's name, workload, repeats, seconds a run)`, `judge(figures, size, judged)`; bars are judged at the
+    full size alone. Any wrong answer and any missed bar makes the exit code 1.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="10k subscriptions, three repeats")
+    parser.add_argument("--sizes", type=sizes, help="default: 10k,100k,1m")
+    parser.add_argument("--workloads", type=listed, default=list(workloads), help="default: all four")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
+    options = parser.parse_args(given)
+    chosen = options.sizes or ([10_000] if options.quick else [10_000, 100_000, SUBSCRIPTIONS])
+    repeats, limit = (QUICK_REPEATS, 2.0) if options.quick else (REPEATS, limit)
+    unknown = [one for one in options.workloads if one not in workloads]
+    if unknown:
+        parser.error(f"there is no workload called {unknown[0]!r}; there are {', '.join(workloads)}")
+    found: list[Figure] = []
+    for one in options.workloads:
+        whole = workloads[one](subscriptions=chosen[-1])
+        for size in chosen:
+            found += measure(one, whole.head(size), repeats, limit)
+    bars = judge(found, chosen[-1], chosen[-1] == SUBSCRIPTIONS)
+    if options.json:
+        Result(name, {"sizes": chosen, "repeats": repeats}, found).write(options.json)
+    wrong = [one for one in found if one.status == "wrong"]
+    for figure in wrong:
+        print(f"WRONG: {figure.engine} on {figure.workload} at {figure.subscriptions:,}: {figure.note}")
+    return 1 if wrong or bars.missed else 0

@@ -24,31 +24,26 @@ import numpy as np
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
+from earmark.index.given import asked_k, asked_relaxed
 from earmark.index.live import NO_SLOTS, Live
+from earmark.index.state import State
 from earmark.index.verify import Verification, compare
-from earmark.model import arrow, bits
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, frozen
+from earmark.model import arrow
+from earmark.model.arrays import F64, I32, I64, EventArrays
 from earmark.model.attribute import Draft, Schema
-from earmark.model.columns import Bounds, prepare_columns
-from earmark.model.evaluate import near_misses, score_matches
+from earmark.model.columns import Bounds
+from earmark.model.evaluate import score_matches
 from earmark.model.event import SchemaChange, encode_events, repeated
-from earmark.model.explain import (
-    Explanation,
-    NearMiss,
-    clause_texts,
-    condition_text,
-    explain_clause,
-    explain_slot,
-)
+from earmark.model.explain import Explanation, NearMiss, condition_text, explain_slot, near_misses, never_matching
 from earmark.model.files import DAMAGE, open_whole, save_stored
+from earmark.model.forms import reader_of
 from earmark.model.frames import as_arrow, encode_frame, is_frame
-from earmark.model.intake import Prepared, admit, prepare, rows_of_frame, without_row
+from earmark.model.intake import Prepared, admit, prepare, without_row
 from earmark.model.predicate import Condition
 from earmark.model.stored import stored_of
-from earmark.model.subscription import Subscription, checked_id, checked_tags, still_used
-from earmark.model.table import NO_TAGS, Id, Table, TableView, Tags
+from earmark.model.subscription import Subscription, checked_id, still_used
+from earmark.model.table import Id, Table, TableView
 from earmark.model.widen import weights_of, widen
-from earmark.progress import track
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,23 +63,6 @@ class Match(NamedTuple):
 
     id: Id
     score: float
-
-
-class _State:
-    """What readers see, published by one store."""
-
-    __slots__ = ("_alive", "index", "view")
-
-    def __init__(self, view: TableView, index: Live) -> None:
-        self.view = view
-        self.index = index
-        self._alive: U64 | None = None
-
-    def alive(self) -> U64:
-        """The bitmap of living slots; made when first asked for."""
-        if self._alive is None:
-            self._alive = self.view.eligible()
-        return self._alive
 
 
 class Matcher:
@@ -112,9 +90,9 @@ class Matcher:
         self._writing = RLock()
         self._lock = RLock()
         self._table = Table(schema)
-        self._state: _State
+        self._state: State
         self._indexed: tuple[Table, int] | None = None
-        self._id_column: tuple[list[Id], Any] = ([], None)
+        self._id_column = arrow.IdColumn()
         self._related: Relations | None = None
         self._publish()
 
@@ -126,7 +104,7 @@ class Matcher:
             live = self._state.index.follow(view.arrays, removed)
         else:
             live = Live.built(self._build, view.arrays)
-        self._state, self._indexed = _State(view, live), generation
+        self._state, self._indexed = State(view, live, self.index), generation
 
     # --- subscriptions ---------------------------------------------------------------------------------------
 
@@ -150,28 +128,7 @@ class Matcher:
         pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or what
         `to_arrow` gave. Shows progress on a terminal.
         """
-        if bounds is not None and not (is_frame(subscriptions) and isinstance(bounds, Mapping)):
-            raise SubscriptionError(
-                "bounds map attributes to pairs of a frame's columns: {'age': ('min_age', 'max_age')}"
-            )
-        if not is_frame(subscriptions):
-            if not isinstance(subscriptions, Iterable):
-                raise SubscriptionError(f"subscriptions are a sequence or a frame; got {type(subscriptions).__name__}")
-            # Read before the lock is taken: an iterator may itself use this matcher.
-            items = subscriptions if isinstance(subscriptions, list | tuple) else list(subscriptions)
-            return self._add(lambda table: prepare(table, track(items, len(items), "adding", progress)))
-        frame = as_arrow(subscriptions)
-        if len(set(frame.column_names)) < len(frame.column_names):
-            raise SubscriptionError(f"the frame has two columns of one name: {', '.join(frame.column_names)}")
-        if arrow.is_native(frame):
-            return self._add(lambda table: arrow.prepare_native(table, frame))
-        if "condition" in frame.column_names and bounds is None:
-            if "id" not in frame.column_names:
-                raise SubscriptionError(f"the frame has no column 'id'; its columns are {frame.column_names}")
-            return self._add(
-                lambda table: prepare(table, track(rows_of_frame(frame), frame.num_rows, "adding", progress))
-            )
-        return self._add(lambda table: prepare_columns(table, frame, bounds))
+        return self._add(reader_of(subscriptions, bounds, progress))
 
     def _add(self, make: Callable[[Table], Prepared], single: bool = False) -> int:
         with self._writing:
@@ -320,15 +277,7 @@ class Matcher:
 
     def never_matching(self) -> list[Id]:
         """Ids of subscriptions that no event can match, such as `a < 3 AND a > 5`; in order of insertion."""
-        view = self._state.view
-        table = view.arrays
-        empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
-        broken = np.zeros(len(table.constraint_start) - 1, bool)
-        clause_of = np.searchsorted(table.constraint_start, np.flatnonzero(empty), "right") - 1
-        broken[clause_of] = True
-        good = np.zeros(view.slots, bool)
-        good[np.searchsorted(table.clause_start, np.flatnonzero(~broken), "right") - 1] = True
-        return [view.ids[slot] for slot in view.live_slots().tolist() if not good[slot]]
+        return never_matching(self._state.view)
 
     def audit(self, *, scope: Mapping[str, str] | None = None) -> Audit:
         """Duplicates, covered subscriptions, clauses that never match, subscriptions that match everything.
@@ -338,14 +287,17 @@ class Matcher:
         from earmark.cover.audit import audit
 
         state = self._state
-        return audit(state.view, self._eligible(state, scope))
+        return audit(state.view, state.eligible(scope))
 
     def covered_by(self, id: Id) -> list[Id]:
-        """The subscriptions that every event of this one matches too, in order of insertion. O(subscriptions)."""
+        """The subscriptions that every event of this one matches too, in order of insertion.
+
+        O(subscriptions) for the first questions after a change; an index is made when many are asked.
+        """
         return self._relations(id, lambda relations, slot: relations.covered_by(slot))
 
     def covers(self, id: Id) -> list[Id]:
-        """The subscriptions all of whose events match this one, in order of insertion. O(subscriptions)."""
+        """The subscriptions all of whose events match this one, in order of insertion. Costs as `covered_by`."""
         return self._relations(id, lambda relations, slot: relations.covers(slot))
 
     def _relations(self, id: Id, ask: Callable[[Relations, int], list[Id]]) -> list[Id]:
@@ -364,7 +316,7 @@ class Matcher:
         with self._writing:
             state, encoded = self._encoded(events)
             live, found = state.index.adapted(encoded)
-            self._state = _State(state.view, live)
+            self._state = State(state.view, live, self.index)
         return found
 
     def stats(self) -> dict[str, Any]:
@@ -395,8 +347,7 @@ class Matcher:
         `scope` restricts the search to subscriptions with these tags.
         """
         state, events = self._encoded([event])
-        slots = state.index.match(events, self._eligible(state, scope))
-        return self._named(state.view, _in_order(state.view, slots))
+        return self._named(state.view, state.match(events, state.eligible(scope)))
 
     def top_k(
         self,
@@ -406,14 +357,19 @@ class Matcher:
         mode: str = "exact",
         weights: Weights | None = None,
         scope: Mapping[str, str] | None = None,
+        index: str | None = None,
     ) -> list[Match]:
         """The k best subscriptions for an event, by score, then order of insertion.
 
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
-        the event's, by attribute.
+        the event's, by attribute. `index` names another structure than the matcher's own to search with; the answers
+        are the same. It is built when first asked for, with its default options, and kept beside the matcher's own, in
+        memory of its own, until a subscription is added, updated or removed: where these are frequent, rather make
+        the matcher with that index, which then follows them.
         """
         state, events = self._encoded([event], [weights] if weights is not None else None)
-        slots, scores = state.index.top_k(events, _checked_k(k), self._eligible(state, scope), _relaxed(mode))
+        asked = asked_k(k), state.eligible(scope), asked_relaxed(mode)
+        slots, scores = state.ranked_by(index).top_k(events, *asked)
         return [Match(i, s) for i, s in zip(self._named(state.view, slots), scores.tolist(), strict=True)]
 
     def match_batch(self, events: Any, *, scope: Mapping[str, str] | None = None) -> pa.Table:
@@ -423,9 +379,7 @@ class Matcher:
         row number.
         """
         state, encoded = self._encoded(events)
-        starts, slots = state.index.match_batch(encoded, self._eligible(state, scope))
-        if not state.view.ordered:
-            slots = _each_in_order(state.view, starts, slots)
+        starts, slots = state.match_batch(encoded, state.eligible(scope))
         scores = np.empty(len(slots), np.float64)
         score_matches(state.view.arrays, encoded, starts, slots, scores)
         return self._result(state.view, starts, slots, scores)
@@ -438,15 +392,15 @@ class Matcher:
         mode: str = "exact",
         weights: Weights | Iterable[Weights | None] | None = None,
         scope: Mapping[str, str] | None = None,
+        index: str | None = None,
     ) -> pa.Table:
         """The k best for each of many events, best first, as an Arrow table (event, subscription, score).
 
-        `weights` is one mapping for all events, or one for each.
+        `weights` is one mapping for all events, or one for each; the rest as for `top_k`.
         """
         state, encoded = self._encoded(events, weights)
-        starts, slots, scores = state.index.top_k_batch(
-            encoded, _checked_k(k), self._eligible(state, scope), _relaxed(mode)
-        )
+        asked = asked_k(k), state.eligible(scope), asked_relaxed(mode)
+        starts, slots, scores = state.ranked_by(index).top_k_batch(encoded, *asked)
         return self._result(state.view, starts, slots, scores)
 
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
@@ -470,15 +424,7 @@ class Matcher:
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise EarmarkError(f"limit is a number of results; got {limit!r}")
         state, events = self._encoded([event])
-        view = state.view
-        slots, failures, clauses = _nearest(view, events, self._eligible(state, scope), missing)
-        order = np.lexsort((view.arrays.sequence[slots], failures))[:limit]
-        found = []
-        for slot, clause in zip(slots[order].tolist(), clauses[order].tolist(), strict=True):
-            asked = clause_texts(view, slot)[clause - int(view.arrays.clause_start[slot])]
-            failing = explain_clause(view, slot, clause, asked, events, event).failing()
-            found.append(NearMiss(view.ids[slot], failing))
-        return found
+        return near_misses(state.view, events, event, state.eligible(scope), missing, limit)
 
     def verify(self, events: Any) -> Verification:
         """Check the index against a row-by-row evaluation of every subscription, on these events.
@@ -486,7 +432,7 @@ class Matcher:
         Fit for production: it only reads. O(events x subscriptions).
         """
         state, encoded = self._encoded(events)
-        return compare(state.index, state.view, encoded, state.alive())
+        return compare(state.index, state.view, encoded, state.eligible())
 
     # --- files and frames ------------------------------------------------------------------------------------
 
@@ -523,7 +469,7 @@ class Matcher:
                 main = indexes.restore(saved, table.view().arrays, stored.extras)
             except DAMAGE as problem:
                 raise TableError(f"the index of the table {str(folder)!r} is damaged: {problem}") from None
-            made._state = _State(table.view(), Live.built(made._build, table.view().arrays, main))
+            made._state = State(table.view(), Live.built(made._build, table.view().arrays, main), saved)
             made._indexed = (table, table.generation)
         else:
             made._publish()
@@ -536,7 +482,7 @@ class Matcher:
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _encoded(self, events: Any, weights: Any = None) -> tuple[_State, EventArrays]:
+    def _encoded(self, events: Any, weights: Any = None) -> tuple[State, EventArrays]:
         """The events as keys, with the state whose keys they are."""
         frame = as_arrow(events) if is_frame(events) else None
         if frame is None:
@@ -544,17 +490,13 @@ class Matcher:
         count = len(events) if frame is None else frame.num_rows
         weights = repeated(weights, count)
 
-        def attempt() -> tuple[_State, EventArrays]:
+        def attempt() -> tuple[State, EventArrays]:
             state = self._state
             if frame is None:
                 return state, encode_events(state.view.schema, events, weights)
             return state, encode_frame(state.view.schema, frame, weights)
 
         return self._with_schema_changes(attempt)
-
-    def _eligible(self, state: _State, scope: Mapping[str, str] | None) -> Any:
-        tags: Tags = checked_tags(scope, "a scope maps") if scope is not None else NO_TAGS
-        return state.view.eligible(tags) if tags else state.alive()
 
     @staticmethod
     def _named(view: TableView, slots: I32) -> list[Id]:
@@ -564,51 +506,11 @@ class Matcher:
         import pyarrow as pa
 
         events = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))
-        return pa.table({"event": events, "subscription": self._ids_of(view).take(pa.array(slots)), "score": scores})
-
-    def _ids_of(self, view: TableView) -> pa.Array:
-        """The ids by slot as an Arrow column, kept between calls."""
-        import pyarrow as pa
-
-        ids, (source, column) = view.ids, self._id_column
-        kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
-        if source is not ids or column.type != kind:
-            column = pa.array(ids[: view.slots], kind)
-        elif len(column) < view.slots:
-            column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
-        self._id_column = (ids, column)
-        return column
+        named = self._id_column.of(view).take(pa.array(slots))
+        return pa.table({"event": events, "subscription": named, "score": scores})
 
 
 def _listed(events: Any) -> Sequence[Any]:
     if isinstance(events, Mapping) or not isinstance(events, Iterable):
         raise EventError(f"a batch is a sequence of events or a frame; got one {type(events).__name__}")
     return events if isinstance(events, Sequence) else list(events)
-
-
-def _checked_k(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise EarmarkError(f"k is a number of results, 1 or more; got {k!r}")
-    return int(k)
-
-
-def _relaxed(mode: str) -> bool:
-    if mode not in ("exact", "relaxed"):
-        raise EarmarkError(f"mode is 'exact' or 'relaxed'; got {mode!r}")
-    return mode == "relaxed"
-
-
-def _in_order(view: TableView, slots: I32) -> I32:
-    return slots if view.ordered else slots[np.argsort(view.arrays.sequence[slots], kind="stable")]
-
-
-def _each_in_order(view: TableView, starts: I64, slots: I32) -> I32:
-    events = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return frozen(slots[np.lexsort((view.arrays.sequence[slots], events))])
-
-
-def _nearest(view: TableView, events: EventArrays, eligible: Any, missing: int) -> tuple[I32, I32, I32]:
-    size = max(bits.count(eligible), 1)
-    slots, failures, clauses = (np.empty(size, np.int32) for _ in range(3))
-    found, _ = near_misses(view.arrays, events, 0, eligible, missing, 0, slots, failures, clauses)
-    return slots[:found], failures[:found], clauses[:found]

@@ -208,15 +208,23 @@ def assert_batches(matcher: earmark.Matcher, book: Book, rows: Sequence[Row], sc
 
 
 def assert_ranks(
-    matcher: earmark.Matcher, book: Book, rows: Sequence[Row], weights: Sequence[Weights | None], k: int, mode: str
+    matcher: earmark.Matcher,
+    book: Book,
+    rows: Sequence[Row],
+    weights: Sequence[Weights | None],
+    k: int,
+    mode: str,
+    **how: Any,
 ) -> None:
+    """The best of each row, alone and in a batch; `how` are further arguments, a scope among them or not."""
+    scope = how.get("scope")
     expected = []
     for e, (row, own) in enumerate(zip(rows, weights, strict=True)):
-        best = sorted(book.scored(row, own or {}, mode=mode), key=lambda pair: -pair[1])[:k]
-        assert [tuple(match) for match in matcher.top_k(as_event(row), k, mode=mode, weights=own)] == best, row
+        best = sorted(book.scored(row, own or {}, scope, mode), key=lambda pair: -pair[1])[:k]
+        assert [tuple(m) for m in matcher.top_k(as_event(row), k, mode=mode, weights=own, **how)] == best, row
         expected += [(e, one, score) for one, score in best]
     events = [as_event(row) for row in rows]
-    assert triples(matcher.top_k_batch(events, k, mode=mode, weights=weights)) == expected
+    assert triples(matcher.top_k_batch(events, k, mode=mode, weights=weights, **how)) == expected
 
 
 def assert_scoped(matcher: earmark.Matcher, book: Book, row: Row, scope: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract import book as books
-from tests.contract.book import Book, accepted, as_event, assert_agrees, rows
+from tests.contract.book import Book, accepted, as_event, assert_agrees, assert_ranks, rows
 from tests.oracle import generate
 from tests.oracle.syntax import to_sql
 
@@ -102,6 +102,26 @@ def test_a_lifetime(index: str, seed: int) -> None:
     matcher.compact()
     check(matcher)
     assert_agrees(matcher, book, rows(rng, book, 3), rng)
+
+
+@every_index
+@few
+@given(seed=seeds)
+def test_ranked_by_another_index(index: str, seed: int) -> None:
+    """Every index ranks for a matcher that has another, through changes, as it would as the matcher's own."""
+    rng = Random(seed)
+    matcher, book = filled(rng.choice(("be_star_tree", "scan", "vcr")), rng, 20)
+    changes = [lambda: add_some(matcher, book, rng, 5), lambda: remove_some(matcher, book, rng)]
+    changes.append(lambda: update_some(matcher, book, rng))
+    for change in (lambda: None, *rng.sample(changes, len(changes))):
+        change()
+        book.order = list(matcher.stats()["attributes"])
+        some = rows(rng, book, 2)
+        weights = [generate.weights(rng, book.order) if rng.random() < 0.5 else None for _ in some]
+        for mode in ("exact", "relaxed"):
+            for scope in (None, {"tenant": "acme"}):
+                assert_ranks(matcher, book, some, weights, rng.choice((1, 3, 10**6)), mode, scope=scope, index=index)
+        matcher._state.ranked_by(index).check()
 
 
 @every_index

@@ -362,7 +362,8 @@ class Lifetime(RuleBasedStateMachine):
     @rule(rng=seeds, mode=st.sampled_from(["exact", "relaxed"]))
     def top_k(self, rng: Random, mode: str) -> None:
         row, weights, k = self.row(rng), generate.weights(rng, list(TYPES)), rng.choice((1, 3, 100))
-        found = self.matcher.top_k(as_event(row), k, mode=mode, weights=weights)
+        index = rng.choice((None, None, "scan", "ir_tree", "vcr"))
+        found = self.matcher.top_k(as_event(row), k, mode=mode, weights=weights, index=index)
         self.taught([row])
         best = sorted(self.scored(row, weights, mode=mode), key=lambda pair: -pair[1])[:k]
         assert [tuple(match) for match in found] == best

@@ -30,6 +30,10 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from earmark.errors import EarmarkError, require
+from earmark.index.answers import together, without_gaps
+from earmark.index.counters import CANDIDATES, MATCHED
+from earmark.index.counters import NODES as NODES_SEEN
+from earmark.index.marks import is_set
 from earmark.index.scored.arrays import (
     EMPTY,
     EXACT,
@@ -44,12 +48,12 @@ from earmark.index.scored.arrays import (
     ScoredArrays,
     int64,
 )
-from earmark.index.scored.base import Answers, Options
+from earmark.index.scored.base import Options
 from earmark.index.scored.check import list_entries
 from earmark.index.scored.lists import Lists
-from earmark.index.scored.walk import CANDIDATES, COUNTERS, MATCHED, NODES_SEEN
+from earmark.index.scored.walk import ALL_COUNTERS
 from earmark.index.sopt_r_tree import SoptRTree, cells
-from earmark.index.threshold import is_eligible, list_for
+from earmark.index.threshold import list_for
 from earmark.jit import inlined, kernel
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
@@ -138,7 +142,7 @@ class CellTable(SoptRTree):
             return super()._rank(events, k, eligible, relaxed, first, last)
         n = last - first
         size, slot, score = np.zeros(n, np.int64), np.empty(n * k, np.int32), np.empty(n * k)
-        counters = np.zeros(COUNTERS, np.int64)
+        counters = np.zeros(ALL_COUNTERS, np.int64)
         cells_of = Cells._make(getattr(self._arrays, name) for name in Cells._fields)
         everyone = _all_of(eligible, len(self._table.sequence))
         left = look_up(cells_of, events, read_only(eligible), everyone, k, first, last, size, slot, score, counters)
@@ -149,9 +153,7 @@ class CellTable(SoptRTree):
             rest = super()._rank(some_events(events, chosen + first), k, eligible, relaxed, 0, left)
             _put(chosen, rest, k, size, slot, score)
         self._note(counters)
-        answers = Answers(k)
-        answers.add(size, slot, score)
-        return answers.joined()
+        return together([without_gaps(k, size, slot, score)])
 
 
 class Cells(NamedTuple):
@@ -411,7 +413,7 @@ def pick(
         taken += 1
         answer = ANSWER * (ranks + rank)
         one = int(at(cells_of.cell_answer, answer + OF))
-        if is_eligible(eligible, one):
+        if is_set(eligible, one):
             slot[to + found] = one
             score[to + found] = at(cells_of.cell_answer, answer + WORTH)
             found += 1

@@ -14,6 +14,7 @@ structure. It reads no array that someone else may change.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
@@ -41,6 +42,16 @@ class Work(NamedTuple):
     """Leaves (l-nodes, blocks) whose entries were looked at; zero for a structure that has none."""
     pruned_leaves: int = 0
     """Of those put aside, the leaves."""
+
+    @classmethod
+    def counted(cls, counters: I64) -> Work:
+        """What a kernel counted (`counters.py`); it may have counted more, after these."""
+        return cls(*counters[: len(cls._fields)].tolist())
+
+    @classmethod
+    def total(cls, parts: Iterable[Work]) -> Work:
+        """The work of several calls."""
+        return cls(*map(sum, zip(*parts, strict=True)))
 
 
 @runtime_checkable

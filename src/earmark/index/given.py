@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from earmark.errors import EarmarkError
 from earmark.model.arrays import EventArrays, TableArrays
 from earmark.model.bits import read_only
@@ -28,3 +32,17 @@ def checked_k(k: int, table: TableArrays) -> int:
     if k < 1:
         raise EarmarkError(f"k must be at least 1, not {k}.")
     return min(k, max(1, len(table.sequence)))
+
+
+def asked_k(k: Any) -> int:
+    """The number of results that a user asks for."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise EarmarkError(f"k is a number of results, 1 or more; got {k!r}")
+    return int(k)
+
+
+def asked_relaxed(mode: Any) -> bool:
+    """Whether the mode that a user asks for is "relaxed"."""
+    if mode not in ("exact", "relaxed"):
+        raise EarmarkError(f"mode is 'exact' or 'relaxed'; got {mode!r}")
+    return bool(mode == "relaxed")

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.index.given import read_only_table
 from earmark.index.scored import check
 from earmark.index.scored.arrays import (
     ABSENT_LISTS,
@@ -127,7 +128,7 @@ class IRTree(ScoredIndex):
 
     def insert(self, table: TableArrays, slots: I32) -> None:
         """Take in new slots of a table that has grown. O(branching log n) each, amortised."""
-        self._table = TableArrays._make(read_only(column) for column in table)
+        self._table = read_only_table(table)
         chosen = slots.astype(np.int64)
         if self._outgrown(chosen):
             self._rebuild(self._present(chosen))
@@ -220,7 +221,7 @@ class IRTree(ScoredIndex):
         """The lists of some slots alone, as this index orders them, with the table's slot numbers."""
         arrays = self._arrays
         grids = Grids(arrays.grid_start, arrays.grid, arrays.grid_used)
-        block = TableArrays._make(read_only(column) for column in gather(self._table, slots))
+        block = read_only_table(gather(self._table, slots))
         made = lay_out(block, self._modes, bool(len(arrays.needed)), grids, None, int(arrays.info[REGIME]))
         numbers = slots.astype(np.int32)
         return made._replace(

@@ -206,7 +206,7 @@ class Live:
 
     def _note_work(self) -> None:
         parts = [part.work for part in (self.main, self._tail) if isinstance(part, Measured)]
-        self._work = Work(*(sum(column) for column in zip(*parts, strict=True)))
+        self._work = Work.total(parts)
 
 
 def _interleaved(pointers: I64, slots: I32, more: I64, tail: I32) -> I32:

@@ -15,20 +15,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.index.counters import COMPARED
 from earmark.index.ranking import Heaps, push, sort_heap
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import slot_score
+from earmark.model.evaluate import clause_failures, slot_score
 from earmark.model.machine import at, ctz64, popcount64
 
 MAYBE = 1 << 31
 """Bit of an entry whose slot must be verified: it is in the list for more than it asks, or it asks for more."""
 SLOT = MAYBE - 1
 """The other bits."""
-
-# Fields of the work counters: lists looked up, pairs verified, constraints of the clauses verified, matches.
-NODES, CANDIDATES, COMPARED, MATCHED = 0, 1, 2, 3
-COUNTERS = 4
 
 SPARSE = 16
 """Fewer marks than one for so many words: the summary is worth its upkeep."""
@@ -41,6 +38,13 @@ def scratch_words(slots: int) -> int:
     """How long the scratch for so many slots is."""
     words = max(1, (slots + 63) >> 6)
     return 2 * words + ((words + 63) >> 6)
+
+
+@inlined
+def is_set(bitmap: U64, slot: int) -> bool:
+    """Whether a bitmap has a slot; past its end it has none."""
+    word = slot >> 6
+    return word < len(bitmap) and (at(bitmap, word) >> np.uint64(slot & 63)) & np.uint64(1) != 0
 
 
 @inlined
@@ -60,6 +64,27 @@ def mark(scratch: U64, words: int, entry: int, sparse: bool) -> None:
     scratch[word + (words if entry >= int(MAYBE) else 0)] |= np.uint64(1) << np.uint64(slot & 63)
     if sparse:
         scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
+
+
+@inlined
+def mark_scanned(scratch: U64, words: int, start: I64, scanned: I32, event: int) -> int:
+    """Mark the matches of an event that a scan found, from start[event] on; returns how many."""
+    if len(scanned) == 0:
+        return 0
+    begin, end = at(start, event), at(start, event + 1)
+    for i in range(begin, end):
+        mark(scratch, words, at(scanned, i), True)
+    return int(end - begin)
+
+
+@inlined
+def slot_holds(table: TableArrays, events: EventArrays, e: int, slot: int, work: I64) -> bool:
+    """Whether the event matches the slot, clause by clause; a clause that is verified counts all its constraints."""
+    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
+        work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
+        if clause_failures(table, clause, events, e, 0) == 0:
+            return True
+    return False
 
 
 @inlined

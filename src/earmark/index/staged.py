@@ -20,13 +20,18 @@ Complexity: that of the structure, and of a scan of the residual.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Generic, Self
 
 import numpy as np
 
+from earmark.index.answers import pointers_of, ranked, roomier, together
 from earmark.index.contract import Work
-from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
-from earmark.index.marks import CANDIDATES, COMPARED, COUNTERS, MATCHED, NODES, rank_matches, scratch_words
+from earmark.index.counters import COUNTERS, MATCHED
+from earmark.index.flat import check_types, from_stored
+from earmark.index.given import check_event, checked_k, read_only_events
+from earmark.index.held import A, Held
+from earmark.index.marks import rank_matches, scratch_words
 from earmark.index.ranking import new_heaps
 from earmark.index.scan import Scan
 from earmark.model import bits
@@ -43,33 +48,49 @@ NO_SLOTS: I32 = frozen(np.empty(0, np.int32))
 NO_START: I64 = frozen(np.zeros(1, np.int64))
 
 
-class Staged:
-    """An index whose arrays have a bitmap `residual`, and whose kernel is `_match_events`."""
+class Staged(Held[A], Generic[A]):
+    """An index whose arrays, a `_kind`, have a bitmap `residual`, and whose kernel is `_match_events`.
 
+    Its work: nodes are lists looked up; a clause that is verified counts all its constraints.
+    """
+
+    _kind: type[A]
     _match_events: Any
-    _arrays: Any
+    _check_arrays: Any
+    """(arrays, slots): AssertionError unless kernels can rely on the arrays, in a table of so many slots."""
+    _check_lists: Any
+    """(table, arrays): AssertionError unless the lists are those of the table."""
 
-    def _become(self, table: TableArrays, arrays: Any) -> None:
-        self._table = read_only_table(table)
-        self._arrays = type(arrays)._make(read_only(column) for column in arrays)
+    def __init__(self, table: TableArrays, arrays: A) -> None:
+        self._become(table, arrays)
+
+    def _become(self, table: TableArrays, arrays: A) -> None:
+        self._hold(table, arrays)
+        self._residual: U64 = self._arrays.residual  # type: ignore[attr-defined]
         self._scan = Scan(self._table)
-        self._has_residual = bool(self._arrays.residual.any())
+        self._has_residual = bool(self._residual.any())
         self._scratch: deque[U64] = deque(maxlen=SPARES)
-        self._work = Work()
+
+    @classmethod
+    def restore(cls, table: TableArrays, arrays: Mapping[str, Any]) -> Self:
+        """The index whose arrays these are. AssertionError where kernels could not rely on them. O(size)."""
+        made = from_stored(cls._kind, arrays)
+        cls._check_arrays(made, len(table.clause_start) - 1)
+        return cls(table, made)
+
+    def copy(self) -> Self:
+        """An index of its own. O(1): no array is ever changed in place."""
+        return type(self)(self._table, self._arrays)
+
+    def check(self) -> None:
+        """Raise AssertionError unless the lists are exactly those of the slots' decompositions. O(size)."""
+        check_types(self._arrays)
+        self._check_arrays(self._arrays, len(self._table.clause_start) - 1)
+        self._check_lists(self._table, self._arrays)
 
     def _known(self) -> int:
         """How many slots the index knows, of those that its table has."""
         raise NotImplementedError
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(column.nbytes for column in self._arrays)
-
-    @property
-    def work(self) -> Work:
-        """What the last call did. Nodes are lists looked up; a clause that is verified counts all its constraints."""
-        return self._work
 
     # --- searching -------------------------------------------------------------------------------------------
 
@@ -79,7 +100,7 @@ class Staged:
         scanned = NO_SLOTS
         self._work = Work()
         if self._has_residual:
-            scanned = self._scan.match(events, bits.both(eligible, self._arrays.residual), e)
+            scanned = self._scan.match(events, bits.both(eligible, self._residual), e)
             self._work = self._scan.work
         return self._matched(events, eligible, e, e + 1, np.array([0, len(scanned)]), scanned)[1]
 
@@ -88,7 +109,7 @@ class Staged:
         start, scanned = NO_START, NO_SLOTS
         self._work = Work()
         if self._has_residual:
-            start, scanned = self._scan.match_batch(events, bits.both(eligible, self._arrays.residual))
+            start, scanned = self._scan.match_batch(events, bits.both(eligible, self._residual))
             self._work = self._scan.work
         return self._matched(events, eligible, 0, len(events.start) - 1, start, scanned)
 
@@ -114,7 +135,7 @@ class Staged:
         start, scanned = NO_START, NO_SLOTS
         total = Work()
         if self._has_residual:
-            start, scanned = self._scan.match_batch(events, bits.both(eligible, self._arrays.residual))
+            start, scanned = self._scan.match_batch(events, bits.both(eligible, self._residual))
             total = self._scan.work._replace(matched=0)
         parts = []
         size = max(1, min(RANKED_EVENTS, RANKED_ENTRIES // k))
@@ -125,12 +146,9 @@ class Staged:
                 events, eligible, first, last, start[first:] if len(scanned) else start, scanned
             )
             parts.append(self._ranked(events, pointers, slots, first, k))
-            total = _sum(total, self._work)
+            total = Work.total([total, self._work])
         self._work = total
-        if not parts:
-            return np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0)
-        sizes, slots, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return np.concatenate([[0], np.cumsum(sizes)]), slots, scores
+        return together(parts)
 
     # --- inside ----------------------------------------------------------------------------------------------
 
@@ -164,16 +182,11 @@ class Staged:
             found += more
             if e == last:
                 break
-            room = max(2 * len(out), int(1.1 * found / max(1, e - first) * (last - first)))
-            grown = np.empty(room, np.int32)
-            grown[:found] = out[:found]
-            out = grown
+            out = roomier(out, found, e - first, last - first)
         self._scratch.append(scratch)
         counters[MATCHED] = found
-        self._work = _sum(self._work._replace(matched=0), _work(counters))
-        pointers = np.zeros(last - first + 1, np.int64)
-        np.cumsum(counts, out=pointers[1:])
-        return pointers, out[:found]
+        self._work = Work.total([self._work._replace(matched=0), Work.counted(counters)])
+        return pointers_of(counts), out[:found]
 
     def _within(self, eligible: U64) -> U64:
         """Without slots that the index does not know, though its table has them."""
@@ -194,19 +207,5 @@ class Staged:
         heaps = new_heaps(n, k)
         events = read_only_events(events)
         rank_matches(self._table, events, read_only(pointers), read_only(slots), first, k, heaps)
-        kept = (np.arange(k) < heaps.size[:, None]).ravel()
         self._work = self._work._replace(scored=len(slots))
-        return heaps.size, heaps.slot[kept], heaps.score[kept]
-
-
-def _work(counters: I64) -> Work:
-    return Work(
-        nodes=int(counters[NODES]),
-        candidates=int(counters[CANDIDATES]),
-        compared=int(counters[COMPARED]),
-        matched=int(counters[MATCHED]),
-    )
-
-
-def _sum(left: Work, right: Work) -> Work:
-    return Work(*(a + b for a, b in zip(left, right, strict=True)))
+        return ranked(heaps, k)

@@ -34,7 +34,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from earmark.index.ranking import SLACK, Heaps, push, sort_heap
+from earmark.index.counters import CANDIDATES, MATCHED, SCORED
+from earmark.index.marks import is_set
+from earmark.index.ranking import SLACK, Heaps, push, raised, sort_heap
 from earmark.index.scored.arrays import (
     BOUND,
     BY_WEIGHT,
@@ -67,11 +69,8 @@ from earmark.index.scored.arrays import (
 )
 from earmark.index.scored.walk import (
     BASE,
-    CANDIDATES,
     COUNT,
-    MATCHED,
     POSITION,
-    SCORED,
     SOURCE,
     WHICH,
     Scratch,
@@ -85,13 +84,6 @@ from earmark.model.machine import at
 
 UNSETTLED = -(2**63)
 """Instead of a sequence: an unseen slot may have any."""
-
-
-@inlined
-def is_eligible(eligible: U64, slot: int) -> bool:
-    """Whether the bitmap has the slot."""
-    word = slot >> 6
-    return word < len(eligible) and (at(eligible, word) >> np.uint64(slot & 63)) & np.uint64(1) != 0
 
 
 @inlined
@@ -137,12 +129,6 @@ def head_score(scratch: Scratch, i: int) -> float:
 def head_slot(scratch: Scratch, i: int) -> int:
     """Slot of the entry at the head of the i-th open source."""
     return int(at(scratch.heap_slot, at(scratch.source, at(scratch.active, i) + BASE)))
-
-
-@inlined
-def raised(bound: float, extra: float) -> float:
-    """No less than bound + extra, however float64 sums it."""
-    return bound + extra + (abs(bound) + extra) * SLACK
 
 
 # --- what was found so far -------------------------------------------------------------------------------------
@@ -322,7 +308,7 @@ def rank_event(
         else:
             known = at(scratch.stamp, slot) == at(scratch.stamp, len(scratch.stamp) - 1)
             scratch.stamp[slot] = at(scratch.stamp, len(scratch.stamp) - 1)
-        if not known and is_eligible(eligible, slot):
+        if not known and is_set(eligible, slot):
             qualifies, value = True, score
             if not plain or pick < 0 or at(trees.lists, which * LIST + SOLE) == 0:
                 qualifies, value = slot_score(table, slot, events, e, relaxed)

@@ -45,6 +45,26 @@ def is_native(frame: pa.Table) -> bool:
 # --- out -----------------------------------------------------------------------------------------------------
 
 
+class IdColumn:
+    """The ids of a table by slot as an Arrow column, kept between calls: a table that grows has more of them."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[list[Id], Any] = ([], None)
+
+    def of(self, view: TableView) -> pa.Array:
+        """The ids of all slots of a view, and perhaps of later ones. O(new slots)."""
+        import pyarrow as pa
+
+        ids, (source, column) = view.ids, self._kept
+        kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
+        if source is not ids or column.type != kind:
+            column = pa.array(ids[: view.slots], kind)
+        elif len(column) < view.slots:
+            column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
+        self._kept = (ids, column)
+        return column
+
+
 def to_arrow(table: Table) -> pa.Table:
     """The living subscriptions, in order of sequence."""
     import pyarrow as pa
@@ -170,7 +190,7 @@ def _prepare(table: Table, frame: pa.Table) -> Prepared:
     ids = _ids(frame)
     check_new_ids(ids, table.slot_of, type(table.ids[0]) if table.ids else None)
     draft = Draft(table.schema)
-    numbers = _numbers(draft, source, arrays)
+    _learn(draft, source, arrays)
     conditions = _column(frame, "condition", pa.large_string(), nulls=True)
     asked = [text or "" for text in conditions.to_pylist()] if conditions.null_count < len(ids) else []
     _refuse_changed(asked, _column(frame, "check", pa.uint32()).to_pylist())
@@ -179,7 +199,7 @@ def _prepare(table: Table, frame: pa.Table) -> Prepared:
     keep_sequence = table.slots == 0 and _distinct(arrays.sequence)
 
     def build(schema: Schema) -> Block:
-        made = _renumbered(_rekeyed(arrays, source, schema, numbers), numbers)
+        made = translated(arrays, source, schema)
         if not keep_sequence:
             made = made._replace(sequence=np.empty(0, np.int64))
         return Block(made, ids, asked, tags)
@@ -295,9 +315,8 @@ def _starts(lists: pa.Array) -> Any:
     return (offsets - offsets[0]).astype(np.int32)
 
 
-def _numbers(draft: Draft, source: Schema, arrays: TableArrays) -> I64:
-    """The attribute numbers of this table for those of the source; types must agree."""
-    numbers = np.zeros(len(source), np.int64)
+def _learn(draft: Draft, source: Schema, arrays: TableArrays) -> None:
+    """Take over the attributes and the string constants in use of the source; types must agree."""
     for theirs in source:
         ours = draft.get(theirs.name)
         if ours.type is None and theirs.type is not None:
@@ -306,16 +325,20 @@ def _numbers(draft: Draft, source: Schema, arrays: TableArrays) -> I64:
             raise AttributeTypeError(
                 f"attribute {ours.name!r} is {ours.described()} here, but {theirs.described()} in the Arrow table"
             )
-        numbers[theirs.number] = ours.number
         if theirs.type is not None and theirs.type.kind == STRING:
             for constant in source.strings[theirs.number].used_by(_bounds(arrays, theirs.number)):
                 draft.constant(ours, constant)
-    return numbers
 
 
 def _bounds(arrays: TableArrays, attribute: int) -> I64:
     positions = intervals_on(arrays, attribute)
     return np.concatenate([arrays.lo[positions], arrays.hi[positions]])
+
+
+def translated(arrays: TableArrays, source: Schema, schema: Schema) -> TableArrays:
+    """Arrays under one schema, in the attribute numbers and string keys of another that has all it needs."""
+    numbers = np.array([schema.by_name[name].number for name in source.names], np.int64)
+    return _renumbered(_rekeyed(arrays, source, schema, numbers), numbers)
 
 
 def _rekeyed(arrays: TableArrays, source: Schema, schema: Schema, numbers: I64) -> TableArrays:

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from earmark.model.arrays import EventArrays
+import numpy as np
+
+from earmark.model import bits
+from earmark.model.arrays import U64, EventArrays
 from earmark.model.attribute import STRING, Attribute, Schema
 from earmark.model.evaluate import clause_score, constraint_holds, find_attribute, static_score
+from earmark.model.evaluate import near_misses as find_near_misses
 from earmark.model.event import Interval, is_null
 from earmark.model.keys import value_of_key
 from earmark.model.normal import atom_sql
@@ -129,6 +133,35 @@ def value_at(event: Mapping[str, Any], name: str) -> Any:
 
 
 # --- what was asked ------------------------------------------------------------------------------------------
+
+
+def near_misses(
+    view: TableView, events: EventArrays, event: Mapping[str, Any], eligible: U64, missing: int, limit: int | None
+) -> list[NearMiss]:
+    """Eligible subscriptions that would match the one event if at most `missing` constraints of one clause held.
+
+    Nearest first, then in order of insertion, each by its nearest clause; at most `limit`. O(subscriptions).
+    """
+    size = max(bits.count(eligible), 1)
+    slots, failures, clauses = (np.empty(size, np.int32) for _ in range(3))
+    count, _ = find_near_misses(view.arrays, events, 0, eligible, missing, 0, slots, failures, clauses)
+    order = np.lexsort((view.arrays.sequence[slots[:count]], failures[:count]))[:limit]
+    found = []
+    for slot, clause in zip(slots[order].tolist(), clauses[order].tolist(), strict=True):
+        asked = clause_texts(view, slot)[clause - int(view.arrays.clause_start[slot])]
+        found.append(NearMiss(view.ids[slot], explain_clause(view, slot, clause, asked, events, event).failing()))
+    return found
+
+
+def never_matching(view: TableView) -> list[Id]:
+    """The living subscriptions without a clause all of whose constraints some value can meet. O(table)."""
+    table = view.arrays
+    empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
+    broken = np.zeros(len(table.constraint_start) - 1, bool)
+    broken[np.searchsorted(table.constraint_start, np.flatnonzero(empty), "right") - 1] = True
+    good = np.zeros(view.slots, bool)
+    good[np.searchsorted(table.clause_start, np.flatnonzero(~broken), "right") - 1] = True
+    return [view.ids[slot] for slot in view.live_slots().tolist() if not good[slot]]
 
 
 def clause_texts(view: TableView, slot: int) -> list[dict[str, str]]:

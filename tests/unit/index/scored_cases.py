@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import config
+from tests.unit.index.asked import PLAIN
 from tests.unit.made import (
     Constraint,
     Event,
@@ -14,9 +13,6 @@ from tests.unit.made import (
     Maker,
     Subscription,
     Value,
-    best,
-    event_arrays,
-    matching,
     table_arrays,
 )
 
@@ -24,14 +20,10 @@ from earmark.index.cell_table import CellTable
 from earmark.index.interval_tree import IntervalTree
 from earmark.index.ir_tree import IRTree
 from earmark.index.r_tree import RTree
-from earmark.index.scored.base import ScoredIndex
 from earmark.index.segment_tree import SegmentTree
 from earmark.index.sopt_r_tree import SoptRTree
-from earmark.model import bits
-from earmark.model.arrays import U64, TableArrays, frozen
+from earmark.model.arrays import TableArrays, frozen
 
-PLAIN = bool(config.DISABLE_JIT)
-"""Without the JIT a search is a thousand times slower: the same tests on less."""
 SLOTS, EVENTS = (25, 6) if PLAIN else (150, 25)
 SEEDS = range(2) if PLAIN else range(6)
 
@@ -46,38 +38,6 @@ STRUCTURES: dict[str, type[Any]] = {
 
 PAPER = [(30, 55), (75, 90), (45, 55), (65, 90), (10, 30), (0, 30), (75, 100), (65, 100), (10, 45), (0, 100)]
 """The running example of Figures 2 to 5: interval i + 1, score 10 - i."""
-
-
-def eligible(made: Made) -> U64:
-    return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
-
-
-def assert_matches(made: Made, index: ScoredIndex) -> None:
-    pointers, slots = index.match_batch(event_arrays(made, made.events), eligible(made))
-    assert pointers.dtype == np.int64
-    assert slots.dtype == np.int32
-    assert [slots[a:b].tolist() for a, b in pairwise(pointers)] == [matching(made, event) for event in made.events]
-    assert index.work.matched == len(slots)
-
-
-def assert_ranks(made: Made, index: ScoredIndex, k: int, relaxed: bool) -> None:
-    pointers, slots, scores = index.top_k_batch(event_arrays(made, made.events), k, eligible(made), relaxed)
-    answers = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
-    assert answers == [best(made, event, k, relaxed) for event in made.events]
-
-
-def assert_answers(made: Made, index: ScoredIndex) -> None:
-    """Every question, every mode."""
-    index.check()
-    assert_matches(made, index)
-    for k in (1, 3, 1000):
-        for relaxed in (False, True):
-            assert_ranks(made, index, k, relaxed)
-    events = event_arrays(made, made.events)
-    for e, event in enumerate(made.events[:2]):
-        assert index.match(events, eligible(made), e).tolist() == matching(made, event)
-        slots, scores = index.top_k(events, 2, eligible(made), True, e)
-        assert list(zip(slots.tolist(), scores.tolist(), strict=True)) == best(made, event, 2, True)
 
 
 def one_interval_each(made: Made) -> Made:

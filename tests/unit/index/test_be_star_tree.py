@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from itertools import pairwise
-from pathlib import Path
-
 import numpy as np
 import pytest
-from numba import config
+from tests.unit.index.asked import (
+    PLAIN,
+    assert_alone,
+    assert_answers,
+    assert_refuses,
+    eligible,
+    output_without_jit,
+)
 from tests.unit.made import (
     Constraint,
     Event,
@@ -18,7 +19,6 @@ from tests.unit.made import (
     Maker,
     Subscription,
     Value,
-    best,
     event_arrays,
     matching,
     table_arrays,
@@ -37,16 +37,10 @@ from earmark.index.be_tree import BETree
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.scan import Scan
 from earmark.model import bits
-from earmark.model.arrays import U64
 
-PLAIN = bool(config.DISABLE_JIT)
 SEEDS = range(2) if PLAIN else range(12)
 SLOTS = 30 if PLAIN else 150
 kinds = pytest.mark.parametrize("kind", [BEStarTree, BETree])
-
-
-def eligible(made: Made) -> U64:
-    return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
 
 
 def options(seed: int) -> dict[str, object]:
@@ -68,19 +62,9 @@ def test_answers(kind: type[BEStarTree], seed: int) -> None:
     made = Maker(seed).made(SLOTS, 12)
     tree = kind.build(table_arrays(made), **options(seed))  # type: ignore[arg-type]
     tree.check()
-    events = event_arrays(made, made.events)
-    pointers, slots = tree.match_batch(events, eligible(made))
-    assert pointers.dtype == np.int64
-    assert slots.dtype == np.int32
-    answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
-    assert answers == [matching(made, event) for event in made.events]
-    assert answers == [tree.match(events, eligible(made), e).tolist() for e in range(12)]
-    for k, relaxed in ((1, False), (7, False), (3, True), (10**6, True)):
-        pointers, slots, scores = tree.top_k_batch(events, k, eligible(made), relaxed)
-        ranked = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
-        assert ranked == [best(made, event, k, relaxed) for event in made.events]
-        one_slots, one_scores = tree.top_k(events, k, eligible(made), relaxed, 5)
-        assert list(zip(one_slots.tolist(), one_scores.tolist(), strict=True)) == ranked[5]
+    assert_answers(made, tree, ((1, False), (7, False), (3, True), (10**6, True)))
+    for k in (1, 7, 10**6):
+        assert_alone(made, tree, 12, k)
 
 
 @kinds
@@ -116,10 +100,7 @@ def test_bad_options_get_a_sentence(given: dict[str, object], message: str) -> N
 def test_bad_arguments_get_a_sentence() -> None:
     made = Maker(1).made(3, 1)
     tree, events = BEStarTree.build(table_arrays(made)), event_arrays(made, made.events)
-    with pytest.raises(EarmarkError, match="k must be at least 1"):
-        tree.top_k(events, 0, eligible(made))
-    with pytest.raises(EarmarkError, match="no event 1 in a batch of 1"):
-        tree.match(events, eligible(made), 1)
+    assert_refuses(tree, made)
     with pytest.raises(EarmarkError, match="slots are numbers from 0 to 2"):
         tree.insert(table_arrays(made), np.array([3], np.int32))
     with pytest.raises(EarmarkError, match="a window is a number of events"):
@@ -461,13 +442,4 @@ def test_weights_that_come_late() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
 @pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
-    root = Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", str(Path(__file__))],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
+    output_without_jit(__file__, only="not slow")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from functools import cache
-from itertools import pairwise
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import config
+from tests.unit.index.asked import (
+    PLAIN,
+    assert_alone,
+    assert_matches,
+    assert_ranks,
+    changed,
+    eligible,
+    made_of,
+    mapped,
+    output_without_jit,
+)
 from tests.unit.made import (
     GREATEST,
     LEAST,
@@ -25,9 +32,7 @@ from tests.unit.made import (
     Maker,
     Subscription,
     Value,
-    best,
     event_arrays,
-    matching,
     table_arrays,
 )
 
@@ -40,11 +45,8 @@ from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.dominance import LANES, PADDING
 from earmark.index.scan import Scan
 from earmark.model import bits
-from earmark.model.arrays import U64, TableArrays
+from earmark.model.arrays import TableArrays
 from earmark.workload.standard import WORKLOADS, Workload
-
-PLAIN = bool(config.DISABLE_JIT)
-"""Without the JIT a search is a thousand times slower: the same tests on less."""
 
 ALL_LOOSE, NONE_LOOSE = 10**9, 1
 LAYOUTS: dict[str, dict[str, int]] = {
@@ -102,28 +104,11 @@ def dense(subscriptions: int) -> Workload:
     return WORKLOADS["w2"](subscriptions=subscriptions)
 
 
-def eligible(made: Made) -> U64:
-    return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
-
-
 def assert_answers(made: Made, built: BlockIndex, ks: tuple[int, ...] = (1, 3, 1000)) -> None:
-    events = event_arrays(made, made.events)
-    pointers, slots = built.match_batch(events, eligible(made))
-    assert (pointers.dtype, slots.dtype) == (np.int64, np.int32)
-    answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
-    assert answers == [matching(made, event) for event in made.events]
-    assert built.work.matched == len(slots)
-    for k in ks:
-        for relaxed in (False, True):
-            pointers, slots, scores = built.top_k_batch(events, k, eligible(made), relaxed)
-            ranked = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
-            assert ranked == [best(made, event, k, relaxed) for event in made.events]
-
-
-def made_of(clauses: list[dict[int, Constraint]], events: list[Event]) -> Made:
-    made = Made([Subscription([clause], sequence=i) for i, clause in enumerate(clauses)], events)
-    made.eligible = [True] * len(clauses)
-    return made
+    """Without `check`, which builds with the constants as they are."""
+    assert_matches(made, built)
+    for k, relaxed in product(ks, (False, True)):
+        assert_ranks(made, built, made.events, k, relaxed)
 
 
 @every_layout
@@ -132,11 +117,7 @@ def test_answers_on_random_tables(seed: int, layout: str) -> None:
     made = Maker(seed).made(20 if PLAIN else 170, 6 if PLAIN else 20)
     built = laid_out(table_arrays(made), layout)
     assert_answers(made, built)
-    everything = event_arrays(made, made.events)
-    for e, event in enumerate(made.events[:5]):
-        assert built.match(everything, eligible(made), e).tolist() == matching(made, event)
-        slots, scores = built.top_k(everything, 4, eligible(made), False, e)
-        assert list(zip(slots.tolist(), scores.tolist(), strict=True)) == best(made, event, 4, False)
+    assert_alone(made, built)
 
 
 @settings(max_examples=max(1, settings.default.max_examples // (10 if PLAIN else 2)))
@@ -270,11 +251,7 @@ def test_codes_do_not_tell_apart_more_ends_than_there_are_codes() -> None:
 def test_arrays_come_back(layout: str, tmp_path: Path) -> None:
     made = Maker(3).made(20 if PLAIN else 120, 8)
     built = laid_out(table_arrays(made), layout)
-    mapped = {}
-    for name, column in index.stored(built).items():
-        np.save(tmp_path / f"{name}.npy", column)
-        mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r" if len(column) else None)
-    restored = index.restore("blocks", table_arrays(made), mapped)
+    restored = index.restore("blocks", table_arrays(made), mapped(index.stored(built), tmp_path))
     assert isinstance(restored, BlockIndex)
     assert all(not column.flags.writeable for column in restored.arrays)
     assert (restored.nbytes, restored.describe()) == (built.nbytes, built.describe())
@@ -293,34 +270,29 @@ def test_broken_arrays_are_refused() -> None:
     assert built.describe()["loose"] > 0 < built.describe()["trees"]
     BlockIndex.restore(table, good)
 
-    def changed(name: str, where: Any, value: Any) -> dict[str, Any]:
-        column = good[name].copy()
-        column[where] = value
-        return {**good, name: column}
-
     taken = np.flatnonzero(good["pairs"][::PAIR] != VACANT) * PAIR
     torn = [
         ({name: column for name, column in good.items() if name != "codes"}, "missing: codes"),
         ({**good, "codes": good["codes"].astype(np.int32)}, "codes is not a row of int16"),
         ({**good, "codes": good["codes"][:-1]}, "codes do not fit"),
-        (changed("info", 0, 10**6), "another number of slots"),
-        (changed("info", 1, 10**6), "tree_block"),
-        (changed("attr_axis", 1, 10**6), "attr_axis"),
-        (changed("cut_start", 1, 10**6), "cut_start descends"),
-        (changed("tree_axis", 0, 10**6), "tree_axis names"),
-        (changed("tree_code", 0, 64), "codes do not fit"),
-        (changed("tree_size", 0, 10**6), "do not fit their blocks"),
-        (changed("tree_size", 0, -5), "do not fit their blocks"),
-        (changed("tree_tier", 0, -1), "a tier is odd"),
-        (changed("route", 0, 10**6), "route names"),
-        (changed("route_start", -2, -1), "route_start descends"),
-        (changed("entry_slot", 0, -7), "entry_slot names"),
-        (changed("entry_clause", 0, 10**6), "not of its slot"),
-        (changed("pairs", slice(0, None, PAIR), 0), "pairs is full"),
-        (changed("pairs", taken[0] + END, 10**6), "once each"),
-        (changed("pairs", taken + BEGIN, 0), "once each"),
-        (changed("record", 0, 399), "record names"),
-        (changed("record_start", 1, -1), "record_start descends"),
+        (changed(good, "info", 0, 10**6), "another number of slots"),
+        (changed(good, "info", 1, 10**6), "tree_block"),
+        (changed(good, "attr_axis", 1, 10**6), "attr_axis"),
+        (changed(good, "cut_start", 1, 10**6), "cut_start descends"),
+        (changed(good, "tree_axis", 0, 10**6), "tree_axis names"),
+        (changed(good, "tree_code", 0, 64), "codes do not fit"),
+        (changed(good, "tree_size", 0, 10**6), "do not fit their blocks"),
+        (changed(good, "tree_size", 0, -5), "do not fit their blocks"),
+        (changed(good, "tree_tier", 0, -1), "a tier is odd"),
+        (changed(good, "route", 0, 10**6), "route names"),
+        (changed(good, "route_start", -2, -1), "route_start descends"),
+        (changed(good, "entry_slot", 0, -7), "entry_slot names"),
+        (changed(good, "entry_clause", 0, 10**6), "not of its slot"),
+        (changed(good, "pairs", slice(0, None, PAIR), 0), "pairs is full"),
+        (changed(good, "pairs", taken[0] + END, 10**6), "once each"),
+        (changed(good, "pairs", taken + BEGIN, 0), "once each"),
+        (changed(good, "record", 0, 399), "record names"),
+        (changed(good, "record_start", 1, -1), "record_start descends"),
         ({**good, "loose_signature": good["loose_signature"][:-1]}, "loose entries differ"),
         ({**good, "verify": good["verify"][:-1]}, "verify or shared"),
         ({**good, "pairs": good["pairs"][: 3 * PAIR]}, "odd length"),
@@ -400,7 +372,4 @@ def test_a_clause_passes_columns_that_it_does_not_constrain() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(PLAIN, reason="this is it")
 def test_the_same_without_the_jit() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__]
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert done.returncode == 0, done.stdout[-2000:]
+    output_without_jit(__file__)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.index.asked import PLAIN, assert_answers, output_without_jit
 from tests.unit.index.scored_cases import (
     PAPER,
-    PLAIN,
     SEEDS,
     SLOTS,
-    assert_answers,
     naive_stabbed,
     random_intervals,
     random_made,
@@ -117,16 +113,5 @@ def test_what_is_not_there_can_be_removed() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
 @pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
-    root = Path(__file__).parents[3]
-    files = [
-        Path(__file__).with_name(f"test_{name}.py") for name in ("scored", "ir_tree", "cell_table", "segment_tree")
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
+    names = ("scored", "ir_tree", "cell_table", "segment_tree")
+    output_without_jit(*(Path(__file__).with_name(f"test_{name}.py") for name in names))

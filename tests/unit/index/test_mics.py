@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from numba import config
+from tests.unit.index.asked import (
+    PLAIN,
+    assert_answers,
+    assert_matches,
+    assert_only_known,
+    assert_ranks,
+    assert_refuses,
+    changed,
+    extremes,
+    mapped,
+    nothings,
+    output_without_jit,
+    part_of,
+    selective,
+)
 from tests.unit.made import (
     GREATEST,
     LEAST,
     Constraint,
-    Event,
     Made,
     Maker,
     Subscription,
     Value,
-    best,
     event_arrays,
-    matching,
     table_arrays,
 )
 
 from earmark import index as indexes
+from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import boxes_of_clauses, ranges_of_boxes
 from earmark.errors import EarmarkError
 from earmark.index.contract import Adaptive, MatchIndex, Measured, RankedIndex
 from earmark.index.mics import MicsIndex
 from earmark.index.mics import build as building
 from earmark.index.mics.arrays import LEVEL_BITS, SHIFT, SLOTS, TOP_LEVEL, MicsArrays
-from earmark.index.mics.plan import chosen_attributes, mean_ranges
+from earmark.index.mics.plan import chosen_attributes
 from earmark.index.scan import Scan
 from earmark.model import bits
-from earmark.model.arrays import U64, EventArrays
+from earmark.model.arrays import EventArrays
 from earmark.workload.mics import mics
 
-PLAIN = bool(config.DISABLE_JIT)
-"""Without the JIT a search is a thousand times slower: the same tests on less."""
+FEW = ((1, False), (3, True), (1000, False))
 SEEDS = range(1) if PLAIN else range(12)
 COUNT = 15 if PLAIN else 150
 WAYS: list[dict[str, Any]] = [
@@ -63,37 +71,6 @@ every_way = pytest.mark.parametrize("way", WAYS[:: 4 if PLAIN else 1], ids=str)
 def scanned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As it is, and with nothing left to the scan but what has no box at all."""
     monkeypatch.setattr(building, "SCANNED", request.param)
-
-
-def eligible(made: Made) -> U64:
-    return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
-
-
-def assert_matches(made: Made, index: MicsIndex, events: list[Event]) -> None:
-    pointers, slots = index.match_batch(event_arrays(made, events), eligible(made))
-    assert pointers.dtype == np.int64
-    assert slots.dtype == np.int32
-    answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
-    assert answers == [matching(made, event) for event in events]
-    assert index.work.matched == len(slots)
-
-
-def assert_ranks(made: Made, index: MicsIndex, events: list[Event], k: int, relaxed: bool) -> None:
-    pointers, slots, scores = index.top_k_batch(event_arrays(made, events), k, eligible(made), relaxed)
-    answers = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
-    assert answers == [best(made, event, k, relaxed) for event in events]
-
-
-def assert_answers(made: Made, index: MicsIndex) -> None:
-    index.check()
-    assert_matches(made, index, made.events)
-    for k, relaxed in ((1, False), (3, True), (1000, False)):
-        assert_ranks(made, index, made.events, k, relaxed)
-    everything = event_arrays(made, made.events)
-    for e, event in enumerate(made.events[:4]):
-        assert index.match(everything, eligible(made), e).tolist() == matching(made, event)
-        slots, scores = index.top_k(everything, 4, eligible(made), bool(e % 2), e)
-        assert list(zip(slots.tolist(), scores.tolist(), strict=True)) == best(made, event, 4, bool(e % 2))
 
 
 def boxes(count: int, seed: int, side: int = 60, attributes: int = 4) -> Made:
@@ -118,7 +95,7 @@ def boxes(count: int, seed: int, side: int = 60, attributes: int = 4) -> Made:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_on_random_tables(seed: int) -> None:
     made = Maker(seed).made(COUNT, 10 if PLAIN else 40)
-    assert_answers(made, MicsIndex.build(table_arrays(made)))
+    assert_answers(made, MicsIndex.build(table_arrays(made)), FEW)
     for way in WAYS[1 :: 4 if PLAIN else 1]:
         index = MicsIndex.build(table_arrays(made), **way)
         index.check()
@@ -130,7 +107,7 @@ def test_answers_on_random_tables(seed: int) -> None:
 def test_answers_on_boxes(way: dict[str, Any]) -> None:
     made = boxes(COUNT, 1)
     table = table_arrays(made)
-    assert_answers(made, MicsIndex.build(table, **way))
+    assert_answers(made, MicsIndex.build(table, **way), FEW)
     learned = MicsIndex.build(table, **way, events=event_arrays(made, made.events))
     learned.check()
     assert learned.describe()["learned_from"] == "events"
@@ -170,13 +147,7 @@ def test_the_drawing_of_the_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("scanned")
 def test_answers_at_the_ends_of_the_key_space() -> None:
-    keys = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
-    pairs = [(lo, hi) for lo in keys for hi in keys if lo <= hi]
-    made = Made([], [])
-    for i, (x, y) in enumerate(Random(1).sample(list(product(pairs, pairs)), 30 if PLAIN else 200)):
-        made.subscriptions.append(Subscription([{0: Constraint([x]), 1: Constraint([y])}], sequence=i))
-    made.eligible = [True] * len(made.subscriptions)
-    made.events = [{0: Value(a, a), 1: Value(*b)} for a, b in product(keys, pairs[:: 9 if PLAIN else 3])]
+    made = extremes()
     for way in ({}, {"attributes": (0, 1), "bits": 2}, {"attributes": (0, 1), "bits": 2, "cells": "equal"}):
         index = MicsIndex.build(table_arrays(made), **way)
         index.check()
@@ -203,11 +174,7 @@ def test_null_has_a_cell_of_its_own() -> None:
 
 
 def test_nothing_to_index() -> None:
-    empty = Made([], [{0: Value(1, 1)}, {}])
-    always = Made([Subscription([{}])], empty.events, eligible=[True])
-    never = Made([Subscription([]), Subscription([{0: Constraint([])}], sequence=1)], empty.events)
-    never.eligible = [True, True]
-    for made in (empty, always, never):
+    for made in nothings():
         for way in ({}, {"attributes": (0, 5)}):
             index = MicsIndex.build(table_arrays(made), **way)
             index.check()
@@ -218,15 +185,7 @@ def test_nothing_to_index() -> None:
 
 def test_attributes_are_chosen_one_after_the_other() -> None:
     """The narrowest is in few subscriptions, so it is worth less than two that all have."""
-    random = Random(2)
-    subscriptions = []
-    for i in range(200):
-        lo = [random.randrange(1000) for _ in range(4)]
-        clause = {a: Constraint([(lo[a], lo[a] + width)]) for a, width in ((0, 900), (1, 20), (2, 30), (3, 1))}
-        if i % 10:
-            del clause[3]
-        subscriptions.append(Subscription([clause], sequence=i))
-    table = table_arrays(Made(subscriptions, []))
+    table = table_arrays(selective())
     assert chosen_attributes(table, 2) == [1, 2]
     assert chosen_attributes(table, 1) == [1]
     assert chosen_attributes(table, 1, taken=[1]) == [2]
@@ -304,12 +263,6 @@ def test_who_meets_a_subscription() -> None:
 # --- change ------------------------------------------------------------------------------------------------------
 
 
-def part_of(made: Made, count: int) -> Made:
-    return Made(
-        made.subscriptions[:count], made.events, made.weighted, made.scored, made.event_weighted, made.eligible[:count]
-    )
-
-
 @pytest.mark.usefixtures("scanned")
 def test_inserts_and_removals() -> None:
     for seed in range(1 if PLAIN else 4):
@@ -330,7 +283,7 @@ def test_inserts_and_removals() -> None:
         assert not np.isin(index.arrays.entry, gone).any()
         for slot in gone:
             made.eligible[slot] = False
-        assert_answers(made, index)
+        assert_answers(made, index, FEW)
 
 
 def test_slots_that_are_never_taken_in_are_not_known() -> None:
@@ -346,13 +299,7 @@ def test_slots_past_those_it_knows_are_never_answered() -> None:
     made = boxes(30, 4)
     index = MicsIndex.build(table_arrays(part_of(made, 9)))
     made.events.append({a: Value(-5, 99) for a in range(4)})
-    pointers, slots = index.match_batch(event_arrays(made, made.events), bits.all_set(2000))
-    some = part_of(made, 9)
-    some.eligible = [True] * 9
-    assert [slots[a:b].tolist() for a, b in pairwise(pointers)] == [matching(some, event) for event in made.events]
-    for relaxed in (False, True):
-        best_slots = index.top_k(event_arrays(made, made.events), 99, bits.all_set(2000), relaxed, 30)[0]
-        assert best_slots.max() < 9
+    assert_only_known(made, index, 9, 30)
 
 
 def test_adapting_to_events() -> None:
@@ -374,7 +321,7 @@ def test_adapting_to_events() -> None:
     index = MicsIndex.build(table_arrays(made), attributes=(0, 1), bits=4)
     found = index.adapt(events)
     assert found.after < 0.6 * found.before
-    assert_answers(made, index)
+    assert_answers(made, index, FEW)
     index.insert(table_arrays(made), np.empty(0, np.int32))
     assert index.describe()["learned_from"] == "events"
     index.adapt(
@@ -393,15 +340,11 @@ def test_arrays_come_back(way: dict[str, Any], tmp_path: Path) -> None:
     index.insert(table_arrays(made), np.arange(50, 60, dtype=np.int32))
     index.remove(np.array([3], np.int32))
     made.eligible[3] = False
-    mapped = {}
-    for name, column in index.arrays._asdict().items():
-        np.save(tmp_path / f"{name}.npy", column)
-        mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r" if len(column) else None)
-    restored = MicsIndex.restore(table_arrays(made), mapped)
+    restored = MicsIndex.restore(table_arrays(made), mapped(index.arrays._asdict(), tmp_path))
     assert all(not column.flags.writeable for column in restored.arrays)
     assert restored.nbytes == index.nbytes
     assert restored.describe() == index.describe()
-    assert_answers(made, restored)
+    assert_answers(made, restored, FEW)
     restored.insert(table_arrays(made), np.empty(0, np.int32))
     restored.check()
 
@@ -412,37 +355,32 @@ def test_broken_arrays_are_refused() -> None:
     good = MicsIndex.build(table, attributes=(0, 2), bits=4).arrays._asdict()
     MicsIndex.restore(table, good)
 
-    def changed(name: str, where: Any, value: Any) -> dict[str, Any]:
-        column = good[name].copy()
-        column[where] = value
-        return {**good, name: column}
-
     torn = [
         ({name: column for name, column in good.items() if name != "entry"}, "missing: entry"),
         ({**good, "start": good["start"].astype(np.int32)}, "start is not a row of int64"),
         ({**good, "info": good["info"][:-1]}, "info has another length"),
-        (changed("info", SLOTS, 10**6), "knows more slots"),
-        (changed("info", SLOTS, 50), "an entry is not a slot"),
-        (changed("info", SHIFT, 70), "jump does not fit"),
-        (changed("info", SHIFT, -1), "jump does not fit"),
-        (changed("info", 3, 7), "an option is unknown"),
-        (changed("bits", 0, 60), "bits of an axis"),
-        (changed("bits", 0, 3), "too many cuts"),
-        (changed("cut_start", 1, 10**6), "too many cuts"),
-        (changed("cuts", 1, GREATEST), "cuts do not ascend"),
-        (changed("attr", 0, 10**6), "an axis has no attribute"),
-        (changed("axis_of", 0, 5), "attributes and axes"),
-        (changed("code", 0, GREATEST), "blocks do not ascend"),
-        (changed("code", -1, GREATEST), "not on the curve"),
-        (changed("code", 0, good["code"][0] & ~63), "not on the curve"),
-        (changed("parent", 3, 3), "not behind its parent"),
-        (changed("parent", 0, -2), "not behind its parent"),
-        (changed("start", 1, 10**6), "start does not ascend"),
-        (changed("entry", 0, 60), "an entry is not a slot"),
-        (changed("entry", 0, -1), "an entry is not a slot"),
-        (changed("jump", 1, 10**6), "jump leaves the blocks"),
-        (changed("sieve_cuts", 0, GREATEST), "cuts do not ascend"),
-        (changed("sieve_attr", 0, -1), "no such attribute"),
+        (changed(good, "info", SLOTS, 10**6), "knows more slots"),
+        (changed(good, "info", SLOTS, 50), "an entry is not a slot"),
+        (changed(good, "info", SHIFT, 70), "jump does not fit"),
+        (changed(good, "info", SHIFT, -1), "jump does not fit"),
+        (changed(good, "info", 3, 7), "an option is unknown"),
+        (changed(good, "bits", 0, 60), "bits of an axis"),
+        (changed(good, "bits", 0, 3), "too many cuts"),
+        (changed(good, "cut_start", 1, 10**6), "too many cuts"),
+        (changed(good, "cuts", 1, GREATEST), "cuts do not ascend"),
+        (changed(good, "attr", 0, 10**6), "an axis has no attribute"),
+        (changed(good, "axis_of", 0, 5), "attributes and axes"),
+        (changed(good, "code", 0, GREATEST), "blocks do not ascend"),
+        (changed(good, "code", -1, GREATEST), "not on the curve"),
+        (changed(good, "code", 0, good["code"][0] & ~63), "not on the curve"),
+        (changed(good, "parent", 3, 3), "not behind its parent"),
+        (changed(good, "parent", 0, -2), "not behind its parent"),
+        (changed(good, "start", 1, 10**6), "start does not ascend"),
+        (changed(good, "entry", 0, 60), "an entry is not a slot"),
+        (changed(good, "entry", 0, -1), "an entry is not a slot"),
+        (changed(good, "jump", 1, 10**6), "jump leaves the blocks"),
+        (changed(good, "sieve_cuts", 0, GREATEST), "cuts do not ascend"),
+        (changed(good, "sieve_attr", 0, -1), "no such attribute"),
         ({**good, "sieve": good["sieve"][:-1]}, "the sieve does not fit"),
         ({**good, "residual": good["residual"][:0]}, "residual has the wrong length"),
         ({**good, "residual": good["placed"]}, "in the lists and scanned"),
@@ -479,12 +417,8 @@ def test_contract_and_registry() -> None:
 
 def test_bad_arguments_get_a_sentence() -> None:
     made = Maker(1).made(3, 1)
-    table, events = table_arrays(made), event_arrays(made, made.events)
-    index = MicsIndex.build(table)
-    with pytest.raises(EarmarkError, match="k must be at least 1"):
-        index.top_k(events, 0, eligible(made))
-    with pytest.raises(EarmarkError, match="no event 1 in a batch of 1"):
-        index.match(events, eligible(made), 1)
+    table = table_arrays(made)
+    assert_refuses(MicsIndex.build(table), made)
     for options, message in (
         ({"attributes": ()}, "1 to 12 different attribute numbers"),
         ({"attributes": (1, 1)}, "different attribute numbers"),
@@ -503,14 +437,4 @@ def test_bad_arguments_get_a_sentence() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
 @pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
-    root = Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
-    assert "Warning" not in done.stdout, done.stdout[-4000:]
+    assert "Warning" not in output_without_jit(__file__)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from itertools import pairwise
-from pathlib import Path
-
 import numpy as np
 import pytest
-from numba import config
+from tests.unit.index.asked import (
+    PLAIN,
+    assert_answers,
+    assert_matches,
+    assert_ranks,
+    assert_refuses,
+    eligible,
+    output_without_jit,
+)
 from tests.unit.made import (
     GREATEST,
     LEAST,
     Constraint,
-    Event,
     Made,
     Maker,
     Subscription,
     Value,
-    best,
     event_arrays,
-    matching,
     table_arrays,
 )
 
@@ -31,49 +30,17 @@ from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.scan import Scan
 from earmark.model import bits
-from earmark.model.arrays import U64
-
-PLAIN = bool(config.DISABLE_JIT)
-"""Without the JIT a search is a thousand times slower: the same tests on less."""
 
 BATCHES = (1, 2, 9, 65) if PLAIN else (1, 2, 7, 8, 9, 63, 64, 65, 130, 511, 512, 513, 600)
 SEEDS = range(2) if PLAIN else range(25)
 SLOTS = 20 if PLAIN else 150
 
 
-def eligible(made: Made) -> U64:
-    return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
-
-
-def assert_matches(made: Made, scan: Scan, events: list[Event]) -> None:
-    pointers, slots = scan.match_batch(event_arrays(made, events), eligible(made))
-    assert pointers.dtype == np.int64
-    assert slots.dtype == np.int32
-    answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
-    assert answers == [matching(made, event) for event in events]
-    assert scan.work.matched == len(slots)
-
-
-def assert_ranks(made: Made, scan: Scan, events: list[Event], k: int, relaxed: bool) -> None:
-    pointers, slots, scores = scan.top_k_batch(event_arrays(made, events), k, eligible(made), relaxed)
-    answers = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
-    assert answers == [best(made, event, k, relaxed) for event in events]
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_on_random_tables(seed: int) -> None:
     made = Maker(seed).made(SLOTS, 12 if PLAIN else 70)
     scan = Scan.build(table_arrays(made))
-    scan.check()
-    assert_matches(made, scan, made.events)
-    for k in (1, 3, 1000):
-        for relaxed in (False, True):
-            assert_ranks(made, scan, made.events, k, relaxed)
-    everything = event_arrays(made, made.events)
-    for e, event in enumerate(made.events[:5]):
-        assert scan.match(everything, eligible(made), e).tolist() == matching(made, event)
-        slots, scores = scan.top_k(everything, 4, eligible(made), True, e)
-        assert list(zip(slots.tolist(), scores.tolist(), strict=True)) == best(made, event, 4, True)
+    assert_answers(made, scan)
 
 
 @pytest.mark.parametrize("count", BATCHES)
@@ -189,11 +156,7 @@ def test_contract_and_registry() -> None:
 
 def test_bad_arguments_get_a_sentence() -> None:
     made = Maker(1).made(3, 1)
-    scan, events = Scan.build(table_arrays(made)), event_arrays(made, made.events)
-    with pytest.raises(EarmarkError, match="k must be at least 1"):
-        scan.top_k(events, 0, eligible(made))
-    with pytest.raises(EarmarkError, match="no event 1 in a batch of 1"):
-        scan.match(events, eligible(made), 1)
+    assert_refuses(Scan.build(table_arrays(made)), made)
     with pytest.raises(EarmarkError, match="at least one thread"):
         Scan.build(table_arrays(made), threads=0)
 
@@ -217,14 +180,4 @@ def test_check_names_what_is_broken() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
 @pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
-    root = Path(__file__).parents[3]
-    files = [Path(__file__), root / "tests/unit/model/test_evaluate.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
+    output_without_jit(__file__, "tests/unit/model/test_evaluate.py")

@@ -6,12 +6,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.unit.index.asked import PLAIN, assert_answers
 from tests.unit.index.scored_cases import (
     PAPER,
-    PLAIN,
     SEEDS,
     STRUCTURES,
-    assert_answers,
     naive_stabbed,
     random_intervals,
     random_made,

@@ -7,11 +7,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.unit.index.scored_cases import (
-    PAPER,
-    PLAIN,
-    scored_intervals,
-)
+from tests.unit.index.asked import PLAIN
+from tests.unit.index.scored_cases import PAPER, scored_intervals
 from tests.unit.made import GREATEST, LEAST
 
 from earmark.index.sopt_r_tree import SoptRTree, arrangement, constraint_graph

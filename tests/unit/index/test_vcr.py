@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from numba import config
+from tests.unit.index import asked
+from tests.unit.index.asked import (
+    PLAIN,
+    assert_alone,
+    assert_matches,
+    assert_only_known,
+    assert_refuses,
+    changed,
+    extremes,
+    mapped,
+    nothings,
+    output_without_jit,
+    part_of,
+    selective,
+)
 from tests.unit.made import (
     GREATEST,
-    LEAST,
     Clause,
     Constraint,
     Event,
@@ -24,8 +34,6 @@ from tests.unit.made import (
     Maker,
     Subscription,
     Value,
-    best,
-    event_arrays,
     matching,
     table_arrays,
 )
@@ -39,10 +47,7 @@ from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, Options, VcrArra
 from earmark.index.vcr.plan import best_pair
 from earmark.index.vcr.store import add_keys, home
 from earmark.model import bits
-from earmark.model.arrays import U64
 
-PLAIN = bool(config.DISABLE_JIT)
-"""Without the JIT a search is a thousand times slower: the same tests on less."""
 SEEDS = range(2) if PLAIN else range(12)
 SLOTS = 20 if PLAIN else 150
 WAYS: list[dict[str, Any]] = [
@@ -62,37 +67,19 @@ GRIDS: list[dict[str, Any]] = [
 every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way.values()))
 
 
-def eligible(made: Made) -> U64:
-    return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
-
-
-def assert_matches(made: Made, index: VcrIndex, events: list[Event]) -> None:
-    pointers, slots = index.match_batch(event_arrays(made, events), eligible(made))
-    assert pointers.dtype == np.int64
-    assert slots.dtype == np.int32
-    answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
-    assert answers == [matching(made, event) for event in events]
-    assert index.work.matched == len(slots)
-
-
 def assert_ranks(made: Made, index: VcrIndex, events: list[Event], k: int, relaxed: bool) -> None:
-    pointers, slots, scores = index.top_k_batch(event_arrays(made, events), k, eligible(made), relaxed)
-    answers = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
-    assert answers == [best(made, event, k, relaxed) for event in events]
+    """The k best; in exact search every match is scored."""
+    asked.assert_ranks(made, index, events, k, relaxed)
     if not relaxed:
         assert index.work.matched == index.work.scored == sum(len(matching(made, event)) for event in events)
 
 
 def assert_answers(made: Made, index: VcrIndex) -> None:
     index.check()
-    assert_matches(made, index, made.events)
+    assert_matches(made, index)
     for k, relaxed in ((1, False), (3, True), (1000, False)):
         assert_ranks(made, index, made.events, k, relaxed)
-    everything = event_arrays(made, made.events)
-    for e, event in enumerate(made.events[:4]):
-        assert index.match(everything, eligible(made), e).tolist() == matching(made, event)
-        slots, scores = index.top_k(everything, 4, eligible(made), bool(e % 2), e)
-        assert list(zip(slots.tolist(), scores.tolist(), strict=True)) == best(made, event, 4, bool(e % 2))
+    assert_alone(made, index)
 
 
 def rectangles(count: int, seed: int, side: int = 40) -> Made:
@@ -183,13 +170,7 @@ def test_a_coarse_grid_verifies_borders_only() -> None:
 
 
 def test_answers_at_the_ends_of_the_key_space() -> None:
-    keys = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
-    pairs = [(lo, hi) for lo in keys for hi in keys if lo <= hi]
-    made = Made([], [])
-    for i, (x, y) in enumerate(Random(1).sample(list(product(pairs, pairs)), 30 if PLAIN else 200)):
-        made.subscriptions.append(Subscription([{0: Constraint([x]), 1: Constraint([y])}], sequence=i))
-    made.eligible = [True] * len(made.subscriptions)
-    made.events = [{0: Value(a, a), 1: Value(*b)} for a, b in product(keys, pairs[:: 9 if PLAIN else 3])]
+    made = extremes()
     for way in WAYS[:: 5 if PLAIN else 3]:
         index = VcrIndex.build(table_arrays(made), **way)
         index.check()
@@ -221,11 +202,7 @@ def test_null_is_never_a_route() -> None:
 
 
 def test_nothing_to_index() -> None:
-    empty = Made([], [{0: Value(1, 1)}, {}])
-    always = Made([Subscription([{}])], empty.events, eligible=[True])
-    never = Made([Subscription([]), Subscription([{0: Constraint([])}], sequence=1)], empty.events)
-    never.eligible = [True, True]
-    for made in (empty, always, never):
+    for made in nothings():
         for way in ({}, {"mode": "points", "store": "hashed"}):
             index = VcrIndex.build(table_arrays(made), **way)
             index.check()
@@ -235,15 +212,7 @@ def test_nothing_to_index() -> None:
 
 
 def test_the_pair_is_the_most_selective_that_is_used() -> None:
-    random = Random(2)
-    subscriptions = []
-    for i in range(200):
-        lo = [random.randrange(1000) for _ in range(4)]
-        clause = {a: Constraint([(lo[a], lo[a] + width)]) for a, width in ((0, 900), (1, 20), (2, 30), (3, 1))}
-        if i % 10:
-            del clause[3]  # the narrowest, but in few subscriptions
-        subscriptions.append(Subscription([clause], sequence=i))
-    assert best_pair(table_arrays(Made(subscriptions, []))) == (1, 2)
+    assert best_pair(table_arrays(selective())) == (1, 2)
     nulls = Made([Subscription([{0: Constraint([(0, 1)], True)}])], [])
     assert best_pair(table_arrays(nulls)) == (NO_ATTRIBUTE, NO_ATTRIBUTE)
 
@@ -263,17 +232,6 @@ def test_several_intervals_and_clauses_find_a_slot_once() -> None:
 
 
 # --- change ------------------------------------------------------------------------------------------------------
-
-
-def part_of(made: Made, count: int) -> Made:
-    return Made(
-        made.subscriptions[:count],
-        made.events,
-        made.weighted,
-        made.scored,
-        made.event_weighted,
-        made.eligible[:count],
-    )
 
 
 @every_way
@@ -345,13 +303,7 @@ def test_slots_past_those_it_knows_are_never_answered(way: dict[str, Any]) -> No
     made = rectangles(30, 4)
     index = VcrIndex.build(table_arrays(part_of(made, 9)), **way)
     made.events.append({0: Value(-5, 99), 1: Value(-5, 99)})
-    pointers, slots = index.match_batch(event_arrays(made, made.events), bits.all_set(2000))
-    some = part_of(made, 9)
-    some.eligible = [True] * 9
-    assert [slots[a:b].tolist() for a, b in pairwise(pointers)] == [matching(some, event) for event in made.events]
-    for relaxed in (False, True):
-        best_slots = index.top_k(event_arrays(made, made.events), 99, bits.all_set(2000), relaxed, 30)[0]
-        assert best_slots.max() < 9
+    assert_only_known(made, index, 9, 30)
 
 
 # --- arrays ------------------------------------------------------------------------------------------------------
@@ -375,11 +327,7 @@ def test_arrays_come_back(way: dict[str, Any]) -> None:
 def test_arrays_come_back_mapped(tmp_path: Path) -> None:
     made = rectangles(60, 9)
     index = VcrIndex.build(table_arrays(made))
-    mapped = {}
-    for name, column in index.arrays._asdict().items():
-        np.save(tmp_path / f"{name}.npy", column)
-        mapped[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r" if len(column) else None)
-    assert_answers(made, VcrIndex.restore(table_arrays(made), mapped))
+    assert_answers(made, VcrIndex.restore(table_arrays(made), mapped(index.arrays._asdict(), tmp_path)))
 
 
 def test_broken_arrays_are_refused() -> None:
@@ -390,25 +338,20 @@ def test_broken_arrays_are_refused() -> None:
     good = index.arrays._asdict()
     VcrIndex.restore(table, good)
 
-    def changed(name: str, where: Any, value: Any) -> dict[str, Any]:
-        column = good[name].copy()
-        column[where] = value
-        return {**good, name: column}
-
     torn = [
         ({name: column for name, column in good.items() if name != "entry"}, "missing: entry"),
         ({**good, "start": good["start"].astype(np.int64)}, "start is not a row of int32"),
         ({**good, "info": good["info"][:-1]}, "info or options"),
-        (changed("info", slice(None), 10**6), "knows more slots"),
-        (changed("cut_x", 1, GREATEST), "cut_x does not ascend"),
-        (changed("run_last", -1, 10**6), "distance table"),
-        (changed("start", 1, 10**6), "start does not ascend"),
-        (changed("entry", 0, 60), "an entry is not a slot"),
-        (changed("key", slice(None), 3), "no free place"),
-        (changed("late_next", -1, 10**6), "a chain goes round"),
-        (changed("late_head", good["late_key"] != EMPTY, 10**6), "begins outside"),
-        (changed("late_head", good["late_key"] == EMPTY, 0), "a free place has a chain"),
-        (changed("late_entry", 0, 99 | MAYBE), "a late entry is not a slot"),
+        (changed(good, "info", slice(None), 10**6), "knows more slots"),
+        (changed(good, "cut_x", 1, GREATEST), "cut_x does not ascend"),
+        (changed(good, "run_last", -1, 10**6), "distance table"),
+        (changed(good, "start", 1, 10**6), "start does not ascend"),
+        (changed(good, "entry", 0, 60), "an entry is not a slot"),
+        (changed(good, "key", slice(None), 3), "no free place"),
+        (changed(good, "late_next", -1, 10**6), "a chain goes round"),
+        (changed(good, "late_head", good["late_key"] != EMPTY, 10**6), "begins outside"),
+        (changed(good, "late_head", good["late_key"] == EMPTY, 0), "a free place has a chain"),
+        (changed(good, "late_entry", 0, 99 | MAYBE), "a late entry is not a slot"),
         ({**good, "residual": good["residual"][:0]}, "residual has the wrong length"),
         ({**good, "bounds": np.zeros(3, np.int64)}, "bounds has the wrong length"),
     ]
@@ -453,12 +396,8 @@ def test_contract_and_registry() -> None:
 
 def test_bad_arguments_get_a_sentence() -> None:
     made = Maker(1).made(3, 1)
-    table, events = table_arrays(made), event_arrays(made, made.events)
-    index = VcrIndex.build(table)
-    with pytest.raises(EarmarkError, match="k must be at least 1"):
-        index.top_k(events, 0, eligible(made))
-    with pytest.raises(EarmarkError, match="no event 1 in a batch of 1"):
-        index.match(events, eligible(made), 1)
+    table = table_arrays(made)
+    assert_refuses(VcrIndex.build(table), made)
     for options, message in (
         ({"longest": (3, 4)}, "powers of two"),
         ({"longest": (1 << 10, 1 << 7)}, "their product at most 65,536"),
@@ -495,14 +434,4 @@ def test_the_hash_spreads_clusters() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
 @pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
-    root = Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-4000:]
-    assert "Warning" not in done.stdout, done.stdout[-4000:]
+    assert "Warning" not in output_without_jit(__file__)

@@ -65,23 +65,13 @@ from earmark.index.be_star_tree.arrays import (
 )
 from earmark.index.be_star_tree.change import Change
 from earmark.index.be_star_tree.check import check_shape, check_tree
-from earmark.index.be_star_tree.search import (
-    CANDIDATES,
-    COMPARED,
-    COUNTERS,
-    LNODES,
-    MATCHED,
-    NODES,
-    PRUNED,
-    PRUNED_LNODES,
-    SCORED,
-    Room,
-    match_events,
-    new_room,
-)
+from earmark.index.be_star_tree.search import Room, match_events, new_room
 from earmark.index.be_star_tree.topk import new_queue, rank_events, ranked
 from earmark.index.contract import Work
+from earmark.index.counters import COUNTERS
+from earmark.index.flat import from_stored
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.held import Held
 from earmark.index.ranking import new_heaps
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only
@@ -97,17 +87,13 @@ LEAST_SHARE = 8
 """A p-node is worth making for a leaf's capacity divided by this, in clauses."""
 
 
-class BEStarTree:
+class BEStarTree(Held[Tree]):
     """The tree as an index: built in bulk or clause by clause, searched, ranked, adapted to events."""
 
     rigid = False
 
     def __init__(self, table: TableArrays, tree: Tree) -> None:
-        self._table = read_only_table(table)
-        self._tree = tree
-        self._view = as_read_only(tree)
-        self._work = Work()
-        self._rooms = threading.local()
+        self._set_tree(table, tree)
 
     @classmethod
     def build(
@@ -160,7 +146,7 @@ class BEStarTree:
     def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The tree from stored arrays, which may be mapped; AssertionError where they are not what kernels rely on."""
         require(set(arrays) == set(Tree._fields), f"the arrays are {sorted(arrays)}, not {sorted(Tree._fields)}")
-        tree = Tree._make(np.asarray(arrays[name]) for name in Tree._fields)
+        tree = from_stored(Tree, arrays)
         check_shape(tree, read_only_table(table))
         require(bool(tree.head[RIGID]) == cls.rigid, "the arrays are another kind of tree's")
         made = cls(table, tree)
@@ -170,28 +156,13 @@ class BEStarTree:
     # --- the structure ---------------------------------------------------------------------------------------
 
     @property
-    def arrays(self) -> Tree:
-        """All state of the tree, read-only. Some arrays have spare room at their end."""
-        return self._view
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tree beyond its table."""
-        return sum(array.nbytes for array in self._tree)
-
-    @property
     def capacity(self) -> int:
         """Clauses that an l-node may have."""
         return int(self._tree.head[CAPACITY])
 
-    @property
-    def work(self) -> Work:
-        """What the last call did."""
-        return self._work
-
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant holds. O(size x depth)."""
-        check_tree(self._view, self._table)
+        check_tree(self._arrays, self._table)
 
     def copy(self) -> Self:
         """The same tree in memory of its own. O(size), at the speed of memory."""
@@ -227,7 +198,7 @@ class BEStarTree:
         probability = matched / count / max(1, int(tree.head[CLAUSES]))
         change = Change(tree, self._table)
         recycled = self._recycle(change, probability)
-        self._set_tree(change.tree)
+        self._set_tree(self._table, change.tree)
         return Adapted(count, probability, self.capacity, recycled)
 
     @staticmethod
@@ -251,11 +222,11 @@ class BEStarTree:
             tree = copied(tree)
         change = Change(tree, table)
         run(change)
-        self._table = table
-        self._set_tree(change.tree)
+        self._set_tree(table, change.tree)
 
-    def _set_tree(self, tree: Tree) -> None:
-        self._tree, self._view = tree, as_read_only(tree)
+    def _set_tree(self, table: TableArrays, tree: Tree) -> None:
+        self._hold(table, tree)
+        self._tree = tree
         self._rooms = threading.local()
 
     # --- searching -------------------------------------------------------------------------------------------
@@ -272,7 +243,7 @@ class BEStarTree:
         return self._match(events, eligible, 0, len(events.start) - 1)
 
     def _match(self, events: EventArrays, eligible: U64, first: int, last: int) -> tuple[I64, I32]:
-        tree, table, eligible = self._view, self._table, read_only(eligible)
+        tree, table, eligible = self._arrays, self._table, read_only(eligible)
         room, work = self._room(), np.zeros(COUNTERS, np.int64)
         ends = np.zeros(last + 1, np.int64)
         parts: list[I32] = []
@@ -286,7 +257,7 @@ class BEStarTree:
             done += found
             parts.append(out[:found])
             size = max(size * 2, int(done / (e - first) * (last - e) * 1.2) if e > first else 0)
-        self._work = _work(work)
+        self._work = Work.counted(work)
         return ends[first:], parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.int32)])
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
@@ -324,7 +295,7 @@ class BEStarTree:
     def _rank(
         self, kernel: Any, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
     ) -> tuple[I64, I32, F64]:
-        tree, table, eligible = self._view, self._table, read_only(eligible)
+        tree, table, eligible = self._arrays, self._table, read_only(eligible)
         k = checked_k(k, table)
         room, work = self._room(), np.zeros(COUNTERS, np.int64)
         queue = new_queue(int(tree.head[PNODES]))
@@ -342,7 +313,7 @@ class BEStarTree:
             done += found
             slots.append(out[:found])
             scores.append(out_score[:found])
-        self._work = _work(work)
+        self._work = Work.counted(work)
         return (
             ends[first:],
             np.concatenate([*slots, np.empty(0, np.int32)]),
@@ -375,19 +346,6 @@ def _check_options(alpha: float, beta: float, capacity: int, split: str, ranking
         raise EarmarkError(f"ranking is {' or '.join(map(repr, RANKINGS))}; got {ranking!r}.")
     if not 0 <= extension < np.inf:
         raise EarmarkError(f"extension is a length in keys, 0 or more; got {extension!r}.")
-
-
-def _work(counters: I64) -> Work:
-    return Work(
-        nodes=int(counters[NODES]),
-        candidates=int(counters[CANDIDATES]),
-        compared=int(counters[COMPARED]),
-        matched=int(counters[MATCHED]),
-        scored=int(counters[SCORED]),
-        pruned=int(counters[PRUNED] + counters[PRUNED_LNODES]),
-        leaves=int(counters[LNODES]),
-        pruned_leaves=int(counters[PRUNED_LNODES]),
-    )
 
 
 def _last(events: EventArrays, count: int) -> EventArrays:

@@ -45,7 +45,6 @@ from earmark.index.be_star_tree.arrays import (
 )
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.be_star_tree.search import (
-    COMPARED,
     Room,
     clear_event,
     entry_holds,
@@ -54,6 +53,7 @@ from earmark.index.be_star_tree.search import (
     push_pnodes,
     spread_event,
 )
+from earmark.index.counters import COMPARED
 from earmark.jit import kernel
 from earmark.model.arrays import F64, I64, EventArrays, TableArrays
 from earmark.model.machine import at

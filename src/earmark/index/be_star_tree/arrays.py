@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.index.flat import element_types
 from earmark.model.arrays import F64, I32, I64, U64
 
 F32 = NDArray[np.float32]
@@ -114,14 +115,6 @@ class Tree(NamedTuple):
     apart: F64
 
 
-TYPES: dict[str, Any] = {
-    "head": np.int64, "knob": np.float64, "box": np.int64, "link": np.int32, "more": np.int32, "rim": np.int64,
-    "first": np.int64, "top": np.float32, "peak": np.float32, "pnode": np.int32, "loss": np.float64,
-    "pdir_attr": np.int32, "pdir_node": np.int32, "sign": np.uint64, "clause": np.int32, "record": np.int32,
-    "most": np.float32, "word": np.int64, "where": np.int32, "place": np.int32, "slot": np.int32,
-    "rate": np.float64, "apart": np.float64,
-}  # fmt: skip
-
 GROUPS: dict[str, tuple[int, dict[str, int]]] = {
     "buckets": (BUCKETS, {"box": BOX, "link": LINK, "more": MORE, "first": 2, "top": TOP, "peak": 2 * BINS}),
     "pnodes": (PNODES, {"pnode": PART, "loss": 1}),
@@ -142,7 +135,7 @@ def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attribut
         head[field] = value
     for field, number in knobs.items():
         knob[field] = number
-    arrays = {name: np.empty(0, kind) for name, kind in TYPES.items()}
+    arrays = {name: np.empty(0, kind) for name, kind in element_types(Tree).items()}
     tree = Tree(**{**arrays, "head": head, "knob": knob})
     tree = with_room(tree, buckets=4, weighted=weighted)
     for _ in (ROOT, NEVER):

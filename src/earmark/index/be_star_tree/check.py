@@ -66,7 +66,6 @@ from earmark.index.be_star_tree.arrays import (
     ROOM,
     ROOT,
     TOP,
-    TYPES,
     WIDTH,
     WORDS,
     Tree,
@@ -85,6 +84,7 @@ from earmark.index.be_star_tree.nodes import (
     whole,
 )
 from earmark.index.be_star_tree.settle import renew_all
+from earmark.index.flat import check_types
 from earmark.jit import embedded, kernel
 from earmark.model.arrays import I32, I64, U8, TableArrays
 from earmark.model.machine import at
@@ -127,10 +127,9 @@ PROBLEMS = (
 
 def check_shape(tree: Tree, table: TableArrays) -> None:
     """Raise AssertionError unless every number that a kernel follows lies where it should. O(size), no kernels."""
-    for name, kind in TYPES.items():
-        array = getattr(tree, name)
-        require(isinstance(array, np.ndarray) and array.ndim == 1, f"{name} is not a flat array")
-        require(array.dtype == kind and array.flags.c_contiguous, f"{name} is not an array of {np.dtype(kind)}")
+    check_types(tree)
+    for name, array in tree._asdict().items():
+        require(array.flags.c_contiguous, f"{name} has gaps")
     head = tree.head
     require(len(head) == HEAD and len(tree.knob) == KNOB, "head or knob has the wrong length")
     require(bool(np.isfinite(tree.knob).all()), "a setting is not finite")

@@ -45,14 +45,13 @@ from earmark.index.be_star_tree.arrays import (
     Tree,
 )
 from earmark.index.be_star_tree.nodes import whole
+from earmark.index.counters import CANDIDATES, COMPARED, LEAVES, MATCHED, NODES
+from earmark.index.marks import is_set
 from earmark.jit import embedded, inlined, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
 from earmark.model.evaluate import clause_failures
 from earmark.model.machine import at, ctz64
 
-NODES, LNODES, CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED, PRUNED_LNODES = range(8)
-"""Fields of the work counters."""
-COUNTERS = 8
 FEW = 24
 """Up to so many matches of an event are sorted by insertion."""
 WIDE = 6
@@ -99,15 +98,6 @@ def clear_event(events: EventArrays, e: int, room: Room) -> None:
         attr = at(events.attr, i)
         if attr < known:
             room.value[2 * attr], room.value[2 * attr + 1] = int(HIGHEST), int(LOWEST)
-
-
-@inlined
-def is_eligible(eligible: U64, slot: int) -> bool:
-    """Whether the slot may be returned."""
-    word = slot >> 6
-    if word >= len(eligible):
-        return False
-    return bool((at(eligible, word) >> np.uint64(slot & 63)) & np.uint64(1))
 
 
 @embedded
@@ -238,13 +228,13 @@ def match_events(
             height = push_pnodes(tree, events, e, b, room, height)
             first = at(tree.link, b * LINK + FIRST)
             count = at(tree.link, b * LINK + COUNT)
-            work[int(LNODES)] += 1 if count else 0
+            work[int(LEAVES)] += 1 if count else 0
             for entry in range(first, first + count):
                 if at(tree.sign, entry) & ~sign:
                     continue
                 if entry_holds(tree, table, events, e, entry, room, work):
                     slot = at(tree.slot, at(tree.clause, entry))
-                    if is_eligible(eligible, slot):
+                    if is_set(eligible, slot):
                         if found == len(out):
                             full = True
                             break

@@ -49,30 +49,21 @@ from earmark.index.be_star_tree.arrays import (
 )
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.be_star_tree.search import (
-    COMPARED,
-    LNODES,
-    MATCHED,
-    NODES,
-    PRUNED,
-    PRUNED_LNODES,
-    SCORED,
     Room,
     clear_event,
     entry_holds,
-    is_eligible,
     meets_own,
     push_children,
     push_pnodes,
     spread_event,
 )
-from earmark.index.ranking import Heaps, push, sort_heap
+from earmark.index.counters import COMPARED, LEAVES, MATCHED, NODES, PRUNED, PRUNED_LEAVES, SCORED
+from earmark.index.marks import is_set
+from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import JIT, embedded, inlined, kernel
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.evaluate import ABSENT, constraint_holds, find_attribute, slot_score, static_score
 from earmark.model.machine import at, ctz64
-
-SLACK = 1e-9
-"""Relative room above a bound: far more than float64 can lose in summing a clause in another order."""
 
 
 class Queue(NamedTuple):
@@ -142,7 +133,7 @@ def sum_bound(tree: Tree, table: TableArrays, events: EventArrays, e: int, b: in
                 total += weight * at(tree.peak, base + (at(events.attr, i) & (BINS - 1)))
         most = min(most, total)
     if len(table.weight) or len(table.score) or heaviest != 1.0:
-        return static + most + (abs(static) + most) * SLACK
+        return raised(static, most)
     return static + most
 
 
@@ -152,7 +143,7 @@ def sum_entry_bound(tree: Tree, table: TableArrays, entry: int, slot: int, heavi
     static, most = static_score(table, slot), float(at(tree.most, entry))
     most = most * heaviest if heaviest > 0.0 else 0.0
     if len(table.weight) or len(table.score) or heaviest != 1.0:
-        return static + most + (abs(static) + most) * SLACK
+        return raised(static, most)
     return static + most
 
 
@@ -233,7 +224,7 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
             elif own & ~sign:
                 continue
             slot = at(tree.slot, at(tree.clause, entry))
-            if not is_eligible(eligible, slot):
+            if not is_set(eligible, slot):
                 continue
             bound = entry_bound_of(tree, table, entry, slot, heaviest)
             if not may_enter(heaps, k, bound, at(table.sequence, slot)):
@@ -318,10 +309,11 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
                 if at(tree.link, b * LINK + COUNT):
                     bound = bound_of(tree, table, events, e, b, 1, heaviest)
                     if may_enter(heaps, k, bound, at(tree.first, 2 * b + 1)):
-                        work[int(LNODES)] += 1
+                        work[int(LEAVES)] += 1
                         scan_lnode(tree, table, events, e, b, eligible, k, relaxed, sign, heaviest, room, heaps, work)
                     else:
-                        work[int(PRUNED_LNODES)] += 1
+                        work[int(PRUNED)] += 1
+                        work[int(PRUNED_LEAVES)] += 1
                 end = (
                     push_everything(tree, b, room, height) if relaxed else push_pnodes(tree, events, e, b, room, height)
                 )
@@ -365,7 +357,7 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
             if len(tree.peak):
                 peak = float(at(tree.peak, base + (at(events.attr, i) & (BINS - 1))))
             total = fold(total, peak, at(events.weight, i) if len(events.weight) else 1.0)
-        return total + abs(total) * SLACK
+        return raised(total, 0.0)
 
     @embedded
     def entry_bound_of(tree: Tree, table: TableArrays, entry: int, slot: int, heaviest: float) -> float:

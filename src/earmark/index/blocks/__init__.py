@@ -28,26 +28,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
+from earmark.index.answers import pointers_of, ranked, roomier, together
 from earmark.index.blocks.arrays import BLOCKS, LOOSE, PAIR, VACANT, BlockArrays, check_arrays
 from earmark.index.blocks.axes import Query, new_query
 from earmark.index.blocks.build import built
 from earmark.index.blocks.order import near_first
-from earmark.index.blocks.search import (
-    CANDIDATES,
-    COMPARED,
-    COUNTERS,
-    LEAVES,
-    MATCHED,
-    NODES,
-    PRUNED,
-    PRUNED_LEAVES,
-    SCORED,
-    match_events,
-    scratch_words,
-)
+from earmark.index.blocks.search import match_events, scratch_words
 from earmark.index.blocks.topk import rank_events
 from earmark.index.contract import Work
+from earmark.index.counters import COUNTERS, MATCHED
+from earmark.index.flat import check_types, from_stored
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.held import Held
 from earmark.index.ranking import new_heaps
 from earmark.index.scan import Scan
 from earmark.index.scan.lanes import LANES as SCAN_LANES
@@ -76,16 +68,14 @@ class Room(NamedTuple):
     trees: I32
 
 
-class BlockIndex:
-    """Clauses in blocks of 64."""
+class BlockIndex(Held[BlockArrays]):
+    """Clauses in blocks of 64. Its work: a vector comparison serves 64 clauses and counts once."""
 
     def __init__(self, table: TableArrays, arrays: BlockArrays) -> None:
-        self._table = read_only_table(table)
-        self._arrays = BlockArrays._make(read_only(column) for column in arrays)
+        self._hold(table, arrays)
         self._scan = Scan(self._table)
         self._by_use = _by_use(self._arrays)
         self._rooms: deque[Room] = deque(maxlen=SPARES)
-        self._work = Work()
 
     # --- making ----------------------------------------------------------------------------------------------
 
@@ -95,30 +85,13 @@ class BlockIndex:
         return cls(table, built(read_only_table(table)))
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> BlockIndex:
+    def restore(cls, table: TableArrays, arrays: Mapping[str, Any]) -> BlockIndex:
         """The index whose arrays these are. AssertionError where kernels could not rely on them. O(size)."""
-        missing = [name for name in BlockArrays._fields if name not in arrays]
-        require(not missing, f"arrays are missing: {', '.join(missing)}")
-        made = BlockArrays._make(np.asarray(arrays[name]) for name in BlockArrays._fields)
+        made = from_stored(BlockArrays, arrays)
         check_arrays(made, table)
         return cls(table, made)
 
     # --- looking at it ---------------------------------------------------------------------------------------
-
-    @property
-    def arrays(self) -> BlockArrays:
-        """The index."""
-        return self._arrays
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(column.nbytes for column in self._arrays)
-
-    @property
-    def work(self) -> Work:
-        """What the last call did. A vector comparison serves 64 clauses and counts once."""
-        return self._work
 
     def describe(self) -> dict[str, Any]:
         """How the clauses are laid out."""
@@ -135,6 +108,7 @@ class BlockIndex:
 
     def check(self) -> None:
         """Raise AssertionError unless the arrays are those of the table. O(build)."""
+        check_types(self._arrays)
         check_arrays(self._arrays, self._table)
         wanted = built(self._table)._asdict()
         for name, own in self._arrays._asdict().items():
@@ -178,9 +152,7 @@ class BlockIndex:
             whole = self._scan.top_k_batch(events, k, eligible, relaxed)
             self._work = self._scan.work
             return whole
-        sizes, slots, scores = self._ranked(events, k, eligible, order)
-        pointers = np.concatenate([[0], np.cumsum(sizes)])
-        start, slots, scores = _in_order(order, pointers, slots, scores)
+        start, slots, scores = _in_order(order, *self._ranked(events, k, eligible, order))
         return start, slots, scores
 
     # --- inside ----------------------------------------------------------------------------------------------
@@ -226,25 +198,20 @@ class BlockIndex:
             found += more
             if done == len(order):
                 break
-            needed = int(1.2 * found / max(1, done) * len(order))
-            grown = np.empty(max(2 * len(out), needed), np.int32)
-            grown[:found] = out[:found]
-            out = grown
+            out = roomier(out, found, done, len(order))
         self._rooms.append(room)
         counters[MATCHED] = found
-        self._work = _work(counters)
-        pointers = np.zeros(len(order) + 1, np.int64)
-        np.cumsum(counts, out=pointers[1:])
-        return pointers, out[:found]
+        self._work = Work.counted(counters)
+        return pointers_of(counts), out[:found]
 
     def _ranked(self, events: EventArrays, k: int, eligible: U64, order: I32) -> tuple[I64, I32, F64]:
-        """The k best of events in the order given: (how many each, slots, scores)."""
+        """The k best of events in the order given: (event_ptr, slots, scores)."""
         eligible = read_only(eligible)
         counters = np.zeros(COUNTERS, np.int64)
         heaviest = float(events.weight.max()) if len(events.weight) else 1.0
         room, order = self._borrowed(), read_only(order)
         at_once = max(1, RANKED_ENTRIES // k)
-        sizes, slots, scores = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0)]
+        parts = []
         for begin in range(0, len(order), at_once):
             end = min(begin + at_once, len(order))
             heaps = new_heaps(end - begin, k)
@@ -264,13 +231,10 @@ class BlockIndex:
                 heaps,
                 counters,
             )
-            kept = (np.arange(k) < heaps.size[:, None]).ravel()
-            sizes.append(heaps.size)
-            slots.append(heaps.slot[kept])
-            scores.append(heaps.score[kept])
+            parts.append(ranked(heaps, k))
         self._rooms.append(room)
-        self._work = _work(counters)
-        return np.concatenate(sizes), np.concatenate(slots), np.concatenate(scores)
+        self._work = Work.counted(counters)
+        return together(parts)
 
     def _borrowed(self) -> Room:
         """Room for a search; searches in other threads have their own."""
@@ -297,23 +261,9 @@ def _in_order(order: I32, pointers: I64, *columns: NDArray[Any]) -> tuple[Any, .
         return pointers, *columns
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    start = np.zeros(len(order) + 1, np.int64)
-    np.cumsum(np.diff(pointers)[place], out=start[1:])
+    start = pointers_of(np.diff(pointers)[place])
     if start[-1] > LONG_ANSWERS * len(order):
         ends = list(zip(pointers[place].tolist(), pointers[place + 1].tolist(), strict=True))
         return start, *(np.concatenate([column[a:b] for a, b in ends]) for column in columns)
     positions = np.arange(start[-1]) + np.repeat(pointers[place] - start[:-1], np.diff(start))
     return start, *(column[positions] for column in columns)
-
-
-def _work(counters: I64) -> Work:
-    return Work(
-        nodes=int(counters[NODES]),
-        candidates=int(counters[CANDIDATES]),
-        compared=int(counters[COMPARED]),
-        matched=int(counters[MATCHED]),
-        scored=int(counters[SCORED]),
-        pruned=int(counters[PRUNED]),
-        leaves=int(counters[LEAVES]),
-        pruned_leaves=int(counters[PRUNED_LEAVES]),
-    )

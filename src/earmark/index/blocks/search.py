@@ -34,16 +34,13 @@ from earmark.index.blocks.arrays import (
 )
 from earmark.index.blocks.axes import Query, ask, forget, settle
 from earmark.index.blocks.wide import without8
+from earmark.index.counters import CANDIDATES, COMPARED, LEAVES, NODES, PRUNED, PRUNED_LEAVES
 from earmark.index.dominance import LANES, dominating, lanes_below
 from earmark.index.ranking import raised
 from earmark.jit import embedded, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
 from earmark.model.evaluate import clause_failures
 from earmark.model.machine import VECTOR, at, ctz64
-
-# Fields of the work counters.
-NODES, LEAVES, CANDIDATES, COMPARED, SCORED, MATCHED, PRUNED, PRUNED_LEAVES = 0, 1, 2, 3, 4, 5, 6, 7
-COUNTERS = 8
 
 DIRECT = 8
 """So many loose clauses an event are compared in the table before its values are given codes: a code is a search."""

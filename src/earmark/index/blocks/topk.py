@@ -18,8 +18,10 @@ import numpy as np
 
 from earmark.index.blocks.arrays import ALWAYS, ANY, BLOCKS, LOOSE, BlockArrays
 from earmark.index.blocks.axes import Query, ask, forget
-from earmark.index.blocks.search import MATCHED, PRUNED, SCORED, search_loose, search_tree
+from earmark.index.blocks.search import search_loose, search_tree
+from earmark.index.counters import MATCHED, PRUNED, SCORED
 from earmark.index.dominance import LANES
+from earmark.index.marks import is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import embedded, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
@@ -131,12 +133,6 @@ def offer(
             score = entry_score(index, tree, entry, query)
         work[MATCHED] += 1
         push(heaps, lane, k, score, at(index.entry_sequence, entry), slot)
-
-
-@embedded
-def is_set(bitmap: U64, i: int) -> bool:
-    """Whether a bitmap has this bit; it has none past its end."""
-    return i >> 6 < len(bitmap) and (at(bitmap, i >> 6) >> np.uint64(i & 63)) & np.uint64(1) != np.uint64(0)
 
 
 @embedded

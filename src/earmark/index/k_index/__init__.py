@@ -39,26 +39,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError, require
+from earmark.index.answers import ranked, roomier, together
 from earmark.index.contract import Work
+from earmark.index.counters import COUNTERS, MATCHED
+from earmark.index.flat import from_stored
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
-from earmark.index.k_index.arrays import BITS, KIndexArrays, check_form, from_stored
+from earmark.index.held import Held
+from earmark.index.k_index.arrays import BITS, KIndexArrays, check_form
 from earmark.index.k_index.build import build_arrays
-from earmark.index.k_index.search import (
-    CANDIDATES,
-    COMPARED,
-    COUNTERS,
-    LISTS,
-    MATCHED,
-    PRUNED,
-    SCORED,
-    Counts,
-    Terms,
-    match_events,
-    rank_events,
-)
+from earmark.index.k_index.search import Counts, Terms, match_events, rank_events
 from earmark.index.ranking import new_heaps
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only, words_for
@@ -69,20 +60,21 @@ FIRST_BUFFER = 1 << 14
 MERGES = ("conjunction", "counting")
 
 
-class KIndex:
-    """Posting lists by attribute and value, partitioned by the number of predicates."""
+class KIndex(Held[KIndexArrays]):
+    """Posting lists by attribute and value, partitioned by the number of predicates.
+
+    Its work: nodes are posting lists; a posting that a merge stops at is a comparison.
+    """
 
     def __init__(self, table: TableArrays, arrays: KIndexArrays, merge: str = "conjunction") -> None:
         if merge not in MERGES:
             raise EarmarkError(f"a k-index merges by {' or '.join(MERGES)}, not {merge!r}.")
-        self._table = read_only_table(table)
-        self._arrays = arrays
+        self._hold(table, arrays)
         self._merge = merge
         self._levels = int(np.diff(arrays.level_start).max(initial=0))
         self._several = bool((np.diff(table.clause_start) > 1).any())
         self._highest = float(table.score.max(initial=0.0))
         self._space = threading.local()
-        self._work = Work()
 
     @classmethod
     def build(cls, table: TableArrays, fanout: int = 4, merge: str = "conjunction") -> KIndex:
@@ -94,24 +86,11 @@ class KIndex:
         return cls(table, build_arrays(table, bits), merge)
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]], merge: str = "conjunction") -> KIndex:
+    def restore(cls, table: TableArrays, arrays: Mapping[str, Any], merge: str = "conjunction") -> KIndex:
         """The index from its arrays, which may be mapped files; AssertionError where kernels could not trust them."""
-        return cls(table, from_stored(table, arrays), merge)
-
-    @property
-    def arrays(self) -> KIndexArrays:
-        """Everything there is beyond the table."""
-        return self._arrays
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes beyond the table."""
-        return sum(array.nbytes for array in self._arrays)
-
-    @property
-    def work(self) -> Work:
-        """What the last call did. Nodes are posting lists; a posting that a merge stops at is a comparison."""
-        return self._work
+        made = from_stored(KIndexArrays, arrays)
+        check_form(table, made)
+        return cls(table, made, merge)
 
     def check(self) -> None:
         """Raise AssertionError, naming the array, unless it is what the table asks for. O(build)."""
@@ -149,10 +128,10 @@ class KIndex:
                 self._table, self._arrays, events, e, last, eligible, conjunction, terms, counts, pointers, out, work
             )
             if e < last:
-                out = np.concatenate([out[: pointers[e]], np.empty(2 * len(out), np.int32)])
+                out = roomier(out, int(pointers[e]), e - first, last - first)
         pointers, slots = _ascending(pointers[first:], out, self._several)
         work[MATCHED] = len(slots)
-        self._work = _work(work)
+        self._work = Work.counted(work)
         return pointers, slots
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
@@ -177,22 +156,16 @@ class KIndex:
         heaviest = float(events.weight.max(initial=0.0)) if len(events.weight) else 1.0
         unposted = 0.0 if relaxed else heaviest * float(self._arrays.partition_extra.max(initial=0.0))
         work = np.zeros(COUNTERS, np.int64)
-        sizes: list[I64] = [np.zeros(1, np.int64)]
-        slots: list[I32] = [np.empty(0, np.int32)]
-        scores: list[F64] = [np.empty(0)]
+        parts = []
         step = max(1, HEAP_ENTRIES // k)
         for begin in range(first, last, step):
             end = min(begin + step, last)
-            n = end - begin
-            heaps = new_heaps(n, k)
+            heaps = new_heaps(end - begin, k)
             what = (self._table, self._arrays, events, begin, end, eligible, k, relaxed, self._merge == "conjunction")
             rank_events(*what, heaviest, self._highest + unposted, terms, counts, sums, heaps, work)
-            kept = (np.arange(k) < heaps.size[:, None]).ravel()
-            sizes.append(heaps.size)
-            slots.append(heaps.slot[kept])
-            scores.append(heaps.score[kept])
-        self._work = _work(work)
-        return np.cumsum(np.concatenate(sizes)), np.concatenate(slots), np.concatenate(scores)
+            parts.append(ranked(heaps, k))
+        self._work = Work.counted(work)
+        return together(parts)
 
     def _terms(self, events: EventArrays, first: int, last: int) -> Terms:
         """Working space for the widest of these events."""
@@ -225,17 +198,6 @@ class KIndex:
             kept = kept._replace(seen=np.zeros(words_for(len(self._table.clause_start) - 1), np.uint64))
         self._space.counts = kept
         return kept
-
-
-def _work(counters: I64) -> Work:
-    return Work(
-        nodes=int(counters[LISTS]),
-        candidates=int(counters[CANDIDATES]),
-        compared=int(counters[COMPARED]),
-        matched=int(counters[MATCHED]),
-        scored=int(counters[SCORED]),
-        pruned=int(counters[PRUNED]),
-    )
 
 
 def _ascending(pointers: I64, out: I32, several: bool) -> tuple[I64, I32]:

@@ -29,14 +29,13 @@ accepts the value exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
-from earmark.model.arrays import F64, I32, I64, U8, TableArrays, frozen
+from earmark.model.arrays import F64, I32, I64, U8, TableArrays
 
 F32 = NDArray[np.float32]
 
@@ -74,25 +73,6 @@ class KIndexArrays(NamedTuple):
     posting: I32
     bound: F32
     """The greatest weight in a node's list, rounded up; empty when no weights are given: then it is 1."""
-
-
-TYPES = KIndexArrays(
-    *(
-        np.dtype(kind)
-        for kind in "i8 i4 i4 u1 u1 i4 i4 i4 f8 f8 i8 i8 i4 i8 i8 i4 f4".split()  # in the order of the fields
-    )  # type: ignore[arg-type]
-)
-
-
-def from_stored(table: TableArrays, stored: Mapping[str, NDArray[Any]]) -> KIndexArrays:
-    """The arrays from their names; AssertionError where kernels could go astray on them."""
-    for name in KIndexArrays._fields:
-        require(name in stored, f"the array {name} is missing")
-        require(stored[name].ndim == 1, f"{name} is not a flat array")
-        require(stored[name].dtype == getattr(TYPES, name), f"{name} has another type")
-    arrays = KIndexArrays(**{name: frozen(stored[name].view()) for name in KIndexArrays._fields})
-    check_form(table, arrays)
-    return arrays
 
 
 def check_form(table: TableArrays, arrays: KIndexArrays) -> None:

@@ -32,7 +32,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES, PRUNED, SCORED
 from earmark.index.k_index.arrays import BITS, KIndexArrays
+from earmark.index.marks import is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import F64, I32, I64, U8, U64, EventArrays, TableArrays
@@ -44,10 +46,6 @@ END = np.iinfo(np.int32).max
 
 TERM_BITS = 24
 """Of a place in the queue, so many bits are the term's."""
-
-# Fields of the work counters.
-LISTS, CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED = 0, 1, 2, 3, 4, 5
-COUNTERS = 6
 
 
 class Terms(NamedTuple):
@@ -143,7 +141,7 @@ def open_terms(
         terms.queue[j] = place
         count += 1
     terms.first[count] = lists
-    work[LISTS] += lists
+    work[NODES] += lists
     return count, some
 
 
@@ -208,12 +206,6 @@ def _entry(terms: Terms, i: int) -> int:
 
 
 @inlined
-def _is_eligible(eligible: U64, slot: int) -> bool:
-    word = slot >> 6
-    return bool(word < len(eligible) and (at(eligible, word) >> np.uint64(slot & 63)) & np.uint64(1))
-
-
-@inlined
 def _first_possible(index: KIndexArrays, events: EventArrays, e: int) -> int:
     """The first partition whose size an event has values for."""
     partition, values = 0, at(events.start, e + 1) - at(events.start, e)
@@ -258,12 +250,12 @@ def match_events(
     """
     free = _without_postings(index)
     for e in range(first, last):
-        found, lists, compared = pointers[e], work[LISTS], work[COMPARED]
+        found, lists, compared = pointers[e], work[NODES], work[COMPARED]
         hits = _find(index, events, e, conjunction, terms, counts, work)
         for i in range(hits + free):
             entry = at(counts.hits, i) if i < hits else index.partition_first[-1] - free + i - hits
             slot = at(index.slot_of, entry)
-            if not _is_eligible(eligible, slot):
+            if not is_set(eligible, slot):
                 continue
             if at(index.loose, entry):
                 clause = at(index.clause_of, entry)
@@ -271,7 +263,7 @@ def match_events(
                 if clause_failures(table, clause, events, e, 0):
                     continue
             if found == len(out):
-                work[LISTS], work[COMPARED] = lists, compared  # the event comes again
+                work[NODES], work[COMPARED] = lists, compared  # the event comes again
                 return e
             out[found] = slot
             found += 1
@@ -448,7 +440,7 @@ def _offer(
 ) -> None:
     """Score an entry's slot, unless that has been done, and keep it if it is among the k best."""
     slot = int(at(index.slot_of, entry))
-    if not _is_eligible(eligible, slot):
+    if not is_set(eligible, slot):
         return
     work[CANDIDATES] += 1
     if at(table.clause_start, slot + 1) - at(table.clause_start, slot) > 1:

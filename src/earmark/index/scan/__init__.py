@@ -23,20 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
+from earmark.index.answers import chained, pointers_of, ranked, together
 from earmark.index.contract import Work
+from earmark.index.counters import COUNTERS, MATCHED
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
 from earmark.index.ranking import new_heaps
 from earmark.index.scan.lanes import LANES, lay_out
-from earmark.index.scan.search import (
-    CANDIDATES,
-    COMPARED,
-    COUNTERS,
-    MATCHED,
-    PRUNED,
-    SCORED,
-    match_group,
-    rank_group,
-)
+from earmark.index.scan.search import match_group, rank_group
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only
 from earmark.model.rows import check_arrays
@@ -117,7 +110,7 @@ class Scan:
         parts = self._each_group(
             len(events.start) - 1, LANES, lambda i, j: self._match_group(table, events, eligible, i, j)
         )
-        return _pointers([p[0] for p in parts]), _joined([p[1] for p in parts], np.int32)
+        return pointers_of(chained([p[0] for p in parts], np.int64)), chained([p[1] for p in parts], np.int32)
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The k best for event e, best first: (slots, scores). O(slots)."""
@@ -139,8 +132,7 @@ class Scan:
             lanes,
             lambda i, j: self._rank_group(table, events, k, eligible, relaxed, heaviest, i, j),
         )
-        slots, scores = _joined([p[1] for p in parts], np.int32), _joined([p[2] for p in parts], np.float64)
-        return _pointers([p[0] for p in parts]), slots, scores
+        return together(parts)
 
     def _each_group(self, events: int, lanes: int, run: Callable[[int, int], tuple[R, Work]]) -> list[R]:
         """Run the groups of a batch, in order or over the threads; adds up their work."""
@@ -152,7 +144,7 @@ class Scan:
                 done = list(pool.map(lambda group: run(*group), groups))
         else:
             done = [run(*group) for group in groups]
-        self._work = Work(*(sum(column) for column in zip(*(work for _, work in done), strict=True)))
+        self._work = Work.total(work for _, work in done)
         return [result for result, _ in done]
 
     def _match_group(
@@ -171,7 +163,7 @@ class Scan:
             who, slots = np.resize(who, 2 * len(who)), np.resize(slots, 2 * len(slots))
         counters[MATCHED] = found
         order = np.argsort(who[:found], kind="stable")
-        return (np.bincount(who[:found], minlength=last - first), slots[order]), _work(counters)
+        return (np.bincount(who[:found], minlength=last - first), slots[order]), Work.counted(counters)
 
     def _rank_group(
         self,
@@ -186,38 +178,12 @@ class Scan:
     ) -> tuple[tuple[I64, I32, F64], Work]:
         """The best of the events first..last: (how many each, slots, scores)."""
         lanes = lay_out(events, first, last)
-        n = last - first
-        heaps = new_heaps(n, k)
+        heaps = new_heaps(last - first, k)
         counters = np.zeros(COUNTERS, np.int64)
         rank_group(table, events, lanes, eligible, self._first, k, relaxed, heaviest, heaps, counters)
-        kept = (np.arange(k) < heaps.size[:, None]).ravel()
-        return (heaps.size, heaps.slot[kept], heaps.score[kept]), _work(counters)
-
-
-def _work(counters: I64) -> Work:
-    return Work(
-        candidates=int(counters[CANDIDATES]),
-        compared=int(counters[COMPARED]),
-        matched=int(counters[MATCHED]),
-        scored=int(counters[SCORED]),
-        pruned=int(counters[PRUNED]),
-    )
+        return ranked(heaps, k), Work.counted(counters)
 
 
 def _heaviest(events: EventArrays) -> float:
     """No event weight of the batch is above this."""
     return float(events.weight.max()) if len(events.weight) else 1.0
-
-
-def _pointers(counts: list[I64]) -> I64:
-    total = sum(len(part) for part in counts)
-    pointers = np.zeros(total + 1, np.int64)
-    if counts:
-        np.cumsum(np.concatenate(counts), out=pointers[1:])
-    return pointers
-
-
-def _joined(parts: list[Any], dtype: type) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(0, dtype)

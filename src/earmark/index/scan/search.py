@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, PRUNED, SCORED
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.index.scan.lanes import (
     ALL,
@@ -46,10 +47,6 @@ from earmark.model.machine import VECTOR, and_between8, at, ctz64, or_between8, 
 
 FEW = 4
 """Up to so many intervals are or-ed together without asking how many lanes live."""
-
-# Fields of the work counters.
-CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED = 0, 1, 2, 3, 4
-COUNTERS = 5
 
 
 @kernel

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from earmark.errors import EarmarkError
+from earmark.index.answers import chained, pointers_of, ranked, together
 from earmark.index.contract import Work
+from earmark.index.flat import element_types
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.held import Held
 from earmark.index.ranking import Heaps
 from earmark.index.scored import check
 from earmark.index.scored.arrays import (
@@ -51,18 +54,7 @@ from earmark.index.scored.collect import match_events
 from earmark.index.scored.forest import DEEPEST, HIGHEST, Draft, Plan, finished, grow
 from earmark.index.scored.getnext import Stabbed
 from earmark.index.scored.lists import Layout, Lists, clause_sums, joined, lay_out, needed
-from earmark.index.scored.walk import (
-    CANDIDATES,
-    COMPARED,
-    COUNTERS,
-    MATCHED,
-    NODES_SEEN,
-    PRUNED,
-    SCORED,
-    VISITS,
-    Scratch,
-    make_scratch,
-)
+from earmark.index.scored.walk import ALL_COUNTERS, VISITS, Scratch, make_scratch
 from earmark.index.threshold import rank_events
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
 from earmark.model.bits import read_only
@@ -90,7 +82,7 @@ class Options(NamedTuple):
     best: int = 0
 
 
-class ScoredIndex:
+class ScoredIndex(Held[ScoredArrays]):
     """Scored intervals of each attribute, searched best first. Not built directly: see the five structures."""
 
     shapes: tuple[int, ...] = (FOREST,)
@@ -99,14 +91,13 @@ class ScoredIndex:
     """Whether nodes have keys that stab their intervals."""
 
     def __init__(self, table: TableArrays, arrays: ScoredArrays) -> None:
-        self._table = read_only_table(table)
+        self._table = table
         self._set(arrays)
-        self._work = Work()
-        self._visits = np.zeros(COUNTERS, np.int64)
+        self._visits = np.zeros(ALL_COUNTERS, np.int64)
         self._spare: dict[bool, list[Scratch]] = {False: [], True: []}
 
     def _set(self, arrays: ScoredArrays) -> None:
-        self._arrays = frozen_arrays(arrays)
+        self._hold(self._table, frozen_arrays(arrays))
         self._trees, self._listing = self._arrays.trees(), self._arrays.listing()
 
     # --- building ------------------------------------------------------------------------------------------------
@@ -139,24 +130,9 @@ class ScoredIndex:
     # --- the contract --------------------------------------------------------------------------------------------
 
     @property
-    def arrays(self) -> ScoredArrays:
-        """The flat arrays that are the index."""
-        return self._arrays
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes beyond the table."""
-        return sum(array.nbytes for array in self._arrays)
-
-    @property
     def references(self) -> int:
         """How many references to intervals the index stores: the paper's measure of space."""
         return int(self._arrays.lists.reshape(-1, LIST)[:, ENTRIES].sum())
-
-    @property
-    def work(self) -> Work:
-        """What the last call did."""
-        return self._work
 
     @property
     def visits(self) -> I64:
@@ -200,7 +176,7 @@ class ScoredIndex:
     # --- inside --------------------------------------------------------------------------------------------------
 
     def _match(self, events: EventArrays, eligible: U64, first: int, last: int) -> tuple[I64, I32]:
-        counts, counters = np.zeros(last, np.int64), np.zeros(COUNTERS, np.int64)
+        counts, counters = np.zeros(last, np.int64), np.zeros(ALL_COUNTERS, np.int64)
         out, parts, e = np.empty(BUFFER, np.int32), [], first
         with self._scratch(events) as scratch:
             while e < last:
@@ -213,9 +189,8 @@ class ScoredIndex:
                     out = np.empty(2 * len(out), np.int32)
                 e = reached
         self._note(counters)
-        pointers = np.zeros(last - first + 1, np.int64)
-        np.cumsum(counts[first:], out=pointers[1:])
-        return pointers, _ascending(counts[first:], np.concatenate([*parts, np.empty(0, np.int32)]))
+        counts = counts[first:]
+        return pointers_of(counts), _ascending(counts, chained(parts, np.int32))
 
     def _rank(
         self, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
@@ -224,8 +199,8 @@ class ScoredIndex:
             raise EarmarkError("this index was built for exact search only; build it with modes='both'.")
         k = checked_k(k, self._table)
         group = max(1, min(last - first, HEAP_ENTRIES // k))
-        counters = np.zeros(COUNTERS, np.int64)
-        answers = Answers(k)
+        counters = np.zeros(ALL_COUNTERS, np.int64)
+        parts = []
         sequence = np.empty(group * k, np.int64)
         with self._scratch(events) as scratch:
             for begin in range(first, last, group):
@@ -236,9 +211,9 @@ class ScoredIndex:
                     self._trees, self._listing, self._table, events, read_only(eligible), k, relaxed, begin, end,
                     scratch, heaps, counters,
                 )  # fmt: skip
-                answers.add(heaps.size, heaps.slot, heaps.score)
+                parts.append(ranked(heaps, k))
         self._note(counters)
-        return answers.joined()
+        return together(parts)
 
     def _scratch(self, events: EventArrays) -> _Borrowed:
         """Working memory from the pool: searches in several threads have one each."""
@@ -247,46 +222,7 @@ class ScoredIndex:
 
     def _note(self, counters: I64) -> None:
         self._visits = counters[VISITS:].copy()
-        self._work = Work(
-            nodes=int(counters[NODES_SEEN]),
-            candidates=int(counters[CANDIDATES]),
-            compared=int(counters[COMPARED]),
-            matched=int(counters[MATCHED]),
-            scored=int(counters[SCORED]),
-            pruned=int(counters[PRUNED]),
-        )
-
-
-class Answers:
-    """Ranked answers, k places an event of which the first `size` are taken, put together without the gaps."""
-
-    def __init__(self, k: int) -> None:
-        self._k = k
-        self._sizes: list[I64] = []
-        self._slots: list[I32] = []
-        self._scores: list[F64] = []
-
-    def add(self, size: I64, slot: I32, score: F64) -> None:
-        """The answers of further events, in arrays that nobody writes to any more."""
-        end = len(size) * self._k
-        slot, score = slot[:end], score[:end]
-        if not (size == self._k).all():
-            kept = (np.arange(self._k) < size[:, None]).ravel()
-            slot, score = slot[kept], score[kept]
-        self._sizes.append(size)
-        self._slots.append(slot)
-        self._scores.append(score)
-
-    def joined(self) -> tuple[I64, I32, F64]:
-        """(event_ptr, slots, scores)."""
-        sizes: I64 = _joined(self._sizes, np.int64)
-        pointers = np.zeros(len(sizes) + 1, np.int64)
-        np.cumsum(sizes, out=pointers[1:])
-        return pointers, _joined(self._slots, np.int32), _joined(self._scores, np.float64)
-
-
-def _joined(parts: list[Any], dtype: type) -> Any:
-    return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, dtype)])
+        self._work = Work.counted(counters)
 
 
 class _Borrowed:
@@ -310,7 +246,7 @@ class _Borrowed:
 
 def _frame(table: TableArrays, layout: Layout, lists: Lists, options: Options) -> ScoredArrays:
     """All arrays that do not depend on the structure."""
-    nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in check.kinds().items()}
+    nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in element_types(ScoredArrays).items()}
     attributes = int(lists.attr.max(initial=-1)) + 1
     list_of = np.full((attributes, KINDS), EMPTY, np.int32)
     list_of[layout.exact.attr, 0] = np.arange(len(layout.exact.attr))

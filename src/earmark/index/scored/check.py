@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from earmark.errors import require
+from earmark.index.flat import from_stored
 from earmark.index.scored.arrays import (
     ABSENT_LISTS,
     ALWAYS,
@@ -64,7 +65,7 @@ from earmark.jit import kernel
 from earmark.model.arrays import F64, I32, I64, TableArrays
 
 __all__ = [
-    "ABSENT_LISTS", "check_content", "check_holes", "check_order", "check_structure", "kinds", "list_entries",
+    "ABSENT_LISTS", "check_content", "check_holes", "check_order", "check_structure", "list_entries",
     "restored",
 ]  # fmt: skip
 
@@ -87,21 +88,9 @@ INVARIANT = {
 }
 
 
-def kinds() -> dict[str, np.dtype]:
-    """Name -> element type of every array."""
-    by_letter = {"I64": np.int64, "I32": np.int32, "F64": np.float64, "U8": np.uint8}
-    return {name: np.dtype(by_letter[kind.__forward_arg__]) for name, kind in ScoredArrays.__annotations__.items()}
-
-
 def restored(arrays: Mapping[str, np.ndarray], table: TableArrays, shapes: tuple[int, ...]) -> ScoredArrays:
     """Arrays from outside as those of an index; AssertionError when kernels could not trust them."""
-    made = []
-    for name, kind in kinds().items():
-        require(name in arrays, f"{name} is missing")
-        array = np.asarray(arrays[name])
-        require(array.ndim == 1 and array.dtype == kind, f"{name} is not a flat array of {kind}")
-        made.append(array)
-    index = frozen_arrays(ScoredArrays._make(made))
+    index = frozen_arrays(from_stored(ScoredArrays, arrays))
     check_structure(index, table)
     require(int(index.info[SHAPE]) in shapes, "the arrays belong to another kind of index")
     return index

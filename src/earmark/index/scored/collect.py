@@ -9,6 +9,9 @@ Complexity: O(intervals that the event meets) candidates, plus the nodes above t
 
 from __future__ import annotations
 
+from earmark.index.counters import CANDIDATES, MATCHED
+from earmark.index.counters import NODES as NODES_SEEN
+from earmark.index.marks import is_set
 from earmark.index.scored.arrays import (
     CUT_FIRST,
     CUT_LAST,
@@ -31,15 +34,12 @@ from earmark.index.scored.arrays import (
     int64,
 )
 from earmark.index.scored.walk import (
-    CANDIDATES,
     HERE,
     LEFT_OVER,
-    MATCHED,
-    NODES_SEEN,
     Scratch,
     next_in_run,
 )
-from earmark.index.threshold import is_eligible, is_extended, list_for
+from earmark.index.threshold import is_extended, list_for
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
 from earmark.model.evaluate import slot_matches
@@ -154,7 +154,7 @@ def match_event(
             if at(scratch.stamp, slot) == at(scratch.stamp, len(scratch.stamp) - 1):
                 continue
             scratch.stamp[slot] = at(scratch.stamp, len(scratch.stamp) - 1)
-        if is_eligible(eligible, slot) and ((sure and entry >= 0) or slot_matches(table, slot, events, e)):
+        if is_set(eligible, slot) and ((sure and entry >= 0) or slot_matches(table, slot, events, e)):
             if found == len(out):
                 return -1
             out[found] = slot

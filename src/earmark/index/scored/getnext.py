@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from earmark.index.scored.arrays import EMPTY, ScoredArrays, Trees
-from earmark.index.scored.walk import COUNT, COUNTERS, Scratch, make_scratch, pull, set_source
+from earmark.index.scored.walk import ALL_COUNTERS, COUNT, Scratch, make_scratch, pull, set_source
 from earmark.jit import kernel
 from earmark.model.arrays import I64, TableArrays
 
@@ -20,7 +20,7 @@ class Stabbed:
 
     def __init__(self, arrays: ScoredArrays, table: TableArrays, which: int, lo: int, hi: int) -> None:
         self._trees, self._sequence = arrays.trees(), table.sequence
-        self.counters = np.zeros(COUNTERS, np.int64)
+        self.counters = np.zeros(ALL_COUNTERS, np.int64)
         self._scratch = make_scratch(arrays, 0, lo != hi)
         self._begun = False
         self._which, self._lo, self._hi = which, lo, hi

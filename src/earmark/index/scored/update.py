@@ -432,26 +432,28 @@ def out_of_run(draft: Draft, sequence: I64, node: int, lo: int, hi: int, score: 
 # --- rebalancing -----------------------------------------------------------------------------------------------
 
 
+@inlined
+def push_children(links: I32, node: int, but: int, stack: I64, height: int) -> int:
+    """Put the children of a node on a stack, but one; its new height."""
+    for side in range(2):
+        child = int64(links[node * NODE + side])
+        if child >= 0 and child != but:
+            stack[height] = child
+            height += 1
+    return height
+
+
 @kernel
 def heavy_ancestor(draft: Draft, path: I64, waiting: I64) -> int:
     """The lowest node of a path, as its place there, one of whose sides holds 7 of 10 nodes below it; else the root."""
     size = 1
     for level in range(path[0] - 1, 0, -1):
         node, below = path[level], path[level + 1]
-        whole, count = size + 1, 0
-        for side in range(2):
-            child = int64(draft.node[node * NODE + side])
-            if child >= 0 and child != below:
-                waiting[0], count = child, 1
+        whole, count = size + 1, push_children(draft.node, node, below, waiting, 0)
         while count:
             count -= 1
-            one = waiting[count]
             whole += 1
-            for side in range(2):
-                child = int64(draft.node[one * NODE + side])
-                if child >= 0:
-                    waiting[count] = child
-                    count += 1
+            count = push_children(draft.node, waiting[count], int(EMPTY), waiting, count)
         if 10 * size > 7 * whole and whole > 8:
             return level
         size = whole
@@ -467,11 +469,7 @@ def entries_below(draft: Draft, node: int, nodes: I64, blocks: I64, out: I64) ->
         waiting -= 1
         one = nodes[waiting]
         seen += 1
-        for side in range(2):
-            child = int64(draft.node[one * NODE + side])
-            if child >= 0:
-                nodes[waiting] = child
-                waiting += 1
+        waiting = push_children(draft.node, one, int(EMPTY), nodes, waiting)
         left = 0
         if draft.node[one * NODE + FIRST_BLOCK] >= 0:
             blocks[0], left = (int64(draft.node[one * NODE + FIRST_BLOCK]) << 8) | draft.node[one * NODE + HEIGHT], 1

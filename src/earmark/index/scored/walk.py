@@ -25,6 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.index.counters import COMPARED, COUNTERS
+from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.scored.arrays import (
     BELOW,
     BLOCKS,
@@ -77,9 +79,9 @@ NOT_OPEN = -1
 DOWN, LEFT_OVER, TALL, HERE = range(4)
 RUN_ROW = 4
 
-# Fields of the work counters; VISITS + h counts blocks of height h.
-NODES_SEEN, CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED, VISITS = range(7)
-COUNTERS = VISITS + 40
+VISITS = COUNTERS
+"""After the usual work counters: VISITS + h counts blocks of height h."""
+ALL_COUNTERS = VISITS + 40
 
 
 class Scratch(NamedTuple):

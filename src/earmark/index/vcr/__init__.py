@@ -28,13 +28,10 @@ and no list is walked: the slot is not eligible any more, and its entries leave 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.errors import require
 from earmark.index.staged import Staged
 from earmark.index.vcr.arrays import (
     GONE_BEFORE,
@@ -56,14 +53,13 @@ GONE_SHARE = 1 / 2
 FEWEST_GONE = 64
 
 
-class VcrIndex(Staged):
+class VcrIndex(Staged[VcrArrays]):
     """Slots by the virtual construct rectangles of two of their constraints."""
 
+    _kind = VcrArrays
     _match_events = staticmethod(match_events)
-    _arrays: VcrArrays
-
-    def __init__(self, table: TableArrays, arrays: VcrArrays) -> None:
-        self._become(table, arrays)
+    _check_arrays = staticmethod(check_arrays)
+    _check_lists = staticmethod(check_lists)
 
     def _known(self) -> int:
         return int(self._arrays.info[SLOTS])
@@ -93,34 +89,11 @@ class VcrIndex(Staged):
         slots = np.arange(len(table.clause_start) - 1, dtype=np.int32)
         return cls(table, built(table, slots, options))
 
-    @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> VcrIndex:
-        """The index whose arrays these are. AssertionError where kernels could not rely on them. O(size)."""
-        missing = [name for name in VcrArrays._fields if name not in arrays]
-        require(not missing, f"arrays are missing: {', '.join(missing)}")
-        made = VcrArrays._make(np.asarray(arrays[name]) for name in VcrArrays._fields)
-        check_arrays(made, len(table.clause_start) - 1)
-        return cls(table, made)
-
-    def copy(self) -> VcrIndex:
-        """An index of its own. O(1): no array is ever changed in place."""
-        return VcrIndex(self._table, self._arrays)
-
     # --- looking at it ---------------------------------------------------------------------------------------
-
-    @property
-    def arrays(self) -> VcrArrays:
-        """The index."""
-        return self._arrays
 
     def describe(self) -> dict[str, Any]:
         """What was chosen: attributes (by number), cells, longest sides, store, and the share on the grid."""
         return described(self._arrays)
-
-    def check(self) -> None:
-        """Raise AssertionError unless the lists are exactly those of the slots' decompositions. O(size)."""
-        check_arrays(self._arrays, len(self._table.clause_start) - 1)
-        check_lists(self._table, self._arrays)
 
     # --- changing --------------------------------------------------------------------------------------------
 

@@ -118,16 +118,6 @@ class Grid(NamedTuple):
     cut_y: I64
 
 
-DTYPES = {
-    **dict.fromkeys(
-        ("info", "options", "cut_x", "cut_y", "run_first", "run_last", "key", "late_key", "bounds"), np.int64
-    ),
-    **dict.fromkeys(("run_start", "start", "late_head", "late_next"), np.int32),
-    **dict.fromkeys(("entry", "late_entry"), np.uint32),
-    **dict.fromkeys(("residual", "gone"), np.uint64),
-}
-
-
 def grid_of(arrays: VcrArrays) -> Grid:
     """The grid of an index."""
     return Grid(arrays.info, arrays.cut_x, arrays.cut_y)
@@ -152,9 +142,6 @@ def distance_tables(info: I64) -> tuple[I32, I64, I64]:
 
 def check_arrays(arrays: VcrArrays, slots: int) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
-    for name, dtype in DTYPES.items():
-        column = getattr(arrays, name)
-        require(column.dtype == dtype and column.ndim == 1, f"{name} is not a row of {np.dtype(dtype)}")
     info = arrays.info
     require(len(info) == INFO and len(arrays.options) == len(Options._fields), "info or options has another length")
     require(info[SLOTS] <= slots, "the index knows more slots than there are")

@@ -1,10 +1,8 @@
 """The kernels that match: from an event to the lists of its covering VCRs, and from lists to ascending slots.
 
 vcr.txt, section 2.3.2: one multiplication an axis finds the pivot, and the distance table gives every covering VCR by
-an addition. What comes out of the lists is marked in two bitmaps over slots (`marks.py`), *sure* and *maybe*; so
-duplicates (which overlapped pieces, chains and grid points have) vanish:
-
-    an event   mark the lists -> verify what is only maybe, and move it -> read off sure & eligible, leaving zeros
+an addition. What comes out of their lists is marked (`marks.py`), since overlapped pieces, chains and grid points give
+a slot more than once; what is only maybe is verified before it is read off.
 
 Invariant: scratch is all zeros between events. Complexity: O(runs + entries + min(words, marks)) an event.
 """
@@ -15,17 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES
 from earmark.index.marks import (
     AT_ONCE,
-    CANDIDATES,
-    COMPARED,
-    MATCHED,
     MAYBE,
-    NODES,
     SPARSE,
     mark,
+    mark_scanned,
     read_all,
     read_some,
+    slot_holds,
     words_of,
 )
 from earmark.index.vcr.arrays import (
@@ -50,7 +47,7 @@ from earmark.index.vcr.arrays import (
 from earmark.index.vcr.store import find, rank
 from earmark.jit import inlined, kernel
 from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import ABSENT, clause_failures, eligible_word, find_attribute
+from earmark.model.evaluate import ABSENT, eligible_word, find_attribute
 from earmark.model.machine import at, ctz64
 
 
@@ -79,20 +76,11 @@ def match_events(
     out: I32,
     work: I64,
 ) -> tuple[int, int]:
-    """Slots that match the events first … last, ascending for each; counts[e - base] of them for event e.
-
-    `scanned` are matches found otherwise (of the residual), from scanned_start[e - base] on for event e. Returns how
-    many slots there are, and the event to resume at: it stops where `out` might not hold an event's answer.
-    """
+    """Slots that match the events first … last, ascending for each, as `Staged` says."""
     found = 0
     words = words_of(scratch)
     for e in range(first, last):
-        begin, end = 0, 0
-        if len(scanned):
-            begin, end = at(scanned_start, e - base), at(scanned_start, e - base + 1)
-        marks = end - begin
-        for i in range(begin, end):
-            mark(scratch, words, at(scanned, i), True)
+        marks = mark_scanned(scratch, words, scanned_start, scanned, e - base)
         sparse, unsure = True, False
         present, box = box_of(index.info, events, e)
         if present:
@@ -103,11 +91,11 @@ def match_events(
             return found, e
         if sparse and marks * SPARSE <= words:
             if unsure:
-                verify_some(table, index.bounds, events, e, box, eligible, scratch, words, work)
+                verify_marked(table, index.bounds, events, e, box, eligible, scratch, words, True, work)
             counts[e - base] = read_some(scratch, words, eligible, found, out)
         else:
             if unsure:
-                verify_all(table, index.bounds, events, e, box, eligible, scratch, words, work)
+                verify_marked(table, index.bounds, events, e, box, eligible, scratch, words, False, work)
             counts[e - base] = read_all(scratch, words, eligible, found, marks > words, out)
         found += counts[e - base]
     work[MATCHED] += found
@@ -311,11 +299,7 @@ def holds(table: TableArrays, bounds: I64, events: EventArrays, e: int, box: Box
         work[COMPARED] += 2
         meets_x = (at(bounds, own) <= box.x_hi) & (box.x_lo <= at(bounds, own + 1))
         return bool(meets_x & (at(bounds, own + 2) <= box.y_hi) & (box.y_lo <= at(bounds, own + 3)))
-    for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
-        work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
-        if clause_failures(table, clause, events, e, 0) == 0:
-            return True
-    return False
+    return slot_holds(table, events, e, slot, work)
 
 
 @inlined
@@ -346,7 +330,7 @@ def verify_word(
 
 
 @inlined
-def verify_all(
+def verify_marked(
     table: TableArrays,
     bounds: I64,
     events: EventArrays,
@@ -355,24 +339,14 @@ def verify_all(
     eligible: U64,
     scratch: U64,
     words: int,
+    sparse: bool,
     work: I64,
 ) -> None:
-    for word in range(words):
-        verify_word(table, bounds, events, e, box, eligible, scratch, words, word, work)
-
-
-@inlined
-def verify_some(
-    table: TableArrays,
-    bounds: I64,
-    events: EventArrays,
-    e: int,
-    box: Box,
-    eligible: U64,
-    scratch: U64,
-    words: int,
-    work: I64,
-) -> None:
+    """Move the maybe slots that match to sure, in the words that the summary names or, with many marks, in all."""
+    if not sparse:
+        for word in range(words):
+            verify_word(table, bounds, events, e, box, eligible, scratch, words, word, work)
+        return
     for group in range((words + 63) >> 6):
         used = at(scratch, 2 * words + group)
         while used:
