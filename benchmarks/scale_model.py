@@ -32,7 +32,7 @@ from earmark.spark import Snapshot, ensure_java, match, workload
 from earmark.spark.matching import given_back, prepared, searched
 from protocol import clocked, summary
 from results import PER_EVENT, Figure, Result
-from spark_match import both_clocks, session, taken_by
+from spark_runner import both_clocks, session, taken_by
 from tables import number
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ import argparse
 import contextlib
 import io
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,16 +29,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from earmark import Matcher
-from earmark.cover.audit import _first_equal
+from earmark.cover.audit import first_equal
 from earmark.cover.blocks import Blocks
 from earmark.cover.containment import covers
 from earmark.spark import audit, backtest, compact
 from earmark.workload import blocks
 from earmark.workload.rectangles import BOX_DOMAIN, boxes, table_of
-from earmark.workload.standard import w2
 from protocol import clocked
-from results import Figure, Result
-from spark_match import ATTRIBUTES, CORES, session
+from results import Figure
+from spark_runner import ATTRIBUTES, CORES, Report, bounds_of_w2, measured, parser_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,16 +48,8 @@ CANDIDATES = 1_000
 JOINS = ("Join", "Cartesian", "NestedLoop")
 
 
-class Report:
-    """Figures, and whether all bars hold."""
-
-    def __init__(self) -> None:
-        self.figures: list[Figure] = []
-        self.held = True
-
-    def bar(self, told: str, held: bool) -> None:
-        print(f"  {told}: {'held' if held else 'MISSED'}", flush=True)
-        self.held = self.held and held
+class Clocked(Report):
+    """Times of whole calls."""
 
     def seconds(self, workload: str, size: int, what: str, seconds: float, events: int = 0) -> None:
         self.figures.append(Figure(workload, size, "spark", what, "s", [seconds], events=events))
@@ -89,7 +79,7 @@ def rectangles(count: int) -> tuple[Any, Any]:
     return lo, hi
 
 
-def audit_part(spark: SparkSession, folder: Path, report: Report, scale: int) -> None:
+def audit_part(spark: SparkSession, folder: Path, report: Clocked, scale: int) -> None:
     count = 1_000_000 // scale
     print(f"\naudit of {count:,} subscriptions of 5 attributes", flush=True)
     lo, hi = rectangles(count)
@@ -117,7 +107,7 @@ def same_findings(found: pa.Table, table: Any) -> bool:
     kinds = found["finding"].to_numpy()
     mine, other = (found[name].to_numpy() for name in ("subscription", "other"))
     slots = np.arange(len(table.sequence))
-    first = _first_equal(table, slots)
+    first = first_equal(table, slots)
     kept = np.flatnonzero(first == slots).astype(np.int32)
     pointers, _ = Blocks.build(table, kept).covering_batch(kept, 1)
     covered = kept[np.diff(pointers) == 1]
@@ -134,7 +124,7 @@ def same_findings(found: pa.Table, table: Any) -> bool:
 # --- backtest --------------------------------------------------------------------------------------------------------
 
 
-def backtest_part(spark: SparkSession, folder: Path, report: Report, scale: int) -> None:
+def backtest_part(spark: SparkSession, folder: Path, report: Clocked, scale: int) -> None:
     count = 1_000_000 // scale
     print(f"\nbacktest of {CANDIDATES:,} candidates over {count:,} events", flush=True)
     texts = as_text(*boxes(CANDIDATES, 5, WIDEST, seed=8))
@@ -163,16 +153,10 @@ def backtest_part(spark: SparkSession, folder: Path, report: Report, scale: int)
 # --- compaction ------------------------------------------------------------------------------------------------------
 
 
-def compact_part(spark: SparkSession, folder: Path, report: Report, scale: int) -> None:
+def compact_part(spark: SparkSession, folder: Path, report: Clocked, scale: int) -> None:
     count, deciding, others = 100_000 // scale, max(60_000 // scale, 12_000), 20_000
     print(f"\ncompaction of {count:,} subscriptions of w2 within {BUDGET:.0%} of extra traffic", flush=True)
-    data = w2(subscriptions=count)
-    bounds = {
-        f"{name}_{end}": column[:, i]
-        for i, name in enumerate(ATTRIBUTES)
-        for end, column in (("lo", data.sub_lo), ("hi", data.sub_hi))
-    }
-    book = pa.table({"id": np.arange(count), **bounds})
+    book = bounds_of_w2(count)
     pq.write_table(book, folder / "book.parquet", row_group_size=50_000)
     made = pa.Table.from_batches(blocks.find("w2", "events", form="columns").rows(0, deciding + others))
     events = made.select(ATTRIBUTES)
@@ -194,23 +178,15 @@ def compact_part(spark: SparkSession, folder: Path, report: Report, scale: int) 
 PARTS = {"audit": audit_part, "backtest": backtest_part, "compact": compact_part}
 
 
+def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report: Clocked) -> None:
+    for name in options.parts.split(","):
+        PARTS[name](spark, folder, report, 20 if options.quick else 1)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the sizes; the bars stay")
+    parser = parser_of(__doc__, "a twentieth of the sizes; the bars stay")
     parser.add_argument("--parts", default=",".join(PARTS), help="which parts (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
-    options = parser.parse_args()
-    report = Report()
-    with tempfile.TemporaryDirectory() as folder:
-        spark = session(Path(folder))
-        for name in options.parts.split(","):
-            PARTS[name](spark, Path(folder), report, 20 if options.quick else 1)
-        spark.stop()
-    print(f"\n{'all bars held' if report.held else 'A BAR WAS MISSED'}")
-    if options.json:
-        settings = {"parts": options.parts, "quick": options.quick, "cores": CORES}
-        Result("spark_hygiene", settings, report.figures).write(options.json)
-    return 0 if report.held else 1
+    return measured("spark_hygiene", parser, work, Clocked())
 
 
 if __name__ == "__main__":

@@ -93,22 +93,15 @@ def write_events(folder: Path, rows: int) -> None:
 
 def drive(folder: Path) -> None:
     """Publish if nothing is there yet, and stream to the end while subscriptions change."""
-    from earmark.spark import Snapshot, ensure_java, stream, workload
+    from earmark.spark import Snapshot, stream, workload
+    from spark_runner import session
 
-    ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master(f"local[2,{RETRIES}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .getOrCreate()
-    )
+    small = {
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    spark = session(folder, f"local[2,{RETRIES}]", small)
     if not (folder / "ads" / "CURRENT").exists():
         Snapshot.publish(workload(spark, "ads", "subscriptions", CAMPAIGNS), folder / "ads")
     arriving = spark.readStream.schema(spark.read.parquet(f"file://{folder}/events").schema)

@@ -25,52 +25,37 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from earmark.spark import Snapshot, ensure_java, match, register
-from earmark.spark.matching import Columns, match_batches, search_of
+from earmark.spark import Snapshot, match, register
+from earmark.spark.matching import match_batches, search_of
+from earmark.spark.picking import Columns
 from earmark.workload import blocks
-from earmark.workload.standard import w2
 from protocol import QUICK_REPEATS, clocked, summary
-from results import PER_EVENT, Figure, Result
+from results import PER_EVENT, Figure
+from spark_runner import (
+    ATTRIBUTES,
+    CORES,
+    Report,
+    Taken,
+    both_clocks,
+    bounds_of_w2,
+    digest,
+    measured,
+    parser_of,
+    taken_by,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ATTRIBUTES = [f"a{i}" for i in range(5)]
-CORES, BEST, REPEATS, RIVAL_REPEATS = 2, 10, 5, 3
+BEST, REPEATS, RIVAL_REPEATS = 10, 5, 3
 BIN_WIDTHS = (10, 25, 50)
 JOIN_BAR, BEST_BAR, OVERHEAD_BAR = 3.0, 50.0, 3.0
-SUM = "count(*), sum(event * 31 + subscription), bit_xor(xxhash64(event, subscription))"
-
-
-def session(folder: Path) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    ensure_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    made = (
-        SparkSession.builder.master(f"local[{CORES}]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", str(2 * CORES))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.memory", "4g")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
-    )
-    made.sparkContext.setLogLevel("ERROR")
-    return made
 
 
 class Data:
@@ -83,11 +68,7 @@ class Data:
     def subscriptions(self, count: int) -> DataFrame:
         file = self.folder / f"subscriptions-{count}.parquet"
         if not file.exists():
-            data = w2(subscriptions=count)
-            columns: dict[str, Any] = {"id": np.arange(count)}
-            for i, name in enumerate(ATTRIBUTES):
-                columns[f"{name}_lo"], columns[f"{name}_hi"] = data.sub_lo[:, i], data.sub_hi[:, i]
-            pq.write_table(pa.table(columns), file, row_group_size=50_000)
+            pq.write_table(bounds_of_w2(count), file, row_group_size=50_000)
         return self.spark.read.parquet(str(file))
 
     def events(self, count: int) -> DataFrame:
@@ -106,30 +87,6 @@ class Data:
         frame = self.subscriptions(count).select("id", *columns)
         seconds, made = clocked(lambda: Snapshot.publish(frame, self.folder / f"snapshot-{count}", index=index))
         return made, seconds
-
-
-def run(frame: DataFrame) -> None:
-    """All of a query, its rows thrown away."""
-    frame.write.format("noop").mode("overwrite").save()
-
-
-class Taken(NamedTuple):
-    """What the runs of a query took: seconds by the clock, and of processor time in the JVM and its workers."""
-
-    clock: list[float]
-    processor: list[float]
-
-
-def taken_by(frame: DataFrame, repeats: int, warm_ups: int = 1) -> Taken:
-    for _ in range(warm_ups):
-        run(frame)
-    jvm = int(frame.sparkSession.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
-    found = [both_clocks(lambda: run(frame), jvm) for _ in range(repeats)]
-    return Taken([clock for clock, _ in found], [processor for _, processor in found])
-
-
-def digest(frame: DataFrame) -> tuple[Any, ...]:
-    return tuple(frame.selectExpr(*SUM.split(", ", 2)).first())
 
 
 # --- rivals ----------------------------------------------------------------------------------------------------------
@@ -158,12 +115,8 @@ def binned(events: DataFrame, subscriptions: DataFrame, width: int) -> DataFrame
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-class Report:
-    """Figures, and what is said about them."""
-
-    def __init__(self) -> None:
-        self.figures: list[Figure] = []
-        self.held = True
+class Comparison(Report):
+    """Times of ours and of others."""
 
     def add(self, size: int, engine: str, what: str, taken: Taken, events: int, note: str = "") -> tuple[float, float]:
         """Note what a query took; gives the medians by the clock and of processor time."""
@@ -182,17 +135,13 @@ class Report:
         told = f"{clock:.1f} x as fast as {who} by the clock, {processor:.1f} x by processor time"
         self.bar(f"{told} (bar {bar:.0f})", clock >= bar)
 
-    def bar(self, told: str, holds: bool) -> None:
-        print(f"  {told} -> {'held' if holds else 'MISSED'}", flush=True)
-        self.held &= holds
-
     def same(self, wanted: tuple[Any, ...], found: tuple[Any, ...], who: str) -> None:
         if wanted != found:
             print(f"  WRONG: {who} has {found}, not {wanted}", flush=True)
             self.held = False
 
 
-def join_part(data: Data, report: Report, index: str, repeats: int, events: int, size: int) -> None:
+def join_part(data: Data, report: Comparison, index: str, repeats: int, events: int, size: int) -> None:
     snapshot, published = data.snapshot(size, index)
     frame = data.events(events)
     subscriptions = data.subscriptions(size).cache()
@@ -215,7 +164,7 @@ def join_part(data: Data, report: Report, index: str, repeats: int, events: int,
     subscriptions.unpersist()
 
 
-def best_part(data: Data, report: Report, index: str, repeats: int, events: int, size: int) -> None:
+def best_part(data: Data, report: Comparison, index: str, repeats: int, events: int, size: int) -> None:
     snapshot, published = data.snapshot(size, index)
     print(
         f"\n{events:,} events, {size:,} subscriptions, the {BEST} best; published in {published:.1f} s, index {index}"
@@ -264,7 +213,7 @@ def _first_by_event(pairs: set[tuple[int, int]]) -> set[tuple[int, int]]:
     return {(event, one) for event, own in found.items() for one in own[:BEST]}
 
 
-def overhead_part(data: Data, report: Report, index: str, repeats: int, events: int, size: int) -> None:
+def overhead_part(data: Data, report: Comparison, index: str, repeats: int, events: int, size: int) -> None:
     snapshot, _ = data.snapshot(size, index, attributes=2)
     frame = data.events(events)
     print(f"\n{events:,} events, {size:,} subscriptions, the {BEST} best: Spark's own share, µs an event a core")
@@ -304,65 +253,27 @@ def overhead_part(data: Data, report: Report, index: str, repeats: int, events: 
     report.bar(told, least[0] <= OVERHEAD_BAR)
 
 
-def both_clocks(call: Callable[[], Any], root: int, children: bool = True) -> tuple[float, float]:
-    """Seconds by the clock, and of processor time in a process and (with `children`) its descendants."""
-    used = (lambda: processor_seconds(root)) if children else time.process_time
-    before, begun = used(), time.perf_counter()
-    call()
-    return time.perf_counter() - begun, used() - before
-
-
-def processor_seconds(root: int) -> float:
-    """User and system time of a process and all below it, those that have ended included."""
-    tick = os.sysconf("SC_CLK_TCK")
-    parents: dict[int, int] = {}
-    used: dict[int, float] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields[1])
-            used[int(entry.name)] = sum(map(int, fields[11:15])) / tick
-    total = 0.0
-    for process, seconds in used.items():
-        above = process
-        while above not in (0, root):
-            above = parents.get(above, 0)
-        total += seconds if above == root else 0.0
-    return total
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, fewer repeats; the bars stay")
-    parser.add_argument("--index", default="blocks", help="the snapshot's index (%(default)s)")
-    parser.add_argument("--parts", default="join,best,overhead", help="which parts (%(default)s)")
-    parser.add_argument("--repeats", type=int, help=f"runs that count (default: {REPEATS})")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
-    options = parser.parse_args()
+def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report: Comparison) -> None:
     scale, repeats = (10, QUICK_REPEATS) if options.quick else (1, REPEATS)
-    repeats = options.repeats or repeats
     parts = {
         "join": (join_part, 10_000, 100_000),
         "best": (best_part, 100_000 // scale, 1_000_000 // scale),
         "overhead": (overhead_part, 1_000_000 // (scale // 5 or 1), 20_000),
     }
-    report = Report()
-    with tempfile.TemporaryDirectory() as folder:
-        spark = session(Path(folder))
-        for name in options.parts.split(","):
-            part, events, size = parts[name]
-            data = Data(spark, Path(folder))
-            part(data, report, options.index, repeats, events, size)
-            for frame in data.cached:
-                frame.unpersist()
-        spark.stop()
-    if options.json:
-        settings = {"index": options.index, "parts": options.parts, "quick": options.quick, "cores": CORES}
-        Result("spark_match", settings, report.figures).write(options.json)
-    return 0 if report.held else 1
+    for name in options.parts.split(","):
+        part, events, size = parts[name]
+        data = Data(spark, folder)
+        part(data, report, options.index, options.repeats or repeats, events, size)
+        for frame in data.cached:
+            frame.unpersist()
+
+
+def main() -> int:
+    parser = parser_of(__doc__, "smaller sizes, fewer repeats; the bars stay")
+    parser.add_argument("--index", default="blocks", help="the snapshot's index (%(default)s)")
+    parser.add_argument("--parts", default="join,best,overhead", help="which parts (%(default)s)")
+    parser.add_argument("--repeats", type=int, help=f"runs that count (default: {REPEATS})")
+    return measured("spark_match", parser, work, Comparison())
 
 
 if __name__ == "__main__":

@@ -19,27 +19,30 @@ import argparse
 import gc
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from earmark.spark import Snapshot, ensure_java
-from earmark.spark.matching import Columns, Search, match_batches, search_of
+from earmark.spark import Snapshot
+from earmark.spark.matching import Search, match_batches, search_of
+from earmark.spark.picking import Columns
 from earmark.workload.standard import w2
-from results import Figure, Result
-from spark_match import ATTRIBUTES, session
+from results import Figure
+from spark_runner import ATTRIBUTES, MIB, Report, bounds_of_w2, measured, parser_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BAR = 0.15
 WORKERS = 2
 PATIENCE = 300.0  # seconds that a worker waits for the other
 COLUMNS = Columns([], [(a, i) for i, a in enumerate(ATTRIBUTES)], None, {}, None, ["subscription", "score", "v"])
-MIB = 2**20
+NOTED = ["pid", "answers", "private_before", "private_after", "pss_before", "pss_after"]
 
 
 def memory() -> tuple[int, int]:
@@ -64,23 +67,22 @@ def watch(
         while len(list(Path(folder).glob(f"{name}-*"))) < WORKERS and time.monotonic() < until:
             time.sleep(0.05)
 
-    def searched(how: Search) -> int:
+    def answers_of(how: Search) -> int:
         return sum(made.num_rows for made in match_batches(how, COLUMNS, iter([events])))
 
-    searched(tiny)
+    answers_of(tiny)
     gc.collect()
     pa.default_memory_pool().release_unused()
     meet("before")
     before = memory()
-    answers = searched(search)
+    answers = answers_of(search)
     gc.collect()
     pa.default_memory_pool().release_unused()
     meet("searched")
     after = memory()
     meet("after")  # nobody leaves before everybody has looked
-    names = ["pid", "answers", "private_before", "private_after", "pss_before", "pss_after"]
     values = [os.getpid(), answers, before[0], after[0], before[1], after[1]]
-    yield pa.RecordBatch.from_pydict({name: [value] for name, value in zip(names, values, strict=True)})
+    yield pa.RecordBatch.from_pydict({name: [value] for name, value in zip(NOTED, values, strict=True)})
 
 
 def mapped_bytes(snapshot: Snapshot) -> int:
@@ -89,44 +91,32 @@ def mapped_bytes(snapshot: Snapshot) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*.npy"))
 
 
-def measured(folder: Path, size: int, index: str) -> tuple[int, list[Any]]:
+def searched(spark: SparkSession, folder: Path, size: int, index: str) -> tuple[int, list[Any]]:
     """Size of the mapped files, and what each worker noted."""
     from pyspark.sql.types import LongType, StructField, StructType
 
-    spark = session(folder)
-    data = w2(subscriptions=size)
-    columns: dict[str, Any] = {"id": [f"subscription-{i:07d}" for i in range(size)]}
-    for i, name in enumerate(ATTRIBUTES):
-        columns[f"{name}_lo"], columns[f"{name}_hi"] = data.sub_lo[:, i], data.sub_hi[:, i]
-    pq.write_table(pa.table(columns), folder / "subscriptions.parquet", row_group_size=100_000)
+    texts = pa.array([f"subscription-{i:07d}" for i in range(size)])
+    book = bounds_of_w2(size).set_column(0, "id", texts)
+    pq.write_table(book, folder / "subscriptions.parquet", row_group_size=100_000)
     frame = spark.read.parquet(str(folder / "subscriptions.parquet"))
     snapshot = Snapshot.publish(frame, folder / "snapshot", index=index)
     tiny = Snapshot.publish(frame.where("id < 'subscription-0000100'"), folder / "tiny", index=index)
     ways = [search_of(spark, one, None, "exact", None, None) for one in (tiny, snapshot)]
-    values = np.ascontiguousarray(data.event_value.T)
+    values = np.ascontiguousarray(w2(subscriptions=1).event_value.T)
     events = pa.RecordBatch.from_arrays([pa.array(column) for column in values], ATTRIBUTES)
-    names = ["pid", "answers", "private_before", "private_after", "pss_before", "pss_after"]
-    schema = StructType([StructField(name, LongType(), True) for name in names])
+    schema = StructType([StructField(name, LongType(), True) for name in NOTED])
     (folder / "meeting").mkdir()
     place = str(folder / "meeting")
     two = spark.range(0, WORKERS, 1, WORKERS)
     found = two.mapInArrow(lambda batches: watch(place, *ways, events, batches), schema).collect()
-    spark.stop()
     return mapped_bytes(snapshot), found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="200k subscriptions instead of a million")
-    parser.add_argument("--index", default="blocks", help="the snapshot's index (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
-    options = parser.parse_args()
-    ensure_java()
+def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report: Report) -> None:
     size = 200_000 if options.quick else 1_000_000
-    with tempfile.TemporaryDirectory() as folder:
-        mapped, workers = measured(Path(folder), size, options.index)
+    mapped, workers = searched(spark, folder, size, options.index)
     print(f"{size:,} subscriptions, index {options.index}: {mapped / MIB:,.1f} MiB of mapped files")
-    figures, shares = [], []
+    shares = []
     for number, row in enumerate(workers):
         private, pss = row["private_after"] - row["private_before"], row["pss_after"] - row["pss_before"]
         shares.append(private / mapped)
@@ -137,14 +127,17 @@ def main() -> int:
         )
         for what, value in (("private", private), ("PSS", pss)):
             note = f"worker {number}; mapped files {mapped / MIB:.1f} MiB"
-            figures.append(
+            report.figures.append(
                 Figure("w2", size, options.index, f"{what} of worker {number}", "MiB", [value / MIB], note=note)
             )
-    held = len(workers) == WORKERS and max(shares) < BAR and len({row["pid"] for row in workers}) == WORKERS
-    print(f"private memory grows by at most {max(shares):.1%} (bar {BAR:.0%}) -> {'held' if held else 'MISSED'}")
-    if options.json:
-        Result("spark_memory", {"index": options.index, "quick": options.quick}, figures).write(options.json)
-    return 0 if held else 1
+    report.bar(f"{WORKERS} workers took part", len({row["pid"] for row in workers}) == len(workers) == WORKERS)
+    report.bar(f"private memory grows by at most {max(shares):.1%} (bar {BAR:.0%})", max(shares) < BAR)
+
+
+def main() -> int:
+    parser = parser_of(__doc__, "200k subscriptions instead of a million")
+    parser.add_argument("--index", default="blocks", help="the snapshot's index (%(default)s)")
+    return measured("spark_memory", parser, work, Report())
 
 
 if __name__ == "__main__":

@@ -15,19 +15,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from earmark.spark import Snapshot, ensure_java, match, shard_counts, workload
-from earmark.spark.matching import Columns, Search, match_batches, prepared
+from earmark.spark import Snapshot, match, shard_counts, workload
+from earmark.spark.matching import Search, match_batches, prepared
+from earmark.spark.picking import Columns
 from protocol import clocked
-from results import Figure, Result
-from spark_match import SUM, session
+from results import Figure
+from spark_runner import MIB, Report, digest, measured, parser_of, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,16 +37,6 @@ TOUCHED_BAR, TIME_BAR, MEMORY_BAR = 1 / 3, 1.5, 1 << 30
 REPEATS = 3
 NOTED = ("answers", "before", "most", "after")
 WHEN = ("before", "at most", "after")
-MIB = 1 << 20
-
-
-def checksum(frame: DataFrame) -> tuple[Any, ...]:
-    """All of a result in three numbers."""
-    return tuple(frame.selectExpr(*(f"{one} AS c{i}" for i, one in enumerate(SUM.split(", ", 2)))).first())
-
-
-def run(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()
 
 
 def published(spark: SparkSession, folder: Path, name: str, size: int, index: str, shards: int) -> Snapshot:
@@ -76,9 +66,7 @@ def oracle(hits: DataFrame, sharded: Snapshot, spark: SparkSession, events: int)
     return pairs / events
 
 
-def touched(
-    spark: SparkSession, folder: Path, name: str, size: int, count: int, index: str
-) -> tuple[list[Figure], bool]:
+def touched(spark: SparkSession, folder: Path, report: Report, name: str, size: int, count: int, index: str) -> None:
     """Shards met and time, sharded against not."""
     print(f"{name}, {size:,} subscriptions, {count:,} events, index {index}", flush=True)
     events = workload(spark, name, "events", count).repartition(4).cache()
@@ -86,7 +74,7 @@ def touched(
     one, many = (published(spark, folder, name, size, index, shards) for shards in (1, SHARDS))
     mean = sum(row["events"] for row in shard_counts(events, many).collect()) / count
     times: dict[int, list[float]] = {1: [], SHARDS: []}
-    sums = {snapshot.shards: checksum(match(events, snapshot, columns=["event"])) for snapshot in (one, many)}
+    sums = {snapshot.shards: digest(match(events, snapshot, columns=["event"])) for snapshot in (one, many)}
     for _ in range(REPEATS):
         for snapshot in (one, many):
             times[snapshot.shards].append(clocked(lambda s=snapshot: run(match(events, s, columns=["event"])))[0])
@@ -95,20 +83,17 @@ def touched(
     equal = sums[1] == sums[SHARDS]
     allowed = SHARDS * TOUCHED_BAR
     met = mean <= allowed or bound > allowed
-    print(f"  shards met an event: {mean:.2f} of {SHARDS} (oracle {bound:.2f}; bar {allowed:.2f}) -> {_held(met)}")
+    report.bar(f"shards met an event: {mean:.2f} of {SHARDS} (oracle {bound:.2f}; bar {allowed:.2f})", met)
     took = f"{min(times[SHARDS]):.2f} s against {min(times[1]):.2f} s, {ratio:.2f} x (bar {TIME_BAR})"
-    print(f"  all matches: {took} -> {_held(ratio <= TIME_BAR)}")
-    print(f"  answers {'equal' if equal else 'DIFFER'}", flush=True)
+    report.bar(f"all matches: {took}", ratio <= TIME_BAR)
+    report.bar("the same answers", equal)
     events.unpersist()
     note = f"oracle {bound:.3f}"
-    figures = [Figure(name, size, index, f"shards met of {SHARDS}", "shards", [mean], events=count, note=note)]
+    report.figures.append(
+        Figure(name, size, index, f"shards met of {SHARDS}", "shards", [mean], events=count, note=note)
+    )
     for shards, values in times.items():
-        figures.append(Figure(name, size, index, f"all matches, {shards} shards", "s", values, events=count))
-    return figures, met and equal and ratio <= TIME_BAR
-
-
-def _held(held: bool) -> str:
-    return "held" if held else "MISSED"
+        report.figures.append(Figure(name, size, index, f"all matches, {shards} shards", "s", values, events=count))
 
 
 def watch(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,7 +113,7 @@ def _status(name: str) -> int:
     raise ValueError(name)
 
 
-def memory(spark: SparkSession, folder: Path, size: int, count: int, index: str) -> tuple[list[Figure], bool]:
+def memory(spark: SparkSession, folder: Path, report: Report, size: int, count: int, index: str) -> None:
     """What a worker needs to match with more than it may hold."""
     from pyspark.sql.types import LongType, StructField, StructType
 
@@ -147,36 +132,27 @@ def memory(spark: SparkSession, folder: Path, size: int, count: int, index: str)
     for number, row in enumerate(rows):
         sizes = (f"{row[name] / MIB:,.0f} MiB {when}" for name, when in zip(NOTED[1:], WHEN, strict=True))
         print(f"  task {number}, resident: {', '.join(sizes)}")
-    print(f"  most {most / MIB:,.0f} MiB (bar {MEMORY_BAR / MIB:,.0f}) -> {_held(most <= MEMORY_BAR)}", flush=True)
+    report.bar(f"most {most / MIB:,.0f} MiB (bar {MEMORY_BAR / MIB:,.0f})", most <= MEMORY_BAR)
     note = f"mapped files {mapped / MIB:.0f} MiB"
-    return [Figure("w2", size, index, "most memory of a worker", "MiB", [most / MIB], note=note)], most <= MEMORY_BAR
+    report.figures.append(Figure("w2", size, index, "most memory of a worker", "MiB", [most / MIB], note=note))
+
+
+def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report: Report) -> None:
+    parts = options.parts.split(",")
+    size, large, count = (100_000, 200_000, 5_000) if options.quick else (1_000_000, 4_000_000, 20_000)
+    for name in options.workloads.split(",") if "touched" in parts else ():
+        touched(spark, folder, report, name, size, count, options.index)
+    if "memory" in parts:
+        (folder / "memory").mkdir()
+        memory(spark, folder / "memory", report, large, count, options.index)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="100k subscriptions instead of 1M and 4M")
+    parser = parser_of(__doc__, "100k subscriptions instead of 1M and 4M")
     parser.add_argument("--parts", default="touched,memory", help="which parts to run (%(default)s)")
     parser.add_argument("--workloads", default="w2,w1", help="of the first part (%(default)s)")
     parser.add_argument("--index", default="blocks", help="the snapshots' index (%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
-    options = parser.parse_args()
-    ensure_java()
-    parts, figures, held = options.parts.split(","), [], True
-    size, large, count = (100_000, 200_000, 5_000) if options.quick else (1_000_000, 4_000_000, 20_000)
-    with tempfile.TemporaryDirectory() as folder:
-        spark = session(Path(folder))
-        for name in options.workloads.split(",") if "touched" in parts else ():
-            found, own = touched(spark, Path(folder), name, size, count, options.index)
-            figures, held = figures + found, held and own
-        if "memory" in parts:
-            target = Path(folder, "memory")
-            target.mkdir()
-            found, own = memory(spark, target, large, count, options.index)
-            figures, held = figures + found, held and own
-        spark.stop()
-    if options.json:
-        Result("spark_shards", {"index": options.index, "quick": options.quick}, figures).write(options.json)
-    return 0 if held else 1
+    return measured("spark_shards", parser, work, Report())
 
 
 if __name__ == "__main__":

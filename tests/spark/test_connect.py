@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.spark.connect import run_on_connect
 
 pytestmark = pytest.mark.spark
 
 SCRIPT = """
-import sys
-from pathlib import Path
+from earmark.spark import Snapshot, match, register, shard_counts
 
-from earmark.spark import Snapshot, ensure_java, match, register, shard_counts
-
-ensure_java()
-from pyspark.sql import SparkSession
-from tests.oracle import generate
-from tests.spark.books import answers, book_frame, event_frame, events, expected, matcher_of, subscriptions
-
-folder = Path(sys.argv[1])
-spark = (
-    SparkSession.builder.remote("local[2]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.session.timeZone", "UTC")
-    .getOrCreate()
-)
-assert "connect" in type(spark).__module__, type(spark)
-rows, given = subscriptions("connect", 60), events("connect", 30)
-matcher = matcher_of(rows, attributes=generate.SCHEMA)
 snapshot = Snapshot.publish(book_frame(spark, rows), folder / "s", attributes=generate.SCHEMA)
 frame = event_frame(spark, given)
 assert answers(match(frame, snapshot)) == expected(matcher.match_batch(given))
@@ -64,16 +45,10 @@ for one in (sharded, sharded.compact()):
         assert answers(match(frame, one, 4, route=route)) == expected(matcher.top_k_batch(given, 4)), route
 counted = shard_counts(frame, sharded).collect()
 assert sum(row["matches"] for row in counted) == matcher.match_batch(given).num_rows
-print("all equal")
-spark.stop()
 """
 
-
-START = SCRIPT[: SCRIPT.index("snapshot = Snapshot.publish")]
-SHARDED = (
-    START
-    + """
-from earmark.spark import read_matches, stream
+SHARDED = """
+from earmark.spark import Snapshot, match, read_matches, stream
 
 frame = event_frame(spark, given)
 frame.write.parquet(str(folder / "events"))
@@ -99,23 +74,12 @@ for shards in (1, 2, 7, 64):
     running.await_end()
     assert answers(read_matches(spark, path / "out")) == after[3], shards
     print(shards, "shards equal", flush=True)
-print("all equal")
-spark.stop()
 """
-)
 
 
 @pytest.mark.parametrize("script", [SCRIPT, pytest.param(SHARDED, marks=pytest.mark.slow)], ids=["pipeline", "sharded"])
 def test_the_same_answers(script: str, tmp_path: Path) -> None:
-    for module in ("grpc", "grpc_status", "google.rpc"):
-        pytest.importorskip(module)  # what pyspark[connect] brings
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
-    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=280
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.splitlines()[-1] == "all equal"
+    run_on_connect(script, tmp_path)
 
 
 def test_without_pyspark_a_sentence() -> None:

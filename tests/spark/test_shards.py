@@ -184,7 +184,7 @@ def test_few_shards_in_memory(book: Book, spark: SparkSession, whole: Path, monk
     opened = reader_module.Reader(snapshot.path, snapshot.version)
     search = search_of(spark, snapshot, None, "exact", None, None)
     column = [row.get("i0") for row in book.given]
-    given = encode_columns(opened, ["i0"], [pa.array(column, pa.int64())], None)
+    given = encode_columns(opened.encoding, [("i0", pa.array(column, pa.int64()))], len(column))
     first, second = search.answers(opened, given), search.answers(opened, given)
     assert first.subscriptions.equals(second.subscriptions) and len(first.scores)
     assert first.counts[:, 0].max() <= EVENTS

@@ -133,10 +133,10 @@ def test_parts_of_a_partition(spark: SparkSession, tmp_path: Path, monkeypatch: 
         def collect(self) -> list[tuple[str]]:
             return [(name,) for names in self.made for name in names]
 
-    from earmark.spark import publish
+    from earmark.spark import intake
 
-    source = publish.source_of(book_frame(spark, rows), None, None, changes=False)._replace(frame=Local())  # type: ignore[arg-type]
-    monkeypatch.setattr(publish, "source_of", lambda *given, **named: source)
+    source = intake.source_of(book_frame(spark, rows), None, None, changes=False)._replace(frame=Local())  # type: ignore[arg-type]
+    monkeypatch.setattr(intake, "source_of", lambda *given, **named: source)
     split = Snapshot.publish(book_frame(spark, rows), tmp_path / "split", attributes=generate.SCHEMA)
     assert split.record["attributes"] == whole.record["attributes"]
     given = event_frame(spark, events("parts", 30))

@@ -12,7 +12,7 @@ Bounds are inclusive; NULL leaves the side open, both NULL leave the attribute u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +24,7 @@ from earmark.model.arrays import F64, I32, I64, TableArrays
 from earmark.model.attribute import FLOAT, INTEGER, STRING, Attribute, Draft, Schema
 from earmark.model.event import SchemaChange, checked_weights
 from earmark.model.frames import is_text, one_array, plain_array
-from earmark.model.intake import Prepared, _mapping
+from earmark.model.intake import Prepared, as_mapping
 from earmark.model.keys import cut, float_keys, type_of
 from earmark.model.rows import offsets
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
@@ -55,7 +55,7 @@ def prepare_columns(table: Table, frame: pa.Table, bounds: Bounds | None) -> Pre
     if "ranges" in frame.column_names and bounds is None:
         pieces = _from_ranges(draft, frame)
     else:
-        pieces = _from_bounds(draft, frame, bounds or _named_bounds(frame))
+        pieces = _from_bounds(draft, frame, bounds or named_bounds(frame.column_names))
     pieces = [_typed(draft, p) for p in pieces]
     for piece in pieces:
         _note_strings(draft, piece)
@@ -87,8 +87,8 @@ def _ids(frame: pa.Table) -> list[Id]:
     return ids
 
 
-def _named_bounds(frame: pa.Table) -> Bounds:
-    names = frame.column_names
+def named_bounds(names: Sequence[str]) -> Bounds:
+    """Pairs of columns by attribute, from names such as `age_lo` and `age_hi`."""
     found = {n[:-3]: (n, n[:-3] + "_hi") for n in names if n.endswith("_lo") and n[:-3] + "_hi" in names}
     if not found:
         raise SubscriptionError(
@@ -214,7 +214,7 @@ def _tags(frame: pa.Table) -> list[Tags] | None:
     made = []
     for row, given in enumerate(frame.column("tags").to_pylist()):
         with _naming(row):
-            made.append(checked_tags(_mapping(given)))
+            made.append(checked_tags(as_mapping(given)))
     return made
 
 
@@ -225,7 +225,7 @@ def _row_weights(frame: pa.Table, pieces: list[Pieces]) -> list[dict[int, float]
     numbers = {p.attribute.name: p.attribute.number for p in pieces}
     made = []
     for row, given in enumerate(frame.column("weights").to_pylist()):
-        checked = checked_weights(_mapping(given), f"row {row}", SubscriptionError)
+        checked = checked_weights(as_mapping(given), f"row {row}", SubscriptionError)
         for name in checked:
             if name not in numbers:
                 raise SubscriptionError(f"row {row}: weights name {name!r}, of which the frame has no bounds")

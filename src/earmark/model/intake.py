@@ -110,11 +110,11 @@ def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:
         for row in batch.to_pylist():
             for name in ("weights", "tags"):
                 if row.get(name) is not None:
-                    row[name] = _mapping(row[name])
+                    row[name] = as_mapping(row[name])
             yield row
 
 
-def _mapping(value: Any) -> Any:
+def as_mapping(value: Any) -> Any:
     """An Arrow map (pairs) or struct (absent fields are None) as a dict; anything else is left for the checks."""
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if v is not None}

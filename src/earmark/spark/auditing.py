@@ -18,34 +18,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from earmark.cover.audit import _first_equal
+from earmark.cover.audit import first_equal
 from earmark.cover.blocks import Blocks
-from earmark.cover.canonical import Flags, canonized
-from earmark.errors import EarmarkError
 from earmark.model.arrays import I64, TableArrays, frozen
 from earmark.model.explain import clause_texts
-from earmark.model.files import open_stored
 from earmark.model.rows import gather
 from earmark.model.stored import Stored, Texts, table_of
-from earmark.spark.book import Given, read_book, removed_on_error, working_folder, write_book
-from earmark.spark.homes import Tree, guests, learned, residents
+from earmark.spark import frames, housing
+from earmark.spark.book import read_book, removed_on_error, working_folder
+from earmark.spark.homes import Tree, guests, residents
+from earmark.spark.housing import Housed, check_homes, house, numbers_in
+from earmark.spark.intake import FAIL, Given
 from earmark.spark.merge import id_array, pick
-from earmark.spark.parts import write_arrow
+from earmark.spark.parts import read_arrow, write_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from earmark.spark.snapshot import Folder
 
-RESIDENTS = 50_000
-"""A home has about so many, unless the caller says how many homes there are."""
-LEAST_HOMES = 4
 OUTPUT_ROWS = 1 << 16
+COLUMNS = ("finding", "subscription", "other", "clause", "text")
 DUPLICATE, COVERED, NEVER, NEVER_CLAUSE, EVERYTHING = "duplicate", "covered", "never", "never clause", "everything"
 REJECTED = "rejected"
 """Of a row that could not be read. It has no home: the first home tells of all such rows."""
@@ -80,7 +80,7 @@ def audit(
     zone: str | None = None,
     bounds: Mapping[str, tuple[str, str]] | None = None,
     order_by: str | None = None,
-    on_error: str = "fail",
+    on_error: str = FAIL,
     homes: int | None = None,
     working: Folder | None = None,
     on_plan: Callable[[Homes], Any] | None = None,
@@ -97,41 +97,24 @@ def audit(
     written. `homes` is the number of tasks. `working` is a folder that all workers see, needed on a cluster; what is
     left in it may be removed once the result has been used. `on_plan` is told how the work is spread.
     """
-    homes_for(0, homes)
+    check_homes(homes)
     folder = working_folder(working, "audit")
     with removed_on_error(folder):
         book = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "audited")
-        stored = book.stored
-        made = canonized(stored.arrays, stored.schema)
-        tree = learned(made.table, homes_for(stored.slots, homes))
-        place = write_book(stored._replace(extras=extras_of(made.table, made.never)), folder)
+        housed, made = house(book.stored, folder, homes)
         write_arrow(folder / "rejects.arrow", book.rejects)
         if on_plan is not None:
-            on_plan(spread_of(made.table, tree, len(stored.schema)))
-    plan = Plan(place, tuple(column.tolist() for column in tree), str(folder / "rejects.arrow"))
-    numbers = subscriptions.sparkSession.range(0, tree.homes, 1, tree.homes)
-    return numbers.mapInArrow(lambda batches: audit_homes(plan, batches), _result_schema(stored))
+            on_plan(spread_of(made.table, housed.tree, len(book.stored.schema)))
+    plan, spark = Plan(housed, str(folder / "rejects.arrow")), subscriptions.sparkSession
+    return housed.over(spark, lambda batches: audit_homes(plan, batches), _result_schema(book.stored))
 
 
-def homes_for(slots: int, asked: int | None) -> int:
-    """How many homes there are to be, unless the subscriptions cannot be split so far."""
-    if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 1):
-        raise EarmarkError(f"homes is a number of tasks, 1 or more; got {asked!r}")
-    return asked or max(LEAST_HOMES, -(-slots // RESIDENTS))
+def _result_schema(stored: Stored) -> StructType:
+    from pyspark.sql.types import IntegerType, StringType
 
-
-def _result_schema(stored: Stored) -> Any:
-    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
-
-    kind = StringType() if isinstance(stored.ids, Texts) else LongType()
-    types = {
-        "finding": StringType(),
-        "subscription": kind,
-        "other": kind,
-        "clause": IntegerType(),
-        "text": StringType(),
-    }
-    return StructType([StructField(name, type_, True) for name, type_ in types.items()])
+    kind = frames.id_type(not isinstance(stored.ids, Texts))
+    types = (StringType(), kind, kind, IntegerType(), StringType())
+    return frames.struct_of(dict(zip(COLUMNS, types, strict=True)))
 
 
 def spread_of(table: TableArrays, tree: Tree, attributes: int) -> Homes:
@@ -140,39 +123,15 @@ def spread_of(table: TableArrays, tree: Tree, attributes: int) -> Homes:
     return Homes(tuple(map(len, own)), tuple(len(guests(table, members, attributes)) for members in own))
 
 
-# --- the table of an audit ---------------------------------------------------------------------------------------
-
-_KEPT = ("clause_start", "constraint_start", "attr", "accepts_null", "interval_start", "lo", "hi")
-_NONE = frozen(np.empty(0, np.float64))
-
-
-def extras_of(table: TableArrays, never: Flags) -> dict[str, Any]:
-    """The canonical form, to lie beside the table as it was asked."""
-    return {**{name: getattr(table, name) for name in _KEPT}, "never": never.astype(np.uint8)}
-
-
-def canonical_of(stored: Stored) -> TableArrays:
-    """The canonical form that lies beside a table."""
-    columns = {name: stored.extras[name] for name in _KEPT}
-    return TableArrays(**columns, weight=_NONE, score=_NONE, sequence=stored.arrays.sequence)
-
-
 # --- on the workers ----------------------------------------------------------------------------------------------
 
 
 class Plan(NamedTuple):
     """What a task needs to know."""
 
-    table: str
-    tree: tuple[list[int], ...]
+    housed: Housed
     rejects: str
     """An Arrow file."""
-
-
-def tree_of(columns: tuple[list[int], ...]) -> Tree:
-    """A tree from its columns as they travel."""
-    types = (np.int32, np.int32, np.int64, np.int32, np.int32)
-    return Tree._make(frozen(np.array(column, type_)) for column, type_ in zip(columns, types, strict=True))
 
 
 class Found(NamedTuple):
@@ -185,17 +144,13 @@ class Found(NamedTuple):
 
 def audit_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The findings about the residents of some homes, by number."""
-    numbers = [home for batch in batches for home in batch.column(0).to_pylist()]
-    if not numbers:
-        return
-    tree = tree_of(plan.tree)
-    stored = open_stored(plan.table, verify=False, in_place=True)
-    table = canonical_of(stored)
-    for home in numbers:
-        own = residents(table, tree, home)
-        for found in audit_home(table, own, len(stored.schema)):
+    opened = plan.housed.open()
+    stored = opened.stored
+    for home in numbers_in(batches):
+        own = opened.residents(home)
+        for found in audit_home(opened.canonical, own, len(stored.schema)):
             yield from _batches(_told(stored, found))
-        yield from _batches(_clauses_told(plan, stored, own[np.diff(table.clause_start)[own] > 0]))
+        yield from _batches(_clauses_told(plan, stored, opened.matching(own)))
         if home == FIRST_HOME:
             yield from _batches(_rejects_told(plan, stored))
 
@@ -209,7 +164,7 @@ def audit_home(table: TableArrays, own: I64, attributes: int) -> list[Found]:
     local = TableArrays._make(frozen(column) for column in gather(table, present))
     by_age = np.argsort(local.sequence, kind="stable")
     leader = np.empty(len(present), np.int64)
-    leader[by_age] = _first_equal(local, by_age)
+    leader[by_age] = first_equal(local, by_age)
     mine = np.searchsorted(present, matching)
     older = leader[mine] != mine
     kept = mine[~older]
@@ -261,7 +216,7 @@ def _told(stored: Stored, found: Found) -> pa.Table:
 def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
     """The clauses of these slots that no event can match, as they were asked."""
     ids, start = id_array(stored.ids), stored.arrays.clause_start
-    broken = np.flatnonzero(stored.extras["never"])
+    broken = np.flatnonzero(stored.extras[housing.NEVER])
     owner = np.searchsorted(start, broken, "right") - 1
     wanted = np.isin(owner, matching)
     broken, owner = broken[wanted], owner[wanted].astype(np.int64)
@@ -269,7 +224,7 @@ def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
     texts: list[str] = []
     if len(owner):
         slots, place = np.unique(owner, return_inverse=True)
-        view = table_of(pick(open_stored(plan.table, verify=False), slots)).view()
+        view = table_of(pick(plan.housed.subscriptions(), slots)).view()
         asked = [clause_texts(view, slot) for slot in range(len(slots))]
         texts = [" AND ".join(asked[p][n].values()) for p, n in zip(place.tolist(), numbers, strict=True)]
     return _table(
@@ -284,8 +239,7 @@ def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
 
 def _rejects_told(plan: Plan, stored: Stored) -> pa.Table:
     """The rows that could not be read; one without an id has none here either."""
-    with pa.memory_map(plan.rejects) as source:
-        rejects = pa.ipc.open_file(source).read_all()
+    rejects = read_arrow(Path(plan.rejects))
     ids, count = id_array(stored.ids), rejects.num_rows
     finding = pa.array([REJECTED] * count, pa.string())
     return _table(
@@ -294,10 +248,9 @@ def _rejects_told(plan: Plan, stored: Stored) -> pa.Table:
 
 
 def _table(ids: pa.Array, *columns: pa.Array | pa.ChunkedArray) -> pa.Table:
-    kind = pa.int64() if pa.types.is_integer(ids.type) else pa.string()
+    kind = frames.arrow_id_type(pa.types.is_integer(ids.type))
     types = (pa.string(), kind, kind, pa.int32(), pa.string())
-    names = ("finding", "subscription", "other", "clause", "text")
-    return pa.table([column.cast(type_) for column, type_ in zip(columns, types, strict=True)], list(names))
+    return pa.table([column.cast(type_) for column, type_ in zip(columns, types, strict=True)], list(COLUMNS))
 
 
 def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:

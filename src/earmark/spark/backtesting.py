@@ -20,6 +20,7 @@ Complexity: a search an event; O(matches) to count; a task keeps and gives back 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,15 +29,17 @@ import pyarrow as pa
 from earmark.errors import EarmarkError, EventError, SubscriptionError
 from earmark.model.arrays import I64
 from earmark.spark.book import removed_on_error, working_folder
-from earmark.spark.frames import session_zone
-from earmark.spark.matching import RESULTS, Columns, Search, prepared, searched
-from earmark.spark.parts import write_arrow
-from earmark.spark.publish import FAIL, publish
+from earmark.spark.frames import arrow_id_type, id_type, session_zone, struct_of
+from earmark.spark.intake import Given
+from earmark.spark.matching import Search, prepared, searched
+from earmark.spark.parts import read_arrow, write_arrow
+from earmark.spark.picking import RESULTS, Columns, with_keys
+from earmark.spark.publish import publish
 from earmark.spark.snapshot import DEFAULT_INDEX, Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from earmark.spark.snapshot import Folder
 
@@ -81,10 +84,11 @@ def backtest(
     frame = _frame(spark, candidates)
     folder = working_folder(working, "backtest")
     with removed_on_error(folder):
-        root, zone = folder / "snapshot", zone or session_zone(spark)
-        record = publish(frame, root, DEFAULT_INDEX, attributes, zone, bounds, None, FAIL, done="backtested")
+        root, given = folder / "snapshot", Given(attributes, zone or session_zone(spark), bounds)
+        record = publish(frame, root, given, DEFAULT_INDEX, done="backtested")
         snapshot = Snapshot(root, record)
-        ids = pa.table({"id": pa.array([row[0] for row in frame.select("id").collect()], _id_type(snapshot))})
+        kind = arrow_id_type(snapshot.integer_ids)
+        ids = pa.table({"id": pa.array([row[0] for row in frame.select("id").collect()], kind)})
         write_arrow(folder / "ids.arrow", ids)
         ready = prepared(events, snapshot, None, "exact", columns if sample else [], None, None, event)
         carried = ready.schema.fields[: -len(RESULTS)]
@@ -100,7 +104,7 @@ def backtest(
 def _frame(spark: SparkSession, candidates: Candidates) -> DataFrame:
     """The candidates as a DataFrame."""
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import LongType, StringType, StructField, StructType
+    from pyspark.sql.types import StringType
 
     if isinstance(candidates, str):
         candidates = [(ALONE, candidates)]
@@ -119,40 +123,18 @@ def _frame(spark: SparkSession, candidates: Candidates) -> DataFrame:
     integers = all(isinstance(one, int) and not isinstance(one, bool) for one, _ in pairs)
     if not integers and not all(isinstance(one, str) for one, _ in pairs):
         raise SubscriptionError("the ids of candidates are all texts or all integers")
-    kind = LongType() if integers else StringType()
-    schema = StructType([StructField("id", kind), StructField("condition", StringType())])
+    schema = struct_of({"id": id_type(integers), "condition": StringType()})
     return spark.createDataFrame([tuple(one) for one in pairs], schema)
 
 
-def _id_type(snapshot: Snapshot) -> pa.DataType:
-    return pa.int64() if snapshot.record["integer_ids"] else pa.string()
+def _partial_schema(carried: Sequence[StructField], snapshot: Snapshot) -> StructType:
+    from pyspark.sql.types import LongType
 
-
-def with_keys(selected: DataFrame, carried: Sequence[int]) -> DataFrame:
-    """The columns that go to Python and, last, the key of each row: a hash of those that are shown."""
-    from pyspark.sql import functions as f
-
-    shown = [f.col(f"c{at}") for at in carried]
-    if any("<" in selected.schema[f"c{at}"].dataType.simpleString() for at in carried):
-        key: Column = f.xxhash64(f.to_json(f.struct(*shown)))  # maps have no hash of their own
-    else:
-        # NULL leaves a hash as it was: without the flags, (1, NULL) and (NULL, 1) would have the same
-        key = f.xxhash64(*(part for one in shown for part in (one, one.isNull())))
-    return selected.select("*", key.alias("key"))
-
-
-def _partial_schema(carried: Sequence[Any], snapshot: Snapshot) -> StructType:
-    from pyspark.sql.types import LongType, StringType, StructField, StructType
-
-    fields = [
-        StructField("subscription", LongType() if snapshot.record["integer_ids"] else StringType(), True),
-        StructField("matches", LongType(), True),
-        StructField("seen", LongType(), True),
-    ]
+    types: dict[str, DataType] = {"subscription": id_type(snapshot.integer_ids)}
+    types |= {"matches": LongType(), "seen": LongType()}
     if carried:
-        shown = StructType([StructField(field.name, field.dataType, True) for field in carried])
-        fields += [StructField("key", LongType(), True), StructField("event", shown, True)]
-    return StructType(fields)
+        types |= {"key": LongType(), "event": struct_of({field.name: field.dataType for field in carried})}
+    return struct_of(types)
 
 
 def _none_yet(frame: DataFrame, partial: StructType) -> DataFrame:
@@ -241,8 +223,7 @@ class Kept:
 
 def count_batches(plan: Counting, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The counts of a partition, and a sample of each candidate's events."""
-    with pa.memory_map(plan.ids) as source:
-        ids = pa.ipc.open_file(source).read_all()["id"].combine_chunks()
+    ids = read_arrow(Path(plan.ids))["id"].combine_chunks()
     place = {one: i for i, one in enumerate(ids.to_pylist())}
     counts, kept, seen = np.zeros(len(ids), np.int64), Kept(len(ids), plan.sample), 0
     for part, answers in searched(plan.search, plan.columns, batches):

@@ -24,22 +24,13 @@ from earmark.model import bits
 from earmark.model.arrays import I64, U64
 from earmark.model.attribute import Schema
 from earmark.model.files import save_stored
-from earmark.model.stored import Stored, Texts
-from earmark.spark import contents, frames
+from earmark.model.stored import Stored
+from earmark.spark import contents
 from earmark.spark.contents import Loaded, by_sequence, fold
-from earmark.spark.merge import extended, id_array, join, pick, take_constants, with_used_constants
+from earmark.spark.intake import Taken, check_on_error, in_order, refuse, rejected, source_of, take_rows
+from earmark.spark.merge import extended, id_array, join, of_kind, pick, take_constants, with_used_constants
 from earmark.spark.parts import ADD, GIVEN_TWICE, REJECTS, REMOVE, UPDATE
-from earmark.spark.publish import (
-    Taken,
-    check_on_error,
-    commit,
-    in_order,
-    refuse,
-    rejected,
-    source_of,
-    take_rows,
-    without_repeats,
-)
+from earmark.spark.publish import PARTS, commit
 from earmark.spark.shards import NOT_TAKEN, Table, checked_shards, write_sharded
 from earmark.spark.versions import building, version_folder
 from earmark.spark.widened import widened
@@ -77,17 +68,15 @@ def apply(
         loaded = contents.load(root, record)
         if other_kind:  # nothing lives, and a version has ids of one kind, those of removed subscriptions included
             loaded = loaded._replace(bases=[], removed=[], delta=None)
-        taken = take_rows(source, site.folder / "parts", loaded.schema)
+        taken = take_rows(source, site.folder / PARTS, loaded.schema)
         if not taken.parts:
             return dict(record)
-        frames.refuse_case_variants(changes.sparkSession, taken.schema.names)
         loaded, schema, steady = _agreed(loaded, taken)
         parsed = join([part.stored for part in taken.parts], schema)
         change, rejects = _possible(loaded, taken)
         refuse(rejects, on_error, "changed")
         delta, removed = _changed(loaded, change, parsed)
-        if not delta.slots and source.integer_ids:
-            delta = delta._replace(ids=np.empty(0, np.int64))
+        delta = of_kind(delta, source.integer_ids)
         if steady and not other_kind:
             live = sum(one.slots for one in loaded.bases) - sum(map(bits.count, removed)) + delta.slots
             base = contents.base_of(root, record)
@@ -141,8 +130,8 @@ def _whole(folder: Path, root: Path, loaded: Loaded, spark: Any, shards: int | N
         sequence[living] = stored.arrays.sequence[living]
         tables.append(Table(where, stored, sequence))
     following = max(loaded.record["next_sequence"], *(one.next_sequence for one in loaded.pieces))
-    integers = not isinstance(loaded.pieces[-1].ids, Texts)
-    told = write_sharded(folder, tables, loaded.schema, wanted, loaded.record["index"], following, integers, spark)
+    index, integers = loaded.record["index"], loaded.integer_ids
+    told = write_sharded(folder, tables, loaded.schema, wanted, index, following, integers, spark)
     shutil.rmtree(folder / "pieces", ignore_errors=True)
     return told
 
@@ -170,7 +159,7 @@ def _possible(loaded: Loaded, taken: Taken) -> tuple[Change, pa.Table]:
         parts.append(part.rows.append_column("written", pa.array(np.where(slots < 0, NOWHERE, slots + first))))
         first += part.stored.slots
     rows = pa.concat_tables(parts)
-    order, repeats = without_repeats(rows, in_order(rows))
+    order, repeats = in_order(rows)
     rejects = [taken.rejects, rejected(rows, repeats, GIVEN_TWICE.format)]
     rows = rows.take(pa.array(order))
     base = np.full(rows.num_rows, NOWHERE, np.int64)

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,24 +33,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from earmark.cover.canonical import canonized
 from earmark.cover.merging import merge
 from earmark.cover.traffic import Flags, Traffic, check_budget, taken, taken_by_boxes
 from earmark.errors import EarmarkError
 from earmark.model.arrays import I64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import INTEGER, Attribute, Schema, attribute_type
+from earmark.model.attribute import Schema
 from earmark.model.batch import some_events
 from earmark.model.bits import all_set
-from earmark.model.files import open_stored, read_array, write_file
+from earmark.model.files import read_array, write_file
 from earmark.model.rows import gather
 from earmark.model.stored import Stored, Texts, table_of
-from earmark.spark.auditing import COVERED, DUPLICATE, audit_home, canonical_of, extras_of, homes_for, tree_of
-from earmark.spark.backtesting import with_keys
-from earmark.spark.book import Book, Given, read_book, removed_on_error, working_folder, write_book
-from earmark.spark.homes import learned, residents
+from earmark.spark import frames
+from earmark.spark.auditing import COVERED, DUPLICATE, audit_home
+from earmark.spark.book import Book, read_book, removed_on_error, working_folder
+from earmark.spark.events import encoding_of, read_events, write_events
+from earmark.spark.housing import Housed, check_homes, house, numbers_in
+from earmark.spark.intake import FAIL, Given
 from earmark.spark.ledger import address
-from earmark.spark.matching import _is_learned_integer, _Picked, encoded
-from earmark.spark.merge import extended, id_array, pick
+from earmark.spark.merge import extended, id_array, is_learned_integer, pick
+from earmark.spark.picking import Picked, encoded, with_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,7 +100,7 @@ def compact(
     zone: str | None = None,
     bounds: Mapping[str, tuple[str, str]] | None = None,
     order_by: str | None = None,
-    on_error: str = "fail",
+    on_error: str = FAIL,
     homes: int | None = None,
     seed: int = 0,
     working: Folder | None = None,
@@ -114,7 +114,7 @@ def compact(
     Runs at once; `working` is a folder that all workers see, needed on a cluster, in which the result stays.
     """
     check_budget(budget)
-    homes_for(0, homes)
+    check_homes(homes)
     _check_sample(sample)
     folder = working_folder(working, "compact")
     with removed_on_error(folder):
@@ -134,19 +134,17 @@ class Asked(NamedTuple):
 def _compacted(spark: SparkSession, folder: Path, book: Book, events: EventArrays, asked: Asked) -> Compacted:
     """Both steps, and what came of them."""
     stored, (budget, homes, seed) = book.stored, asked
-    made = canonized(stored.arrays, stored.schema)
-    tree = learned(made.table, homes_for(stored.slots, homes))
-    place = write_book(stored._replace(extras=extras_of(made.table, made.never)), folder)
+    housed, made = house(stored, folder, homes)
     deciding = _deciding(len(events.start) - 1, seed)
-    _write_events(folder / "events", events)
-    plan = Plan(place, tuple(column.tolist() for column in tree), str(folder), budget, seed)
-    first = _first_step(spark, plan, tree.homes, stored.slots)
+    write_events(folder / "events", events)
+    plan = Plan(housed, str(folder), budget, seed)
+    first = _first_step(spark, plan, stored.slots)
     anybody: Flags = np.logical_or.reduce(first.wanted, axis=0)
-    _write(folder / "top.npy", first.top)
-    _write(folder / "helpful.npy", np.packbits(deciding & (first.wanted | ~anybody), axis=1))
+    write_file(folder / "top.npy", first.top)
+    write_file(folder / "helpful.npy", np.packbits(deciding & (first.wanted | ~anybody), axis=1))
     everywhere = int(first.wanted[:, deciding].sum())
     plan = plan._replace(budget=budget * int(anybody[deciding].sum()) / everywhere if everywhere else 0.0)
-    frame, taken_too = _second_step(spark, plan, tree.homes, isinstance(stored.ids, Texts), len(anybody))
+    frame, taken_too = _second_step(spark, plan, not isinstance(stored.ids, Texts), len(anybody))
     wanted = anybody[~deciding]
     extra = int((taken_too[~deciding] & ~wanted).sum())
     return Compacted(
@@ -163,13 +161,12 @@ def _compacted(spark: SparkSession, folder: Path, book: Book, events: EventArray
 
 def _written_rejects(spark: SparkSession, folder: Path, rejects: pa.Table) -> DataFrame:
     """The rows that were not taken, beside the result."""
-    from pyspark.sql.types import StringType, StructField, StructType
+    from pyspark.sql.types import StringType
 
     names = ["id", "condition", "reason"]
     folder.mkdir()
     pq.write_table(rejects.select(names), folder / "part-00000.parquet")
-    schema = StructType([StructField(name, StringType(), True) for name in names])
-    return spark.read.schema(schema).parquet(address(folder))
+    return spark.read.schema(frames.struct_of(dict.fromkeys(names, StringType()))).parquet(address(folder))
 
 
 # --- the sample --------------------------------------------------------------------------------------------------
@@ -182,9 +179,9 @@ def _check_sample(sample: DataFrame) -> None:
 
 def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArrays:
     """The events of the sample in the keys of the subscriptions, in an order that does not depend on partitions."""
-    picked = _Picked(sample, SimpleNamespace(schema=schema), event)  # type: ignore[arg-type]
+    picked = Picked(sample, schema, event)
     for name in picked.fractional:
-        if _is_learned_integer(schema, name):
+        if is_learned_integer(schema.by_name[name]):
             raise EarmarkError(
                 f"attribute {name!r} was learned to be an integer, and the sample has fractions there; "
                 f"declare it: attributes={{{name!r}: 'float'}}"
@@ -196,11 +193,7 @@ def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArray
     table = keyed.take(pc.sort_indices(keyed["key"])).combine_chunks()
     batches = table.to_batches()
     batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-    own, untyped = extended(schema, ()), [a.name for a in schema if a.type is None]
-    for name in untyped:
-        own.put(Attribute(schema.by_name[name].number, name, attribute_type(INTEGER), False, "nobody"))
-    reader, search = SimpleNamespace(schema=own, untyped=frozenset(untyped)), SimpleNamespace(weights=None)
-    return encoded(reader, search, picked.columns([]), batch)  # type: ignore[arg-type]
+    return encoded(encoding_of(extended(schema, ())), picked.columns([]), batch, None)
 
 
 def _deciding(count: int, seed: int) -> Flags:
@@ -210,28 +203,13 @@ def _deciding(count: int, seed: int) -> Flags:
     return deciding
 
 
-def _write(file: Path, array: Any) -> None:
-    write_file(file, array)
-
-
-def _write_events(folder: Path, events: EventArrays) -> None:
-    folder.mkdir()
-    for name, column in events._asdict().items():
-        _write(folder / f"{name}.npy", column)
-
-
-def _read_events(folder: Path) -> EventArrays:
-    return EventArrays._make(read_array(folder / f"{name}.npy", None, mmap=True) for name in EventArrays._fields)
-
-
 # --- the two steps, seen from the driver -------------------------------------------------------------------------
 
 
 class Plan(NamedTuple):
     """What a task needs to know."""
 
-    table: str
-    tree: tuple[list[int], ...]
+    housed: Housed
     folder: str
     budget: float
     seed: int
@@ -244,12 +222,11 @@ class Firsts(NamedTuple):
     wanted: Flags
 
 
-def _first_step(spark: Any, plan: Plan, homes: int, slots: int) -> Firsts:
-    from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+def _first_step(spark: SparkSession, plan: Plan, slots: int) -> Firsts:
+    from pyspark.sql.types import BinaryType, LongType
 
-    kinds = {"home": LongType(), "slots": BinaryType(), "others": BinaryType(), "wanted": BinaryType()}
-    schema = StructType([StructField(name, kind, True) for name, kind in kinds.items()])
-    rows = spark.range(0, homes, 1, homes).mapInArrow(lambda batches: find_roots(plan, batches), schema).collect()
+    schema = frames.struct_of({"home": LongType(), **dict.fromkeys(("slots", "others", "wanted"), BinaryType())})
+    rows = plan.housed.over(spark, lambda batches: find_roots(plan, batches), schema).collect()
     top = np.arange(slots, dtype=np.int64)
     wanted = []
     for row in sorted(rows, key=lambda row: int(row["home"])):
@@ -262,15 +239,16 @@ def _first_step(spark: Any, plan: Plan, homes: int, slots: int) -> Firsts:
         top = further
 
 
-def _second_step(spark: Any, plan: Plan, homes: int, texts: bool, events: int) -> tuple[DataFrame, Flags]:
+def _second_step(spark: SparkSession, plan: Plan, integer_ids: bool, events: int) -> tuple[DataFrame, Flags]:
     """The conditions of all homes, and the events that merged ones take."""
     from pyspark.sql import functions as f
-    from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType
+    from pyspark.sql.types import ArrayType, BinaryType, StringType
 
-    kind = StringType() if texts else LongType()
-    kinds = {"id": kind, "condition": StringType(), "stands_for": ArrayType(kind), "taken": BinaryType()}
-    schema = StructType([StructField(name, one, True) for name, one in kinds.items()])
-    made = spark.range(0, homes, 1, homes).mapInArrow(lambda batches: merge_homes(plan, batches), schema)
+    kind = frames.id_type(integer_ids)
+    schema = frames.struct_of(
+        {"id": kind, "condition": StringType(), "stands_for": ArrayType(kind), "taken": BinaryType()}
+    )
+    made = plan.housed.over(spark, lambda batches: merge_homes(plan, batches), schema)
     target = address(Path(plan.folder) / "conditions")
     made.write.parquet(target)
     written = spark.read.schema(schema).parquet(target)
@@ -285,41 +263,34 @@ def _second_step(spark: Any, plan: Plan, homes: int, texts: bool, events: int) -
 
 def find_roots(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of each home: who is covered by whom, and which events the others take."""
-    for home in [home for batch in batches for home in batch.column(0).to_pylist()]:
-        stored = open_stored(plan.table, verify=False, in_place=True)
-        table, events = canonical_of(stored), _read_events(Path(plan.folder) / "events")
-        own = residents(table, tree_of(plan.tree), home)
-        found = [one for one in audit_home(table, own, len(stored.schema)) if one.finding in (DUPLICATE, COVERED)]
-        slots = np.concatenate([one.slots for one in found])
-        roots = np.setdiff1d(own[np.diff(table.clause_start)[own] > 0], slots)
+    opened, events = plan.housed.open(), read_events(Path(plan.folder) / "events")
+    table, attributes = opened.canonical, len(opened.stored.schema)
+    for home in numbers_in(batches):
+        own = opened.residents(home)
+        found = [one for one in audit_home(table, own, attributes) if one.finding in (DUPLICATE, COVERED)]
+        slots, others = (np.concatenate(column) for column in zip(*(one[1:] for one in found), strict=True))
+        roots = np.setdiff1d(opened.matching(own), slots)
         local = TableArrays._make(frozen(column) for column in gather(table, roots))
         wanted = taken(local, all_set(len(roots)), events) if len(roots) else np.zeros(len(events.start) - 1, np.bool_)
-        others = np.concatenate([one.others for one in found])
-        columns = {
-            "home": [home],
-            "slots": [slots.tobytes()],
-            "others": [others.tobytes()],
-            "wanted": [wanted.tobytes()],
-        }
-        yield pa.RecordBatch.from_pydict(
-            columns, pa.schema({"home": pa.int64(), **dict.fromkeys(("slots", "others", "wanted"), pa.binary())})
-        )
+        flat = {"slots": slots, "others": others, "wanted": wanted}
+        columns = {name: pa.array([column.tobytes()], pa.binary()) for name, column in flat.items()}
+        yield pa.RecordBatch.from_pydict({"home": pa.array([home], pa.int64()), **columns})
 
 
 def merge_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of each home: its conditions, and in a row of its own the events that merged ones take."""
-    for home in [home for batch in batches for home in batch.column(0).to_pylist()]:
-        folder = Path(plan.folder)
-        stored = open_stored(plan.table, verify=False)
-        table, events = canonical_of(stored), _read_events(folder / "events")
-        top = read_array(folder / "top.npy", np.dtype(np.int64), mmap=True)
-        own = residents(table, tree_of(plan.tree), home)
-        roots = own[(np.diff(table.clause_start)[own] > 0) & (top[own] == own)]
+    folder, opened = Path(plan.folder), plan.housed.open()
+    stored, events = plan.housed.subscriptions(), read_events(folder / "events")
+    top = read_array(folder / "top.npy", np.dtype(np.int64), mmap=True)
+    helpful = read_array(folder / "helpful.npy", None, mmap=True)
+    for home in numbers_in(batches):
+        own = opened.matching(opened.residents(home))
+        roots = own[top[own] == own]
         if not len(roots):
             continue
-        helpful = np.unpackbits(read_array(folder / "helpful.npy", None, mmap=True)[home], count=len(events.start) - 1)
+        deciding = np.flatnonzero(np.unpackbits(helpful[home], count=len(events.start) - 1))
         view = table_of(pick(stored, roots)).view()
-        merged = merge(view, some_events(events, np.flatnonzero(helpful)), plan.budget, seed=plan.seed)
+        merged = merge(view, some_events(events, deciding), plan.budget, seed=plan.seed)
         stands_for = Standing(id_array(stored.ids), top)
         rows = [
             (one, text, stands_for.ids(roots[members]))
@@ -350,7 +321,7 @@ class Standing:
 
 
 def _told(stored: Stored, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Iterator[pa.RecordBatch]:
-    kind = pa.string() if isinstance(stored.ids, Texts) else pa.int64()
+    kind = frames.arrow_id_type(not isinstance(stored.ids, Texts))
     schema = pa.schema({"id": kind, "condition": pa.string(), "stands_for": pa.list_(kind), "taken": pa.binary()})
     yield pa.RecordBatch.from_pydict(
         {"id": [None], "condition": [None], "stands_for": [None], "taken": [flags.tobytes()]}, schema

@@ -40,7 +40,7 @@ from earmark.model.files import (
 from earmark.model.stored import Stored, Texts
 from earmark.model.strings import StringKeys
 from earmark.spark.descriptors import allow_open_files
-from earmark.spark.merge import join, pick, united
+from earmark.spark.merge import join, of_kind, pick, united
 from earmark.spark.versions import DELTA, FULL, SnapshotError, is_marked, read_record, set_mark, version_folder
 
 SHARDS, ROUTER = "shards", "router"
@@ -68,6 +68,11 @@ class Loaded(NamedTuple):
     def pieces(self) -> list[Stored]:
         """The tables of the version."""
         return self.bases if self.delta is None else [*self.bases, self.delta]
+
+    @property
+    def integer_ids(self) -> bool:
+        """Whether ids are integers, also where none live."""
+        return not isinstance(self.pieces[-1].ids, Texts) if self.pieces else bool(self.record["integer_ids"])
 
 
 # --- writing -------------------------------------------------------------------------------------------------
@@ -252,7 +257,7 @@ def living(loaded: Loaded) -> Iterator[Stored]:
 
 def fold(loaded: Loaded) -> Stored:
     """All living subscriptions of a version as one table."""
-    return by_sequence(join(list(living(loaded)), loaded.schema))
+    return of_kind(by_sequence(join(list(living(loaded)), loaded.schema)), loaded.integer_ids)
 
 
 def by_sequence(stored: Stored) -> Stored:

@@ -19,7 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.spark import contents
-from earmark.spark.matching import Columns, Prepared, Search, given_back, prepared, searched
+from earmark.spark.frames import struct_of
+from earmark.spark.matching import Prepared, Search, given_back, prepared, searched
+from earmark.spark.picking import Columns
 from earmark.spark.snapshot import Snapshot
 from earmark.spark.versions import DELTA
 
@@ -48,13 +50,12 @@ def shard_counts(
     are searched in. Shards that no event meets are not listed.
     """
     from pyspark.sql import functions as f
-    from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+    from pyspark.sql.types import IntegerType, LongType
 
     ready = prepared(events, snapshot, k, mode, [], scope, None, event)
     search, columns = ready.search, ready.columns
-    fields = [StructField("shard", IntegerType(), True)]
-    fields += [StructField(name, LongType(), True) for name in ("events", "matches")]
-    counted = ready.frame.mapInArrow(lambda batches: count_batches(search, columns, batches), StructType(fields))
+    schema = struct_of({"shard": IntegerType(), "events": LongType(), "matches": LongType()})
+    counted = ready.frame.mapInArrow(lambda batches: count_batches(search, columns, batches), schema)
     sums = [f.sum(name).alias(name) for name in ("events", "matches")]
     return counted.groupBy("shard").agg(*sums).orderBy("shard")
 

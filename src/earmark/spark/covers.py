@@ -69,14 +69,18 @@ class Bounds(NamedTuple):
         return len(self.start) - 1
 
 
-def bounds_of(table: TableArrays) -> Bounds:
-    """The bounds of all clauses of a table."""
+def ends_of(table: TableArrays) -> tuple[I32, I32, I64, I64]:
+    """Of each clause: (start, attribute, lower end, upper end) of the constraints that can keep an event away."""
     opens, closes = table.interval_start[:-1], table.interval_start[1:]
     usable = (table.accepts_null == 0) & (opens < closes)
     kept = np.flatnonzero(usable)
-    before = np.concatenate([[0], np.cumsum(usable)])
-    start = before[table.constraint_start].astype(np.int32)
-    attr, lo, hi = table.attr[kept], table.lo[opens[kept]], table.hi[closes[kept] - 1]
+    start = np.concatenate([[0], np.cumsum(usable)])[table.constraint_start].astype(np.int32)
+    return start, table.attr[kept], table.lo[opens[kept]], table.hi[closes[kept] - 1]
+
+
+def bounds_of(table: TableArrays) -> Bounds:
+    """The bounds of all clauses of a table."""
+    start, attr, lo, hi = ends_of(table)
     low, high = np.zeros(len(attr)), np.ones(len(attr))
     presence = np.zeros(int(attr.max(initial=-1)) + 1)
     for number, mine in by_attribute(attr):

@@ -38,7 +38,7 @@ from earmark.curves.space import variable_cuts
 from earmark.model.arrays import F64, I32, I64, EventArrays, TableArrays, frozen
 from earmark.model.attribute import INT64_MAX, INT64_MIN
 from earmark.model.rows import gather, offsets, spread
-from earmark.spark.covers import Bounds, bounds_of, by_attribute, covers_of, met, middles
+from earmark.spark.covers import Bounds, bounds_of, by_attribute, covers_of, ends_of, met, middles
 
 SAMPLE = 40_000
 """A cut is learned from about so many subscriptions."""
@@ -104,7 +104,7 @@ def learned(sample: TableArrays, shards: int) -> Cut:
 
 def shards_of(table: TableArrays, cut: Cut) -> I32:
     """The shard of each slot."""
-    start, attr, lo, hi = first_ends(table)
+    start, attr, lo, hi = ends_of(first_clauses(table))
     if isinstance(cut, Regions):
         return _in_regions(start, attr, lo, hi, table.sequence, cut)
     return _in_clusters(start, attr, lo, hi, cut)
@@ -130,16 +130,6 @@ def first_clauses(table: TableArrays) -> TableArrays:
         hi=table.hi[intervals],
         weight=table.weight[constraints] if len(table.weight) else table.weight,
     )
-
-
-def first_ends(table: TableArrays) -> tuple[I32, I32, I64, I64]:
-    """Of each slot's first clause: (start, attribute, lower end, upper end) of the bounds that count."""
-    own = first_clauses(table)
-    begin, end = own.interval_start[:-1], own.interval_start[1:]
-    usable = (own.accepts_null == 0) & (begin < end)
-    kept = np.flatnonzero(usable)
-    start = np.concatenate([[0], np.cumsum(usable)])[own.constraint_start].astype(np.int32)
-    return start, own.attr[kept], own.lo[begin[kept]], own.hi[end[kept] - 1]
 
 
 # --- regions -------------------------------------------------------------------------------------------------
@@ -334,7 +324,7 @@ def _in_clusters(start: I32, attr: I32, lo: I64, hi: I64, cut: Clusters) -> I32:
 
 def proxies(sample: TableArrays, count: int = PROXIES) -> EventArrays:
     """Events like the subscriptions of a sample: each has the middles of the ranges of two of them."""
-    start, attr, lo, hi = first_ends(sample)
+    start, attr, lo, hi = ends_of(first_clauses(sample))
     slots = len(start) - 1
     if not slots:
         return _events(np.zeros(1, np.int64), attr, lo)

@@ -1,4 +1,4 @@
-"""From a batch of Spark's Arrow data to keys: columns, or one map column, under a reader's schema.
+"""From a batch of Spark's Arrow data to keys: columns, or one map column, under the schema of a version.
 
 The rules are those of model/frames.py. A version cannot learn from events as a Matcher does: attributes without a type
 were only asked about NULL, so all their values are alike (0), and a value that would widen an attribute is an error
@@ -8,7 +8,8 @@ here, because the driver has already widened what it could (widened.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,29 +17,52 @@ import pyarrow.compute as pc
 
 from earmark.errors import AttributeTypeError, EventError
 from earmark.model.arrays import I64, EventArrays, frozen
+from earmark.model.attribute import INTEGER, Attribute, Schema, attribute_type
 from earmark.model.event import SchemaChange, checked_weights
+from earmark.model.files import read_array, write_file
 from earmark.model.frames import column_keys, encode_frame
-from earmark.spark.reader import Reader
 
 Weights = Mapping[str, float]
 
 
+class Encoding(NamedTuple):
+    """What events are encoded under."""
+
+    schema: Schema
+    """Every attribute has a type."""
+    untyped: frozenset[str]
+    """Those that had none: of them only NULL or not was asked, so any value will do, and is given as the integer 0."""
+
+
+def encoding_of(schema: Schema) -> Encoding:
+    """An encoding under a schema, in which attributes without a type are given one."""
+    untyped = [a for a in schema if a.type is None]
+    for attribute in untyped:
+        schema.put(Attribute(attribute.number, attribute.name, attribute_type(INTEGER), False, "nobody"))
+    return Encoding(schema, frozenset(a.name for a in untyped))
+
+
 def encode_columns(
-    reader: Reader, names: Sequence[str], columns: Sequence[pa.Array], weights: Weights | Sequence[Weights] | None
+    encoding: Encoding,
+    columns: Sequence[tuple[str, pa.Array]],
+    rows: int,
+    weights: Weights | Sequence[Weights] | None = None,
 ) -> EventArrays:
-    """Events from one column an attribute."""
-    given = [_any_value(c) if name in reader.untyped else c for name, c in zip(names, columns, strict=True)]
-    table = pa.Table.from_arrays(given, list(names))
+    """So many events from one column an attribute."""
+    if not columns:
+        nothing = encode_frame(encoding.schema, pa.table({}), None)
+        return nothing._replace(start=frozen(np.zeros(rows + 1, np.int64)))
+    table = pa.table({name: _any_value(c) if name in encoding.untyped else c for name, c in columns})
     each = None if weights is None or isinstance(weights, Mapping) else weights
     try:
-        events = encode_frame(reader.schema, table, each)
+        events = encode_frame(encoding.schema, table, each)
     except SchemaChange as change:
         raise too_narrow(change) from None
-    return weighted(reader, events, weights) if isinstance(weights, Mapping) else events
+    return weighted(encoding.schema, events, weights) if isinstance(weights, Mapping) else events
 
 
 def encode_map(
-    reader: Reader, column: pa.MapArray, names: Mapping[str, str], weights: Weights | Sequence[Weights] | None
+    encoding: Encoding, column: pa.MapArray, names: Mapping[str, str], weights: Weights | Sequence[Weights] | None
 ) -> EventArrays:
     """Events from a map column; `names` gives the attribute of a key. O(entries log entries)."""
     starts = np.asarray(column.offsets).astype(np.int64)
@@ -55,11 +79,11 @@ def encode_map(
         name = names.get(key)
         if name is None:
             continue
-        attribute = reader.schema.by_name[name]
+        attribute = encoding.schema.by_name[name]
         mine = order[borders[code] : borders[code + 1]]
         values = items.take(pa.array(mine))
         try:
-            found = column_keys(reader.schema, attribute, _any_value(values) if name in reader.untyped else values)
+            found = column_keys(encoding.schema, attribute, _any_value(values) if name in encoding.untyped else values)
         except SchemaChange as change:
             raise too_narrow(change) from None
         at = np.flatnonzero(found.valid)
@@ -72,19 +96,19 @@ def encode_map(
     ends = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(column)))]).astype(np.int64)
     numbers = frozen(number.astype(np.int32))
     events = EventArrays(frozen(ends), numbers, frozen(lo), frozen(hi), frozen(np.empty(0)))
-    return events if weights is None else weighted(reader, events, weights)
+    return events if weights is None else weighted(encoding.schema, events, weights)
 
 
-def weighted(reader: Reader, events: EventArrays, weights: Weights | Sequence[Weights]) -> EventArrays:
+def weighted(schema: Schema, events: EventArrays, weights: Weights | Sequence[Weights]) -> EventArrays:
     """The same events with weights, one mapping for all or one for each."""
     if isinstance(weights, Mapping):
-        of = np.ones(len(reader.schema))
+        of = np.ones(len(schema))
         for name, weight in checked_weights(weights, "the events", EventError).items():
-            if name in reader.schema.by_name:
-                of[reader.schema.by_name[name].number] = weight
+            if name in schema.by_name:
+                of[schema.by_name[name].number] = weight
         return events._replace(weight=frozen(of[events.attr]))
     made = np.ones(len(events.attr))
-    names = reader.schema.names
+    names = schema.names
     for i, own in enumerate(weights):
         checked = checked_weights(own, f"event {i}", EventError)
         for at in range(events.start[i], events.start[i + 1]) if checked else ():
@@ -95,6 +119,18 @@ def weighted(reader: Reader, events: EventArrays, weights: Weights | Sequence[We
 def weights_of(column: pa.Array) -> list[dict[str, float]]:
     """A map column as one mapping of weights an event; NULL is none."""
     return [{} if own is None else dict(own) for own in column.to_pylist()]
+
+
+def write_events(folder: Path, events: EventArrays) -> None:
+    """Write encoded events to a new folder, for workers."""
+    folder.mkdir()
+    for name, column in events._asdict().items():
+        write_file(folder / f"{name}.npy", column)
+
+
+def read_events(folder: Path) -> EventArrays:
+    """Map what was written."""
+    return EventArrays._make(read_array(folder / f"{name}.npy", None, mmap=True) for name in EventArrays._fields)
 
 
 def _any_value(column: pa.Array) -> pa.Array:

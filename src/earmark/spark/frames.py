@@ -12,7 +12,7 @@ refused, since nobody could tell their columns apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from earmark.model.zones import zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 _UTC = frozenset({"UTC", "Z", "Etc/UTC", "Etc/UCT", "Zulu", "UCT", "Universal", "GMT", "Etc/GMT", "+00:00", "GMT+0"})
 
@@ -105,12 +105,42 @@ def _value_type(type_: Any) -> Any:
     return type_.item_type if isinstance(type_, pa.DataType) else type_.valueType
 
 
+# --- types of columns ----------------------------------------------------------------------------------------
+
+
+def struct_of(types: Mapping[str, DataType]) -> StructType:
+    """A schema of these columns, each of which may be NULL."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(name, type_, True) for name, type_ in types.items()])
+
+
+def id_type(integers: bool) -> DataType:
+    """The Spark type of ids, which are integers or texts."""
+    from pyspark.sql.types import LongType, StringType
+
+    return LongType() if integers else StringType()
+
+
+def arrow_id_type(integers: bool) -> pa.DataType:
+    """The same in Arrow."""
+    return pa.int64() if integers else pa.string()
+
+
 # --- the session ---------------------------------------------------------------------------------------------
 
 
 def quoted(name: str) -> str:
     """A column's name as Spark takes it literally."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def alike(names: Iterable[str], sensitive: bool) -> dict[str, tuple[str, str]]:
+    """Names that Spark cannot tell apart: by name, the first two that are the same to it."""
+    seen: dict[str, list[str]] = {}
+    for name in names:
+        seen.setdefault(name if sensitive else name.lower(), []).append(name)
+    return {name: (own[0], own[1]) for own in seen.values() if len(own) > 1 for name in own}
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
@@ -120,16 +150,13 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 def refuse_case_variants(spark: SparkSession, names: Iterable[str]) -> None:
     """Attributes that the session could not tell apart are an error."""
-    if is_case_sensitive(spark):
-        return
-    seen: dict[str, str] = {}
-    for name in names:
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            raise EarmarkError(
-                f"the attributes {other!r} and {name!r} differ only by case, which this session does not tell apart; "
-                "rename one, or set spark.sql.caseSensitive to true"
-            )
+    pairs = alike(names, is_case_sensitive(spark))
+    if pairs:
+        one, other = next(iter(pairs.values()))
+        raise EarmarkError(
+            f"the attributes {one!r} and {other!r} differ only by case, which this session does not tell apart; "
+            "rename one, or set spark.sql.caseSensitive to true"
+        )
 
 
 def session_zone(spark: SparkSession) -> str:

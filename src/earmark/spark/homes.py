@@ -25,6 +25,9 @@ How the tree is made. The leaf with the most work, residents times those present
 lower or by the upper end at its median on one of the attributes most constrained, or by whether one is constrained; the
 one that leaves the fewest present in both halves together is taken.
 
+It shares no code with the tree of regions in cutting.py, which is split by how many shards are wanted and walked whole
+columns at a time: this one is split by the work in its leaves and walked by a kernel.
+
 Complexity: learning O(sample x attributes) a level; finding a home O(depth x constraints) a subscription; guests of a
 home O(constraints) of the whole table.
 """

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from earmark.errors import EarmarkError
 from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.arrow import _rekeyed, _renumbered
+from earmark.model.arrow import translated
 from earmark.model.attribute import FLOAT, INTEGER, STRING, Attribute, AttributeType, Schema
 from earmark.model.files import open_stored
 from earmark.model.rows import concat, gather, intervals_on
@@ -28,6 +28,7 @@ from earmark.model.stored import Stored, Texts
 from earmark.model.strings import StringKeys
 from earmark.model.table import NO_TAGS, Tags
 from earmark.spark.descriptors import allow_open_files
+from earmark.spark.parts import read_arrow
 
 NO_STRINGS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
@@ -39,22 +40,15 @@ class Part(NamedTuple):
     rows: pa.Table
     rejects: pa.Table
 
-    def place(self, slot: int) -> tuple[Any, Any]:
-        """Where a slot stands in the order of insertion."""
-        return self.rows["order"][slot].as_py(), self.rows["id"][slot].as_py()
+    def place(self, slot: int) -> tuple[Any, ...]:
+        """Where a slot stands in the order of insertion (intake.py)."""
+        return tuple(self.rows[name][slot].as_py() for name in ("order", "id", "op", "tie"))
 
 
 def read_part(folder: Path) -> Part:
     """A part from its folder."""
     allow_open_files()
-    return Part(
-        open_stored(folder / "table"), *(_read_arrow(folder / name) for name in ("rows.arrow", "rejects.arrow"))
-    )
-
-
-def _read_arrow(file: Path) -> pa.Table:
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).read_all()
+    return Part(open_stored(folder / "table"), *(read_arrow(folder / name) for name in ("rows.arrow", "rejects.arrow")))
 
 
 # --- attributes ----------------------------------------------------------------------------------------------
@@ -95,10 +89,14 @@ def agree(parts: Sequence[Part], seed: Schema, ready: bool) -> Agreed:
     return Agreed(made, settled)
 
 
+def is_learned_integer(attribute: Attribute) -> bool:
+    """Whether an attribute is an integer so far, and would become a float at the first fraction."""
+    return attribute.type is not None and attribute.type.kind == INTEGER and not attribute.declared
+
+
 def _widens(known: Attribute, uses: list[tuple[Any, Attribute]]) -> bool:
     """Whether a column of fractions met an attribute that was learned to be an integer."""
-    learned = known.type is not None and known.type.kind == INTEGER and not known.declared
-    return learned and any(a.type is not None and a.type.kind == FLOAT for _, a in uses)
+    return is_learned_integer(known) and any(a.type is not None and a.type.kind == FLOAT for _, a in uses)
 
 
 def _first_type(uses: list[tuple[Any, Attribute]], ready: bool) -> Attribute:
@@ -175,15 +173,12 @@ def with_used_constants(stored: Stored) -> Stored:
 def join(pieces: Sequence[Stored], schema: Schema) -> Stored:
     """The slots of all pieces, one after another, under a schema that has their attributes and constants."""
     tagsets: dict[Tags, int] = {NO_TAGS: 0}
-    arrays = [translated(piece, schema) for piece in pieces] or [_nothing()]
-    while len(arrays) > 1:  # in pairs: every array is copied log(pieces) times
-        pairs = zip(arrays[::2], arrays[1::2], strict=False)
-        arrays = [concat(a, b) for a, b in pairs] + arrays[len(arrays) & ~1 :]
-    if len(arrays[0].lo) > np.iinfo(np.int32).max:
+    arrays = concat_all([translated(piece.arrays, piece.schema, schema) for piece in pieces])
+    if len(arrays.lo) > np.iinfo(np.int32).max:
         raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
     return Stored(
         schema=schema,
-        arrays=arrays[0],
+        arrays=arrays,
         ids=_joined_ids([piece.ids for piece in pieces]),
         asked=_joined_texts([piece.asked for piece in pieces]),
         tagset=_joined_tags(pieces, tagsets),
@@ -192,10 +187,13 @@ def join(pieces: Sequence[Stored], schema: Schema) -> Stored:
     )
 
 
-def translated(piece: Stored, schema: Schema) -> TableArrays:
-    """The arrays of a piece under a schema that has its attributes and constants."""
-    numbers = np.array([schema.by_name[name].number for name in piece.schema.names], np.int64)
-    return _renumbered(_rekeyed(piece.arrays, piece.schema, schema, numbers), numbers)
+def concat_all(tables: Sequence[TableArrays]) -> TableArrays:
+    """The slots of all tables, one after another. In pairs, so that every array is copied log(tables) times."""
+    left = list(tables) or [_nothing()]
+    while len(left) > 1:
+        pairs = zip(left[::2], left[1::2], strict=False)
+        left = [concat(a, b) for a, b in pairs] + left[len(left) & ~1 :]
+    return left[0]
 
 
 def _nothing() -> TableArrays:
@@ -240,6 +238,13 @@ def pick(stored: Stored, slots: I64) -> Stored:
         tagset=stored.tagset[slots] if len(stored.tagset) else stored.tagset,
         extras={},
     )
+
+
+def of_kind(stored: Stored, integer_ids: bool) -> Stored:
+    """The same; without slots, with no ids of this kind: a version has a kind of ids also when nothing is in it."""
+    if stored.slots:
+        return stored
+    return stored._replace(ids=np.empty(0, np.int64) if integer_ids else NO_STRINGS)
 
 
 def text_array(texts: Texts) -> pa.LargeStringArray:

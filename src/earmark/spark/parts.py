@@ -3,12 +3,12 @@
     DataFrame rows ──► sorted by (order, id) ──► parsed and bound, one by one ──► a part's folder
                                                       └─ what cannot be taken ──► its rejects
 
-A part has its own attribute numbers and string keys, and learns types from its own rows; `agree` and `merge` (merge.py)
+A part has its own attribute numbers and string keys, and learns types from its own rows; `agree` and `join` (merge.py)
 make them one. A part lies in a folder under the version in the making; what a task gives back is only its name, so a
 task that is run twice does no harm.
 
     part-1f…/table/           model/files.py; slots in (order, id) order
-    part-1f…/rows.arrow       id, op, order, slot (-1 for a removal)
+    part-1f…/rows.arrow       id, op, order, tie, slot (-1 for a removal)
     part-1f…/rejects.arrow    id, op, condition, reason
 """
 
@@ -47,7 +47,8 @@ PART_ROWS = 100_000
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
 ADD, UPDATE, UPSERT, REMOVE = OPS = ("add", "update", "upsert", "remove")
 FIELDS = ("id", "condition", "weights", "score", "tags")
-ORDER, OP = "__order", "op"
+ORDER, OP, TIE = "__order", "op", "__tie"
+"""Columns: the place in the order; what a change does; a hash of the row, which decides between equal places."""
 REPORT = pa.schema([pa.field("part", pa.string(), nullable=False)])
 REJECTS = pa.schema({"id": pa.string(), "op": pa.string(), "condition": pa.string(), "reason": pa.string()})
 
@@ -104,7 +105,7 @@ def _reported(name: str) -> pa.RecordBatch:
 
 def build_part(plan: Plan, frame: pa.Table) -> str:
     """One part from its rows; returns its name."""
-    keys = [(name, "ascending") for name in (ORDER, "id") if name in frame.column_names]
+    keys = [(name, "ascending") for name in (ORDER, "id", OP, TIE) if name in frame.column_names]
     frame = frame.take(pc.sort_indices(frame, keys)).combine_chunks()
     frame, rejects = _usable(plan, frame)
     added = frame.filter(pc.not_equal(frame[OP], REMOVE)) if plan.changes else frame
@@ -130,13 +131,22 @@ def write_arrow(file: Path, table: pa.Table) -> None:
         writer.write_table(table)
 
 
+def read_arrow(file: Path) -> pa.Table:
+    """What `write_arrow` wrote, mapped."""
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
 def _rows(frame: pa.Table, slots: list[int]) -> pa.Table:
-    count = frame.num_rows
+    def column(name: str, type_: pa.DataType) -> Any:
+        return frame[name] if name in frame.column_names else pa.nulls(frame.num_rows, type_)
+
     return pa.table(
         {
             "id": frame["id"],
-            "op": frame[OP] if OP in frame.column_names else pa.nulls(count, pa.string()),
-            "order": frame[ORDER] if ORDER in frame.column_names else pa.nulls(count, pa.int64()),
+            "op": column(OP, pa.string()),
+            "order": column(ORDER, pa.int64()),
+            "tie": column(TIE, pa.int64()),
             "slot": pa.array(slots, pa.int32()),
         }
     )
@@ -271,7 +281,7 @@ def _parsed(plan: Plan, frame: pa.Table) -> Made:
 
 def _ready_made(plan: Plan, frame: pa.Table) -> Made:
     """Whole columns at once; where that fails, halves, down to the rows that are at fault."""
-    columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER)])
+    columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER, TIE)])
     matcher = _empty_matcher(plan)
     known = set(matcher.stats()["attributes"])
     taken: list[int] = []

@@ -34,7 +34,7 @@ from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex, RankedIndex
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import INTEGER, STRING, Attribute, Schema, attribute_type
+from earmark.model.attribute import STRING, Schema
 from earmark.model.batch import some_events
 from earmark.model.evaluate import score_matches
 from earmark.model.files import open_stored, schema_of
@@ -44,6 +44,8 @@ from earmark.model.strings import StringKeys
 from earmark.model.table import NO_TAGS, Tags
 from earmark.spark import contents
 from earmark.spark.descriptors import allow_open_files
+from earmark.spark.events import encoding_of
+from earmark.spark.frames import arrow_id_type
 from earmark.spark.merge import id_array
 from earmark.spark.routing import Router
 from earmark.spark.versions import read_record, version_folder
@@ -170,7 +172,7 @@ class Reader:
         self._root, self._record, self._base = root, record, base
         self._names = contents.shards_of(base)
         self._open: OrderedDict[int, Piece] = OrderedDict()
-        self.id_type = pa.int64() if record["integer_ids"] else pa.string()
+        self.id_type = arrow_id_type(record["integer_ids"])
         contents.guarded(root, record, self._start)
 
     def _start(self) -> None:
@@ -191,7 +193,7 @@ class Reader:
             tables.append(stored)
             if stored.slots:  # else it only removes
                 self.delta = Piece(stored, None)
-        self.schema, self.untyped = _encoding_schema(self._record, tables)
+        self.encoding = encoding_of(_schema(self._record, tables))
 
     @property
     def tables(self) -> int:
@@ -298,11 +300,8 @@ def merged(found: list[Found], count: int, k: int | None, id_type: pa.DataType) 
     return starts, pa.concat_arrays([one.subscriptions for one in found]).take(pa.array(order)), scores[order]
 
 
-def _encoding_schema(record: Mapping[str, Any], tables: list[Stored]) -> tuple[Schema, frozenset[str]]:
-    """The version's schema with string keys looked up in its files; and the attributes without a type.
-
-    Of those only NULL or not was asked, so any value will do: they are given as the integer 0 (events.py).
-    """
+def _schema(record: Mapping[str, Any], tables: list[Stored]) -> Schema:
+    """The version's schema, with string keys looked up in its files."""
     schema = schema_of(dict(record), lambda number: StringKeys())
     for attribute in schema:
         if attribute.type is not None and attribute.type.kind == STRING:
@@ -310,10 +309,7 @@ def _encoding_schema(record: Mapping[str, Any], tables: list[Stored]) -> tuple[S
             strings: Any = [one for one in parts if isinstance(one, MappedStrings)]
             if strings:
                 schema.strings[attribute.number] = strings[0] if len(strings) == 1 else strings[0].with_more(strings[1])
-    untyped = [a for a in schema if a.type is None]
-    for attribute in untyped:
-        schema.put(Attribute(attribute.number, attribute.name, attribute_type(INTEGER), False, "nobody"))
-    return schema, frozenset(a.name for a in untyped)
+    return schema
 
 
 # --- kept between tasks --------------------------------------------------------------------------------------

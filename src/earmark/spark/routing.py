@@ -27,9 +27,9 @@ from earmark.model import bits
 from earmark.model.arrays import I32, EventArrays, TableArrays, frozen
 from earmark.model.attribute import Schema
 from earmark.model.files import save_stored
-from earmark.model.rows import concat
 from earmark.model.stored import Stored, Texts
 from earmark.spark import contents
+from earmark.spark.merge import concat_all
 
 SCANNED = 2_048
 """So few covers are scanned."""
@@ -57,12 +57,8 @@ class Router:
 def write_router(target: Path, covers: Sequence[TableArrays], schema: Schema) -> Stored:
     """Write the router of shards with these covers."""
     shard_of = np.repeat(np.arange(len(covers), dtype=np.int32), [len(own.sequence) for own in covers])
-    arrays = list(covers)
-    while len(arrays) > 1:  # in pairs: every array is copied log(shards) times
-        pairs = zip(arrays[::2], arrays[1::2], strict=False)
-        arrays = [concat(a, b) for a, b in pairs] + arrays[len(arrays) & ~1 :]
     count = len(shard_of)
-    table = arrays[0]._replace(sequence=np.arange(count, dtype=np.int64))
+    table = concat_all(covers)._replace(sequence=np.arange(count, dtype=np.int64))
     name = "scan" if count <= SCANNED else INDEX
     made = indexes.builder(name)(TableArrays._make(frozen(column) for column in table))
     stored = Stored(

@@ -12,6 +12,7 @@ sequence numbers alone, not on the partitioning.
     .building-9a…/plan/            what executors need: gone when the version is complete
       schema/                      a table without rows: attributes and string keys of all
       0.shards.npy 0.sequence.npy  of every slot of table 0: its shard (-1: not taken), its place in the order
+      proxies/                     events like those to come, by which covers are judged
       built-1f…/table, covers/     a shard, before the driver gives it its name
 
 A task gives back the name of what it built, so one that is run twice does no harm.
@@ -31,14 +32,16 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, require
-from earmark.model.arrays import I64, EventArrays, TableArrays, frozen
+from earmark.model.arrays import I64, TableArrays
+from earmark.model.arrow import translated
 from earmark.model.attribute import Schema
 from earmark.model.files import open_stored, save_stored
 from earmark.model.rows import gather
 from earmark.model.stored import Stored, Texts
 from earmark.spark import contents, cutting
 from earmark.spark.covers import covers_of
-from earmark.spark.merge import NO_STRINGS, join, pick, translated, with_used_constants
+from earmark.spark.events import read_events, write_events
+from earmark.spark.merge import join, of_kind, pick, with_used_constants
 from earmark.spark.routing import write_router
 from earmark.spark.versions import FULL
 
@@ -133,9 +136,7 @@ def _finished(
 ) -> dict[str, Any]:
     write_router(folder / contents.ROUTER, covers, schema)
     names = [contents.shard_name(number) for number in range(len(covers))]
-    last = _empty(schema)._replace(next_sequence=next_sequence)
-    if integer_ids:
-        last = last._replace(ids=np.empty(0, np.int64))
+    last = of_kind(join([], schema), integer_ids)._replace(next_sequence=next_sequence)
     return contents.told(folder, last, index, FULL, live, [*names, contents.ROUTER])
 
 
@@ -145,13 +146,12 @@ def _finished(
 def _planned(folder: Path, tables: Sequence[Table], schema: Schema, shards: int, plan: Plan) -> Plan:
     target = folder / PLAN
     target.mkdir()
-    save_stored(_empty(schema), target / "schema")
+    save_stored(join([], schema), target / "schema")
     sample = _sample(tables, schema)
-    for name, column in cutting.proxies(sample)._asdict().items():
-        np.save(target / f"proxies.{name}.npy", column)
+    write_events(target / "proxies", cutting.proxies(sample))
     cut = cutting.learned(sample, shards)
     for number, table in enumerate(tables):
-        arrays = translated(table.stored, schema)._replace(sequence=table.sequence)
+        arrays = translated(table.stored.arrays, table.stored.schema, schema)._replace(sequence=table.sequence)
         own = np.where(table.sequence == NOT_TAKEN, NOT_TAKEN, cutting.shards_of(arrays, cut))
         np.save(target / f"{number}.shards.npy", own.astype(np.int32))
         np.save(target / f"{number}.sequence.npy", table.sequence)
@@ -171,12 +171,6 @@ def _sample(tables: Sequence[Table], schema: Schema) -> TableArrays:
     return gather(arrays, np.argsort(arrays.sequence, kind="stable"))
 
 
-def _empty(schema: Schema) -> Stored:
-    """No subscriptions, under a schema."""
-    nothing = join([], schema)
-    return nothing._replace(asked=NO_STRINGS, ids=NO_STRINGS)
-
-
 # --- building ------------------------------------------------------------------------------------------------
 
 
@@ -188,11 +182,7 @@ def _built(plan: Plan, shards: int, spark: SparkSession | None) -> dict[int, str
 
     report = StructType([StructField("shard", IntegerType(), False), StructField("name", StringType(), False)])
     numbers = spark.range(0, shards, 1, shards)
-    return {row[0]: row[1] for row in numbers.mapInArrow(_builder(plan), report).collect()}
-
-
-def _builder(plan: Plan) -> Any:
-    return lambda batches: build_shards(plan, batches)
+    return {row[0]: row[1] for row in numbers.mapInArrow(lambda batches: build_shards(plan, batches), report).collect()}
 
 
 def build_shards(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -210,13 +200,10 @@ def build_shard(plan: Plan, number: int) -> str:
     name = f"built-{secrets.token_hex(8)}"
     (folder / name).mkdir()
     contents.write_table(folder / name / "table", with_used_constants(stored), plan.build)
-    events = EventArrays._make(
-        frozen(np.load(folder / f"proxies.{field}.npy", allow_pickle=False)) for field in EventArrays._fields
-    )
-    covers = covers_of(stored.arrays, events)
+    covers = covers_of(stored.arrays, read_events(folder / "proxies"))
     count = len(covers.sequence)
     texts = Texts(np.zeros(count + 1, np.int64), np.empty(0, np.uint8))
-    summary = _empty(schema)._replace(arrays=covers, ids=np.arange(count), asked=texts, next_sequence=count)
+    summary = join([], schema)._replace(arrays=covers, ids=np.arange(count), asked=texts, next_sequence=count)
     save_stored(with_used_constants(summary), folder / name / "covers")
     return name
 
@@ -233,6 +220,4 @@ def by_number(plan: Plan, schema: Schema, number: int) -> Stored:
         part = pick(open_stored(table, verify=False), mine)
         pieces.append(part._replace(arrays=part.arrays._replace(sequence=sequence)))
     stored = contents.by_sequence(join(pieces, schema))._replace(next_sequence=plan.next_sequence)
-    if not stored.slots and plan.integer_ids:
-        stored = stored._replace(ids=np.empty(0, np.int64))
-    return stored
+    return of_kind(stored, plan.integer_ids)

@@ -27,7 +27,9 @@ import pyarrow as pa
 from earmark.errors import EarmarkError
 from earmark.model.arrays import I64
 from earmark.spark.counts import tables_of
-from earmark.spark.matching import AUTO, MOST_REPLICAS, RESULTS, Columns, Prepared, Search, encoded
+from earmark.spark.frames import struct_of
+from earmark.spark.matching import AUTO, MOST_REPLICAS, Prepared, Search
+from earmark.spark.picking import RESULTS, Columns, column_names
 from earmark.spark.reader import RESIDENT
 from earmark.spark.snapshot import Snapshot
 
@@ -52,10 +54,10 @@ def shuffled(ready: Prepared, snapshot: Snapshot, replicas: int | str) -> DataFr
     travelling = StructType([*numbered.schema.fields, StructField(PLACE, IntegerType(), True)])
     routed = numbered.mapInArrow(lambda batches: route_batches(search, columns, first, batches), travelling)
     placed = routed.repartitionById(int(first[-1]), f.col(PLACE))
-    inner = by_number(len(columns.names))
-    fields = [StructField(name, field.dataType, True) for name, field in zip(inner, ready.schema.fields, strict=True)]
-    fields += [StructField(EVENT, LongType(), True), StructField(SEQUENCE, LongType(), True)]
-    found = placed.mapInArrow(lambda batches: search_batches(search, columns, first, batches), StructType(fields))
+    inner = column_names(len(columns.names))
+    types = {name: field.dataType for name, field in zip(inner, ready.schema.fields, strict=True)}
+    schema = struct_of({**types, EVENT: LongType(), SEQUENCE: LongType()})
+    found = placed.mapInArrow(lambda batches: search_batches(search, columns, first, batches), schema)
     given_back = [f.col(name).alias(own) for name, own in zip(inner, columns.names, strict=True)]
     if search.k is None:
         return found.repartition(EVENT).sortWithinPartitions(EVENT, SEQUENCE).select(*given_back)
@@ -63,11 +65,6 @@ def shuffled(ready: Prepared, snapshot: Snapshot, replicas: int | str) -> DataFr
     best = Window.partitionBy(EVENT).orderBy(f.col(score).desc(), f.col(SEQUENCE))
     ranked = found.withColumn(RANK, f.row_number().over(best)).where(f.col(RANK) <= search.k)
     return ranked.select(*given_back)
-
-
-def by_number(count: int) -> list[str]:
-    """The names of columns on their way, as for those that go to Python: never a caller's, which may be anything."""
-    return [f"c{number}" for number in range(count)]
 
 
 def _places(ready: Prepared, snapshot: Snapshot, replicas: int | str) -> I64:
@@ -80,11 +77,11 @@ def _places(ready: Prepared, snapshot: Snapshot, replicas: int | str) -> I64:
 
 def _by_load(ready: Prepared, tables: int) -> list[int]:
     """As many replicas of each table as it has times the average number of events. Runs the routing once."""
-    from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+    from pyspark.sql.types import IntegerType, LongType
 
     search, columns = ready.search, ready.columns
-    fields = [StructField(PLACE, IntegerType(), True), StructField(EVENTS, LongType(), True)]
-    counted = ready.frame.mapInArrow(lambda batches: count_routed(search, columns, batches), StructType(fields))
+    schema = struct_of({PLACE: IntegerType(), EVENTS: LongType()})
+    counted = ready.frame.mapInArrow(lambda batches: count_routed(search, columns, batches), schema)
     events = np.zeros(tables, np.int64)
     for table, count in counted.collect():
         events[table] += count
@@ -101,7 +98,7 @@ def _routed(
     """(batch, table, the rows that are searched in it)."""
     reader = search.reader()
     for batch in batches:
-        events = encoded(reader, search, columns, batch)
+        events = search.encoded(reader, columns, batch)
         for table, chosen in reader.routed(events, search.relaxed):
             yield batch, table, np.arange(batch.num_rows) if chosen is None else chosen
 
@@ -132,7 +129,7 @@ def search_batches(
         tables = np.searchsorted(first, batch.column(batch.num_columns - 1).to_numpy(), "right") - 1
         for table in np.unique(tables).tolist():
             part = batch.take(pa.array(np.flatnonzero(tables == table)))
-            events = encoded(reader, search, columns, part)
+            events = search.encoded(reader, columns, part)
             found = reader.searched(table, events, None, search.k, search.relaxed, search.scope)
             reader.keep_within(RESIDENT)
             if not len(found.scores):
@@ -142,4 +139,4 @@ def search_batches(
             version = pa.array(np.full(len(rows), search.version, np.int64))
             made += [found.subscriptions, pa.array(found.scores), version]
             made += [part.column(part.num_columns - 2).take(rows), pa.array(found.sequence)]
-            yield pa.RecordBatch.from_arrays(made, [*by_number(len(columns.names)), EVENT, SEQUENCE])
+            yield pa.RecordBatch.from_arrays(made, [*column_names(len(columns.names)), EVENT, SEQUENCE])

@@ -22,6 +22,8 @@ from earmark.model.files import schema_of
 from earmark.model.strings import StringKeys
 from earmark.spark import changes as following
 from earmark.spark import contents, frames, publish, versions
+from earmark.spark.intake import FAIL, Given
+from earmark.spark.parts import REJECTS
 from earmark.spark.versions import SnapshotError, Version
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Snapshot:
         zone: str | None = None,
         bounds: Mapping[str, tuple[str, str]] | None = None,
         order_by: str | None = None,
-        on_error: str = "fail",
+        on_error: str = FAIL,
         shards: int = 1,
     ) -> Snapshot:
         """Make a DataFrame of subscriptions the newest version under a path.
@@ -69,13 +71,12 @@ class Snapshot:
         those that may match it: for books that outgrow the memory of a worker. The answers are the same.
 
         A row that cannot be taken fails the whole, naming the first few; with `on_error="reject"` such rows, with the
-        reason, are in `rejects` instead (of two with one id and one place in the order, either). Raises `Conflict` when
+        reason, are in `rejects` instead; of two with one id the first in the order is taken. Raises `Conflict` when
         someone else publishes in the meantime.
         """
         root = versions.root_of(path)
-        zone = zone or frames.session_zone(subscriptions.sparkSession)
-        made = publish.publish(subscriptions, root, index, attributes, zone, bounds, order_by, on_error, shards)
-        return cls(root, made)
+        given = Given(attributes, zone, bounds, order_by, on_error)
+        return cls(root, publish.publish(subscriptions, root, given, index, shards))
 
     @classmethod
     def open(cls, path: Folder, version: int | None = None) -> Snapshot:
@@ -114,6 +115,11 @@ class Snapshot:
         return len(contents.shards_of(contents.base_of(self.path, self.record)))
 
     @property
+    def integer_ids(self) -> bool:
+        """Whether ids are integers; otherwise they are texts."""
+        return bool(self.record["integer_ids"])
+
+    @property
     def attributes(self) -> dict[str, str | None]:
         """The types of attributes by name; None where only NULL was asked about."""
         return {a.name: str(a.type) if a.type else None for a in self.schema}
@@ -127,13 +133,13 @@ class Snapshot:
     def rejects(self) -> DataFrame:
         """The rows that were not taken into this version: id, op (of a change), condition, reason."""
         from pyspark.sql import SparkSession
-        from pyspark.sql.types import StringType, StructField, StructType
+        from pyspark.sql.types import StringType
 
-        fields = [StructField(name, StringType(), True) for name in ("id", "op", "condition", "reason")]
+        schema = frames.struct_of(dict.fromkeys(REJECTS.names, StringType()))
         folder = versions.version_folder(self.path, self.version) / "rejects"
         if not folder.is_dir():
             raise SnapshotError(f"version {self.version} of {str(self.path)!r} is no longer there")
-        return SparkSession.active().read.schema(StructType(fields)).parquet(folder.as_uri())
+        return SparkSession.active().read.schema(schema).parquet(folder.as_uri())
 
     def versions(self) -> list[Version]:
         """All versions under the path, oldest first."""
@@ -141,7 +147,7 @@ class Snapshot:
         numbers = [n for n in versions.version_numbers(self.path) if n <= newest]
         return [versions.described(versions.read_record(self.path, n)) for n in numbers]
 
-    def apply(self, changes: DataFrame, *, order_by: str | None = None, on_error: str = "fail") -> Snapshot:
+    def apply(self, changes: DataFrame, *, order_by: str | None = None, on_error: str = FAIL) -> Snapshot:
         """The next version: this one with some subscriptions added, replaced or removed.
 
         `changes` has the columns of `publish` and `op`: `add` (the id must be new), `update` (it must be live; the

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from earmark.errors import EarmarkError, EventError
 from earmark.model.arrays import EventArrays
 from earmark.spark import frames
-from earmark.spark.events import encode_columns, encode_map
-from earmark.spark.matching import Search, derived_for, has_fractions, search_of
-from earmark.spark.reader import Reader
+from earmark.spark.events import Encoding, Weights, encode_columns, encode_map
+from earmark.spark.matching import Search, derived_for, search_of
+from earmark.spark.picking import has_fractions
 from earmark.spark.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def matching_function(
 ) -> Any:
     """The function that `register` registers, for the DataFrame API alone: a declarative pipeline may not register."""
     from pyspark.sql.functions import ArrowUDFType, arrow_udf  # type: ignore[attr-defined]
-    from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
+    from pyspark.sql.types import ArrayType, DoubleType
 
     search = search_of(spark, snapshot, DEFAULT_K, mode, scope, weights)
     sensitive = frames.is_case_sensitive(spark)
@@ -74,8 +74,7 @@ def matching_function(
         fields = [(field.name, field.dataType) for field in events.schema.fields]
         found = frames.places(fields, snapshot.schema.names, sensitive, frames.spark_kind)
         search = search._replace(derived=derived_for(snapshot, [p.attribute for p in found if has_fractions(p.type)]))
-    id_type = LongType() if snapshot.record["integer_ids"] else StringType()
-    one = StructType([StructField("subscription", id_type, True), StructField("score", DoubleType(), True)])
+    one = frames.struct_of({"subscription": frames.id_type(snapshot.integer_ids), "score": DoubleType()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about type hints, which cannot say "one argument or two"
         return arrow_udf(lambda event, *k: best(search, sensitive, event, *k), ArrayType(one), ArrowUDFType.SCALAR)
@@ -90,7 +89,7 @@ def best(search: Search, sensitive: bool, event: pa.Array, k: pa.Array | None = 
     wanted = _wanted(k, len(event))
     if len(wanted):
         search = search._replace(k=int(wanted.max()))
-    answers = search.answers(reader, _encoded(reader, search, sensitive, event))
+    answers = search.answers(reader, _encoded(reader.encoding, search.weights, sensitive, event))
     starts, keep = answers.starts, None
     counts = np.diff(starts)
     if len(wanted) and (wanted != search.k).any():
@@ -113,19 +112,16 @@ def _wanted(k: pa.Array | None, rows: int) -> Any:
     return k.cast(pa.int64()).to_numpy()
 
 
-def _encoded(reader: Reader, search: Search, sensitive: bool, event: pa.Array) -> EventArrays:
-    kind = frames.arrow_kind(event.type)
+def _encoded(encoding: Encoding, weights: Weights | None, sensitive: bool, event: pa.Array) -> EventArrays:
+    kind, names = frames.arrow_kind(event.type), encoding.schema.names
     if kind.text_map:
-        return encode_map(reader, event, {name: name for name in reader.schema.names}, search.weights)
+        return encode_map(encoding, event, {name: name for name in names}, weights)
     if kind.fields is None:
         raise EventError(f"an event is a struct or a map, such as struct(e.*); got {event.type}")
-    found = frames.places(kind.fields, reader.schema.names, sensitive, frames.arrow_kind)
-    if not found and reader.schema.names:
-        raise EventError(f"no field of the event is an attribute of the snapshot, such as {reader.schema.names[0]!r}")
-    columns = [_field(event, place) for place in found]
-    if not columns:
-        return encode_columns(reader, [], [], None)._replace(start=np.zeros(len(event) + 1, np.int64))
-    return encode_columns(reader, [place.attribute for place in found], columns, search.weights)
+    found = frames.places(kind.fields, names, sensitive, frames.arrow_kind)
+    if not found and names:
+        raise EventError(f"no field of the event is an attribute of the snapshot, such as {names[0]!r}")
+    return encode_columns(encoding, [(place.attribute, _field(event, place)) for place in found], len(event), weights)
 
 
 def _field(event: pa.StructArray, place: frames.Place) -> pa.Array:

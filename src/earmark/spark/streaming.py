@@ -22,7 +22,7 @@ folders that the server sees; reports (and `on_progress`) need the client to see
 
 from __future__ import annotations
 
-import os
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,16 +45,15 @@ from earmark.spark.ledger import (
     folder_of,
     read_json,
 )
-from earmark.spark.matching import LOCAL, ROUTES, Prepared, match, prepared
+from earmark.spark.matching import LOCAL, Prepared, check_route, match, prepared
 from earmark.spark.problems import sentence_of
-from earmark.spark.snapshot import Snapshot
-from earmark.spark.versions import SnapshotError, current_version, unpin
+from earmark.spark.snapshot import Folder, Snapshot
+from earmark.spark.versions import SnapshotError, current_version, pinned_by, unpin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Folder = str | os.PathLike[str]
 OnProgress = Callable[[Report], None]
 POLL = 0.2
 ATTEMPTS = 10
@@ -90,26 +89,15 @@ def stream(
 
     A sink and a checkpoint belong together: given again they go on where they were.
     """
-    if route not in ROUTES:
-        raise EarmarkError(f"route is {' or '.join(map(repr, ROUTES))}; got {route!r}")
+    check_route(route, replicas)
     if not events.isStreaming:
         raise EarmarkError("stream needs a streaming DataFrame, as spark.readStream gives; for others there is match")
-    options = Options(k, mode, _tuple(columns), _dict(scope), weights, event, event_time, route, replicas)
+    kept = None if columns is None else tuple(columns)
+    tags = None if scope is None else dict(scope)
+    options = Options(k, mode, kept, tags, weights, event, event_time, route, replicas)
     folder = folder_of(checkpoint, "the checkpoint")
-    subscriptions = folder_of(snapshot_path, "the snapshot")
-    schema = replace(options, route=LOCAL).matched(events, Snapshot.open(subscriptions)).schema.json()
-    place: Sink
-    if callable(sink):
-        root, place = None, FunctionSink(sink, folder / "earmark" / "done")
-    else:
-        root = folder_of(sink, "the sink")
-        address(root)  # refuses what Spark would misread
-        place = FolderSink(root)
-    notes = address(folder)
-    owner = acquaint(folder, root, schema)
-    work = Work(subscriptions, Pins(folder), place, options, schema, f"stream-{owner}")
-    work.let_go()
-    writer = events.writeStream.foreachBatch(work).option("checkpointLocation", notes)
+    work = _work(events, folder_of(snapshot_path, "the snapshot"), sink, folder, options)
+    writer = events.writeStream.foreachBatch(work).option("checkpointLocation", address(folder))
     if name is not None:
         writer = writer.queryName(name)
     if trigger is not None:
@@ -121,6 +109,30 @@ def stream(
     return Stream(query, work, on_progress)
 
 
+def _work(
+    events: DataFrame,
+    snapshots: Path,
+    sink: Folder | Callable[[DataFrame, Batch], None],
+    checkpoint: Path,
+    options: Options,
+) -> Work:
+    """What is to be done with every batch, checked; versions that a killed run kept are given back."""
+    schema = replace(options, route=LOCAL).matched(events, Snapshot.open(snapshots)).schema.json()
+    place: Sink
+    if callable(sink):
+        root, place = None, FunctionSink(sink, checkpoint / "earmark" / "done")
+    else:
+        root = folder_of(sink, "the sink")
+        place = FolderSink(root)
+    for used in (root, checkpoint):
+        if used is not None:
+            address(used)  # refuses what Spark would misread, before anything is written there
+    owner = acquaint(checkpoint, root, schema)
+    work = Work(snapshots, Pins(checkpoint), place, options, schema, f"stream-{owner}")
+    work.let_go()
+    return work
+
+
 def read_matches(spark: SparkSession, sink: Folder) -> DataFrame:
     """What a stream has written to a folder, and the column `batch`: batches that are done, and no others."""
     from pyspark.sql.types import StructType
@@ -129,25 +141,11 @@ def read_matches(spark: SparkSession, sink: Folder) -> DataFrame:
     described = read_json(root / MARK)
     if described is None:
         raise EarmarkError(f"{str(root)!r} is not a sink that a stream of earmark writes to")
-    schema = StructType.fromJson(_json(described["schema"])).add("batch", "long")
+    schema = StructType.fromJson(json.loads(described["schema"])).add("batch", "long")
     folders = [address(root / f"batch={batch}") for batch in FolderSink(root).batches()]
     if not folders:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).option("basePath", address(root)).parquet(*folders)
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)
-
-
-def _tuple(values: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
-
-
-def _dict(values: Mapping[str, str] | None) -> dict[str, str] | None:
-    return None if values is None else dict(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +226,7 @@ class Work:
         """Give back versions that a killed run kept, except that of the batch that will run again."""
         begun = self.pins.batches()
         needed = self.pins.get(begun[-1]) if begun and self.sink.done(begun[-1]) is None else None
-        for number in _pinned_by(self.snapshots, self.owner) - {needed}:
+        for number in pinned_by(self.snapshots, self.owner) - {needed}:
             unpin(self.snapshots, number, self.owner)
 
     def _write(self, events: DataFrame, snapshot: Snapshot, batch: int) -> Written:
@@ -271,11 +269,6 @@ class Written(NamedTuple):
     matches: int | None
     newest_event: float | None
     shards: list[list[int]] | None
-
-
-def _pinned_by(snapshots: Path, owner: str) -> set[int]:
-    """The versions with a pin of this owner's."""
-    return {int(file.name.split(".")[0]) for file in (snapshots / "pins").glob(f"*.{owner}")}
 
 
 @dataclass

@@ -11,7 +11,7 @@
       versions/00000002/          a delta: what changed since its base, searched together with it
         shards/0000/              subscriptions added or replaced since the base
         removed_0000.npy          bitmap of the base's slots (shard 0000) that are removed or replaced; one a shard
-      derived/00000001-3f08c1…/   a version for events of other types (widen.py); made again when missing
+      derived/00000001-3f08c1…/   a version for events of other types (widened.py); made again when missing
       pins/00000001.stream-7      versions that `retain` keeps
       .building-9a1b…/            a version that is being made, or that a killed publisher left
 
@@ -374,6 +374,11 @@ def pinned(root: Path) -> set[int]:
     with suppress(FileNotFoundError):
         return {int(one.name[:8]) for one in (root / _PINS).iterdir() if _NUMBER.match(one.name[:8])}
     return set()
+
+
+def pinned_by(root: Path, owner: str) -> set[int]:
+    """The numbers of the versions with a pin of this owner's."""
+    return {int(file.name[:8]) for file in (root / _PINS).glob(f"*.{owner}")}
 
 
 def remove_versions(root: Path, chosen: Callable[[list[Version]], set[int]]) -> list[int]:

@@ -22,10 +22,10 @@ from typing import Any
 
 from earmark.errors import AttributeTypeError
 from earmark.model.files import write_file
-from earmark.model.stored import Stored, stored_of, table_of
+from earmark.model.stored import Stored, Texts, stored_of, table_of
 from earmark.model.widen import widen
 from earmark.spark import contents
-from earmark.spark.merge import join
+from earmark.spark.merge import join, of_kind
 from earmark.spark.shards import write_shards
 from earmark.spark.versions import RECORD, derived_folder, read_sealed, seal
 
@@ -37,7 +37,7 @@ def widened(stored: Stored, names: Sequence[str], origin: str) -> Stored:
     table = table_of(stored)
     for name in names:
         widen(table, table.schema.by_name[name], origin)
-    return stored_of(table)
+    return of_kind(stored_of(table), not isinstance(stored.ids, Texts))
 
 
 def derive(root: Path, record: Mapping[str, Any], names: Sequence[str]) -> str | None:
