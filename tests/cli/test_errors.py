@@ -241,6 +241,9 @@ def test_folders(earmark: Earmark, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert "'folder' is not an earmark table" in earmark("match", "folder", "e.csv").sentence
     assert "files are .parquet" in earmark("match", "gone", "e.csv").sentence
+    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "snapshot" / "CURRENT").touch()
+    assert "'snapshot' is a snapshot for Spark" in earmark("match", "snapshot", "e.csv").sentence
     made = Matcher()
     made.add_many(ADS)
     made.save(tmp_path / "ads.earmark")

@@ -28,6 +28,10 @@ class ReaderLeft(Exception):
 class Sentences(click.Group):
     """Whatever goes wrong is one sentence on stderr and an exit code, never a traceback."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which one meets them, not by name."""
+        return list(self.commands)
+
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the arguments; `--help` is answered here."""
         try:

@@ -6,11 +6,11 @@ import json
 
 import click
 
-from earmark.cli.match import _sources
+from earmark.cli import options
 
 
 @click.command(short_help="Duplicates, covered subscriptions, clauses that never match.")
-@_sources
+@click.argument("subscriptions")
 @click.option("--json", "as_json", is_flag=True, help="The findings as one JSON object.")
 @click.option(
     "-o",
@@ -18,9 +18,12 @@ from earmark.cli.match import _sources
     metavar="FILE",
     help="Write the findings here, a row each (.parquet, .csv, .jsonl); the report goes to stdout as well.",
 )
-@click.option("--shown", default=10, show_default=True, type=click.IntRange(0), help="How many of each kind to list.")
+@click.option(
+    "--shown", default=10, show_default=True, type=click.IntRange(0), metavar="N", help="How many of each kind to list."
+)
+@options.types
 def audit(
-    subscriptions: str, as_json: bool, output: str | None, shown: int, attributes: dict[str, str], zone: str
+    subscriptions: str, as_json: bool, output: str | None, shown: int, attributes: dict[str, str], zone: str | None
 ) -> None:
     """Which subscriptions say the same, are implied by others, never match, or match everything.
 
@@ -34,14 +37,13 @@ def audit(
       earmark audit ads.parquet --json
       earmark audit ads.csv -o findings.csv
     """
+    from earmark.cli.output import write_tables
     from earmark.cli.run import opened
-    from earmark.tabular.write import Writer, check_target
+    from earmark.tabular.write import check_target
 
     if output is not None:
-        check_target(output)
+        check_target(output, [subscriptions])
     found = opened(subscriptions, attributes, zone).audit()
     if output is not None:
-        table = found.to_arrow()
-        with Writer(output, table.schema) as writer:
-            writer.write(table)
+        write_tables(iter([found.to_arrow()]), output)
     click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.report(shown))

@@ -6,29 +6,21 @@ from typing import Any
 
 import click
 
-from earmark.cli.match import _pairs
+from earmark.cli import options
 from earmark.errors import EarmarkError
 
 
 @click.command(short_help="How often each subscription would have matched past events.")
 @click.argument("sources", nargs=-1, required=True, metavar="[SUBSCRIPTIONS] EVENTS")
 @click.option("--condition", metavar="SQL", help="One condition, instead of a file of subscriptions.")
-@click.option("--sample", default=3, show_default=True, type=click.IntRange(0), help="Events to show of each.")
-@click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
 @click.option(
-    "-o", "--output", metavar="FILE", help="Write the rows here (.parquet, .csv, .jsonl) instead of to stdout."
+    "--sample", default=3, show_default=True, type=click.IntRange(0), metavar="N", help="Events to show of each."
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON lines on stdout; with -o, a summary as one JSON object.")
-@click.option(
-    "--attribute",
-    "attributes",
-    multiple=True,
-    callback=_pairs,
-    metavar="NAME=TYPE",
-    help="Declare a type, as for `earmark match`. May be repeated.",
-)
-@click.option("--zone", help="Time zone of timestamps that name none.  [default: UTC]")
-def backtest(sources: tuple[str, ...], condition: str | None, **options: Any) -> None:
+@options.output
+@options.json_rows
+@options.event_id
+@options.types
+def backtest(sources: tuple[str, ...], condition: str | None, **given: Any) -> None:
     """How often each subscription would have matched: rows of (subscription, matches, share, sample).
 
     SUBSCRIPTIONS and EVENTS are as for `earmark match`; with --condition there is no file of subscriptions. The share
@@ -44,7 +36,7 @@ def backtest(sources: tuple[str, ...], condition: str | None, **options: Any) ->
     wanted = 1 if condition is not None else 2
     if len(sources) != wanted:
         named = "EVENTS alone, since --condition is given" if wanted == 1 else "SUBSCRIPTIONS and EVENTS"
-        raise EarmarkError(f"backtest takes {named}; got {len(sources)} files")
+        raise EarmarkError(f"backtest takes {named}; got {len(sources)} file{'s' * (len(sources) > 1)}")
     from earmark.cli.tally import run
 
-    run(sources[0] if condition is None else None, condition, sources[-1], **options)
+    run(sources[0] if condition is None else None, condition, sources[-1], **given)

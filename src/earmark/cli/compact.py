@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from earmark.cli.match import _sources
+from earmark.cli import options
 from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from earmark.cover.merging import Merged
     from earmark.cover.summary import Summary
 
@@ -32,7 +30,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
 
 
 @click.command(short_help="Fewer conditions that let through at most a little more.")
-@_sources
+@options.sources
 @click.option(
     "--budget",
     default="2%",
@@ -65,7 +63,8 @@ def compact(
     weights and tags are not kept. Half of the sample decides what is merged; what the result lets through is measured
     on the other half. SUBSCRIPTIONS is as for `earmark match`.
 
-    With --ranges the rows are (first, last), ranges of Hilbert's curve through a grid of cells.
+    With --ranges the rows are (first, last), ranges of Hilbert's curve through a grid of cells. Only Parquet carries
+    the grid; earmark.cover.RangeSummary reads it, and says which events are wanted.
 
     \b
     Examples
@@ -73,6 +72,7 @@ def compact(
       earmark compact ads.csv --budget 0
       earmark compact ads.parquet --sample visitors.parquet --ranges -o ranges.parquet --json
     """
+    from earmark.cli.output import write_tables
     from earmark.cli.run import opened
     from earmark.cli.sample import sampled
     from earmark.cover.merging import merge
@@ -96,7 +96,7 @@ def compact(
         made = summarize(view, events, budget, seed=seed)
     else:
         made = merge(view, events, budget, seed=seed, told=_Left())
-    _write(made.to_arrow(), output, as_json)
+    write_tables(iter([made.to_arrow()]), output, as_json)
     _tell(made, time.perf_counter() - begun, output, as_json)
 
 
@@ -115,32 +115,9 @@ class _Left:
             self._last = now
 
 
-def _write(table: pa.Table, output: str | None, as_json: bool) -> None:
-    from earmark.cli.run import _csv
-    from earmark.tabular.read import format_of
-    from earmark.tabular.write import Writer, json_lines
-
-    if output is None:
-        click.echo("".join(json_lines(table)) if as_json else _csv(_flat(table), header=True), nl=False)
-        return
-    table = _flat(table) if format_of(output) == "csv" else table
-    with Writer(output, table.schema) as writer:
-        writer.write(table)
-
-
-def _flat(table: pa.Table) -> pa.Table:
-    """Lists as JSON in a text, which is how CSV has them."""
-    import pyarrow as pa
-
-    if "stands_for" not in table.column_names:
-        return table
-    texts = [json.dumps(ids, ensure_ascii=False) for ids in table.column("stands_for").to_pylist()]
-    return table.set_column(table.column_names.index("stands_for"), "stands_for", pa.array(texts, pa.string()))
-
-
 def _tell(made: Merged | Summary, took: float, output: str | None, as_json: bool) -> None:
     """What came of it: on stderr when stdout has the rows."""
-    from earmark.cli.run import _counted
+    from earmark.cli.output import counted
     from earmark.cover.summary import Summary
 
     held = made.held_back
@@ -156,10 +133,10 @@ def _tell(made: Merged | Summary, took: float, output: str | None, as_json: bool
     if as_json:
         return
     what = "range" if isinstance(made, Summary) else "condition"
-    lines = [f"{_counted(made.view.live, 'subscription')} -> {_counted(len(made), what)}"]
+    lines = [f"{counted(made.view.live, 'subscription')} -> {counted(len(made), what)}"]
     if isinstance(made, Summary):
         names = ", ".join(made.view.schema.names[attr] for attr in made.space.attr.tolist())
-        lines.append(f"  over {names}; {_counted(made.before, 'range')} before gaps were closed")
+        lines.append(f"  over {names}; {counted(made.before, 'range')} before gaps were closed")
     elif len(made.never):
         lines.append(f"  {len(made.never):,} never match and were left out")
     lines.append(_traffic(made))

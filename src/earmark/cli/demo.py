@@ -21,12 +21,22 @@ Figures = dict[str, Any]
 
 @click.command(short_help="See it at work: ad campaigns against visitors (a minute).")
 @click.option(
-    "--campaigns", default=200_000, show_default=True, type=click.IntRange(1, 5_000_000), help="How many to load."
+    "--campaigns",
+    default=200_000,
+    show_default=True,
+    type=click.IntRange(1, 5_000_000),
+    metavar="N",
+    help="How many to load.",
 )
 @click.option(
-    "--visitors", default=5_000, show_default=True, type=click.IntRange(1, 1_000_000), help="How many come by."
+    "--visitors",
+    default=5_000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="How many come by.",
 )
-@click.option("--seed", default=1, show_default=True, help="Another seed, another market.")
+@click.option("--seed", default=1, show_default=True, metavar="N", help="Another seed, another market.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as one JSON object; the story goes to stderr.")
 @click.option("--spark", "on_spark", is_flag=True, help="On Spark: publish, a batch, a stream (three minutes).")
 def demo(campaigns: int, visitors: int, seed: int, as_json: bool, on_spark: bool) -> None:

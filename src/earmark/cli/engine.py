@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from earmark.cli.publish import check_subscriptions, subscriptions_frame
 from earmark.cli.session import session, ticking
@@ -39,12 +36,13 @@ def run_on_spark(
     **search: Any,
 ) -> None:
     """Search all events, and write what was found to a file, a folder or stdout."""
+    from earmark.cli.output import sum_up, write_tables
     from earmark.tabular.write import check_target
 
     _check_events(events, event_id)
     into_folder = output is not None and not Path(output).suffix
     if output is not None and not into_folder:
-        check_target(output)
+        check_target(output, [subscriptions, events])
     if into_folder and Path(str(output)).exists():
         raise EarmarkError(f"{output!r} exists: Spark writes a new folder of Parquet files")
     with session(master, conf) as spark, tempfile.TemporaryDirectory(prefix="earmark-snapshot-") as spare:
@@ -52,12 +50,9 @@ def run_on_spark(
         begun = time.perf_counter()
         with ticking(spark, "matching"):
             rows, found = _matches(spark, events, event_id, snapshot, search)
-            if into_folder:
-                results = _to_folder(found, str(output))
-            else:
-                results = _to_file(found, output, as_json)
+            results = _to_folder(found, str(output)) if into_folder else write_tables(_tables(found), output, as_json)
         took = time.perf_counter() - begun
-        _sum_up(rows.count(), results, len(snapshot), took, output, as_json)
+        sum_up(rows.count(), results, len(snapshot), took, output, as_json)
 
 
 def _check_events(events: str, event_id: str | None) -> None:
@@ -94,20 +89,17 @@ def _matches(
     from pyspark.sql import functions as f
 
     from earmark.spark import match
+    from earmark.spark.frames import quoted
     from earmark.spark.ledger import address
 
     events = spark.read.parquet(address(Path(path).absolute()))
     if event_id is not None and event_id not in events.columns:
         raise EarmarkError(f"{path!r} has no column {event_id!r} to name events by")
     heads = {name.split(".")[0] for name in snapshot.attributes}
-    named = f.col("_metadata.row_index") if event_id is None else f.col(_quoted(event_id))
-    wanted = [f.col(_quoted(name)) for name in events.columns if name in snapshot.attributes or name in heads]
+    named = f.col("_metadata.row_index") if event_id is None else f.col(quoted(event_id))
+    wanted = [f.col(quoted(name)) for name in events.columns if name in snapshot.attributes or name in heads]
     found = match(events.select(named.alias(EVENT), *wanted), snapshot, columns=[EVENT], **search)
     return events, found.select(f.col(EVENT).alias("event"), "subscription", "score")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _to_folder(found: DataFrame, output: str) -> int:
@@ -122,30 +114,11 @@ def _to_folder(found: DataFrame, output: str) -> int:
     return int(results.get["rows"])
 
 
-def _to_file(found: DataFrame, output: str | None, as_json: bool) -> int:
-    """The results through the driver, a partition at a time, in the order of the events."""
-    from earmark.cli.run import _csv
-    from earmark.tabular.write import Writer, json_lines
-
-    count: int = 0
-    tables = _tables(found)
-    if output is None:
-        for i, table in enumerate(tables):
-            click.echo("".join(json_lines(table)) if as_json else _csv(table, header=i == 0), nl=False)
-            count += int(table.num_rows)
-        return count
-    first = next(tables)
-    with Writer(output, first.schema) as writer:
-        writer.write(first)
-        count += int(first.num_rows)
-        for table in tables:
-            writer.write(table)
-            count += int(table.num_rows)
-    return count
-
-
 def _tables(found: DataFrame) -> Iterator[pa.Table]:
-    """Results in groups; at least one table, so that an output has its columns."""
+    """Results in groups, through the driver, a partition at a time, in the order of the events.
+
+    At least one table, so that an output has its columns.
+    """
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -165,13 +138,3 @@ def _tables(found: DataFrame) -> Iterator[pa.Table]:
             rows.clear()
     if rows or empty:
         yield table()
-
-
-def _sum_up(events: int, results: int, subscriptions: int, took: float, output: str | None, as_json: bool) -> None:
-    if as_json and output is not None:
-        counts = {"events": events, "results": results, "subscriptions": subscriptions}
-        click.echo(json.dumps({**counts, "seconds": round(took, 3), "output": output}))
-    elif not as_json:
-        rate = events / max(took, 1e-9)
-        told = f"{events:,} events, {results:,} results in {took:.1f} s ({rate:,.0f} events a second)"
-        click.echo(told, err=True)

@@ -68,18 +68,34 @@ def _of_begen(name: str, metavar: str, kind: Any, told: str) -> Callable[[F], F]
 @click.argument("workload", type=click.Choice([*NAMES, *MICS, BEGEN]), metavar="WORKLOAD")
 @click.argument("folder")
 @click.option(
-    "--subscriptions", default=100_000, show_default=True, type=click.IntRange(1, 1_000_000), help="How many."
+    "--subscriptions",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="How many.",
 )
 @click.option(
     "--events",
     default=1_000,
     show_default=True,
     type=click.IntRange(1, 1_000_000),
+    metavar="N",
     help="How many; at most 1,000 of w1 to w2.",
 )
-@click.option("--format", "kind", default="parquet", show_default=True, type=click.Choice(["parquet", "csv", "jsonl"]))
 @click.option(
-    "--seed", type=click.IntRange(0), help="Other data; without it the standard data, the same on every machine."
+    "--format",
+    "kind",
+    default="parquet",
+    show_default=True,
+    type=click.Choice(["parquet", "csv", "jsonl"]),
+    help="Of both files.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Other data; without it the standard data, the same on every machine.",
 )
 @_of_begen("--dimensions", "N", click.IntRange(1, 1_000_000), "Attributes.  [default: 400]")
 @_of_begen("--cardinality", "N", click.IntRange(2), "Values that a dimension can have.  [default: 250,000,000]")
@@ -134,12 +150,12 @@ def generate(
     SQL conditions. A smaller workload, but for begen, is the beginning of a larger one.
 
     \b
-    Example
+    Examples
       earmark generate w2 data --subscriptions 10000 --format csv
       earmark generate begen data --dimensions 50 --clusters none --match-percent 1 --zipf 1
     """
+    from earmark.cli.output import write_tables
     from earmark.progress import shares
-    from earmark.tabular.write import Writer
 
     given = {name: value for name, value in parameters.items() if value is not None}
     if workload == BEGEN:
@@ -155,12 +171,7 @@ def generate(
     for name, chunks in (("subscriptions", rows(data)), ("events", _events(data, events))):
         path = target / f"{name}.{kind}"
         made[name] = str(path)
-        tables: Iterator[Any] = (chunk.rows for chunk in shares(chunks, name))
-        first = next(tables)
-        with Writer(path, first.schema) as writer:
-            writer.write(first)
-            for table in tables:
-                writer.write(table)
+        write_tables((chunk.rows for chunk in shares(chunks, name)), str(path))
         if not as_json:
             click.echo(str(path))
     if as_json:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from earmark.cli.match import _pairs
-from earmark.cli.session import on_spark, session, ticking
+from earmark.cli import options
+from earmark.cli.session import session, ticking
 from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from earmark.spark import Snapshot
 
 ROW = "__row"
-OPS = ("add", "update", "upsert", "remove")
 SHOWN_REJECTS = 5
 INDEX = "blocks"  # as Snapshot.publish
 
@@ -27,21 +26,19 @@ INDEX = "blocks"  # as Snapshot.publish
 @click.command(short_help="Subscriptions as a snapshot for Spark, or changes to one.")
 @click.argument("subscriptions")
 @click.argument("snapshot")
-@click.option("--index", default=INDEX, show_default=True, help="Which index to build.")
+@click.option("--index", default=INDEX, show_default=True, metavar="NAME", help="Which index to build.")
 @click.option(
-    "--attribute",
-    "attributes",
-    multiple=True,
-    callback=_pairs,
-    metavar="NAME=TYPE",
-    help="Declare a type, as for `earmark match`. May be repeated; other types are learned.",
+    "--shards",
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Cut the subscriptions into so many tables.",
 )
-@click.option("--zone", help="Time zone of timestamps that name none.  [default: UTC]")
-@click.option("--shards", default=1, show_default=True, help="Cut the subscriptions into so many tables.")
 @click.option("--changes", is_flag=True, help="The file has changes to the newest version, with a column op.")
 @click.option("--reject", is_flag=True, help="Set rows aside that cannot be taken, instead of failing.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
-@on_spark
+@options.types
+@options.on_spark
 def publish(
     subscriptions: str,
     snapshot: str,
@@ -177,6 +174,7 @@ def _with_ops(path: str, table: Any) -> Any:
     """The table with its column op, which only changes have."""
     import pyarrow as pa
 
+    from earmark.spark.parts import OPS
     from earmark.tabular.read import read_batches
 
     ops: list[Any] = []

@@ -15,6 +15,7 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from earmark.cli.output import sum_up, write_tables
 from earmark.errors import EarmarkError
 from earmark.matcher import Matcher
 from earmark.model.event import Interval
@@ -22,7 +23,7 @@ from earmark.progress import shares
 from earmark.tabular.csvtypes import typed_table
 from earmark.tabular.read import Chunk, Row, check_source, place, read_batches
 from earmark.tabular.subscriptions import read_subscriptions
-from earmark.tabular.write import Writer, check_target, json_lines, plain_json
+from earmark.tabular.write import check_target, plain_json
 
 Search = Callable[[Matcher, Any], Any]
 GROUP = 2_048  # events searched at a time, so that a group's results fit in memory
@@ -32,7 +33,11 @@ _WHOSE = re.compile(r"\bevent \d+'s value\b")  # numbered within a batch, so of 
 
 def opened(path: str, attributes: dict[str, str], zone: str | None) -> Matcher:
     """The matcher of a file of subscriptions or of a saved folder."""
+    from earmark.spark.versions import CURRENT
+
     if os.path.isdir(path):
+        if os.path.exists(os.path.join(path, CURRENT)):
+            raise EarmarkError(f"{path!r} is a snapshot for Spark, which match and top-k read with --engine spark")
         if attributes or zone:
             raise EarmarkError("a saved folder knows its types and its zone: --attribute and --zone are for files")
         return Matcher.load(path)
@@ -82,31 +87,8 @@ def run(
             raise EarmarkError(f"--weight names {name!r}, which no subscription uses")
     begun = time.perf_counter()
     searched = Searched(matcher, events, search, event_id)
-    results = searched.results(shown=output is not None or not sys.stdout.isatty())
-    if output is None:
-        for i, table in enumerate(results):
-            click.echo("".join(json_lines(table)) if as_json else _csv(table, header=i == 0), nl=False)
-    else:
-        first = next(results)
-        with Writer(output, first.schema) as writer:
-            writer.write(first)
-            for table in results:
-                writer.write(table)
-    _sum_up(searched, time.perf_counter() - begun, output, as_json)
-
-
-def _sum_up(searched: Searched, took: float, output: str | None, as_json: bool) -> None:
-    counts = {"events": searched.events, "results": searched.found, "subscriptions": len(searched.matcher)}
-    if as_json and output is not None:
-        click.echo(json.dumps({**counts, "seconds": round(took, 3), "output": output}))
-    elif not as_json:
-        rate = f" ({searched.events / max(took, 1e-9):,.0f} events a second)" if took > 1 else ""
-        told = f"{_counted(searched.events, 'event')}, {_counted(searched.found, 'result')} in {took:.1f} s{rate}"
-        click.echo(told, err=True)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+    found = write_tables(searched.results(shown=output is not None or not sys.stdout.isatty()), output, as_json)
+    sum_up(searched.events, found, len(matcher), time.perf_counter() - begun, output, as_json)
 
 
 class Searched:
@@ -263,11 +245,3 @@ def with_intervals(row: Row, kinds: dict[str, Any], prefix: str = "") -> Row:
             if new is not value:
                 made = {**made, name: new}
     return made
-
-
-def _csv(table: pa.Table, header: bool) -> str:
-    from pyarrow import csv
-
-    sink = pa.BufferOutputStream()
-    csv.write_csv(table, sink, csv.WriteOptions(include_header=header))
-    return str(sink.getvalue().to_pybytes().decode())

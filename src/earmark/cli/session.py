@@ -11,9 +11,9 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,6 @@ from earmark.progress import is_shown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-F = TypeVar("F", bound=Callable[..., Any])
 SETTINGS = {
     "spark.app.name": "earmark",
     "spark.ui.enabled": "false",
@@ -34,38 +33,6 @@ SETTINGS = {
 }
 MASTER = "local[*]"
 TICK = 0.5
-
-
-def conf_pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """KEY=VALUE options as a dict."""
-    found: dict[str, str] = {}
-    for value in values:
-        key, equals, rest = value.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"{value!r} is not of the form {param.metavar}")
-        found[key] = rest
-    return found
-
-
-def on_spark(command: F) -> F:
-    """The options of every command that needs a session."""
-    for option in (
-        click.option(
-            "--conf",
-            multiple=True,
-            callback=conf_pairs,
-            metavar="KEY=VALUE",
-            help="A setting of Spark. May be repeated.",
-        ),
-        click.option(
-            "--master",
-            default=MASTER,
-            show_default=True,
-            help="Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server.",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 @contextlib.contextmanager

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from earmark.cli.match import _pairs, _weights
-from earmark.cli.session import on_spark, session
+from earmark.cli import options
+from earmark.cli.session import session
 from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
@@ -26,36 +26,30 @@ if TYPE_CHECKING:
 @click.argument("snapshot")
 @click.argument("sink")
 @click.option("--checkpoint", metavar="FOLDER", help="Where Spark notes how far it is.  [default: SINK.checkpoint]")
-@click.option("-k", type=click.IntRange(1), help="Only the k best an event.  [default: all]")
 @click.option(
-    "--mode",
-    default="exact",
-    show_default=True,
-    type=click.Choice(["exact", "relaxed"]),
-    help="exact finds what matches; relaxed ranks what holds in part, and needs -k.",
+    "-k", type=click.IntRange(1), metavar="N", help="Only the k best an event; --mode relaxed needs it.  [default: all]"
 )
-@click.option("--column", "columns", multiple=True, help="An event column to keep. May be repeated.  [default: all]")
+@options.mode
 @click.option(
-    "--scope",
+    "--column",
+    "columns",
     multiple=True,
-    callback=_pairs,
-    metavar="TAG=VALUE",
-    help="Only subscriptions with this tag. May be repeated: all must hold.",
+    metavar="NAME",
+    help="An event column to keep. May be repeated.  [default: all]",
 )
-@click.option(
-    "--weight",
-    "weights",
-    multiple=True,
-    callback=_weights,
-    metavar="NAME=NUMBER",
-    help="Weight of an attribute, for all events. May be repeated; others weigh 1.",
-)
+@options.scope
+@options.weights
 @click.option("--event-time", metavar="COLUMN", help="When an event happened; from it the lag is reckoned.")
-@click.option("--files", type=click.IntRange(1), help="At most so many files in a batch.")
+@click.option(
+    "--files",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most so many files in a batch.  [default: all that are there]",
+)
 @click.option("--every", metavar="TIME", help="How often, such as '10 seconds'.  [default: as soon as possible]")
 @click.option("--once", is_flag=True, help="What is there now, and then end.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a batch, on stdout.")
-@on_spark
+@options.on_spark
 def stream(
     events: str,
     snapshot: str,
@@ -67,7 +61,7 @@ def stream(
     files: int | None,
     master: str,
     conf: dict[str, str],
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Match the Parquet files that appear in the folder EVENTS with the newest version of SNAPSHOT, batch by batch.
 
@@ -94,7 +88,7 @@ def stream(
         from earmark.spark.streaming import stream as start
 
         arriving = _arriving(spark, events, files)
-        chosen: dict[str, Any] = {name: value or None for name, value in options.items()}
+        chosen: dict[str, Any] = {name: value or None for name, value in given.items()}
         running = start(
             arriving, snapshot, sink, checkpoint or f"{sink.rstrip('/')}.checkpoint",
             trigger=trigger, on_progress=tell, **chosen,

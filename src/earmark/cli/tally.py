@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
-import click
 import numpy as np
 import pyarrow as pa
 
-from earmark.cli.run import Searched, _counted, _csv, opened
+from earmark.cli.output import sum_up, write_tables
+from earmark.cli.run import Searched, opened
 from earmark.matcher import Matcher
 from earmark.model.arrays import I64
-from earmark.tabular.read import check_source, format_of
-from earmark.tabular.write import Writer, check_target, json_lines
+from earmark.tabular.read import check_source
+from earmark.tabular.write import check_target
 
 ALONE = "condition"
 """The id of a subscription that is given as a condition alone."""
@@ -47,8 +46,9 @@ def run(
     searched = Searched(matcher, events, lambda m, rows: m.match_batch(rows), event_id)
     tally = Tally(matcher, sample)
     tally.take(searched.results(shown=output is not None or not sys.stdout.isatty()))
-    _write(tally.table(searched.events), output, as_json)
-    _sum_up(searched, time.perf_counter() - begun, output, as_json)
+    write_tables(iter([tally.table(searched.events)]), output, as_json)
+    took = time.perf_counter() - begun
+    sum_up(searched.events, searched.found, len(matcher), took, output, as_json)
 
 
 class Tally:
@@ -91,30 +91,3 @@ class Tally:
         if self._size:
             columns["sample"] = pa.array(self._shown, pa.list_(self._event_type))
         return pa.table(columns)
-
-
-def _write(table: pa.Table, output: str | None, as_json: bool) -> None:
-    if output is None:
-        click.echo("".join(json_lines(table)) if as_json else _csv(_flat(table), header=True), nl=False)
-        return
-    if format_of(output) == "csv":
-        table = _flat(table)
-    with Writer(output, table.schema) as writer:
-        writer.write(table)
-
-
-def _flat(table: pa.Table) -> pa.Table:
-    """The same with samples as JSON texts, since CSV has no lists."""
-    if "sample" not in table.column_names:
-        return table
-    texts = [json.dumps(events, ensure_ascii=False, default=str) for events in table["sample"].to_pylist()]
-    return table.set_column(table.column_names.index("sample"), "sample", pa.array(texts, pa.string()))
-
-
-def _sum_up(searched: Searched, took: float, output: str | None, as_json: bool) -> None:
-    events, found = searched.events, searched.found
-    if as_json and output is not None:
-        counts = {"events": events, "results": found, "subscriptions": len(searched.matcher)}
-        click.echo(json.dumps({**counts, "seconds": round(took, 3), "output": output}))
-    elif not as_json:
-        click.echo(f"{_counted(events, 'event')}, {_counted(found, 'result')} in {took:.1f} s", err=True)

@@ -121,6 +121,16 @@ def json_lines(table: pa.Table) -> Iterator[str]:
         yield json.dumps(plain_json(row), ensure_ascii=False, default=str) + "\n"
 
 
+def csv_text(table: pa.Table, header: bool) -> str:
+    """The rows as CSV, after a line of column names or not."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink, csv.WriteOptions(include_header=header))
+    return str(sink.getvalue().to_pybytes().decode())
+
+
 def plain_json(value: Any) -> Any:
     """The same value; NaN and infinities, which JSON lacks, as texts."""
     if isinstance(value, float):

@@ -1,0 +1,128 @@
+"""Options and arguments that several commands share, each worded once.
+
+What is named in small letters here is a decorator: `@options.scope`. Options show up in `--help` from the top down.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import click
+
+from earmark.cli.session import MASTER
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _split(param: click.Parameter, values: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{value!r} is not of the form {param.metavar}")
+        yield name, rest
+
+
+def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """NAME=VALUE options as a dict, each name once."""
+    found: dict[str, str] = {}
+    for name, rest in _split(param, values):
+        if name in found:
+            raise click.BadParameter(f"{name!r} is given twice")
+        found[name] = rest
+    return found
+
+
+def settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """KEY=VALUE options as a dict; of one key given twice the last counts, as Spark has it."""
+    return dict(_split(param, values))
+
+
+def numbers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """NAME=NUMBER options as a dict of weights."""
+    found = {}
+    for name, text in pairs(ctx, param, values).items():
+        try:
+            number = float(text)
+        except ValueError:
+            raise click.BadParameter(f"the weight of {name!r} is {text!r}, not a number") from None
+        if not math.isfinite(number) or number < 0:
+            raise click.BadParameter(f"the weight of {name!r} is {text}; weights are finite and not negative")
+        found[name] = number
+    return found
+
+
+def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Several decorators as one, the first on top."""
+
+    def decorate(command: F) -> F:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+types = together(
+    click.option(
+        "--attribute",
+        "attributes",
+        multiple=True,
+        callback=pairs,
+        metavar="NAME=TYPE",
+        help="Declare a type: integer, float, boolean, string, date, timestamp or decimal(p,s). May be repeated; "
+        "other types are learned.",
+    ),
+    click.option("--zone", metavar="ZONE", help="Time zone of timestamps that name none.  [default: UTC]"),
+)
+
+sources = together(click.argument("subscriptions"), types)
+
+output = click.option(
+    "-o", "--output", metavar="FILE", help="Write results here (.parquet, .csv, .jsonl) instead of to stdout."
+)
+
+json_rows = click.option(
+    "--json", "as_json", is_flag=True, help="JSON lines on stdout; with -o, a summary as one JSON object."
+)
+
+event_id = click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
+
+scope = click.option(
+    "--scope",
+    multiple=True,
+    callback=pairs,
+    metavar="TAG=VALUE",
+    help="Only subscriptions with this tag. May be repeated: all must hold.",
+)
+
+mode = click.option(
+    "--mode",
+    default="exact",
+    show_default=True,
+    type=click.Choice(["exact", "relaxed"]),
+    help="exact takes what matches; relaxed ranks what holds in part.",
+)
+
+weights = click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    callback=numbers,
+    metavar="NAME=NUMBER",
+    help="Weight of an attribute, for all events. May be repeated; others weigh 1.",
+)
+
+on_spark = together(
+    click.option(
+        "--master",
+        default=MASTER,
+        show_default=True,
+        metavar="URL",
+        help="Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server.",
+    ),
+    click.option(
+        "--conf", multiple=True, callback=settings, metavar="KEY=VALUE", help="A setting of Spark. May be repeated."
+    ),
+)
