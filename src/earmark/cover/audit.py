@@ -165,7 +165,7 @@ class Relations:
         table, slots = self.table, self.slots
         empty = np.diff(table.clause_start)[slots] == 0
         matching = slots[~empty]
-        first = _first_equal(table, matching)
+        first = first_equal(table, matching)
         kept = matching[first == matching]
         return Audit(
             subscriptions=len(slots),
@@ -231,7 +231,7 @@ def audit(view: TableView, eligible: U64 | None = None) -> Audit:
 # --- equal conditions --------------------------------------------------------------------------------------------
 
 
-def _first_equal(table: TableArrays, slots: I64) -> I64:
+def first_equal(table: TableArrays, slots: I64) -> I64:
     """For each slot, given by age, the oldest one with an equal condition (itself, if there is none older)."""
     hashes = _slot_hashes(table)[slots]
     order = np.argsort(hashes, kind="stable")  # stable: inside a hash, the oldest comes first

@@ -45,7 +45,8 @@ from earmark.model.table import TableView
 Flags = NDArray[np.bool_]
 _NONE = np.empty(0, np.float64)
 _CHARACTERS = 0x110000 - 0x800
-_ABOVE_ALL = b"\xff"
+ABOVE_ALL = b"\xff"
+"""Bytes that come after every text."""
 
 
 class Canonized(NamedTuple):
@@ -195,12 +196,12 @@ def _snaps(schema: Schema) -> dict[int, I64]:
 def _cell_starts(strings: StringKeys) -> I64 | None:
     """The first key of every cell that some text falls into; None when that is every cell."""
     constants, keys = strings.items()
-    texts = [_is_text(constant) for constant in constants]
+    texts = [is_valid_text(constant) for constant in constants]
     gaps = [
-        after != before + b"\0" if text else _first_text_after(before) < after
+        after != before + b"\0" if text else first_text_after(before) < after
         for text, (before, after) in zip(texts, pairwise(constants), strict=False)
     ]
-    gaps.append(texts[-1] or _first_text_after(constants[-1]) != _ABOVE_ALL)
+    gaps.append(texts[-1] or first_text_after(constants[-1]) != ABOVE_ALL)
     if all(texts) and all(gaps):
         return None
     cells = np.stack([keys, keys + 1], axis=1)
@@ -218,7 +219,8 @@ def _snapped(lo: I64, hi: I64, starts: I64) -> tuple[I64, I64]:
     return np.where(gone, 1, new_lo), np.where(gone, 0, new_hi)
 
 
-def _is_text(constant: bytes) -> bool:
+def is_valid_text(constant: bytes) -> bool:
+    """Whether bytes are UTF-8."""
     try:
         constant.decode()
     except UnicodeDecodeError:
@@ -226,14 +228,14 @@ def _is_text(constant: bytes) -> bool:
     return True
 
 
-def _first_text_after(constant: bytes) -> bytes:
+def first_text_after(constant: bytes) -> bytes:
     """The least UTF-8 text above bytes that are none; above every text when there is none.
 
     Texts order as their code points do, so it is the first text whose bytes, cut to the part that is wrong, are
     greater: the good characters before it, and the next character above the wrong one.
     """
     good = len(constant)
-    while not _is_text(constant[:good]):
+    while not is_valid_text(constant[:good]):
         good -= 1
     head, wrong = constant[:good], constant[good:]
     low, high = 0, _CHARACTERS
@@ -254,7 +256,7 @@ def _text_above(head: bytes) -> bytes:
     while characters and characters[-1] == "\U0010ffff":
         characters = characters[:-1]
     if not characters:
-        return _ABOVE_ALL
+        return ABOVE_ALL
     code = ord(characters[-1]) + 1
     return (characters[:-1] + chr(0xE000 if code == 0xD800 else code)).encode()
 

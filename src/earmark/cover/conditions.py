@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-from earmark.cover.canonical import _ABOVE_ALL, _first_text_after, _is_text
+from earmark.cover.canonical import ABOVE_ALL, first_text_after, is_valid_text
 from earmark.model.arrays import TableArrays
 from earmark.model.attribute import INT64_MAX, INT64_MIN, STRING, Attribute, Schema
 from earmark.model.keys import value_of_key
@@ -89,7 +89,7 @@ class Writer:
             self._strings[number] = known[0], known[1].tolist()
         constants, keys = self._strings[number]
         first = bisect_right(keys, lo) - 1  # '' has the least key of all
-        if lo == keys[first] == hi and _is_text(constants[first]):
+        if lo == keys[first] == hi and is_valid_text(constants[first]):
             return ("=", literal_sql(constants[first].decode())), None
         low = _from(constants, first, lo - keys[first])
         last = bisect_right(keys, hi) - 1
@@ -103,9 +103,9 @@ def _from(constants: list[bytes], at: int, above: int) -> Bound:
         at, above = at + 1, 0
     if not constants[at] and not above:
         return None
-    if _is_text(constants[at]):
+    if is_valid_text(constants[at]):
         return (">" if above else ">="), literal_sql(constants[at].decode())
-    return ">=", literal_sql(_first_text_after(constants[at]).decode())
+    return ">=", literal_sql(first_text_after(constants[at]).decode())
 
 
 def _upto(constants: list[bytes], at: int, beyond: bool) -> Bound:
@@ -114,10 +114,10 @@ def _upto(constants: list[bytes], at: int, beyond: bool) -> Bound:
         at += 1
         if at == len(constants):
             return None
-    if _is_text(constants[at]):
+    if is_valid_text(constants[at]):
         return ("<" if beyond else "<="), literal_sql(constants[at].decode())
-    following = _first_text_after(constants[at])
-    return None if following == _ABOVE_ALL else ("<", literal_sql(following.decode()))
+    following = first_text_after(constants[at])
+    return None if following == ABOVE_ALL else ("<", literal_sql(following.decode()))
 
 
 def _between(name: str, low: Bound, high: Bound) -> str:

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from math import ceil, floor
 from typing import Any
 
-from earmark.cover.canonical import _first_text_after, _is_text
+from earmark.cover.canonical import first_text_after, is_valid_text
 from earmark.model.attribute import FLOAT, STRING, Schema
 from earmark.model.keys import float_key, float_of_key, value_of_key
 
@@ -61,8 +61,8 @@ class EventWriter:
         constants, keys = self._schema.strings[number].items()
         place = bisect_right(keys, key) - 1  # '' has the least key of all
         constant = constants[place]
-        if not _is_text(constant):
-            return _first_text_after(constant).decode()
+        if not is_valid_text(constant):
+            return first_text_after(constant).decode()
         if keys[place] == key:
             return constant.decode()
         above = constants[place + 1] if place + 1 < len(constants) else None
