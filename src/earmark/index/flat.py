@@ -22,13 +22,20 @@ T = TypeVar("T", bound=tuple[NDArray[Any], ...])
 @cache
 def element_types(kind: Any) -> dict[str, np.dtype[Any]]:
     """Name -> element type of every array of such a NamedTuple."""
-    return {name: np.dtype(get_args(get_args(hint)[1])[0]) for name, hint in get_type_hints(kind).items()}
+    return {name: np.dtype(_element(hint)) for name, hint in get_type_hints(kind).items()}
+
+
+def _element(hint: Any) -> Any:
+    """The numpy type at the bottom of NDArray[...], which numpy builds in one way or another."""
+    while not (isinstance(hint, type) and issubclass(hint, np.generic)):
+        hint = get_args(hint)[-1]
+    return hint
 
 
 def check_types(arrays: tuple[NDArray[Any], ...]) -> None:
-    """Raise AssertionError, naming the array, unless each is flat and of the type that its field declares."""
+    """Raise AssertionError, naming the array, unless each is flat, without gaps, and of the type of its field."""
     for array, (name, dtype) in zip(arrays, element_types(type(arrays)).items(), strict=True):
-        flat = isinstance(array, np.ndarray) and array.ndim == 1
+        flat = isinstance(array, np.ndarray) and array.ndim == 1 and array.flags.c_contiguous
         require(flat and array.dtype == dtype, f"{name} is not a row of {dtype}")
 
 

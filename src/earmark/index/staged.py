@@ -75,7 +75,7 @@ class Staged(Held[A], Generic[A]):
     def restore(cls, table: TableArrays, arrays: Mapping[str, Any]) -> Self:
         """The index whose arrays these are. AssertionError where kernels could not rely on them. O(size)."""
         made = from_stored(cls._kind, arrays)
-        cls._check_arrays(made, len(table.clause_start) - 1)
+        cls._check_arrays(made, table)
         return cls(table, made)
 
     def copy(self) -> Self:
@@ -85,7 +85,7 @@ class Staged(Held[A], Generic[A]):
     def check(self) -> None:
         """Raise AssertionError unless the lists are exactly those of the slots' decompositions. O(size)."""
         check_types(self._arrays)
-        self._check_arrays(self._arrays, len(self._table.clause_start) - 1)
+        self._check_arrays(self._arrays, self._table)
         self._check_lists(self._table, self._arrays)
 
     def _known(self) -> int:

@@ -128,8 +128,6 @@ PROBLEMS = (
 def check_shape(tree: Tree, table: TableArrays) -> None:
     """Raise AssertionError unless every number that a kernel follows lies where it should. O(size), no kernels."""
     check_types(tree)
-    for name, array in tree._asdict().items():
-        require(array.flags.c_contiguous, f"{name} has gaps")
     head = tree.head
     require(len(head) == HEAD and len(tree.knob) == KNOB, "head or knob has the wrong length")
     require(bool(np.isfinite(tree.knob).all()), "a setting is not finite")

@@ -144,6 +144,8 @@ def _check_axes(index: BlockArrays) -> None:
     require(axes < 65_536, "there are too many axes")
     require(len(index.axis_optional) == len(index.axis_exact) == len(index.axis_bit) == axes, "axes differ in number")
     _check_start(index.attr_axis, axes, "attr_axis")
+    by_attribute = np.repeat(np.arange(len(index.attr_axis) - 1), np.diff(index.attr_axis))
+    require(np.array_equal(index.axis_attr, by_attribute), "axes and attributes do not fit")
     _check_start(index.cut_start, len(index.cuts), "cut_start")
     require(len(index.cut_start) == 2 * axes + 1, "cut_start does not fit the axes")
     require(int(np.diff(index.cut_start).max(initial=0)) <= HIGHEST - LOWEST, "an axis has too many cuts")

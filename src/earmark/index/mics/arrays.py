@@ -47,7 +47,7 @@ from earmark.curves.space import FEWEST_BITS, MOST_BITS, NO_AXIS, Space
 from earmark.errors import require
 from earmark.jit import inlined
 from earmark.model import bits
-from earmark.model.arrays import I32, I64, U64, frozen
+from earmark.model.arrays import I32, I64, U64, TableArrays, frozen
 
 LEVEL_BITS = 6
 TOP_LEVEL = (1 << LEVEL_BITS) - 1
@@ -125,16 +125,18 @@ def sieve_in(arrays: MicsArrays) -> Space:
     return Space(arrays.sieve_attr, frozen(axis_of), arrays.sieve_cut_start, arrays.sieve_cuts, frozen(bits))
 
 
-def check_arrays(arrays: MicsArrays, slots: int) -> None:
+def check_arrays(arrays: MicsArrays, table: TableArrays) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
     info = arrays.info
     require(len(info) == INFO, "info has another length")
-    require(info[BASE] >= 0 and 0 <= info[SLOTS] <= slots, "the index knows more slots than there are")
+    require(info[BASE] >= 0 and 0 <= info[SLOTS] < len(table.clause_start), "the index knows more slots than there are")
     require(0 <= info[LEARNED_FROM] < len(LEARNED) and 0 <= info[OPTION_KIND] < len(KINDS), "an option is unknown")
     require(bool((info[OPTION_BITS:] >= FREE).all()), "an option is unknown")
     _check_space(arrays)
     require(len(arrays.sieve_attr) <= SIEVE_AXES, "the sieve has too many attributes")
-    require(not len(arrays.sieve_attr) or arrays.sieve_attr.min() >= 0, "the sieve has no such attribute")
+    attributes = max(int(table.attr.max(initial=-1)) + 1, len(arrays.axis_of))  # an axis may be one that nobody uses
+    known = (arrays.sieve_attr >= 0) & (arrays.sieve_attr < attributes)
+    require(bool(known.all()), "the sieve has no such attribute")
     width = field_width(len(arrays.sieve_attr))
     _check_cuts(len(arrays.sieve_attr), arrays.sieve_cut_start, arrays.sieve_cuts, width - 1)
     require(len(arrays.sieve) == 2 * len(arrays.entry), "the sieve does not fit the entries")

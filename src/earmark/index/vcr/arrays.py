@@ -37,7 +37,7 @@ from earmark.errors import require
 from earmark.index.marks import MAYBE, SLOT
 from earmark.index.vcr.rectangles import Runs, Steps, distances, runs_of, steps
 from earmark.model import bits
-from earmark.model.arrays import I32, I64, U64
+from earmark.model.arrays import I32, I64, U64, TableArrays
 
 U32 = NDArray[np.uint32]
 
@@ -140,11 +140,11 @@ def distance_tables(info: I64) -> tuple[I32, I64, I64]:
     return start, np.concatenate([t.first for t in tables]), np.concatenate([t.last for t in tables])
 
 
-def check_arrays(arrays: VcrArrays, slots: int) -> None:
+def check_arrays(arrays: VcrArrays, table: TableArrays) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
     info = arrays.info
     require(len(info) == INFO and len(arrays.options) == len(Options._fields), "info or options has another length")
-    require(info[SLOTS] <= slots, "the index knows more slots than there are")
+    require(info[SLOTS] <= len(table.clause_start) - 1, "the index knows more slots than there are")
     require(0 <= info[MODE] < len(MODES) and 0 <= info[STORE] < len(STORES), "mode or store is unknown")
     _check_grid(arrays)
     _check_lists(arrays)
@@ -201,6 +201,7 @@ def _check_lists(arrays: VcrArrays) -> None:
     )
     require(not len(arrays.entry) or (arrays.entry & SLOT).max() < info[SLOTS], "an entry is not a slot")
     require(len(arrays.bounds) % 4 == 0 and len(arrays.bounds) <= 4 * info[SLOTS], "bounds has the wrong length")
+    require(len(arrays.bounds) > 0 or not (arrays.entry >= MAYBE).any(), "what may match cannot be verified")
     if hashed:
         used = arrays.key != EMPTY
         require(len(arrays.key) and not used.all(), "the hash table has no free place")
