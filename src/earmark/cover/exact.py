@@ -28,15 +28,16 @@ import numpy as np
 from earmark.cover.audit import Relations
 from earmark.cover.canonical import domains
 from earmark.cover.containment import slot_contains
+from earmark.cover.given import check_whole
 from earmark.cover.subtract import BOUND, LEFT, NO_DOMAIN, Rest, subtracted
 from earmark.cover.witness import EventWriter
-from earmark.errors import EarmarkError
 from earmark.jit import kernel
 from earmark.model.arrays import I64, TableArrays
 from earmark.model.table import Id
 
 WORK = 10_000_000
-"""Comparisons of boxes before a verdict is left open: 20 to 80 ns each, so less than a second in all."""
+"""Steps before a verdict is left open (`subtract.py`): 20 to 80 ns each, so about a second at the most."""
+MOST_WORK = 1 << 60
 Pick = Callable[[int, int, int], int]
 """Which key of an attribute, from the first to the last given, an event that proves something should have."""
 
@@ -64,9 +65,10 @@ class Decision(NamedTuple):
     """Others that take all of it: one when covered; when subsumed, enough of them."""
     witness: dict[Any, Any] | None = None
     """When needed: an event that it takes and no other does. From `subsumed`, as `Matcher.match` takes it; from
-    `decide`, keys by attribute number, None for NULL. What it does not name is NULL."""
+    `decide`, keys by attribute number, None for NULL. What it does not name is NULL. (Days that Python has no date for,
+    beyond the years 1 to 9999, are texts, which `match` does not take.)"""
     work: int = 0
-    """Comparisons of boxes that were made."""
+    """Steps that were taken, mostly comparisons of boxes."""
 
 
 def subsumed(matcher: Any, id: Id, work: int = WORK) -> Decision:
@@ -99,8 +101,7 @@ def decide(
 
     `domain` has the least and the greatest key of each attribute; without it, all of int64 counts.
     """
-    if work < 1:
-        raise EarmarkError(f"a bound on work is a count of comparisons, 1 or more; got {work}")
+    check_whole(work, "a bound on work", 1, MOST_WORK)
     others = np.ascontiguousarray(others[others != slot], np.int64)
     one = int(first_containing(table, slot, others))
     if one >= 0:

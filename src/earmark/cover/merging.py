@@ -42,11 +42,10 @@ from earmark.cover.audit import constraint_hashes, mixed, sums
 from earmark.cover.blocks import Blocks
 from earmark.cover.canonical import canonical, domains, without_full
 from earmark.cover.conditions import Writer
+from earmark.cover.given import check_budget, check_whole
 from earmark.cover.traffic import (
     Flags,
     Traffic,
-    check_budget,
-    check_whole,
     counts_of_boxes,
     matched_by_boxes,
     permitted,

@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.cover.given import check_whole
 from earmark.cover.ordered import (
     ENTRIES,
     NONE,
@@ -54,6 +55,8 @@ from earmark.model.arrays import I64
 
 GREATEST = 2**63 - 2
 """The last number that a range may hold: one more must be a number too."""
+MOST_GAP = 2**62
+A_RANGE = f"a range is a pair of whole numbers from 0 to {GREATEST}, the first not above the last"
 
 
 INSIDE, MERGED, APART = 0, 1, 2
@@ -82,17 +85,29 @@ def as_ranges(ranges: Any) -> Ranges:
     if isinstance(ranges, Ranges):
         first, last = ranges
     else:
-        pairs = np.array(list(ranges), np.int64).reshape(-1, 2)
-        first, last = pairs[:, 0], pairs[:, 1]
+        first, last = _pairs(ranges)
     first, last = np.ascontiguousarray(first, np.int64), np.ascontiguousarray(last, np.int64)
     if len(first) != len(last) or (first > last).any() or (len(first) and (first.min() < 0 or last.max() > GREATEST)):
-        raise EarmarkError(f"a range is a pair of numbers from 0 to {GREATEST}, the first not above the last")
+        raise EarmarkError(A_RANGE)
     if len(first) > 1 and not (last[:-1] < first[1:] - 1).all():
         order = np.argsort(first, kind="stable")
         first, last = first[order], np.maximum.accumulate(last[order])
         begins = np.concatenate([[True], first[1:] > last[:-1] + 1])
         first, last = first[begins], last[np.concatenate([begins[1:], [True]])]
     return Ranges(first, last)
+
+
+def _pairs(ranges: Any) -> tuple[I64, I64]:
+    """The first and the last numbers of a sequence of pairs."""
+    try:
+        pairs = np.array(list(ranges))
+    except (TypeError, ValueError, OverflowError):
+        raise EarmarkError(A_RANGE) from None
+    if not pairs.size:
+        return NO_NUMBERS, NO_NUMBERS
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or int(pairs.max()) > GREATEST:
+        raise EarmarkError(A_RANGE)
+    return pairs[:, 0], pairs[:, 1]
 
 
 class RangeSet:
@@ -144,8 +159,7 @@ class RangeTable(RangeSet):
     """
 
     def __init__(self, gap: int = 0) -> None:
-        if not 0 <= gap <= 2**62:
-            raise EarmarkError(f"a gap is a count of numbers, 0 or more; got {gap}")
+        check_whole(gap, "a gap", 0, MOST_GAP)
         self._merged = new_ordered(summed=False)
         self.gap = gap
         self._edges = new_ordered()

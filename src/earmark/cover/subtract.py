@@ -22,8 +22,9 @@ that no part meets is a proof that the clause is needed. A few points at random 
 needed show it at once. Parts that take most away come first.
 
 Invariant: the boxes on the stack are disjoint, and with the parts taken away from them their union is the clause.
-Complexity: O(i log i) for i intervals to find pieces; then at most `work` comparisons of a part with what is left, each
-O(pieces / 64) words, mostly a few. The boxes can become exponentially many in the attributes: hence the bound.
+Complexity: O(i log i) for i intervals to find pieces; then at most `work` *steps*: comparing a part with what is left
+is one, and so is every `A_STEP` words of bits that are looked at or copied. The boxes can become exponentially many in
+the attributes: hence the bound. They take at most MOST_WORDS of memory; more is as if the bound were reached.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ PROBES = 32
 GONE, LEFT, BOUND = 0, 1, 2
 """What comes of it: nothing is left; something is; the bound on work was reached."""
 FIRST_STACK = 64
+A_STEP = 32
+"""Words that take about as long as a comparison."""
+MOST_WORDS = 1 << 25
+"""Words that the stack may take: 256 MiB."""
 NO_DOMAIN: I64 = np.empty(0, np.int64)
 
 
@@ -71,7 +76,7 @@ class Parts(NamedTuple):
 
 
 class Rest(NamedTuple):
-    """What is left of a clause: GONE, LEFT or BOUND, and the comparisons made; where something is left, a piece of each
+    """What is left of a clause: GONE, LEFT or BOUND, and the steps taken; where something is left, a piece of each
     attribute: from key low to high, or NULL.
     """
 
@@ -391,10 +396,12 @@ def take_away(pieces: Pieces, parts: Parts, spent: int, work: int, box: U64, use
     while top:
         top -= 1
         box[:] = stack[top]
+        spent += words // int(A_STEP)
         at_part = place[top]
         while at_part < len(parts.order) and spent <= work:
-            spent += 1
-            if meets(pieces, parts, parts.order[at_part], box):
+            met, looked = meets(pieces, parts, parts.order[at_part], box)
+            spent += 1 + looked // int(A_STEP)
+            if met:
                 break
             at_part += 1
         if spent > work:
@@ -404,7 +411,10 @@ def take_away(pieces: Pieces, parts: Parts, spent: int, work: int, box: U64, use
         part = parts.order[at_part]
         used[part] = 1
         entries = parts.start[part + 1] - parts.start[part]
+        spent += entries * (words // int(A_STEP))
         while top + entries > len(stack):
+            if 2 * len(stack) * words > int(MOST_WORDS):
+                return int(BOUND), spent
             stack = np.concatenate((stack, np.zeros_like(stack)))
             place = np.concatenate((place, np.zeros_like(place)))
         for entry in range(parts.start[part], parts.start[part + 1]):
@@ -426,17 +436,21 @@ def take_away(pieces: Pieces, parts: Parts, spent: int, work: int, box: U64, use
 
 
 @inlined
-def meets(pieces: Pieces, parts: Parts, part: int, box: U64) -> bool:
-    """Whether a part and a box share a piece on every attribute."""
+def meets(pieces: Pieces, parts: Parts, part: int, box: U64) -> tuple[bool, int]:
+    """Whether a part and a box share a piece on every attribute, and how many words were looked at."""
+    looked = 0
     for entry in range(at(parts.start, part), at(parts.start, part + 1)):
         begin, some = at(pieces.word, at(parts.place, entry)), False
         for r in range(at(parts.run, entry), at(parts.run, entry + 1)):
-            if in_run(box, begin, at(parts.first, r), at(parts.last, r)):
+            first, last = at(parts.first, r), at(parts.last, r)
+            passed = empty_words(box, begin, first, last)
+            looked += passed + 1
+            if (first >> 6) + passed <= (last - 1) >> 6:
                 some = True
                 break
         if not some:
-            return False
-    return True
+            return False, looked
+    return True, looked
 
 
 @inlined
@@ -451,12 +465,12 @@ def bits_of(word: int, first: int, last: int) -> np.uint64:
 
 
 @inlined
-def in_run(box: U64, begin: int, first: int, last: int) -> bool:
-    """Whether a box has one of the pieces first .. last - 1 of the attribute whose words begin here."""
-    for word in range(first >> 6, ((last - 1) >> 6) + 1):  # noqa: SIM110 - kernels have no generators
-        if at(box, begin + word) & bits_of(word, first, last):
-            return True
-    return False
+def empty_words(box: U64, begin: int, first: int, last: int) -> int:
+    """How many words of pieces first .. last - 1, of the attribute whose words begin here, have none of the box's."""
+    word = first >> 6
+    while word <= (last - 1) >> 6 and not at(box, begin + word) & bits_of(word, first, last):
+        word += 1
+    return word - (first >> 6)
 
 
 @inlined

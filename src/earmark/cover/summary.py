@@ -28,10 +28,11 @@ import numpy as np
 
 from earmark.cover.canonical import canonical
 from earmark.cover.conditions import Writer
+from earmark.cover.given import check_budget, check_whole
 from earmark.cover.projection import AXES, BITS, Projection, ranges_of_events
 from earmark.cover.ranges import Ranges
 from earmark.cover.subsumption import learned_space
-from earmark.cover.traffic import Flags, Traffic, check_budget, check_whole, permitted, split, taken
+from earmark.cover.traffic import Flags, Traffic, permitted, split, taken
 from earmark.curves.space import FEWEST_BITS, MOST_BITS, Space, bounds_on, space_of
 from earmark.model import bits
 from earmark.model.arrays import I64, EventArrays, TableArrays

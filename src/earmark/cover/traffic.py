@@ -16,13 +16,12 @@ Invariant: no event is in two parts; the same seed splits the same way.
 from __future__ import annotations
 
 from math import sqrt
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import EarmarkError
+from earmark.cover.given import check_whole
 from earmark.index.scan import Scan
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
@@ -57,20 +56,6 @@ class Traffic(NamedTuple):
     def false_positives(self) -> float:
         """Of all that is let through, the share that nobody wants: the paper's measure (Table 2)."""
         return self.extra / (self.wanted + self.extra) if self.extra else 0.0
-
-
-def check_budget(budget: float) -> None:
-    """Raise unless it is a share."""
-    if isinstance(budget, bool) or not isinstance(budget, Real) or not 0 <= budget < float("inf"):
-        raise EarmarkError(f"a budget is a share of extra traffic, such as 0.02 for 2 %; got {budget!r}")
-
-
-def check_whole(number: int, what: str, least: int, most: int | None = None) -> None:
-    """Raise unless it is a whole number from `least` on, and not above `most`."""
-    good = isinstance(number, Integral) and not isinstance(number, bool)
-    if not good or number < least or (most is not None and number > most):
-        upto = "on" if most is None else f"to {most}"
-        raise EarmarkError(f"{what} is a whole number from {least} {upto}; got {number!r}")
 
 
 def permitted(extra: I64, allowed: float) -> int:

@@ -33,8 +33,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from earmark.cover.given import check_budget
 from earmark.cover.merging import merge
-from earmark.cover.traffic import Flags, Traffic, check_budget, taken, taken_by_boxes
+from earmark.cover.traffic import Flags, Traffic, taken, taken_by_boxes
 from earmark.errors import EarmarkError
 from earmark.model.arrays import I64, EventArrays, TableArrays, frozen
 from earmark.model.attribute import Schema
