@@ -364,8 +364,8 @@ class Matcher:
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
         the event's, by attribute. `index` names another structure than the matcher's own to search with; the answers
         are the same. It is built when first asked for, with its default options, and kept beside the matcher's own, in
-        memory of its own, until a subscription is added, updated or removed: where these are frequent, rather make
-        the matcher with that index, which then follows them.
+        memory of its own, until something changes (a subscription, a type that an event teaches, `adapt`, `compact`):
+        where changes are frequent, rather make the matcher with that index, which then follows them.
         """
         state, events = self._encoded([event], [weights] if weights is not None else None)
         asked = asked_k(k), state.eligible(scope), asked_relaxed(mode)

@@ -38,7 +38,8 @@ import numpy as np
 from earmark.cover.ranges import Ranges
 from earmark.cover.summary import KEYS_KEY, VERSION, places
 from earmark.cover.traffic import Flags
-from earmark.curves.space import Space, space_of
+from earmark.curves.hilbert import MOST_DIMENSIONS
+from earmark.curves.space import MOST_BITS, Space, space_of
 from earmark.errors import EarmarkError, EventError, TableError
 from earmark.model.arrays import I64, EventArrays, frozen
 from earmark.model.attribute import (
@@ -99,6 +100,10 @@ class RangeSummary:
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Self:
         """The summary in an Arrow table, as `Summary.to_arrow` makes it."""
+        import pyarrow as pa
+
+        if not isinstance(table, pa.Table):
+            raise TableError(f"a range summary is an Arrow table; got {type(table).__name__}")
         _check_columns(table.schema)
         schema, space = _grid(_record(table.schema.metadata or {}))
         first, last = (_numbers(table.column(name)) for name in ("first", "last"))
@@ -200,24 +205,27 @@ def _record(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
 def _grid(record: dict[str, Any]) -> tuple[Schema, Space]:
     """The attributes and the space of a record."""
     axes, bits = _field(record, "axes", list), _field(record, "bits", int)
+    if not (1 <= len(axes) <= MOST_DIMENSIONS and 1 <= bits <= MOST_BITS):
+        raise TableError(f"it has not 1 to {MOST_DIMENSIONS} axes of 1 to {MOST_BITS} bits")
     try:
         schema = Schema(_field(record, "zone", str))
-        cuts = [_axis(schema, axis) for axis in axes]
-        ascending = all(len(one) <= (1 << bits) - 2 and (one[:-1] < one[1:]).all() for one in cuts if 0 < bits < 64)
-        if not ascending:
-            raise TableError("the cuts of an axis do not ascend, or are more than its cells")
+        cuts = [_axis(schema, axis, (1 << bits) - 2) for axis in axes]
+        if not all((one[:-1] < one[1:]).all() for one in cuts):
+            raise TableError("the cuts of an axis do not ascend")
         return schema, space_of(np.arange(len(axes), dtype=np.int32), cuts, bits)
     except TableError:
         raise
     except EarmarkError as problem:
-        raise TableError(f"its grid makes no sense: {problem}") from None
+        raise TableError(f"its grid makes no sense: {str(problem)[:300]}") from None
 
 
-def _axis(schema: Schema, axis: Any) -> I64:
+def _axis(schema: Schema, axis: Any, most: int) -> I64:
     """Add the attribute of an axis to the schema; its cuts in the keys that it has there."""
     if not isinstance(axis, dict):
         raise TableError("an axis is not described by names and values")
     name, keys = _field(axis, "attribute", str), _field(axis, "keys", list)
+    if len(keys) > most:
+        raise TableError(f"an axis has {len(keys):,} cuts; with so many bits, it has at most {most:,}")
     check_name(name)
     if name in schema.by_name:
         raise TableError(f"the attribute {name!r} has two axes")

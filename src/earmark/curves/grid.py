@@ -15,6 +15,7 @@ Invariant: what passes a check here fits the arithmetic of the kernels; they loo
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ MOST_BITS = 63
 
 def check_grid(dimensions: int, bits: int, fewest: int = 1) -> None:
     """Raise unless cells of so many dimensions, 2^bits on each, have numbers; `fewest` bits make sense to a curve."""
-    if dimensions < 1 or bits < fewest or dimensions * bits > MOST_BITS:
+    if not isinstance(bits, Integral) or dimensions < 1 or bits < fewest or dimensions * bits > MOST_BITS:
         raise EarmarkError(
             f"a curve over {dimensions} dimensions of {bits} bits is not possible: there is at least 1 dimension, of "
             f"at least {fewest} bits, and their product is at most {MOST_BITS}"
@@ -37,10 +38,7 @@ def check_grid(dimensions: int, bits: int, fewest: int = 1) -> None:
 
 def checked_cells(cells: Any, bits: int, fewest: int = 1) -> I64:
     """Rows of coordinates as an array, each of them on a grid of 2^bits cells a dimension."""
-    try:
-        cells = np.ascontiguousarray(cells, np.int64)
-    except OverflowError:
-        raise EarmarkError(f"a coordinate of a cell is 0 to 2^{bits} - 1") from None
+    cells = whole_numbers(cells, f"a coordinate of a cell is 0 to 2^{bits} - 1")
     if cells.ndim != 2:
         raise EarmarkError("cells are rows of coordinates, one column a dimension")
     check_grid(cells.shape[1], bits, fewest)
@@ -61,7 +59,23 @@ def checked_boxes(low: Any, high: Any, bits: int) -> tuple[I64, I64]:
 def checked_numbers(numbers: Any, dimensions: int, bits: int) -> I64:
     """Numbers of cells as an array."""
     check_grid(dimensions, bits)
-    made: I64 = np.ascontiguousarray(numbers, np.int64)
+    right = f"a number on this curve is 0 to 2^{dimensions * bits} - 1"
+    made = whole_numbers(numbers, right)
+    if made.ndim != 1:
+        raise EarmarkError("numbers on a curve are a row of whole numbers")
     if len(made) and not (made.min() >= 0 and int(made.max()) >> (dimensions * bits) == 0):
-        raise EarmarkError(f"a number on this curve is 0 to 2^{dimensions * bits} - 1")
+        raise EarmarkError(right)
+    return made
+
+
+def whole_numbers(values: Any, right: str) -> I64:
+    """Values as an array of 64-bit integers; otherwise raise, and say what would be right."""
+    try:
+        array = np.asarray(values)
+        whole = not array.size or (array.dtype.kind in "iu" and int(array.max()) < 1 << 63)
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise EarmarkError(f"{right}, a whole number")
+    made: I64 = np.ascontiguousarray(array, np.int64)
     return made

@@ -203,12 +203,28 @@ def decompose_boxes(low: I64, high: I64, bits: int, box: int, start: I64, first:
     state = np.empty((bits + 1, 4), np.int64)
     halves = np.empty((bits + 1, 4), np.int64)
     while box < len(low):
-        found = decompose(low[box], high[box], bits, corner, state, halves, start[box], first, last)
+        found = start[box]
+        if not is_cell(low[box], high[box]):
+            found = decompose(low[box], high[box], bits, corner, state, halves, found, first, last)
+        elif found < len(first):
+            first[found] = last[found] = number_of(low[box], bits)
+            found += 1
+        else:
+            found = -1
         if found < 0:
             return box
         box += 1
         start[box] = found
     return box
+
+
+@inlined
+def is_cell(low: I64, high: I64) -> bool:
+    """Whether a box is a single cell, for which nothing needs to be descended into."""
+    for j in range(len(low)):  # noqa: SIM110 - kernels have no generators
+        if low[j] != high[j]:
+            return False
+    return True
 
 
 PREFIX, ENTRY, TURN, PLACE = 0, 1, 2, 3
