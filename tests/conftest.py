@@ -32,18 +32,19 @@ settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
 
 class OneSession(LoadScopeScheduling):
-    """All tests that need Spark run in one worker, which then starts one session; the others go where there is room.
+    """All tests that share a Spark session run in one worker; the others go where there is room.
 
     The marks of xdist do not reach its scheduler with every version of pytest, so it looks into the files.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if _needs_spark(nodeid.partition("::")[0]) else nodeid
+        return "spark" if _shares_the_session(nodeid.partition("::")[0]) else nodeid
 
 
 @cache
-def _needs_spark(file: str) -> bool:
-    return "mark.spark" in (ROOT / file).read_text()
+def _shares_the_session(file: str) -> bool:
+    text = (ROOT / file).read_text()
+    return "pytest.mark.spark" in text and "pytest.mark.apart" not in text
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneSession:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.spark.connect import run_on_connect
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.apart]
 
 SCRIPT = """
 from earmark.spark import Snapshot, match, register, shard_counts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.spark.connect import run_on_connect
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.apart]
 
 SCRIPT = """
 from earmark.spark import audit, backtest, compact
