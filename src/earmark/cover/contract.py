@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from earmark.model.arrays import I32, I64, TableArrays
+from earmark.model.arrays import I32, TableArrays
 
 SUBSCRIBE, UNSUBSCRIBE = 0, 1
 """Phases that costs are charged to. A relation graph sets the phase; a query outside any counts as a subscribe."""
@@ -79,10 +79,3 @@ class CoverIndex(Protocol):
 
     def covers(self, above: int, below: int) -> bool:
         """Whether one slot covers another, in the strict order."""
-
-
-class Batched(Protocol):
-    """A covering index with a quicker way for many queries."""
-
-    def covering_batch(self, slots: I32, k: int | None = None) -> tuple[I64, I32]:
-        """`covering` of each: (pointers, slots)."""

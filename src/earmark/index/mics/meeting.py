@@ -64,9 +64,7 @@ def find_meeting(
     some = False
     for one in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
         clause[0] = one
-        clause_boxes(space, table, clause, box[0:1], box[1:2])
-        clause_boxes(sieve, table, clause, fields[0:1], fields[1:2])
-        if is_empty(box) or is_empty(fields):
+        if not has_cells(table, space, sieve, clause, box, fields):
             continue
         some = True
         if len(index.code):
@@ -101,9 +99,7 @@ def find_holding(
     tops = field_tops(len(sieve.attr))
     if at(table.clause_start, slot) < at(table.clause_start, slot + 1):
         clause[0] = at(table.clause_start, slot)
-        clause_boxes(space, table, clause, box[0:1], box[1:2])
-        clause_boxes(sieve, table, clause, fields[0:1], fields[1:2])
-        if not (is_empty(box) or is_empty(fields)):
+        if has_cells(table, space, sieve, clause, box, fields):
             if len(index.code):
                 cells = Sieved(len(sieve.attr) > 0, packed(fields[1]), packed(fields[0]) | tops, tops)
                 number = number_of(box[0], index.bits[0])
@@ -113,6 +109,14 @@ def find_holding(
                     block = at(index.parent, block)
             mark_slots(scanned, scratch, words)
     return read_marked(scratch, words, eligible, out)
+
+
+@inlined
+def has_cells(table: TableArrays, space: Space, sieve: Space, clause: I64, box: I64, fields: I64) -> bool:
+    """Find the cells of a clause on the axes of both spaces, low ones into row 0 and high ones into row 1."""
+    clause_boxes(space, table, clause, box[0:1], box[1:2])
+    clause_boxes(sieve, table, clause, fields[0:1], fields[1:2])
+    return not is_empty(box) and not is_empty(fields)
 
 
 @inlined
