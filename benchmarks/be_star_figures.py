@@ -113,8 +113,8 @@ def measure(name: str, label: str, setting: Setting, ranked: bool, repeats: int,
 
         def search(index: Any, k: int = k) -> tuple[Any, ...]:
             if k:
-                return tuple(index.top_k_batch(events, k, eligible))
-            return tuple(index.match_batch(events, eligible))
+                return tuple(index.top_k_many(events, k, eligible))
+            return tuple(index.match_many(events, eligible))
 
         wanted = search(built[SCAN.label])
         work: dict[str, float] = {}
@@ -279,8 +279,8 @@ def main(given: list[str] | None = None) -> int:
     for one in MATCHERS:  # compiled before anything is timed
         tiny = generate(Setting(subscriptions=100, events=20, match_probability=0.05))
         index = one.build(tiny.table())
-        index.match_batch(tiny.events(), all_eligible(tiny.table()))
-        index.top_k_batch(tiny.events(), 1, all_eligible(tiny.table()))
+        index.match_many(tiny.events(), all_eligible(tiny.table()))
+        index.top_k_many(tiny.events(), 1, all_eligible(tiny.table()))
     figures, found = [], {}
     for sweep in chosen:
         for distribution, exponent in DISTRIBUTIONS.items():

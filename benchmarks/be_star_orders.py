@@ -186,7 +186,7 @@ def measure(shape: str, size: int, repeats: int, limit: float) -> tuple[list[Fig
     """The figures of one shape; µs an event by order, raw and adapted, and nodes and predicates an event."""
     table, events = SHAPES[shape](size)
     eligible = all_eligible(table)
-    wanted = SCAN.build(table).match_batch(events, eligible)
+    wanted = SCAN.build(table).match_many(events, eligible)
     trees = {name: grown(BULK, table, order) for name, order in orders(table).items()}
     trees["BE-Tree"] = grown(RIGID, table, orders(table)["random"])
     micros: dict[str, dict[str, float]] = {}
@@ -194,7 +194,7 @@ def measure(shape: str, size: int, repeats: int, limit: float) -> tuple[list[Fig
     for what in ("raw", "adapted"):
         if what == "adapted":
             trees = {name: adapted(tree, events) for name, tree in trees.items()}
-        runs = {name: lambda one=one: one.match_batch(events, eligible) for name, one in trees.items()}  # type: ignore[misc]
+        runs = {name: lambda one=one: one.match_many(events, eligible) for name, one in trees.items()}  # type: ignore[misc]
         found = race(runs, repeats, limit, lambda _, answer: unequal(answer, wanted))
         out += as_figures(found, shape, len(table.sequence), what, EVENTS)
         micros[what] = {name: median(one) * 1e6 / EVENTS for name, one in found.seconds.items() if one}

@@ -74,7 +74,7 @@ def searches(workload: Workload, built: dict[str, Any]) -> dict[str, Callable[[]
     table, events = workload.table(), workload.events()
     eligible, count = all_eligible(table), len(workload.event_attr)
     runs: dict[str, Callable[[], Answer]] = {
-        label: lambda one=one: Pointed(*one.match_batch(events, eligible))  # type: ignore[misc]
+        label: lambda one=one: Pointed(*one.match_many(events, eligible))  # type: ignore[misc]
         for label, one in built.items()
     }
     rival = engines.make("numpy")

@@ -88,8 +88,8 @@ def asked(table: TableArrays, events: EventArrays, built: dict[str, Any]) -> dic
     few = first_events(events, min(ONE_BY_ONE, count))
     runs: dict[str, dict[str, Run]] = {ALL: {}, BEST: {}, SINGLE: {}}
     for label, one in built.items():
-        runs[ALL][label] = lambda one=one: one.match_batch(events, eligible)  # type: ignore[misc]
-        runs[BEST][label] = lambda one=one: one.top_k_batch(events, K, eligible)  # type: ignore[misc]
+        runs[ALL][label] = lambda one=one: one.match_many(events, eligible)  # type: ignore[misc]
+        runs[BEST][label] = lambda one=one: one.top_k_many(events, K, eligible)  # type: ignore[misc]
         runs[SINGLE][label] = lambda one=one: one_by_one(one, few, eligible)  # type: ignore[misc]
     return {what: (len(few.start) - 1 if what == SINGLE else count, own) for what, own in runs.items()}
 

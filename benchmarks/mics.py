@@ -136,9 +136,9 @@ def whole_cells(axes: int) -> Space:
 def wanted(workload: Workload) -> np.ndarray:
     """Which publications some subscription matches; the index that says so is compared with a scan."""
     table, events, every = workload.table(), workload.events(), bits.all_set(len(workload.sub_attr))
-    pointers, slots = MicsIndex.build(table).match_batch(events, every)
+    pointers, slots = MicsIndex.build(table).match_many(events, every)
     few = head_of(events, CHECKED)
-    start, right = Scan(table).match_batch(few, every)
+    start, right = Scan(table).match_many(few, every)
     if not (np.array_equal(start, pointers[: CHECKED + 1]) and np.array_equal(right, slots[: start[-1]])):
         raise AssertionError("the index and the scan disagree")
     return np.diff(pointers) > 0
@@ -226,8 +226,8 @@ def table_3(sizes: Sequence[int], publications: int) -> None:
             own = MicsIndex.build(table)
             asked = mics(distribution, 300, 1, seed=1).table()
             met = len(index.meeting(asked, np.arange(300, dtype=np.int32))[1]) / 300
-            index.match_batch(events, every)
-            own.match_batch(events, every)
+            index.match_many(events, every)
+            own.match_many(events, every)
             each = index.work.candidates / publications, own.work.candidates / publications
             line(distribution, size_name(size), str(paper.get(size // 1000, "")), met, *each,
                  own.describe()["entries_each"], own.nbytes / size)  # fmt: skip
@@ -298,16 +298,16 @@ def matching_times(name: str, workload: Workload, repeats: int) -> list[Figure]:
     numbers = hilbert.numbers(boxes_of_events(space, events)[0], EXACT_BITS)
     ways: dict[str, Callable[[], Any]] = {
         "linear": lambda: linear(bounds, workload.event_value[:few], counts, out),
-        "indexing": lambda: index.match_batch(events, every),
-        "unsieved": lambda: plain.match_batch(events, every),
+        "indexing": lambda: index.match_many(events, every),
+        "unsieved": lambda: plain.match_many(events, every),
         "look-up": lambda: ranges.holds(numbers),
         "to number": lambda: hilbert.numbers(boxes_of_events(space, events)[0], EXACT_BITS),
         "to ranges": lambda: ranges_of_slots(space, table, some),
     }
     each = {"linear": few, "to ranges": len(some)}
     seconds = in_turn(ways, repeats)
-    pointers, slots = index.match_batch(events, every)
-    again = plain.match_batch(events, every)[1]
+    pointers, slots = index.match_many(events, every)
+    again = plain.match_many(events, every)[1]
     right = np.array_equal(np.diff(pointers)[:few], counts) and np.array_equal(slots, again)
     right &= np.array_equal(slots[: pointers[few]], out[: pointers[few]])
     note = f"{len(slots) / publications:.2f}" if right else "wrong"
@@ -347,7 +347,7 @@ def variable_cells(sizes: Sequence[int], publications: int) -> bool:
                 cells += [f"{sent.sum():,}", f"{100 * vain[-1] / max(1, sent.sum()):.2f} %"]
                 kind = "equal" if learn is None else "variable"
                 index = MicsIndex.build(table, attributes=INDEXED, bits=depth, cells=kind, events=learn)
-                index.match_batch(events, every)
+                index.match_many(events, every)
                 candidates.append(index.work.candidates / publications)
             line(size_name(size), str(1 << depth), *cells, *candidates)
             told = f"{vain[1]:,} in vain with learned cells, {vain[0]:,} with equal ones"

@@ -137,10 +137,10 @@ def search(
     """µs an event of a ranked search, compared with what is wanted (the scan's answers to the first events)."""
     n, count = len(table.sequence), len(events.start) - 1
     everything = bits.all_set(n)
-    index.top_k_batch(head(events, 2), k, everything, relaxed)
+    index.top_k_many(head(events, 2), k, everything, relaxed)
     values = []
     for _ in range(run.repeats):
-        seconds, answer = processor_seconds(lambda: index.top_k_batch(events, k, everything, relaxed))
+        seconds, answer = processor_seconds(lambda: index.top_k_many(events, k, everything, relaxed))
         values.append(seconds * 1e6 / count)
     checked = len(wanted[0]) - 1
     end = answer[0][checked]
@@ -152,7 +152,7 @@ def search(
 
 def reference(table: TableArrays, events: EventArrays, k: int, relaxed: bool, count: int = CHECKED) -> Any:
     """The scan's answers to the first events."""
-    return Scan.build(table).top_k_batch(head(events, count), k, bits.all_set(len(table.sequence)), relaxed)
+    return Scan.build(table).top_k_many(head(events, count), k, bits.all_set(len(table.sequence)), relaxed)
 
 
 def w3(run: Run) -> None:

@@ -31,7 +31,7 @@ class Ranked(EarmarkIndex):
 
     def best(self, count: int) -> Answer:
         """The best of each of the first events, in one call."""
-        start, slots, _ = self.index.top_k_batch(self.first(count), BEST, self.eligible)  # type: ignore[attr-defined]
+        start, slots, _ = self.index.top_k_many(self.first(count), BEST, self.eligible)  # type: ignore[attr-defined]
         return Pointed(start, slots)
 
 

@@ -303,7 +303,7 @@ def judge(folder: Path, rows: int, parents: dict[int, int | None]) -> dict[str, 
         if version not in matchers:
             matchers[version] = Matcher()
             matchers[version].add_many(list(content_of(version, parents).values()))
-        found = matchers[version].match_batch(crowd[first:end]).to_pylist()
+        found = matchers[version].match_many(crowd[first:end]).to_pylist()
         wanted = Counter((row["event"] + first, row["subscription"], round(row["score"], 9)) for row in found)
         parts = sorted((folder / "matches" / f"batch={batch}").glob("*.parquet"))
         got = [row for part in parts for row in pq.ParquetFile(part).read().to_pylist()]

@@ -33,10 +33,10 @@ def warm(name: str) -> str:
     m.add_many([(i, f"a BETWEEN {i} AND {i + 5} AND b > {i % 7}") for i in range(300)])
     events = [{"a": 5, "b": 9}, {"a": earmark.Interval(3, 8)}]
     for _ in range(2):
-        m.match_batch(events)
+        m.match_many(events)
         m.match(events[0])
         for mode in ("exact", "relaxed"):
-            m.top_k_batch(events, 3, mode=mode)
+            m.top_k_many(events, 3, mode=mode)
         m.add_many([(1000 + i, "a > 3") for i in range(140)] if 1000 not in m else [])
         m.remove_many([i for i in range(140) if i in m])
     m._state.index.check()

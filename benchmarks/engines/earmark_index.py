@@ -30,7 +30,7 @@ class EarmarkIndex(Engine):
 
     def batch(self, count: int) -> Answer:
         """The first events in one call."""
-        return Pointed(*self.index.match_batch(self.first(count), self.eligible))
+        return Pointed(*self.index.match_many(self.first(count), self.eligible))
 
     def single(self, count: int) -> Answer:
         """A call an event."""

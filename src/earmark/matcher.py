@@ -372,19 +372,19 @@ class Matcher:
         slots, scores = state.ranked_by(index).top_k(events, *asked)
         return [Match(i, s) for i, s in zip(self._named(state.view, slots), scores.tolist(), strict=True)]
 
-    def match_batch(self, events: Any, *, scope: Mapping[str, str] | None = None) -> pa.Table:
+    def match_many(self, events: Any, *, scope: Mapping[str, str] | None = None) -> pa.Table:
         """All matches of many events, as an Arrow table (event, subscription, score).
 
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame; `event` is the
         row number.
         """
         state, encoded = self._encoded(events)
-        starts, slots = state.match_batch(encoded, state.eligible(scope))
+        starts, slots = state.match_many(encoded, state.eligible(scope))
         scores = np.empty(len(slots), np.float64)
         score_matches(state.view.arrays, encoded, starts, slots, scores)
         return self._result(state.view, starts, slots, scores)
 
-    def top_k_batch(
+    def top_k_many(
         self,
         events: Any,
         k: int = 10,
@@ -400,7 +400,7 @@ class Matcher:
         """
         state, encoded = self._encoded(events, weights)
         asked = asked_k(k), state.eligible(scope), asked_relaxed(mode)
-        starts, slots, scores = state.ranked_by(index).top_k_batch(encoded, *asked)
+        starts, slots, scores = state.ranked_by(index).top_k_many(encoded, *asked)
         return self._result(state.view, starts, slots, scores)
 
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:

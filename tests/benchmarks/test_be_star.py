@@ -21,8 +21,8 @@ from results import Figure, read
 class Forgetful(Scan):
     """Loses the last match of a batch."""
 
-    def match_batch(self, events: Any, eligible: Any) -> tuple[Any, Any]:
-        pointers, slots = super().match_batch(events, eligible)
+    def match_many(self, events: Any, eligible: Any) -> tuple[Any, Any]:
+        pointers, slots = super().match_many(events, eligible)
         return np.minimum(pointers, max(0, len(slots) - 1)), slots[:-1]
 
 

@@ -18,8 +18,8 @@ from results import Figure, read
 class Late(Scan):
     """Ranks one answer too few."""
 
-    def top_k_batch(self, events: Any, k: int, eligible: Any, relaxed: bool = False) -> Any:
-        return super().top_k_batch(events, k - 1, eligible, relaxed)
+    def top_k_many(self, events: Any, k: int, eligible: Any, relaxed: bool = False) -> Any:
+        return super().top_k_many(events, k - 1, eligible, relaxed)
 
 
 @pytest.fixture(autouse=True)

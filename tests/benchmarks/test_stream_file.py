@@ -27,7 +27,7 @@ def test_so_many_results_are_right(tmp_path: Path) -> None:
     matcher = Matcher()
     matcher.add_many(read_subscriptions(tmp_path / "s.csv", {}).rows)
     (events,) = stream_file.tables(2000)
-    assert matcher.match_batch(events).num_rows == stream_file.wanted(2000)
+    assert matcher.match_many(events).num_rows == stream_file.wanted(2000)
 
 
 def test_the_time_left() -> None:

@@ -80,7 +80,7 @@ def test_match_reads_every_format(earmark: Earmark, tmp_path: Path, subscription
     ads = write(tmp_path / f"ads.{subscriptions}", ADS)
     visitors = write(tmp_path / f"visitors.{events}", VISITORS)
     found = earmark("match", ads, visitors, "--json")
-    assert found.rows() == matcher().match_batch(VISITORS).to_pylist()
+    assert found.rows() == matcher().match_many(VISITORS).to_pylist()
     assert found.err == ""
 
 
@@ -92,7 +92,7 @@ def test_results_in_every_format(earmark: Earmark, tmp_path: Path, command: str,
     target = tmp_path / f"hits.{output}"
     found = earmark(command, "ads.csv", "visitors.csv", "-o", target, "--json")
     m = matcher()
-    wanted = (m.match_batch if command == "match" else m.top_k_batch)(VISITORS).to_pylist()
+    wanted = (m.match_many if command == "match" else m.top_k_many)(VISITORS).to_pylist()
     assert read(target) == wanted
     (summary,) = found.rows()
     assert (summary["events"], summary["results"], summary["subscriptions"]) == (4, len(wanted), 3)
@@ -105,7 +105,7 @@ def test_csv_on_stdout_and_a_summary_on_stderr(earmark: Earmark, tmp_path: Path)
     write(tmp_path / "visitors.jsonl", VISITORS)
     found = earmark("match", "ads.csv", "visitors.jsonl")
     (tmp_path / "out.csv").write_text(found.out)
-    assert read(tmp_path / "out.csv") == matcher().match_batch(VISITORS).to_pylist()
+    assert read(tmp_path / "out.csv") == matcher().match_many(VISITORS).to_pylist()
     assert found.err.startswith("4 events, 4 results in ")
 
 
@@ -134,7 +134,7 @@ def test_ready_made_bounds(earmark: Earmark, tmp_path: Path, kind: str, form: st
 def test_a_saved_folder(earmark: Earmark, tmp_path: Path) -> None:
     matcher().save(tmp_path / "ads.earmark")
     write(tmp_path / "e.jsonl", VISITORS)
-    assert earmark("match", "ads.earmark", "e.jsonl", "--json").rows() == matcher().match_batch(VISITORS).to_pylist()
+    assert earmark("match", "ads.earmark", "e.jsonl", "--json").rows() == matcher().match_many(VISITORS).to_pylist()
     assert "knows its types" in earmark("match", "ads.earmark", "e.jsonl", "--attribute", "age=float").sentence
     assert "knows its types" in earmark("match", "ads.earmark", "e.jsonl", "--zone", "UTC").sentence
 
@@ -145,10 +145,10 @@ def test_scope_weight_mode_k_and_event_id(earmark: Earmark, tmp_path: Path) -> N
     for kind in FORMATS:
         write(tmp_path / f"e.{kind}", VISITORS)
         scoped = earmark("match", "ads.jsonl", f"e.{kind}", "--scope", "tenant=x", "--json").rows()
-        assert scoped == m.match_batch(VISITORS, scope={"tenant": "x"}).to_pylist() != []
+        assert scoped == m.match_many(VISITORS, scope={"tenant": "x"}).to_pylist() != []
         options = ("-k", 2, "--mode", "relaxed", "--weight", "age=3", "--weight", "city=0.5")
         ranked = earmark("top-k", "ads.jsonl", f"e.{kind}", *options, "--event-id", "who", "--json").rows()
-        wanted = m.top_k_batch(VISITORS, 2, mode="relaxed", weights={"age": 3, "city": 0.5}).to_pylist()
+        wanted = m.top_k_many(VISITORS, 2, mode="relaxed", weights={"age": 3, "city": 0.5}).to_pylist()
         assert ranked == [{**row, "event": VISITORS[row["event"]]["who"]} for row in wanted]
 
 
@@ -184,7 +184,7 @@ def test_file_names_in_any_script(earmark: Earmark, tmp_path: Path) -> None:
     write(tmp_path / "объявления ☃.csv", ADS)
     write(tmp_path / "посетители 'x'.csv", VISITORS)
     assert earmark("match", "объявления ☃.csv", "посетители 'x'.csv", "-o", "hits 漢字.jsonl").code == 0
-    assert read(tmp_path / "hits 漢字.jsonl") == matcher().match_batch(VISITORS).to_pylist()
+    assert read(tmp_path / "hits 漢字.jsonl") == matcher().match_many(VISITORS).to_pylist()
     assert "нет.csv" in earmark("match", "объявления ☃.csv", "нет.csv").sentence
 
 
@@ -216,7 +216,7 @@ def test_a_link_is_written_through_and_an_old_file_replaced(earmark: Earmark, tm
     (tmp_path / "link.csv").symlink_to("real.csv")
     assert earmark("match", "ads.csv", "e.csv", "-o", "link.csv").code == 0
     assert (tmp_path / "link.csv").is_symlink()
-    assert read(tmp_path / "real.csv") == matcher().match_batch(VISITORS).to_pylist()
+    assert read(tmp_path / "real.csv") == matcher().match_many(VISITORS).to_pylist()
     assert (tmp_path / "real.csv").stat().st_mode & 0o777 == 0o640
 
 

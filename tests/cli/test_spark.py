@@ -94,12 +94,12 @@ def rounded(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_match_and_top_k(here: Callable[..., Result], folder: Path) -> None:
     """The same rows in the same order as in this process: of a snapshot on stdout, of a file in a file."""
     found = here("match", "ads.snapshot", "visitors.parquet", "--engine", "spark", "--json")
-    assert rounded(found.rows()) == rounded(matcher().match_batch(VISITORS).to_pylist())
+    assert rounded(found.rows()) == rounded(matcher().match_many(VISITORS).to_pylist())
     assert found.err == ""
     target = ["-o", "best.parquet", "--event-id", "who", "-k", "1", "--mode", "relaxed", "--weight", "age=2"]
     found = here("top-k", "ads.csv", "visitors.parquet", "--engine=spark", *target)
     assert re.match(r"4 events, \d results in ", found.err), found
-    best = matcher().top_k_batch(VISITORS, 1, mode="relaxed", weights={"age": 2}).to_pylist()
+    best = matcher().top_k_many(VISITORS, 1, mode="relaxed", weights={"age": 2}).to_pylist()
     wanted = [{**row, "event": VISITORS[row["event"]]["who"]} for row in best]
     assert rounded(pq.read_table(folder / "best.parquet").to_pylist()) == rounded(wanted)
 
@@ -161,7 +161,7 @@ def test_as_a_process(script: Path, tmp_path: Path) -> None:
     write(tmp_path / "ads.csv", ADS)
     write(tmp_path / "visitors.parquet", VISITORS)
     found = run(script, tmp_path, "match", "ads.csv", "visitors.parquet", "--engine", "spark", "--json", *MASTER)
-    assert rounded(found.rows()) == rounded(matcher().match_batch(VISITORS).to_pylist())
+    assert rounded(found.rows()) == rounded(matcher().match_many(VISITORS).to_pylist())
     assert found.err == ""
     failed = run(script, tmp_path, "publish", "ads.csv", "s", "--master", "nowhere")
     assert failed.code == 2

@@ -19,7 +19,7 @@ def test_shards(here: Callable[..., Result], folder: Path) -> None:  # noqa: F81
     assert (told.code, told.out) == (0, "sharded: version 1, 3 subscriptions\n"), told
     assert (folder / "sharded" / "versions" / "00000001" / "router").is_dir()
     found = here("match", "sharded", "visitors.parquet", "--engine", "spark", "--json")
-    assert rounded(found.rows()) == rounded(matcher().match_batch(VISITORS).to_pylist())
+    assert rounded(found.rows()) == rounded(matcher().match_many(VISITORS).to_pylist())
     assert "shards is a number from 1 to 9,999" in here("publish", "ads.csv", "sharded", "--shards", "0").sentence
     wrong = here("publish", "ads.csv", "sharded", "--changes", "--shards", "3").sentence
     assert "leave those options out" in wrong

@@ -198,13 +198,13 @@ def assert_agrees(
 
 def assert_batches(matcher: earmark.Matcher, book: Book, rows: Sequence[Row], schema: Mapping[str, str]) -> None:
     expected = [(e, one, score) for e, row in enumerate(rows) for one, score in book.scored(row)]
-    found = matcher.match_batch([as_event(row) for row in rows])
+    found = matcher.match_many([as_event(row) for row in rows])
     assert triples(found) == expected
-    assert found.equals(matcher.match_batch(as_arrow(rows, schema)))
-    assert found.equals(matcher.match_batch(as_arrow(rows, schema).to_batches()[0]))
-    assert found.equals(matcher.match_batch(as_polars(rows, schema)))
+    assert found.equals(matcher.match_many(as_arrow(rows, schema)))
+    assert found.equals(matcher.match_many(as_arrow(rows, schema).to_batches()[0]))
+    assert found.equals(matcher.match_many(as_polars(rows, schema)))
     plain = without_nan(rows)
-    assert matcher.match_batch(as_pandas(plain, schema)).equals(matcher.match_batch([as_event(row) for row in plain]))
+    assert matcher.match_many(as_pandas(plain, schema)).equals(matcher.match_many([as_event(row) for row in plain]))
 
 
 def assert_ranks(
@@ -224,18 +224,18 @@ def assert_ranks(
         assert [tuple(m) for m in matcher.top_k(as_event(row), k, mode=mode, weights=own, **how)] == best, row
         expected += [(e, one, score) for one, score in best]
     events = [as_event(row) for row in rows]
-    assert triples(matcher.top_k_batch(events, k, mode=mode, weights=weights, **how)) == expected
+    assert triples(matcher.top_k_many(events, k, mode=mode, weights=weights, **how)) == expected
 
 
 def assert_scoped(matcher: earmark.Matcher, book: Book, row: Row, scope: Mapping[str, str]) -> None:
     event = as_event(row)
     expected = book.scored(row, scope=scope)
     assert matcher.match(event, scope=scope) == [one for one, _ in expected]
-    assert triples(matcher.match_batch([event], scope=scope)) == [(0, *pair) for pair in expected]
+    assert triples(matcher.match_many([event], scope=scope)) == [(0, *pair) for pair in expected]
     for mode in ("exact", "relaxed"):
         best = sorted(book.scored(row, scope=scope, mode=mode), key=lambda pair: -pair[1])[:3]
         assert [tuple(m) for m in matcher.top_k(event, 3, mode=mode, scope=scope)] == best
-        assert triples(matcher.top_k_batch([event], 3, mode=mode, scope=scope)) == [(0, *pair) for pair in best]
+        assert triples(matcher.top_k_many([event], 3, mode=mode, scope=scope)) == [(0, *pair) for pair in best]
 
 
 def triples(table: pa.Table) -> list[tuple[int, Any, float]]:

@@ -129,10 +129,10 @@ def test_empty(index: str) -> None:
     rng = Random(index)
     matcher, book = matcher_for(index), Book()
     assert_agrees(matcher, book, rows(rng, book, 5), rng)
-    assert matcher.match_batch([]).num_rows == 0
-    assert matcher.top_k_batch([], 3).num_rows == 0
+    assert matcher.match_many([]).num_rows == 0
+    assert matcher.top_k_many([], 3).num_rows == 0
     matcher.add(1, "TRUE")
-    assert matcher.match_batch([]).num_rows == 0
+    assert matcher.match_many([]).num_rows == 0
     assert matcher.match({}) == [1]
     matcher.remove(1)
     assert_agrees(matcher, book, rows(rng, book, 5), rng)
@@ -162,7 +162,7 @@ def test_ties_go_by_insertion(index: str) -> None:
     for k in (1, 7, 199, 200, 10**9):
         for mode in ("exact", "relaxed"):
             assert [m.id for m in matcher.top_k(event, k, mode=mode)] == ids[:k]
-    assert matcher.match_batch([event, {}, event])["subscription"].to_pylist() == ids * 2
+    assert matcher.match_many([event, {}, event])["subscription"].to_pylist() == ids * 2
     matcher.update(ids[0], "i0 > 4", score=-1.0)
     assert [m.id for m in matcher.top_k(event, 200)] == [*ids[1:], ids[0]]
     assert matcher.match(event) == ids
@@ -181,7 +181,7 @@ def test_long_lists_and_many_clauses(index: str) -> None:
             one, f"a IN ({', '.join(map(str, chosen))})" if one % 2 else " OR ".join(f"a = {c}" for c in chosen)
         )
     events = [{"a": value} for value in range(400)]
-    found = matcher.match_batch(events)
+    found = matcher.match_many(events)
     pairs = list(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True))
     assert pairs == [(value, one) for value in range(400) for one in wanted if value in wanted[one]]
     assert matcher.match({"a": earmark.Interval(0, 399)}) == list(wanted)
@@ -205,11 +205,11 @@ def test_more_than_one_block_of_everything(index: str) -> None:
     alive[gone] = False
     values = rng.integers(-5, 1050, events)
     inside = (low <= values[:, None]) & (values[:, None] <= high) & alive
-    found = matcher.match_batch(pa.table({"a": values}))
+    found = matcher.match_many(pa.table({"a": values}))
     expected_events, expected_ids = np.nonzero(inside)
     assert found["event"].to_numpy().tolist() == expected_events.tolist()
     assert found["subscription"].to_numpy().tolist() == expected_ids.tolist()
-    best = matcher.top_k_batch(pa.table({"a": values}), 2)
+    best = matcher.top_k_many(pa.table({"a": values}), 2)
     assert best["subscription"].to_pylist() == [i for row in inside for i in np.flatnonzero(row)[:2]]
     check(matcher)
 
@@ -278,7 +278,7 @@ def test_an_index_comes_back_from_its_arrays(index: str) -> None:
     assert restored.nbytes == main.nbytes
     events = matcher._encoded([as_event(row) for row in rows(rng, book, 20)])[1]
     for got, wanted in zip(
-        restored.match_batch(events, view.eligible()), main.match_batch(events, view.eligible()), strict=True
+        restored.match_many(events, view.eligible()), main.match_many(events, view.eligible()), strict=True
     ):
         assert got.tolist() == wanted.tolist()
     if isinstance(restored, Updatable):
@@ -312,7 +312,7 @@ def test_event_by_event_or_in_a_batch(index: str, seed: int) -> None:
     matcher, book = filled(index, rng, 12)
     events = [as_event(row) for row in rows(rng, book, 5)] * 130
     size = rng.choice((1, 63, 64, 65, 511, 512, 513, 650))
-    found = matcher.match_batch(events[:size])
+    found = matcher.match_many(events[:size])
     singles = [(e, one) for e in range(size) for one in matcher.match(events[e])]
     assert list(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True)) == singles
 
@@ -325,9 +325,9 @@ def test_threads_share_an_index(index: str) -> None:
     matcher.compact()
     events = [as_event(row) for row in rows(rng, book, 40)]
     searches: list[Callable[[], Any]] = [
-        lambda: matcher.match_batch(events).to_pydict(),
-        lambda: matcher.top_k_batch(events, 3).to_pydict(),
-        lambda: matcher.top_k_batch(events, 3, mode="relaxed").to_pydict(),
+        lambda: matcher.match_many(events).to_pydict(),
+        lambda: matcher.top_k_many(events, 3).to_pydict(),
+        lambda: matcher.top_k_many(events, 3, mode="relaxed").to_pydict(),
         lambda: [matcher.match(event) for event in events[:10]],
         lambda: [matcher.top_k(event, 2) for event in events[:10]],
     ]

@@ -270,7 +270,7 @@ def test_a_match_visits_few_buckets() -> None:
     made = on(0, [(v, v + 3) for v in (rng.randrange(10_000) for _ in range(1500))])
     tree = BEStarTree.build(table_arrays(made), capacity=8)
     events = event_arrays(made, [{0: Value(v, v)} for v in range(0, 10_000, 500)])
-    pointers, slots = tree.match_batch(events, bits.all_set(1500))
+    pointers, slots = tree.match_many(events, bits.all_set(1500))
     for (a, b), value in zip(pairwise(pointers), range(0, 10_000, 500), strict=True):
         wanted = [i for i, s in enumerate(made.subscriptions) if s.clauses[0][0].holds(Value(value, value))]
         assert slots[a:b].tolist() == wanted

@@ -46,7 +46,7 @@ def test_the_publications_of_figure_3() -> None:
 def test_subscription_indexing_has_no_false_positives() -> None:
     made, _ = figure_3()
     table, events = table_arrays(made), event_arrays(made, made.events)
-    pointers, slots = MicsIndex.build(table, attributes=(0, 1), bits=3, cells="equal").match_batch(
+    pointers, slots = MicsIndex.build(table, attributes=(0, 1), bits=3, cells="equal").match_many(
         events, bits.all_set(1)
     )
     assert (pointers.tolist(), slots.tolist()) == ([0, 0, 1, 1], [0])

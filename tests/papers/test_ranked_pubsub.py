@@ -272,7 +272,7 @@ def test_relaxed_means_at_least_one_dimension(name: str) -> None:
         Subscription([{0: Constraint([(7, 9)], weight=9.0), 1: Constraint([(0, 9)], weight=9.0)}], sequence=2),
     ]
     index = STRUCTURES[name].build(table_arrays(made))
-    pointers, slots, scores = index.top_k_batch(event_arrays(made, made.events), 5, bits.all_set(3), True)
+    pointers, slots, scores = index.top_k_many(event_arrays(made, made.events), 5, bits.all_set(3), True)
     assert pointers.tolist() == [0, 2, 4]
     assert slots.tolist() == [1, 0, 0, 1]
     assert scores.tolist() == [0.6, 0.4, 0.4, 0.1]
@@ -302,12 +302,12 @@ def test_every_index_agrees_with_the_scan_in_d_dimensions(name: str, d: int) -> 
     index, scan, all_of_them = STRUCTURES[name].build(table), Scan.build(table), bits.all_set(n)
     for relaxed in (False, True):
         for got, wanted in zip(
-            index.top_k_batch(events, 7, all_of_them, relaxed),
-            scan.top_k_batch(events, 7, all_of_them, relaxed),
+            index.top_k_many(events, 7, all_of_them, relaxed),
+            scan.top_k_many(events, 7, all_of_them, relaxed),
             strict=True,
         ):
             assert np.array_equal(got, wanted)
-    for got, wanted in zip(index.match_batch(events, all_of_them), scan.match_batch(events, all_of_them), strict=True):
+    for got, wanted in zip(index.match_many(events, all_of_them), scan.match_many(events, all_of_them), strict=True):
         assert np.array_equal(got, wanted)
 
 
@@ -315,7 +315,7 @@ def test_every_index_agrees_with_the_scan_in_d_dimensions(name: str, d: int) -> 
 def test_the_threshold_algorithm_stops_early() -> None:
     table, events = in_dimensions(2, 20_000)
     index = SoptRTree.build(table)
-    index.top_k_batch(events, 5, bits.all_set(20_000), True)
+    index.top_k_many(events, 5, bits.all_set(20_000), True)
     stabbed = 0
     for e in range(15):
         for i in range(events.start[e], events.start[e + 1]):
@@ -331,8 +331,8 @@ def test_exact_matching_by_intersection_needs_no_more_than_k_matches() -> None:
     routed, intersected = SoptRTree.build(table), SoptRTree.build(table, intersect=True)
     for k in (1, 10):
         for a, b in zip(
-            routed.top_k_batch(events, k, bits.all_set(n)),
-            intersected.top_k_batch(events, k, bits.all_set(n)),
+            routed.top_k_many(events, k, bits.all_set(n)),
+            intersected.top_k_many(events, k, bits.all_set(n)),
             strict=True,
         ):
             assert np.array_equal(a, b)

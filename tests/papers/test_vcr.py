@@ -164,7 +164,7 @@ def test_the_paper_s_index_in_points_and_ours_in_cells_answer_alike() -> None:
         index = VcrIndex.build(
             table, longest=(16, 8), mode=mode, store=store, decomposition=decomposition, numbering=CORNER
         )
-        pointers, slots = index.match_batch(events, bits.all_set(400))
+        pointers, slots = index.match_many(events, bits.all_set(400))
         assert np.diff(pointers).tolist() == inside.sum(axis=1).tolist()
         assert slots.tolist() == np.nonzero(inside)[1].tolist()
 

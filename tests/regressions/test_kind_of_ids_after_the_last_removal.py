@@ -10,4 +10,4 @@ def test_texts_after_integers() -> None:
     m.add(1, "a > 0")
     m.remove(1)
     m.add("x", "a > 0")
-    assert m.match_batch([{"a": 1}])["subscription"].to_pylist() == ["x"]
+    assert m.match_many([{"a": 1}])["subscription"].to_pylist() == ["x"]

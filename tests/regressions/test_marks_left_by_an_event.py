@@ -14,7 +14,7 @@ def test_marks_left_by_an_event() -> None:
     none = Subscription([], sequence=1)
     made = Made([two, none], [{0: Value(5, 5)}] * 3)
     tree = BEStarTree.build(table_arrays(made))
-    pointers, slots, _ = tree.top_k_batch(event_arrays(made, made.events), 1, bits.all_set(2))
+    pointers, slots, _ = tree.top_k_many(event_arrays(made, made.events), 1, bits.all_set(2))
     assert pointers.tolist() == [0, 1, 2, 3]
     assert slots.tolist() == [0, 0, 0]
     assert tree.match(event_arrays(made, made.events), np.array([3], np.uint64)).tolist() == [0]

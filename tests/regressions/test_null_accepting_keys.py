@@ -28,7 +28,7 @@ def test_null_accepting_keys(kind: type[BEStarTree], bulk: bool) -> None:
     assert set(keyed.tolist()) == {1}
     assert (tree.arrays.where[0:40:2] == ROOT).all()
     events = event_arrays(made, [{1: Value(1, 1)}, {0: Value(3, 3), 1: Value(1, 1)}, {0: Value(4, 4)}, {}])
-    pointers, slots = tree.match_batch(events, bits.all_set(40))
+    pointers, slots = tree.match_many(events, bits.all_set(40))
     evens, odds = list(range(0, 40, 2)), list(range(1, 40, 2))
     answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
     assert answers == [sorted(evens + odds), odds, [], evens]

@@ -12,7 +12,7 @@ def test_it_is_null() -> None:
     m.add("null", "a IS NULL")
     m.add("zero", "a = 0")
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([0, None]))
-    found = m.match_batch(pa.table({"a": column}))
+    found = m.match_many(pa.table({"a": column}))
     assert found.select(["event", "subscription"]).to_pylist() == [
         {"event": 0, "subscription": "zero"},
         {"event": 1, "subscription": "null"},

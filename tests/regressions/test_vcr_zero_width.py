@@ -54,7 +54,7 @@ def test_rectangles_of_no_extent_among_others(mode: str, decomposition: str) -> 
         np.arange(0, len(keys) + 1, 2), np.tile(np.arange(2, dtype=np.int32), len(points)), keys, keys, np.empty(0)
     )
     index = VcrIndex.build(table, mode=mode, decomposition=decomposition, longest=(2, 2))
-    pointers, slots = index.match_batch(events, bits.all_set(n))
+    pointers, slots = index.match_many(events, bits.all_set(n))
     inside = ((lo <= points[:, None]) & (points[:, None] <= hi)).all(axis=2)
     assert np.diff(pointers).tolist() == inside.sum(axis=1).tolist()
     assert slots.tolist() == np.nonzero(inside)[1].tolist()

@@ -33,7 +33,7 @@ def told(frame: DataFrame) -> dict[Any, tuple[Any, ...]]:
 def matched(rows: list[Row], given: list[Row]) -> dict[str, set[int]]:
     """The events that each subscription matches, by a Matcher."""
     found: dict[str, set[int]] = {row["id"]: set() for row in rows}
-    for row in matcher_of(rows, attributes=generate.SCHEMA).match_batch(given).to_pylist():
+    for row in matcher_of(rows, attributes=generate.SCHEMA).match_many(given).to_pylist():
         found[row["subscription"]].add(row["event"])
     return found
 

@@ -24,7 +24,7 @@ BOXES, EVENTS = 1_500, 9_000
 
 
 def matched(matcher: earmark.Matcher, given: Any) -> set[tuple[int, Any]]:
-    table = matcher.match_batch(given)
+    table = matcher.match_many(given)
     return set(zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True))
 
 

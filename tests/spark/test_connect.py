@@ -16,18 +16,18 @@ from earmark.spark import Snapshot, match, register, shard_counts
 
 snapshot = Snapshot.publish(book_frame(spark, rows), folder / "s", attributes=generate.SCHEMA)
 frame = event_frame(spark, given)
-assert answers(match(frame, snapshot)) == expected(matcher.match_batch(given))
-assert answers(match(frame, snapshot, 4, mode="relaxed")) == expected(matcher.top_k_batch(given, 4, mode="relaxed"))
+assert answers(match(frame, snapshot)) == expected(matcher.match_many(given))
+assert answers(match(frame, snapshot, 4, mode="relaxed")) == expected(matcher.top_k_many(given, 4, mode="relaxed"))
 made = [("remove", rows[0]["id"], None), ("add", "new", "i0 IS NOT NULL")]
 change = spark.createDataFrame(made, "op string, id string, condition string")
 changed = snapshot.apply(change)
 matcher.remove(rows[0]["id"])
 matcher.add("new", "i0 IS NOT NULL")
-assert answers(match(frame, changed)) == expected(matcher.match_batch(given))
+assert answers(match(frame, changed)) == expected(matcher.match_many(given))
 register(spark, changed)
 frame.createOrReplaceTempView("events")
 found = spark.sql("SELECT e.row, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 3))) m")
-assert answers(found) == expected(matcher.top_k_batch(given, 3))
+assert answers(found) == expected(matcher.top_k_many(given, 3))
 frame.write.parquet(str(folder / "events"))
 stream = spark.readStream.schema(frame.schema).parquet(str(folder / "events"))
 query = (
@@ -35,16 +35,16 @@ query = (
     .option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start(str(folder / "out"))
 )
 query.awaitTermination(100)
-assert spark.read.parquet(str(folder / "out")).count() == matcher.top_k_batch(given, 3).num_rows
+assert spark.read.parquet(str(folder / "out")).count() == matcher.top_k_many(given, 3).num_rows
 assert changed.rejects.count() == 0
 sharded = Snapshot.publish(book_frame(spark, rows), folder / "sharded", attributes=generate.SCHEMA, shards=2)
 sharded = sharded.apply(change)
 for one in (sharded, sharded.compact()):
     assert one.shards == 2
     for route in ("local", "shuffle"):
-        assert answers(match(frame, one, 4, route=route)) == expected(matcher.top_k_batch(given, 4)), route
+        assert answers(match(frame, one, 4, route=route)) == expected(matcher.top_k_many(given, 4)), route
 counted = shard_counts(frame, sharded).collect()
-assert sum(row["matches"] for row in counted) == matcher.match_batch(given).num_rows
+assert sum(row["matches"] for row in counted) == matcher.match_many(given).num_rows
 """
 
 SHARDED = """
@@ -55,10 +55,10 @@ frame.write.parquet(str(folder / "events"))
 change = spark.createDataFrame(
     [("remove", rows[0]["id"], None), ("add", "new", "i0 IS NOT NULL")], "op string, id string, condition string"
 )
-before = {k: expected(matcher.match_batch(given) if k is None else matcher.top_k_batch(given, k)) for k in (None, 3)}
+before = {k: expected(matcher.match_many(given) if k is None else matcher.top_k_many(given, k)) for k in (None, 3)}
 matcher.remove(rows[0]["id"])
 matcher.add("new", "i0 IS NOT NULL")
-after = {k: expected(matcher.match_batch(given) if k is None else matcher.top_k_batch(given, k)) for k in (None, 3)}
+after = {k: expected(matcher.match_many(given) if k is None else matcher.top_k_many(given, k)) for k in (None, 3)}
 for shards in (1, 2, 7, 64):
     path = folder / f"in {shards}"
     published = Snapshot.publish(book_frame(spark, rows), path, attributes=generate.SCHEMA, shards=shards)

@@ -21,7 +21,7 @@ assert sorted(covered) == sorted(one.id for one in wanted.covered)
 assert found.count() == wanted.to_arrow().num_rows
 
 counts = {row["subscription"]: row["matches"] for row in backtest(frame, past, columns=["row"], **types).collect()}
-matched = matcher.match_batch(given)["subscription"].to_pylist()
+matched = matcher.match_many(given)["subscription"].to_pylist()
 assert counts == {row["id"]: matched.count(row["id"]) for row in rows}
 
 made = compact(frame, 0.1, past, homes=2, **types)

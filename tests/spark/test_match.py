@@ -58,20 +58,20 @@ def test_all_matches_are_spark_sqls(case: Case) -> None:
 
 
 def test_all_matches_are_the_matchers(case: Case) -> None:
-    assert answers(match(case.frame, case.snapshot)) == expected(case.matcher.match_batch(case.events))
+    assert answers(match(case.frame, case.snapshot)) == expected(case.matcher.match_many(case.events))
 
 
 @pytest.mark.parametrize("mode", ["exact", "relaxed"])
 @pytest.mark.parametrize("k", [1, 7])
 def test_best_are_the_matchers(case: Case, mode: str, k: int) -> None:
     found = answers(match(case.frame, case.snapshot, k, mode=mode, columns=["row"]))
-    assert found == expected(case.matcher.top_k_batch(case.events, k, mode=mode))
+    assert found == expected(case.matcher.top_k_many(case.events, k, mode=mode))
 
 
 def test_scope_and_weights(case: Case) -> None:
     scope, weights = {"tenant": "acme"}, {"i0": 0.3, "s 1": 0.0, "nowhere": 2.0}
     found = answers(match(case.frame, case.snapshot, 5, scope=scope, weights=weights))
-    assert found == expected(case.matcher.top_k_batch(case.events, 5, scope=scope, weights=weights))
+    assert found == expected(case.matcher.top_k_many(case.events, 5, scope=scope, weights=weights))
     assert not answers(match(case.frame, case.snapshot, scope={"tenant": "nobody"}))
 
 
@@ -79,7 +79,7 @@ def test_weights_of_each_event(spark: SparkSession, case: Case) -> None:
     own = [{"i0": i / 7, "f0": 2.0} if i % 3 else None for i in range(EVENTS)]
     column = spark.createDataFrame([(i, w) for i, w in enumerate(own)], "row long, weights map<string,double>")
     found = answers(match(case.frame.join(column, "row"), case.snapshot, 4, weights="weights", columns=["row"]))
-    assert found == expected(case.matcher.top_k_batch(case.events, 4, weights=own))
+    assert found == expected(case.matcher.top_k_many(case.events, 4, weights=own))
 
 
 def test_intervals(spark: SparkSession, case: Case) -> None:
@@ -100,7 +100,7 @@ def test_intervals(spark: SparkSession, case: Case) -> None:
         }
         for row in rows.values()
     ]
-    wanted = expected(case.matcher.match_batch(given))
+    wanted = expected(case.matcher.match_many(given))
     numbers = list(rows)
     assert answers(match(boxed, case.snapshot, columns=["row"])) == {numbers[i]: own for i, own in wanted.items()}
 
@@ -117,7 +117,7 @@ def test_a_stream(spark: SparkSession, case: Case, tmp_path: Path) -> None:
     )
     query.awaitTermination(60)
     written = spark.read.parquet(str(tmp_path / "out"))
-    wanted = expected(case.matcher.top_k_batch(case.events, 3))
+    wanted = expected(case.matcher.top_k_many(case.events, 3))
     assert {k: sorted(v) for k, v in answers(written).items()} == {k: sorted(v) for k, v in wanted.items()}
     assert {row[0] for row in written.select("snapshot_version").distinct().collect()} == {case.snapshot.version}
 
@@ -143,7 +143,7 @@ def test_learned_types_and_scores_whatever_the_partitioning(
     given = [{n: (i * 3 + j) % 7 for j, n in enumerate(names)} for i in range(30)]
     frame = spark.createDataFrame([(i, *e.values()) for i, e in enumerate(given)], ["row", *names])
     assert answers(match(frame, snapshot, 10, mode="relaxed")) == expected(
-        matcher.top_k_batch(given, 10, mode="relaxed")
+        matcher.top_k_many(given, 10, mode="relaxed")
     )
 
 
@@ -154,7 +154,7 @@ def test_integer_ids(spark: SparkSession, tmp_path: Path) -> None:
     result = match(event_frame(spark, given), snapshot)
     assert result.schema["subscription"].dataType.typeName() == "long"
     matcher = matcher_of(rows, attributes=generate.SCHEMA)
-    assert answers(result) == expected(matcher.match_batch(given))
+    assert answers(result) == expected(matcher.match_many(given))
 
 
 # --- what an event looks like ----------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_a_map_is_the_event(spark: SparkSession, tmp_path: Path, event: str | No
     ]
     frame = spark.createDataFrame(list(enumerate(given)), "row int, attrs map<string,double>").coalesce(1)
     wanted = matcher_of([{"id": f"s{i}", "condition": c} for i, c in enumerate(conditions)])
-    assert answers(match(frame, snapshot, event=event)) == expected(wanted.match_batch([e or {} for e in given]))
+    assert answers(match(frame, snapshot, event=event)) == expected(wanted.match_many([e or {} for e in given]))
 
 
 def test_a_struct_is_the_event(spark: SparkSession, tmp_path: Path) -> None:
@@ -202,9 +202,9 @@ def test_doubles_for_a_learned_integer(spark: SparkSession, tmp_path: Path) -> N
     given = [{"a": v, "b": 2} for v in (3.5, 3.0, float("nan"), 1.25, None, 2.0000001)]
     frame = spark.createDataFrame([(i, e["a"], e["b"]) for i, e in enumerate(given)], "row int, a double, b int")
     wanted = matcher_of([{"id": f"s{i}", "condition": c} for i, c in enumerate(conditions)])
-    assert answers(match(frame, snapshot)) == expected(wanted.match_batch(given))
+    assert answers(match(frame, snapshot)) == expected(wanted.match_many(given))
     derived = list((tmp_path / "s" / "derived").iterdir())
-    assert answers(match(frame, snapshot, 3)) == expected(wanted.top_k_batch(given, 3))
+    assert answers(match(frame, snapshot, 3)) == expected(wanted.top_k_many(given, 3))
     assert list((tmp_path / "s" / "derived").iterdir()) == derived and len(derived) == 1
     changed = snapshot.apply(spark.createDataFrame([("add", "new", "a > 3")], ["op", "id", "condition"]))
     assert ("new", 1.0) in answers(match(frame, changed))[0]

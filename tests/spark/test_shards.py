@@ -55,9 +55,9 @@ class Book:
     def check(self, snapshot: Snapshot, matcher: earmark.Matcher, **options: Any) -> None:
         """All matches, and the best: the same rows in the same order, ties included."""
         found = answers(match(self.events, snapshot, columns=["row"], **options))
-        assert found == expected(matcher.match_batch(self.given))
+        assert found == expected(matcher.match_many(self.given))
         found = answers(match(self.events, snapshot, 4, columns=["row"], **options))
-        assert found == expected(matcher.top_k_batch(self.given, 4))
+        assert found == expected(matcher.top_k_many(self.given, 4))
 
 
 @pytest.fixture(scope="module")
@@ -98,16 +98,16 @@ def test_every_way_to_ask(spark: SparkSession, book: Book, whole: Path, tmp_path
     matcher = book.matcher(changed=True)
     book.check(snapshot, matcher)
     book.check(snapshot, matcher, route="shuffle", replicas=3)
-    best = expected(matcher.top_k_batch(book.given, 5, mode="relaxed"))
+    best = expected(matcher.top_k_many(book.given, 5, mode="relaxed"))
     for route in ("local", "shuffle"):
         assert answers(match(book.events, snapshot, 5, mode="relaxed", columns=["row"], route=route)) == best
     scope = {"tenant": "acme"}
     found = answers(match(book.events, snapshot, 3, scope=scope, weights={"i0": 0.3}, columns=["row"]))
-    assert found == expected(matcher.top_k_batch(book.given, 3, scope=scope, weights={"i0": 0.3}))
+    assert found == expected(matcher.top_k_many(book.given, 3, scope=scope, weights={"i0": 0.3}))
     register(spark, snapshot, "best_of_shards")
     book.events.createOrReplaceTempView("shard_events")
     query = "SELECT e.row, m.* FROM shard_events e, LATERAL (SELECT inline(best_of_shards(struct(e.*), 3))) m"
-    assert answers(spark.sql(query)) == expected(matcher.top_k_batch(book.given, 3))
+    assert answers(spark.sql(query)) == expected(matcher.top_k_many(book.given, 3))
     book.events.write.parquet(str(tmp_path / "events"))
     arriving = spark.readStream.schema(book.events.schema).parquet(str(tmp_path / "events"))
     with pytest.raises(earmark.EarmarkError, match="route 'shuffle' is for batches"):
@@ -115,7 +115,7 @@ def test_every_way_to_ask(spark: SparkSession, book: Book, whole: Path, tmp_path
     written = match(arriving, snapshot, columns=["row"]).writeStream.format("parquet").trigger(availableNow=True)
     query = written.option("checkpointLocation", str(tmp_path / "c")).start(str(tmp_path / "out"))
     query.awaitTermination(100)
-    assert spark.read.parquet(str(tmp_path / "out")).count() == matcher.match_batch(book.given).num_rows
+    assert spark.read.parquet(str(tmp_path / "out")).count() == matcher.match_many(book.given).num_rows
     compacted = snapshot.compact()
     assert (compacted.info.kind, compacted.shards) == ("full", 7)
     book.check(compacted, matcher)
@@ -134,7 +134,7 @@ def test_a_stream_counts_by_shard(spark: SparkSession, book: Book, whole: Path, 
         running = stream(arriving, whole, out / "hits", out / "checkpoint", columns=["row"], trigger=once, route=route)
         running.await_end(100)
         (report,) = running.reports()
-        wanted = matcher.match_batch(book.given)
+        wanted = matcher.match_many(book.given)
         assert (report.rows, report.matches) == (EVENTS, wanted.num_rows)
         found = answers(read_matches(spark, out / "hits").orderBy("row"))
         assert {row: sorted(own) for row, own in found.items()} == {
@@ -157,7 +157,7 @@ def test_types_that_change(spark: SparkSession, tmp_path: Path) -> None:
     given = [{"a": i / 2, "b": f"v{i % 7}"} for i in range(50)]
     frame = spark.createDataFrame([(i, e["a"], e["b"]) for i, e in enumerate(given)], "row long, a double, b string")
     for _ in range(2):
-        assert answers(match(frame, snapshot, 5, columns=["row"])) == expected(matcher.top_k_batch(given, 5))
+        assert answers(match(frame, snapshot, 5, columns=["row"])) == expected(matcher.top_k_many(given, 5))
         change = [("add", "half", "a > 2.5 AND b > 'v1' AND b < 'v1zzz'"), ("remove", "s007", None)]
         changes = spark.createDataFrame(change, "op string, id string, condition string")
         if "half" not in matcher:
@@ -169,12 +169,12 @@ def test_types_that_change(spark: SparkSession, tmp_path: Path) -> None:
     snapshot = snapshot.apply(spark.createDataFrame(deep, "op string, id string, condition string"))
     for _, one, condition in deep:
         matcher.add(one, condition)
-    assert answers(match(frame, snapshot, columns=["row"])) == expected(matcher.match_batch(given))
+    assert answers(match(frame, snapshot, columns=["row"])) == expected(matcher.match_many(given))
     assert snapshot.compact(shards=1).shards == 1
-    assert answers(match(frame, snapshot.latest(), columns=["row"])) == expected(matcher.match_batch(given))
+    assert answers(match(frame, snapshot.latest(), columns=["row"])) == expected(matcher.match_many(given))
     again = snapshot.latest().compact(shards=4)
     assert again.shards == 4
-    assert answers(match(frame, again, columns=["row"])) == expected(matcher.match_batch(given))
+    assert answers(match(frame, again, columns=["row"])) == expected(matcher.match_many(given))
 
 
 def test_few_shards_in_memory(book: Book, spark: SparkSession, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:

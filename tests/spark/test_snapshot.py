@@ -156,7 +156,7 @@ def test_ready_made_bounds(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame(
         [(i, e["age"], e["city"]) for i, e in enumerate(given)], "row int, age int, city string"
     )
-    assert answers(match(frame, snapshot, 9)) == expected(matcher.top_k_batch(given, 9))
+    assert answers(match(frame, snapshot, 9)) == expected(matcher.top_k_many(given, 9))
     named = Snapshot.publish(pairs.drop("c1", "c2"), tmp_path / "named")
     assert named.attributes == {"age": "integer"}
 
@@ -177,7 +177,7 @@ def test_ready_made_ranges_with_bad_rows(spark: SparkSession, tmp_path: Path) ->
     assert snapshot.attributes == matcher.stats()["attributes"]
     given = [{"x": i / 3, "y0": 1.0, "y1": i - 3.0, "y2": 9.0} for i in range(30)]
     frame = spark.createDataFrame([(i, *e.values()) for i, e in enumerate(given)], ["row", *given[0]])
-    assert answers(match(frame, snapshot)) == expected(matcher.match_batch(given))
+    assert answers(match(frame, snapshot)) == expected(matcher.match_many(given))
 
 
 def test_nothing_is_a_book_too(spark: SparkSession, tmp_path: Path) -> None:
@@ -248,15 +248,15 @@ def test_changes_are_those_of_a_matcher(spark: SparkSession, tmp_path: Path) -> 
         snapshot = snapshot.apply(changes)
         assert snapshot.info.kind == "delta" and snapshot.info.base == (1 if turn < 3 else 5)
         assert len(snapshot) == len(matcher)
-        assert answers(match(frame, snapshot)) == expected(matcher.match_batch(given))
+        assert answers(match(frame, snapshot)) == expected(matcher.match_many(given))
         if turn == 2:
             snapshot = snapshot.compact()
             assert (snapshot.version, snapshot.info.kind) == (5, "full")
-    assert answers(match(frame, snapshot, 4)) == expected(matcher.top_k_batch(given, 4))
+    assert answers(match(frame, snapshot, 4)) == expected(matcher.top_k_many(given, 4))
     scope = {"tier": "gold"}
-    assert answers(match(frame, snapshot, scope=scope)) == expected(matcher.match_batch(given, scope=scope))
+    assert answers(match(frame, snapshot, scope=scope)) == expected(matcher.match_many(given, scope=scope))
     compacted = snapshot.compact()
-    assert answers(match(frame, compacted, 4)) == expected(matcher.top_k_batch(given, 4))
+    assert answers(match(frame, compacted, 4)) == expected(matcher.top_k_many(given, 4))
 
 
 def test_changes_that_cannot_be_done(spark: SparkSession, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_new_constants_between_old_ones(spark: SparkSession, tmp_path: Path) -> 
     matcher.add_many([("n1", "s = 'm'"), ("n2", "s > 'lz' AND t = 'é'")])
     given = [{"s": s, "t": t} for s in ("l", "lz", "lzz", "m", "m!", "ma", "q", "qz", "z") for t in ("é", "x", None)]
     frame = spark.createDataFrame([(i, e["s"], e["t"]) for i, e in enumerate(given)], "row int, s string, t string")
-    wanted = expected(matcher.match_batch(given))
+    wanted = expected(matcher.match_many(given))
     assert answers(match(frame, changed)) == wanted
     assert answers(match(frame, changed.compact())) == wanted
 

@@ -43,7 +43,7 @@ def book(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Book:
 def test_best_are_the_matchers(spark: SparkSession, book: Book, query: str) -> None:
     snapshot, matcher, given = book
     register(spark, snapshot)
-    assert answers(spark.sql(query)) == expected(matcher.top_k_batch(given, 5))
+    assert answers(spark.sql(query)) == expected(matcher.top_k_many(given, 5))
 
 
 def test_options(spark: SparkSession, book: Book) -> None:
@@ -51,7 +51,7 @@ def test_options(spark: SparkSession, book: Book) -> None:
     scope, weights = {"tier": "gold"}, {"i0": 0.25}
     best = register(spark, snapshot, "golden", mode="relaxed", scope=scope, weights=weights)
     query = "SELECT row, inline(golden(struct(e.*))) FROM sql_events e"
-    wanted = expected(matcher.top_k_batch(given, 10, mode="relaxed", scope=scope, weights=weights))
+    wanted = expected(matcher.top_k_many(given, 10, mode="relaxed", scope=scope, weights=weights))
     assert answers(spark.sql(query)) == wanted
     from pyspark.sql.functions import col, inline, lit, struct
 

@@ -68,7 +68,7 @@ def matcher(version: int) -> Matcher:
 
 
 def expected(version: int, first: int, end: int) -> Counter[Row]:
-    found = matcher(version).match_batch(list(visitors(end))[first:end]).to_pylist()
+    found = matcher(version).match_many(list(visitors(end))[first:end]).to_pylist()
     return Counter((row["event"] + first, row["subscription"], round(row["score"], 9)) for row in found)
 
 
@@ -201,7 +201,7 @@ def test_options_reach_the_search(spark: SparkSession, ads: Path) -> None:
     assert report.lag is not None
     assert report.lag == pytest.approx(report.committed - (BATCH - 1), abs=5)
     assert ", lag " in str(report)
-    best = matcher(1).top_k_batch(list(visitors(BATCH)), 2, weights={"age": 3.0}, scope={"tenant": "acme"}).to_pylist()
+    best = matcher(1).top_k_many(list(visitors(BATCH)), 2, weights={"age": 3.0}, scope={"tenant": "acme"}).to_pylist()
     wanted = Counter((row["event"], round(row["score"], 9)) for row in best)
     assert Counter((event, score) for event, _, score in batches(spark, ads)[0].elements()) == wanted
 

@@ -92,14 +92,12 @@ class Lifetime(RuleBasedStateMachine):
         events = event_arrays(made, made.events)
         for index, table, eligible in [(self.index, self.table(), self.eligible()), *self.readers[-2:]]:
             scan = Scan.build(table)
-            for got, wanted in zip(
-                index.match_batch(events, eligible), scan.match_batch(events, eligible), strict=True
-            ):
+            for got, wanted in zip(index.match_many(events, eligible), scan.match_many(events, eligible), strict=True):
                 assert got.tolist() == wanted.tolist()
             assert index.match(events, eligible, count - 1).tolist() == scan.match(events, eligible, count - 1).tolist()
             for k, relaxed in ((2, False), (3, True)):
-                ranked = index.top_k_batch(events, k, eligible, relaxed)
-                for got, best in zip(ranked, scan.top_k_batch(events, k, eligible, relaxed), strict=True):
+                ranked = index.top_k_many(events, k, eligible, relaxed)
+                for got, best in zip(ranked, scan.top_k_many(events, k, eligible, relaxed), strict=True):
                     assert got.tolist() == best.tolist()
 
     @invariant()

@@ -117,12 +117,12 @@ class Lifetime(RuleBasedStateMachine):
         assert len(known.clause_start) == len(table.clause_start)
         eligible = bits.from_slots(np.flatnonzero(self.alive), count)
         events = event_arrays(self.made, [self.maker.event() for _ in range(2 if PLAIN else 6)])
-        found = self.tree.match_batch(events, eligible)
-        for got, wanted in zip(found, scan.match_batch(events, eligible), strict=True):
+        found = self.tree.match_many(events, eligible)
+        for got, wanted in zip(found, scan.match_many(events, eligible), strict=True):
             assert got.tolist() == wanted.tolist()
         for k, relaxed in ((1, False), (4, False), (4, True), (1000, True)):
-            got_all = self.tree.top_k_batch(events, k, eligible, relaxed)
-            for got, wanted in zip(got_all, scan.top_k_batch(events, k, eligible, relaxed), strict=True):
+            got_all = self.tree.top_k_many(events, k, eligible, relaxed)
+            for got, wanted in zip(got_all, scan.top_k_many(events, k, eligible, relaxed), strict=True):
                 assert got.tolist() == wanted.tolist()
 
     @precondition(lambda self: hasattr(self, "tree"))

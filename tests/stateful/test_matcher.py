@@ -352,11 +352,11 @@ class Lifetime(RuleBasedStateMachine):
         assert found == [one for one, _ in self.scored(row, scope=scope)]
 
     @rule(rng=seeds, form=st.sampled_from([as_arrow, as_pandas, as_polars, None]))
-    def match_batch(self, rng: Random, form: Any) -> None:
+    def match_many(self, rng: Random, form: Any) -> None:
         rows = books.without_nan([self.row(rng) for _ in range(rng.randint(1, 4))])
         self.taught(rows)  # the frames need the types
         events = [as_event(row) for row in rows] if form is None else form(rows, self.types)
-        found = self.matcher.match_batch(events)
+        found = self.matcher.match_many(events)
         assert triples(found) == [(e, *pair) for e, row in enumerate(rows) for pair in self.scored(row)]
 
     @rule(rng=seeds, mode=st.sampled_from(["exact", "relaxed"]))

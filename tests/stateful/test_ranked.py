@@ -102,10 +102,10 @@ class Lifetime(RuleBasedStateMachine):
                     value.weight = 1.0
         arrays = event_arrays(made, events)
         eligible = bits.from_slots(np.flatnonzero(made.eligible), len(made.eligible))
-        pointers, slots = index.match_batch(arrays, eligible)
+        pointers, slots = index.match_many(arrays, eligible)
         assert [slots[a:b].tolist() for a, b in pairwise(pointers)] == [matching(made, event) for event in events]
         k, relaxed = self.random.choice((1, 3, 100)), self.random.random() < 0.5
-        pointers, slots, scores = index.top_k_batch(arrays, k, eligible, relaxed)
+        pointers, slots, scores = index.top_k_many(arrays, k, eligible, relaxed)
         found = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
         assert found == [best(made, event, k, relaxed) for event in events]
 

@@ -119,9 +119,9 @@ class Race:
     def match_scoped(self, rng: Random) -> None:
         assert min(self.assert_whole(self.matcher.match(self.event(1), scope=TENANT)), default=FIRST_PAIR) >= FIRST_PAIR
 
-    def match_batch(self, rng: Random) -> None:
+    def match_many(self, rng: Random) -> None:
         """Both events see one moment: the same pairs, and every flipping subscription once."""
-        table = self.matcher.match_batch([self.event(1), {**self.event(2), "text": "0"}, self.event(2)])
+        table = self.matcher.match_many([self.event(1), {**self.event(2), "text": "0"}, self.event(2)])
         by_event: list[list[int]] = [[], [], []]
         for e, one in zip(table["event"].to_pylist(), table["subscription"].to_pylist(), strict=True):
             by_event[e].append(one)
@@ -129,7 +129,7 @@ class Race:
         assert {one for one in first if one >= FIRST_PAIR} == {one for one in last if one >= FIRST_PAIR}
 
     def flips(self, rng: Random) -> None:
-        table = self.matcher.match_batch([{"side": 1, "text": ""}, {"side": 2, "text": ""}])
+        table = self.matcher.match_many([{"side": 1, "text": ""}, {"side": 2, "text": ""}])
         seen = [one for one in table["subscription"].to_pylist() if one < FIRST_PAIR]
         assert sorted(seen) == list(FLIPPING), "a subscription that was updated is seen twice or not at all"
         self.reads += 1
@@ -157,7 +157,7 @@ class Race:
 
     def everything(self, rng: Random) -> None:
         rng.choice(
-            (self.match, self.match_scoped, self.match_batch, self.flips, self.top_k, self.near_misses, self.look)
+            (self.match, self.match_scoped, self.match_many, self.flips, self.top_k, self.near_misses, self.look)
         )(rng)
 
 
@@ -169,7 +169,7 @@ def race(seconds: float, readers: int = 3, index: str = matcher_module.DEFAULT_I
         for read in (
             made.match,
             made.match_scoped,
-            made.match_batch,
+            made.match_many,
             made.flips,
             made.top_k,
             made.near_misses,
@@ -206,7 +206,7 @@ def test_the_race_sees_half_an_update_when_there_is_one() -> None:
 
     made = Race(Careless(), 20.0)
     with pytest.raises(AssertionError, match="half of an update"):
-        made.run([made.match, made.match_batch])
+        made.run([made.match, made.match_many])
 
 
 def test_writers_take_turns() -> None:

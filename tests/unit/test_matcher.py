@@ -68,7 +68,7 @@ class TestExtendedEvents:
         event = {"a": Interval(0, 9), "b": 1}
         assert m.match(event) == ["x"]
         assert m.top_k(event) == [("x", 5.0)]
-        assert m.match_batch([event]).to_pydict() == {"event": [0], "subscription": ["x"], "score": [5.0]}
+        assert m.match_many([event]).to_pydict() == {"event": [0], "subscription": ["x"], "score": [5.0]}
 
     @pytest.mark.parametrize(
         ("attribute", "lo", "hi"),
@@ -79,7 +79,7 @@ class TestExtendedEvents:
         with pytest.raises(EventError, match=f"event 0: the interval of '{attribute}' is empty"):
             m.match({attribute: Interval(lo, hi)})
         with pytest.raises(EventError, match=f"event 1: the interval of '{attribute}' is empty"):
-            m.match_batch(pa.table({attribute: [None, {"lo": lo, "hi": hi}]}))
+            m.match_many(pa.table({attribute: [None, {"lo": lo, "hi": hi}]}))
 
 
 class TestNearMisses:
@@ -241,7 +241,7 @@ class TestIds:
         m = matcher("a > 1")
         m.remove(0)
         m.add("x", "a > 1")
-        assert m.match_batch([{"a": 2}])["subscription"].to_pylist() == ["x"]
+        assert m.match_many([{"a": 2}])["subscription"].to_pylist() == ["x"]
 
     @pytest.mark.parametrize("one", [None, True, 1.5, b"x", ("x",), "", "x" * 10_001, 2**63, -(2**63) - 1, "\ud800"])
     def test_bad(self, one: Any) -> None:
@@ -344,13 +344,13 @@ class TestUpdate:
 class TestArguments:
     @pytest.mark.parametrize("k", [0, -1, True, 1.5, "3", None])
     def test_k(self, k: Any) -> None:
-        for call in (lambda: matcher("TRUE").top_k({}, k), lambda: matcher("TRUE").top_k_batch([{}], k)):
+        for call in (lambda: matcher("TRUE").top_k({}, k), lambda: matcher("TRUE").top_k_many([{}], k)):
             with pytest.raises(EarmarkError, match="k is a number of results, 1 or more"):
                 call()
 
     @pytest.mark.parametrize("mode", ["EXACT", "", None, 3, ["exact"]])
     def test_mode(self, mode: Any) -> None:
-        for call in (matcher("TRUE").top_k, lambda e, mode: matcher("TRUE").top_k_batch([e], mode=mode)):
+        for call in (matcher("TRUE").top_k, lambda e, mode: matcher("TRUE").top_k_many([e], mode=mode)):
             with pytest.raises(EarmarkError, match="mode is 'exact' or 'relaxed'"):
                 call({}, mode=mode)
 
@@ -361,7 +361,7 @@ class TestArguments:
         with pytest.raises(EventError, match="event 0: the weight of 'a' is"):
             matcher("a > 1").top_k({"a": 3}, weights={"a": weight})
         with pytest.raises(EventError, match="event 1: the weight of 'a' is"):
-            matcher("a > 1").top_k_batch(pa.table({"a": [1, 2]}), weights=[None, {"a": weight}])
+            matcher("a > 1").top_k_many(pa.table({"a": [1, 2]}), weights=[None, {"a": weight}])
 
     def test_weights_of_an_unused_attribute(self) -> None:
         with pytest.raises(
@@ -375,7 +375,7 @@ class TestArguments:
     @pytest.mark.parametrize("weights", [3, "a", [None], [None, None, None], [3, 3]])
     def test_event_weights(self, weights: Any) -> None:
         with pytest.raises(EventError, match="weights"):
-            matcher("a > 1").top_k_batch([{"a": 1}, {"a": 2}], weights=weights)
+            matcher("a > 1").top_k_many([{"a": 1}, {"a": 2}], weights=weights)
 
     @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf"), 10**400, "1", None, True, [1]])
     def test_score(self, score: Any) -> None:
@@ -397,14 +397,14 @@ class TestArguments:
     @pytest.mark.parametrize("event", [None, 5, "a", [("a", 1)], [{"a": 1}]])
     def test_not_an_event(self, event: Any) -> None:
         m = matcher("a > 1")
-        for call in (m.match, m.top_k, m.near_misses, lambda e: m.explain(0, e), lambda e: m.match_batch([e])):
+        for call in (m.match, m.top_k, m.near_misses, lambda e: m.explain(0, e), lambda e: m.match_many([e])):
             with pytest.raises(EventError, match="an event maps attribute names to values"):
                 call(event)
 
     @pytest.mark.parametrize("events", [None, 5, {"a": 1}])
     def test_not_a_batch(self, events: Any) -> None:
         with pytest.raises(EventError, match="a batch is a sequence of events or a frame"):
-            matcher("a > 1").match_batch(events)
+            matcher("a > 1").match_many(events)
 
     def test_constructor(self) -> None:
         with pytest.raises(EarmarkError, match=r"there is no index called 'nope'; there are .*scan"):
@@ -441,12 +441,12 @@ class TestLookingAtThem:
 
     def test_ids_after_a_look_at_the_empty_matcher(self) -> None:
         m = Matcher()
-        assert m.match_batch([{"a": 1}]).num_rows == 0
+        assert m.match_many([{"a": 1}]).num_rows == 0
         m.add(7, "a = 1")
-        assert m.match_batch([{"a": 1}])["subscription"].to_pylist() == [7]
+        assert m.match_many([{"a": 1}])["subscription"].to_pylist() == [7]
         m.compact()
         m.add(8, "a = 1")
-        assert m.match_batch([{"a": 1}])["subscription"].to_pylist() == [7, 8]
+        assert m.match_many([{"a": 1}])["subscription"].to_pylist() == [7, 8]
 
     def test_compaction_happens_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from earmark import matcher as module
@@ -465,7 +465,7 @@ class TestLookingAtThem:
 
     def test_verify_finds_a_broken_index(self) -> None:
         class Broken:
-            def match_batch(self, events: Any, eligible: Any) -> Any:
+            def match_many(self, events: Any, eligible: Any) -> Any:
                 import numpy as np
 
                 return np.array([0, 1, 2]), np.array([1, 0], np.int32)
@@ -497,11 +497,11 @@ def test_adapting_changes_speed_and_nothing_else() -> None:
     m = Matcher("be_star_tree")
     m.add_many([(i, f"a BETWEEN {i} AND {i + 5} AND b > {i % 7}") for i in range(400)])
     events = [{"a": i, "b": i % 9} for i in range(200)]
-    before = m.match_batch(events)
+    before = m.match_many(events)
     found = m.adapt(events)
     assert found.events == 200
     assert 0 < found.probability < 1
-    assert m.match_batch(events).equals(before)
+    assert m.match_many(events).equals(before)
     m.add(1000, "a > 0")
     m.remove(3)
     assert 1000 in m.match({"a": 5, "b": 9})

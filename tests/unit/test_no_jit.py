@@ -60,9 +60,9 @@ def ask(m):
             m.top_k(event, 4, mode="relaxed", weights=weights), str(m.near_misses(event, 2, limit=6)),
             str(m.explain(m.ids()[3], event)),
         ])
-    answers.append(m.match_batch(events).to_pydict())
-    answers.append(m.top_k_batch(events, 3, mode="relaxed", weights={"c": 3}).to_pydict())
-    answers.append(m.top_k_batch(events, 3).to_pydict())
+    answers.append(m.match_many(events).to_pydict())
+    answers.append(m.top_k_many(events, 3, mode="relaxed", weights={"c": 3}).to_pydict())
+    answers.append(m.top_k_many(events, 3).to_pydict())
     checked = m.verify(events)
     answers.append([checked.events, checked.matches, len(checked.differences)])
     answers.append(m.never_matching())

@@ -45,7 +45,7 @@ def test_it_is_built_once_and_kept_until_something_changes(builds: list[str]) ->
     best = [(1, 2.0), (0, 1.0)]
     for _ in range(2):
         assert m.top_k(EVENT, index="sopt_r_tree") == best
-        assert m.top_k_batch([EVENT], index="sopt_r_tree").column("subscription").to_pylist() == [1, 0]
+        assert m.top_k_many([EVENT], index="sopt_r_tree").column("subscription").to_pylist() == [1, 0]
         assert m.top_k(EVENT, index="vcr", mode="relaxed") == best
     assert builds == ["sopt_r_tree", "vcr"]
     m.add(3, "a = 5 AND b = 1", score=1.0)
@@ -79,7 +79,7 @@ def test_a_scope_and_the_removed_count() -> None:
 def test_an_unknown_index_gets_the_sentence_of_the_constructor(name: Any) -> None:
     with pytest.raises(EarmarkError) as wanted:
         Matcher(name)
-    for ask in (matcher("a > 3").top_k, lambda event, index: matcher("a > 3").top_k_batch([event], index=index)):
+    for ask in (matcher("a > 3").top_k, lambda event, index: matcher("a > 3").top_k_many([event], index=index)):
         with pytest.raises(EarmarkError) as found:
             ask(EVENT, index=name)
         assert str(found.value) == str(wanted.value)
@@ -91,7 +91,7 @@ def test_an_index_that_does_not_rank_says_so_as_the_own_one_does(monkeypatch: py
 
         def __init__(self, table: Any) -> None:
             self._scan = Scan(table)
-            self.match, self.match_batch = self._scan.match, self._scan.match_batch
+            self.match, self.match_many = self._scan.match, self._scan.match_many
             self.arrays, self.nbytes, self.check = (), 0, self._scan.check
 
         build = classmethod(lambda cls, table: cls(table))

@@ -44,7 +44,7 @@ assert m.match(event) == ["ad-17", "texts", "r"], m.match(event)
 assert [one.id for one in m.top_k(event, 2)] == ["ad-17", "texts"], m.top_k(event, 2)
 assert m.top_k({"age": 30}, 9, mode="relaxed")[0].id == "r"
 assert m.near_misses({**event, "age": 50})[0].id == "ad-17"
-assert m.match_batch(pa.table({"age": [27, 99]}))["subscription"].to_pylist() == ["r"]
+assert m.match_many(pa.table({"age": [27, 99]}))["subscription"].to_pylist() == ["r"]
 assert m.verify([event, {}]).ok
 assert "ad-17" in str(m.explain("ad-17", event))
 m.match({"age": 27.5})

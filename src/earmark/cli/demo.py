@@ -97,12 +97,12 @@ def _stream(matcher: Matcher, count: int, seed: int, figures: Figures) -> None:
     from earmark.workload.ads import visitors
 
     crowd = list(visitors(count, seed))
-    matcher.match_batch(crowd[:1])  # whatever is still to be compiled, so that the figures show the search
-    matcher.top_k_batch(crowd[:1], 5)
+    matcher.match_many(crowd[:1])  # whatever is still to be compiled, so that the figures show the search
+    matcher.top_k_many(crowd[:1], 5)
     _title(f"{count:,} visitors come by")
     searches: list[tuple[str, str, Callable[[Any], Any]]] = [
-        ("match", "all matches", matcher.match_batch),
-        ("top_k", "the five best", lambda group: matcher.top_k_batch(group, 5)),
+        ("match", "all matches", matcher.match_many),
+        ("top_k", "the five best", lambda group: matcher.top_k_many(group, 5)),
     ]
     for name, what, search in searches:
         begun = time.perf_counter()
@@ -211,8 +211,8 @@ def warm_up(index: str | None = None) -> None:
     matcher = Matcher(index or DEFAULT_INDEX)
     matcher.add_many(Campaigns(100))
     crowd = list(visitors(600))
-    matcher.match_batch(crowd)
-    matcher.top_k_batch(crowd, 5)
+    matcher.match_many(crowd)
+    matcher.top_k_many(crowd, 5)
     visitor, best = _somebody(matcher, iter(crowd))
     matcher.explain(best[0].id, visitor)
     matcher.near_misses(visitor, limit=1)

@@ -65,7 +65,7 @@ def match(scope: dict[str, str], engine: str, **given: Any) -> None:
         return
     from earmark.cli.run import run
 
-    run(lambda m, rows: m.match_batch(rows, scope=scope or None), **_not_on_spark(given))
+    run(lambda m, rows: m.match_many(rows, scope=scope or None), **_not_on_spark(given))
 
 
 @click.command("top-k", short_help="The k best subscriptions for each event.")
@@ -95,7 +95,7 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], e
     from earmark.cli.run import run
 
     def search(m: Any, rows: Any) -> Any:
-        return m.top_k_batch(rows, k, mode=mode, weights=weights or None, scope=scope or None)
+        return m.top_k_many(rows, k, mode=mode, weights=weights or None, scope=scope or None)
 
     run(search, weights=weights, **_not_on_spark(given))
 

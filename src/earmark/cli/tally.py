@@ -43,7 +43,7 @@ def run(
         matcher = Matcher(attributes=attributes, zone=zone or "UTC")
         matcher.add(ALONE, str(condition))
     begun = time.perf_counter()
-    searched = Searched(matcher, events, lambda m, rows: m.match_batch(rows), event_id)
+    searched = Searched(matcher, events, lambda m, rows: m.match_many(rows), event_id)
     tally = Tally(matcher, sample)
     tally.take(searched.results(shown=output is not None or not sys.stdout.isatty()))
     write_tables(iter([tally.table(searched.events)]), output, as_json)

@@ -79,7 +79,7 @@ def taken(table: TableArrays, eligible: U64, events: EventArrays) -> Flags:
     taken = np.zeros(count, np.bool_)
     for first in range(0, count, GROUP):  # a group at a time: only whether there is a match is kept
         places = np.arange(first, min(first + GROUP, count))
-        taken[places] = np.diff(scan.match_batch(some_events(events, places), eligible)[0]) > 0
+        taken[places] = np.diff(scan.match_many(some_events(events, places), eligible)[0]) > 0
     return taken
 
 
@@ -94,7 +94,7 @@ def matched_by_boxes(boxes: TableArrays, events: EventArrays) -> tuple[I64, I32]
     """Which boxes take each event: (pointers, boxes)."""
     if not len(boxes.sequence) or len(events.start) < 2:
         return np.zeros(len(events.start), np.int64), np.empty(0, np.int32)
-    return Scan(boxes).match_batch(events, bits.all_set(len(boxes.sequence)))
+    return Scan(boxes).match_many(events, bits.all_set(len(boxes.sequence)))
 
 
 def counts_of_boxes(boxes: TableArrays, events: EventArrays) -> I64:

@@ -76,7 +76,7 @@ class MatchIndex(Protocol):
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e of the batch, ascending."""
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """The same for every event: (event_ptr, slots)."""
 
 
@@ -87,7 +87,7 @@ class RankedIndex(Protocol):
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The at most k best eligible slots for event e, with their scores, best first."""
 
-    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """The same for every event: (event_ptr, slots, scores)."""
 
 

@@ -133,13 +133,13 @@ class Live:
         self._note_work()
         return slots
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
         if (few := self._few(eligible)) is not None:
-            return self._noted(few, few.match_batch(events, eligible))
-        pointers, slots = self.main.match_batch(events, eligible)
+            return self._noted(few, few.match_many(events, eligible))
+        pointers, slots = self.main.match_many(events, eligible)
         if self._tail is not None:
-            more, tail = self._tail.match_batch(events, eligible)
+            more, tail = self._tail.match_many(events, eligible)
             slots, pointers = _interleaved(pointers, slots, more, tail), pointers + more
         self._note_work()
         return pointers, slots
@@ -157,13 +157,13 @@ class Live:
         self._note_work()
         return slots, scores
 
-    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
         if (few := self._few(eligible)) is not None:
-            return self._noted(few, few.top_k_batch(events, k, eligible, relaxed))
-        pointers, slots, scores = self._ranked().top_k_batch(events, k, eligible, relaxed)
+            return self._noted(few, few.top_k_many(events, k, eligible, relaxed))
+        pointers, slots, scores = self._ranked().top_k_many(events, k, eligible, relaxed)
         if self._tail is not None:
-            more, tail, tail_scores = self._tail.top_k_batch(events, k, eligible, relaxed)
+            more, tail, tail_scores = self._tail.top_k_many(events, k, eligible, relaxed)
             if len(tail):
                 pointers, slots, scores = self._best(k, pointers, slots, scores, more, tail, tail_scores)
         self._note_work()

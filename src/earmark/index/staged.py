@@ -104,12 +104,12 @@ class Staged(Held[A], Generic[A]):
             self._work = self._scan.work
         return self._matched(events, eligible, e, e + 1, np.array([0, len(scanned)]), scanned)[1]
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
         start, scanned = NO_START, NO_SLOTS
         self._work = Work()
         if self._has_residual:
-            start, scanned = self._scan.match_batch(events, bits.both(eligible, self._residual))
+            start, scanned = self._scan.match_many(events, bits.both(eligible, self._residual))
             self._work = self._scan.work
         return self._matched(events, eligible, 0, len(events.start) - 1, start, scanned)
 
@@ -124,18 +124,18 @@ class Staged(Held[A], Generic[A]):
         _, slots, scores = self._ranked(events, np.array([0, len(slots)]), slots, e, k)
         return slots, scores
 
-    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
         k = checked_k(k, self._table)
         if relaxed:
-            whole = self._scan.top_k_batch(events, k, self._within(eligible), relaxed)
+            whole = self._scan.top_k_many(events, k, self._within(eligible), relaxed)
             self._work = self._scan.work
             return whole
         count = len(events.start) - 1
         start, scanned = NO_START, NO_SLOTS
         total = Work()
         if self._has_residual:
-            start, scanned = self._scan.match_batch(events, bits.both(eligible, self._residual))
+            start, scanned = self._scan.match_many(events, bits.both(eligible, self._residual))
             total = self._scan.work._replace(matched=0)
         parts = []
         size = max(1, min(RANKED_EVENTS, RANKED_ENTRIES // k))

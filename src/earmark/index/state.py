@@ -61,9 +61,9 @@ class State:
         slots, view = self.index.match(events, eligible), self.view
         return slots if view.ordered else slots[np.argsort(view.arrays.sequence[slots], kind="stable")]
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, in order of insertion: (event_ptr, slots)."""
-        starts, slots = self.index.match_batch(events, eligible)
+        starts, slots = self.index.match_many(events, eligible)
         if not self.view.ordered:
             numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             slots = frozen(slots[np.lexsort((self.view.arrays.sequence[slots], numbers))])

@@ -38,7 +38,7 @@ class Verification:
 
 def compare(index: MatchIndex, view: TableView, events: EventArrays, eligible: U64) -> Verification:
     """The answers of an index against the reference. O(events x subscriptions)."""
-    starts, slots = index.match_batch(events, eligible)
+    starts, slots = index.match_many(events, eligible)
     differences: list[Difference] = []
     out = np.empty(max(bits.count(eligible), 1), np.int32)
     for e in range(len(starts) - 1):

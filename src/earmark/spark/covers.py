@@ -266,5 +266,5 @@ def covers_of(table: TableArrays, events: EventArrays | None = None, most: int |
 def met(covers: TableArrays, events: EventArrays) -> I64:
     """Which events meet a cover."""
     made = TableArrays._make(frozen(column) for column in covers)
-    pointers, _ = Scan.build(made).match_batch(events, bits.all_set(len(covers.sequence)))
+    pointers, _ = Scan.build(made).match_many(events, bits.all_set(len(covers.sequence)))
     return np.flatnonzero(np.diff(pointers))

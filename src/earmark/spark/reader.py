@@ -125,13 +125,13 @@ class Piece:
         self._in_memory = True
         eligible = self.eligible(scope)
         if k is None:
-            starts, slots = self.index.match_batch(events, eligible)
+            starts, slots = self.index.match_many(events, eligible)
             scores = np.empty(len(slots), np.float64)
             score_matches(self.arrays, events, starts, slots, scores)
             return starts, slots, scores
         if not isinstance(self.index, RankedIndex):
             raise EarmarkError("the index of this snapshot does not rank; publish with one that does, such as 'scan'")
-        return self.index.top_k_batch(events, k, eligible, relaxed)
+        return self.index.top_k_many(events, k, eligible, relaxed)
 
 
 def _bitmap(chosen: Any) -> U64:

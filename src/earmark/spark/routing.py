@@ -49,7 +49,7 @@ class Router:
         """Which events (columns) each shard (rows) must see."""
         count = len(events.start) - 1
         met = np.zeros((self.shards, count), np.bool_)
-        pointers, covers = self._index.match_batch(events, self._all)
+        pointers, covers = self._index.match_many(events, self._all)
         met[self._shard_of[covers], np.repeat(np.arange(count), np.diff(pointers))] = True
         return met
 

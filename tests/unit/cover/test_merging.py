@@ -169,8 +169,8 @@ def test_what_is_reported_is_what_happens() -> None:
     smaller.add_many(found.to_arrow())
     order = np.random.default_rng(5).permutation(len(events))[len(events) // 2 :]
     held = events.take(np.sort(order))
-    wanted = set(m.match_batch(held).column("event").to_pylist())
-    sent = set(smaller.match_batch(held).column("event").to_pylist())
+    wanted = set(m.match_many(held).column("event").to_pylist())
+    sent = set(smaller.match_many(held).column("event").to_pylist())
     assert wanted <= sent
     assert (len(wanted), len(sent) - len(wanted)) == (found.held_back.wanted, found.held_back.extra)
     assert found.held_back.false_positives == pytest.approx((len(sent) - len(wanted)) / len(sent))

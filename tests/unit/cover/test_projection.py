@@ -62,7 +62,7 @@ def test_never_a_miss(seed: int) -> None:
     subsumed = Subsumption.build(table, space=space)
     assert not (wanted & ~Projection(space, subsumed.claimed).sends(events)).any()
     index = MicsIndex.build(table)
-    pointers, _ = index.match_batch(events, bits.all_set(len(made.subscriptions)))
+    pointers, _ = index.match_many(events, bits.all_set(len(made.subscriptions)))
     assert np.array_equal(np.diff(pointers) > 0, wanted)
 
 

@@ -90,7 +90,7 @@ def eligible(made: Made) -> U64:
 def assert_matches(made: Made, index: Any, events: Sequence[Event] | None = None) -> None:
     """All matches of these events, by default of all, in a batch."""
     asked = made.events if events is None else list(events)
-    pointers, slots = index.match_batch(event_arrays(made, asked), eligible(made))
+    pointers, slots = index.match_many(event_arrays(made, asked), eligible(made))
     assert pointers.dtype == np.int64
     assert slots.dtype == np.int32
     answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
@@ -100,7 +100,7 @@ def assert_matches(made: Made, index: Any, events: Sequence[Event] | None = None
 
 def assert_ranks(made: Made, index: Any, events: Sequence[Event], k: int, relaxed: bool) -> None:
     """The k best of these events, in a batch."""
-    pointers, slots, scores = index.top_k_batch(event_arrays(made, list(events)), k, eligible(made), relaxed)
+    pointers, slots, scores = index.top_k_many(event_arrays(made, list(events)), k, eligible(made), relaxed)
     answers = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
     assert answers == [best(made, event, k, relaxed) for event in events]
 
@@ -127,7 +127,7 @@ def assert_answers(made: Made, index: Any, asked: Sequence[tuple[int, bool]] = E
 def assert_only_known(made: Made, index: Any, known: int, e: int) -> None:
     """An index over the first `known` slots answers no others, though they are eligible; event e matches widely."""
     events, every = event_arrays(made, made.events), bits.all_set(2000)
-    pointers, slots = index.match_batch(events, every)
+    pointers, slots = index.match_many(events, every)
     some = part_of(made, known)
     some.eligible = [True] * known
     assert [slots[a:b].tolist() for a, b in pairwise(pointers)] == [matching(some, event) for event in made.events]

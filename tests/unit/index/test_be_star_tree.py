@@ -261,8 +261,8 @@ def test_adapting_changes_no_answer(kind: type[BEStarTree]) -> None:
         tree.check()
         assert adapted.events == 12
         assert 0 <= adapted.probability <= 1
-        pointers, slots = tree.match_batch(events, bits.all_set(SLOTS))
-        wanted = Scan.build(table).match_batch(events, bits.all_set(SLOTS))
+        pointers, slots = tree.match_many(events, bits.all_set(SLOTS))
+        wanted = Scan.build(table).match_many(events, bits.all_set(SLOTS))
         assert (pointers.tolist(), slots.tolist()) == (wanted[0].tolist(), wanted[1].tolist())
 
 
@@ -279,7 +279,7 @@ def test_a_p_node_whose_rank_falls_is_recycled() -> None:
     tree.check()
     assert tree.arrays.head[LIVE_PNODES] == 0
     assert tree.arrays.rate[0] == 1.0
-    assert tree.match_batch(events, everyone)[1].tolist() == list(range(40))
+    assert tree.match_many(events, everyone)[1].tolist() == list(range(40))
 
 
 def test_what_grew_in_a_bad_order_is_clustered_anew() -> None:
@@ -291,7 +291,7 @@ def test_what_grew_in_a_bad_order_is_clustered_anew() -> None:
     assert PLAIN or grown.adapt(events).recycled == len(made.subscriptions)  # a short one was, while it grew
     grown.check()
     for tree in (grown, built):
-        tree.match_batch(events, everyone)
+        tree.match_many(events, everyone)
     assert grown.work.nodes <= (2.0 if PLAIN else 1.1) * built.work.nodes
 
 
@@ -322,9 +322,9 @@ def test_siblings_stay_apart_by_the_extension_of_events() -> None:
     fresh = BEStarTree.build(table_arrays(made), capacity=4, extension=10)
     fresh.check()
     everyone = bits.all_set(100)
-    wanted = Scan.build(table_arrays(made)).match_batch(events, everyone)
+    wanted = Scan.build(table_arrays(made)).match_many(events, everyone)
     for one in (tree, fresh):
-        assert [a.tolist() for a in one.match_batch(events, everyone)] == [a.tolist() for a in wanted]
+        assert [a.tolist() for a in one.match_many(events, everyone)] == [a.tolist() for a in wanted]
 
 
 # --- scores of one's own ---------------------------------------------------------------------------------------
@@ -367,8 +367,8 @@ def test_restoring(kind: type[BEStarTree]) -> None:
     tree = kind.build(table, capacity=4)
     stored = index.stored(tree)
     again = kind.restore(table, stored)
-    assert [a.tolist() for a in again.match_batch(events, eligible(made))] == [
-        a.tolist() for a in tree.match_batch(events, eligible(made))
+    assert [a.tolist() for a in again.match_many(events, eligible(made))] == [
+        a.tolist() for a in tree.match_many(events, eligible(made))
     ]
     again.remove(np.arange(40, dtype=np.int32))
     again.check()
@@ -401,8 +401,8 @@ def test_damaged_arrays_are_refused() -> None:
         except AssertionError:
             refused += 1
             continue
-        tree.match_batch(events, eligible(made))
-        tree.top_k_batch(events, 3, eligible(made), True)
+        tree.match_many(events, eligible(made))
+        tree.top_k_many(events, 3, eligible(made), True)
         tree.insert(table, np.arange(40, dtype=np.int32))
         tree.remove(np.arange(40, dtype=np.int32))
     assert refused > 5

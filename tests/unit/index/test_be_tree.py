@@ -64,7 +64,7 @@ def test_a_domain_doubles() -> None:
     tree.insert(table_arrays(made), np.arange(6, 9, dtype=np.int32))
     tree.check()
     events = event_arrays(made, [{0: Value(v, v)} for v in (910, 2, 40, -6)])
-    pointers, slots = tree.match_batch(events, bits.all_set(9))
+    pointers, slots = tree.match_many(events, bits.all_set(9))
     assert slots.tolist() == [6, 2, 7, 8]
     assert pointers.tolist() == [0, 1, 3, 4, 4]
 

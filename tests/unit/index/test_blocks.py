@@ -160,8 +160,8 @@ def test_nothing_to_index() -> None:
     for made in (made_of([], [{}, {0: Value(1, 1)}]), Made([Subscription([])], [{}], eligible=[True])):
         built = laid_out(table_arrays(made))
         assert_answers(made, built)
-        assert built.match_batch(event_arrays(made, []), eligible(made))[0].tolist() == [0]
-        assert built.top_k_batch(event_arrays(made, []), 3, eligible(made))[0].tolist() == [0]
+        assert built.match_many(event_arrays(made, []), eligible(made))[0].tolist() == [0]
+        assert built.top_k_many(event_arrays(made, []), 3, eligible(made))[0].tolist() == [0]
 
 
 @every_layout
@@ -198,9 +198,9 @@ def test_trees_of_three_levels(layout: str, columns: str) -> None:
     built, scan = laid_out(table, layout), Scan(table)
     alive = bits.from_slots(np.flatnonzero(rng.random(12_000) < 0.9), 12_000)
     for k in (1, 10, 300):
-        for found, wanted in zip(built.top_k_batch(events, k, alive), scan.top_k_batch(events, k, alive), strict=True):
+        for found, wanted in zip(built.top_k_many(events, k, alive), scan.top_k_many(events, k, alive), strict=True):
             assert np.array_equal(found, wanted)
-    for found, wanted in zip(built.match_batch(events, alive), scan.match_batch(events, alive), strict=True):
+    for found, wanted in zip(built.match_many(events, alive), scan.match_many(events, alive), strict=True):
         assert np.array_equal(found, wanted)
     assert layout == "as it comes" or built.describe()["trees"] > 1
     assert (np.diff(built.arrays.tree_block) > LANES).any()
@@ -212,9 +212,9 @@ def test_ranked_search_leaves_out_tiers_that_cannot_win() -> None:
     events = events._replace(start=events.start[: 3 if PLAIN else 200])
     built = laid_out(table, "trees by set")
     everything = bits.all_set(len(table.sequence))
-    built.match_batch(events, everything)
+    built.match_many(events, everything)
     leaves = built.work.leaves
-    built.top_k_batch(events, 1, everything)
+    built.top_k_many(events, 1, everything)
     assert PLAIN or (built.work.pruned > 0 and built.work.leaves < leaves)
 
 
@@ -225,7 +225,7 @@ def test_a_batch_that_a_scan_answers_sooner_goes_there(monkeypatch: pytest.Monke
         monkeypatch.setattr(blocks, "ASKED_FROM", asked)
         monkeypatch.setattr(blocks, "SCANNED", scanned)
         assert_answers(made, built, (3,))
-        built.match_batch(event_arrays(made, made.events), eligible(made))
+        built.match_many(event_arrays(made, made.events), eligible(made))
         assert (built.work.nodes == 0) == (asked == 4 and scanned == 0)
 
 
@@ -240,7 +240,7 @@ def test_codes_do_not_tell_apart_more_ends_than_there_are_codes() -> None:
     assert built.describe()["inexact_axes"] == (0 if PLAIN else 1)
     made = made_of([], [{0: Value(int(v), int(v))} for v in (-1, 0, 3, 4, 5, 299, 3 * count, 3 * count + 1, GREATEST)])
     events, alive = event_arrays(made, made.events), bits.all_set(count)
-    for found, wanted in zip(built.match_batch(events, alive), Scan(table).match_batch(events, alive), strict=True):
+    for found, wanted in zip(built.match_many(events, alive), Scan(table).match_many(events, alive), strict=True):
         assert np.array_equal(found, wanted)
 
 
@@ -333,8 +333,8 @@ def test_any_damage_is_refused_or_harmless() -> None:
                 restored = BlockIndex.restore(table, {**good, name: column})
             except AssertionError:
                 continue
-            restored.match_batch(events, eligible(made))
-            restored.top_k_batch(events, 3, eligible(made))
+            restored.match_many(events, eligible(made))
+            restored.top_k_many(events, 3, eligible(made))
 
 
 # --- the rest ------------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ def test_bad_arguments_get_a_sentence() -> None:
     with pytest.raises(EarmarkError, match="no event -1"):
         built.top_k(events, 3, eligible(made), e=-1)
     with pytest.raises(EarmarkError, match="at least 1"):
-        built.top_k_batch(events, 0, eligible(made))
+        built.top_k_many(events, 0, eligible(made))
 
 
 def test_a_clause_passes_columns_that_it_does_not_constrain() -> None:

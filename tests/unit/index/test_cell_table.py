@@ -29,7 +29,7 @@ def test_a_point_is_looked_up() -> None:
     keys = np.arange(-3, 450, dtype=np.int64)
     made = Made([], [point(int(key)) for key in keys])
     everything = bits.all_set(300)
-    pointers, slots, scores = index.top_k_batch(event_arrays(made, made.events), 4, everything)
+    pointers, slots, scores = index.top_k_many(event_arrays(made, made.events), 4, everything)
     assert looked_up(index) == len(keys)
     assert index.visits.sum() == 0
     for e, key in enumerate(keys.tolist()):
@@ -46,7 +46,7 @@ def test_what_falls_out_is_searched_for() -> None:
     index = CellTable.build(table, best=5)
     made = Made([], [point(4), point(11)])
     some = bits.from_slots(np.arange(4, 50), 50)
-    pointers, slots, _ = index.top_k_batch(event_arrays(made, made.events), 3, some)
+    pointers, slots, _ = index.top_k_many(event_arrays(made, made.events), 3, some)
     assert pointers.tolist() == [0, 3, 3]
     assert slots.tolist() == [4, 5, 6]
 

@@ -157,9 +157,9 @@ def test_bounds_prune_without_loss(merge: str) -> None:
     built = KIndex.build(table_arrays(made), merge=merge)
     assert_answers(made, built)
     arrays = event_arrays(made, made.events)
-    built.match_batch(arrays, eligible(made))
+    built.match_many(arrays, eligible(made))
     whole = built.work
-    built.top_k_batch(arrays, 1, eligible(made))
+    built.top_k_many(arrays, 1, eligible(made))
     if merge == "conjunction" and not PLAIN:  # counting reads all postings before it can tell
         assert built.work.pruned > 0
         assert built.work.compared < whole.compared
@@ -179,7 +179,7 @@ def test_few_slots_eligible() -> None:
     made.eligible = [slot in (3, 19, SLOTS - 1) for slot in range(SLOTS)]
     built = KIndex.build(table_arrays(made))
     assert_answers(made, built)
-    _, slots = built.match_batch(event_arrays(made, made.events), eligible(made)[:1])
+    _, slots = built.match_many(event_arrays(made, made.events), eligible(made)[:1])
     assert all(slot < bits.WORD for slot in slots.tolist())
     longer = np.append(eligible(made), np.full(3, ~np.uint64(0)))
     assert_matches(made, built, made.events)

@@ -122,13 +122,13 @@ def test_answers_with_a_tail(seed: int) -> None:
     eligible = bits.from_slots(np.flatnonzero(made.eligible), 40)
     events = event_arrays(made, made.events)
     with_tail = Live(Scan.build, whole, Scan.build(gather(whole, np.arange(25))), 25, ())
-    pointers, found = with_tail.match_batch(events, eligible)
+    pointers, found = with_tail.match_many(events, eligible)
     assert [found[a:b].tolist() for a, b in pairwise(pointers)] == [matching(made, event) for event in made.events]
     assert with_tail.work.matched == len(found)
     for k in (1, 3, 50):
         for relaxed in (False, True):
-            got = with_tail.top_k_batch(events, k, eligible, relaxed)
-            wanted = Scan.build(whole).top_k_batch(events, k, eligible, relaxed)
+            got = with_tail.top_k_many(events, k, eligible, relaxed)
+            wanted = Scan.build(whole).top_k_many(events, k, eligible, relaxed)
             assert [g.tolist() for g in got] == [w.tolist() for w in wanted]
             one = with_tail.top_k(events, k, eligible, relaxed, 3)
             assert one[0].tolist() == got[1][got[0][3] : got[0][4]].tolist()

@@ -209,10 +209,10 @@ def test_few_ranges_a_clause() -> None:
 def test_equal_to_scan_on_the_paper_s_data(distribution: str) -> None:
     workload = mics(distribution, 100 if PLAIN else 5_000, 5 if PLAIN else 500, grain=7)
     table, events, every = workload.table(), workload.events(), bits.all_set(len(workload.sub_attr))
-    wanted = Scan(table).match_batch(events, every)
+    wanted = Scan(table).match_many(events, every)
     for way in ({}, {"attributes": (0, 1, 2), "bits": 8, "cells": "equal"}, {"events": events}):
         index = MicsIndex.build(table, **way)
-        for got, one in zip(index.match_batch(events, every), wanted, strict=True):
+        for got, one in zip(index.match_many(events, every), wanted, strict=True):
             assert np.array_equal(got, one)
         assert index.work.candidates < 0.25 * len(workload.sub_attr) * len(workload.event_attr)
 
@@ -223,7 +223,7 @@ def test_variable_cells_leave_fewer_candidates() -> None:
     found = {}
     for cells in ("equal", "variable"):
         index = MicsIndex.build(workload.table(), attributes=(0, 1, 2), bits=5, cells=cells)
-        index.match_batch(workload.events(), every)
+        index.match_many(workload.events(), every)
         found[cells] = index.work.candidates
     assert found["variable"] < 0.8 * found["equal"]
 

@@ -57,7 +57,7 @@ def test_answers_with_few_slots_eligible() -> None:
     made.eligible = [slot in (3, 64, 65, 127, SLOTS - 1) for slot in range(SLOTS)]
     scan = Scan.build(table_arrays(made))
     assert_matches(made, scan, made.events)
-    _, slots = scan.match_batch(event_arrays(made, made.events), eligible(made)[:1])
+    _, slots = scan.match_many(event_arrays(made, made.events), eligible(made)[:1])
     assert all(slot < bits.WORD and made.eligible[slot] for slot in slots.tolist())
     made.eligible = [False] * SLOTS
     assert_matches(made, scan, made.events)

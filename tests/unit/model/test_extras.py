@@ -71,12 +71,12 @@ def test_a_matcher_keeps_its_index(tmp_path: Path, index: str, monkeypatch: pyte
     after = Matcher.load(tmp_path / "t")
     if after.stats()["index_bytes"]:
         assert not any(built)  # only the empty one, before the table was there
-    assert after.match_batch(EVENTS).equals(before.match_batch(EVENTS))
+    assert after.match_many(EVENTS).equals(before.match_many(EVENTS))
     assert after.verify(EVENTS).ok
     after.add("late", "a > 2")
     after.remove("s8")
     assert after.verify(EVENTS).ok
-    assert Matcher.load(tmp_path / "t", index="scan").match_batch(EVENTS).equals(before.match_batch(EVENTS))
+    assert Matcher.load(tmp_path / "t", index="scan").match_many(EVENTS).equals(before.match_many(EVENTS))
 
 
 def test_a_damaged_index_is_refused(tmp_path: Path) -> None:

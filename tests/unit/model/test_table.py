@@ -166,6 +166,6 @@ class TestMemory:
         m.add_many(pa.table(columns))
         assert self.per_predicate(m, 5) <= 30
         events = work.event_value[:50]
-        found = m.match_batch(pa.table({name: events[:, n] for n, name in enumerate(names)}))
+        found = m.match_many(pa.table({name: events[:, n] for n, name in enumerate(names)}))
         inside = ((work.sub_lo <= events[:, None]) & (events[:, None] <= work.sub_hi)).all(axis=2)
         assert found["subscription"].to_pylist() == np.nonzero(inside)[1].tolist()

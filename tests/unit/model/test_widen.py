@@ -31,11 +31,11 @@ class TestWidening:
             lambda m: m.match({"a": 3.5}),
             lambda m: [x.id for x in m.top_k({"a": 3.5})],
             lambda m: m.match({"a": np.float32(3.5)}),
-            lambda m: m.match_batch([{"a": 3.5}])["subscription"].to_pylist(),
-            lambda m: m.match_batch(pa.table({"a": [3.5]}))["subscription"].to_pylist(),
-            lambda m: m.match_batch(pd.DataFrame({"a": [3.5]}))["subscription"].to_pylist(),
+            lambda m: m.match_many([{"a": 3.5}])["subscription"].to_pylist(),
+            lambda m: m.match_many(pa.table({"a": [3.5]}))["subscription"].to_pylist(),
+            lambda m: m.match_many(pd.DataFrame({"a": [3.5]}))["subscription"].to_pylist(),
             lambda m: m.match({"a": Interval(3.5, 3.5)}),
-            lambda m: m.match_batch(pa.table({"a": [{"lo": 3.5, "hi": 3.5}]}))["subscription"].to_pylist(),
+            lambda m: m.match_many(pa.table({"a": [{"lo": 3.5, "hi": 3.5}]}))["subscription"].to_pylist(),
             lambda m: [i for i in m.ids() if m.explain(i, {"a": 3.5}).matched],
         ],
     )
@@ -108,7 +108,7 @@ class TestWidening:
             ):
                 m.match(event)
         with pytest.raises(AttributeTypeError, match="event 1: attribute 'a' is integer"):
-            m.match_batch(pa.table({"a": [1.0, 22.5]}))
+            m.match_many(pa.table({"a": [1.0, 22.5]}))
         assert m.match({"a": 22.0}) == [0]
         m.add_many(pa.table({"id": [1], "a_lo": [3.5], "a_hi": [4.5]}))
         assert m.match({"a": 4}) == [0, 1]
@@ -131,7 +131,7 @@ class TestWidening:
     def test_whole_floats_do_not_widen(self) -> None:
         m = matcher("a > 3")
         assert m.match({"a": 4.0}) == [0]
-        assert m.match_batch(pa.table({"a": [4.0, None, 2.0]}))["event"].to_pylist() == [0]
+        assert m.match_many(pa.table({"a": [4.0, None, 2.0]}))["event"].to_pylist() == [0]
         assert m.match({"a": Decimal("4")}) == [0]
         assert m.stats()["attributes"] == {"a": "integer"}
 
@@ -201,7 +201,7 @@ class TestLearning:
     )
     def test_from_a_column(self, column: Any, kind: str | None) -> None:
         m = matcher("a IS NULL", "a IS NOT NULL")
-        found = m.match_batch(pa.table({"a": column}))["subscription"].to_pylist()
+        found = m.match_many(pa.table({"a": column}))["subscription"].to_pylist()
         assert found == ([0, 0] if kind is None else [0, 1])
         assert m.stats()["attributes"] == {"a": kind}
 
@@ -284,7 +284,7 @@ class TestClashes:
         with pytest.raises(
             EarmarkError, match=r"event 1: attribute 'a' is .*\(first used so by subscription 0: .*but the event gives"
         ):
-            m.match_batch([{}, {"a": value}])
+            m.match_many([{}, {"a": value}])
 
     def test_declared(self) -> None:
         m = Matcher(attributes={"a": "integer", "d": "date", "t": "timestamp", "m": "decimal(9,2)"})

@@ -106,7 +106,7 @@ def test_clusters_for_sparse_books() -> None:
     assert isinstance(cut, cutting.Clusters)
     assert mean < 7 and largest < 3
     shard = cutting.shards_of(table, cut)
-    pointers, slots = Scan.build(table).match_batch(data.events(), bits.all_set(len(shard)))
+    pointers, slots = Scan.build(table).match_many(data.events(), bits.all_set(len(shard)))
     homes = {(e, shard[slot]) for e in range(1_000) for slot in slots[pointers[e] : pointers[e + 1]]}
     assert len(slots) > 10_000 and len(homes) < 1_500
 

@@ -93,7 +93,7 @@ def matches_an_event(workload: str, start: int, events: int) -> float:
     matcher = Matcher()
     matcher.add_many(read(find(workload, "subscriptions"), start, start + 20_000))
     rows = read(find(workload, "events"), events, events + 400).drop_columns(["event"])
-    return matcher.match_batch(rows).num_rows / 400
+    return matcher.match_many(rows).num_rows / 400
 
 
 @pytest.mark.parametrize("workload", ["w1", "w2", "begen", "skew-90-10"])
@@ -111,7 +111,7 @@ def test_half_of_the_later_events_match_an_early_subscription(workload: str) -> 
     matcher = Matcher()
     matcher.add_many(read(find(workload, "subscriptions"), 0, 10_000))
     rows = read(find(workload, "events"), 3_000, 4_000).drop_columns(["event"])
-    found = np.unique(matcher.match_batch(rows).column("event").to_numpy())
+    found = np.unique(matcher.match_many(rows).column("event").to_numpy())
     assert set(range(0, 1_000, 2)) <= set(found.tolist())
 
 

@@ -237,7 +237,7 @@ class BEStarTree(Held[Tree]):
         check_event(events, e)
         return self._match(events, eligible, e, e + 1)[1]
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
         events = read_only_events(events)
         return self._match(events, eligible, 0, len(events.start) - 1)
@@ -266,7 +266,7 @@ class BEStarTree(Held[Tree]):
         check_event(events, e)
         return self._rank(rank_events, events, k, eligible, relaxed, e, e + 1)[1:]
 
-    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
         events = read_only_events(events)
         return self._rank(rank_events, events, k, eligible, relaxed, 0, len(events.start) - 1)

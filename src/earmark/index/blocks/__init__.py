@@ -121,12 +121,12 @@ class BlockIndex(Held[BlockArrays]):
         check_event(events, e)
         return self._matched(read_only_events(events), eligible, np.array([e], np.int32))[1]
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
         events = read_only_events(events)
         order = near_first(events, self._by_use)
         if self._scan_is_quicker(events, eligible, order):
-            found = self._scan.match_batch(events, eligible)
+            found = self._scan.match_many(events, eligible)
             self._work = self._scan.work._replace(matched=len(found[1]))
             return found
         pointers, slots = _in_order(order, *self._matched(events, eligible, order))
@@ -143,13 +143,13 @@ class BlockIndex(Held[BlockArrays]):
         _, slots, scores = self._ranked(read_only_events(events), k, eligible, np.array([e], np.int32))
         return slots, scores
 
-    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
         k = checked_k(k, self._table)
         events = read_only_events(events)
         order = near_first(events, self._by_use)
         if relaxed or self._scan_is_quicker(events, eligible, order, k):
-            whole = self._scan.top_k_batch(events, k, eligible, relaxed)
+            whole = self._scan.top_k_many(events, k, eligible, relaxed)
             self._work = self._scan.work
             return whole
         start, slots, scores = _in_order(order, *self._ranked(events, k, eligible, order))

@@ -110,7 +110,7 @@ class KIndex(Held[KIndexArrays]):
         check_event(events, e)
         return self._matched(events, eligible, e, e + 1)[1]
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
         return self._matched(events, eligible, 0, len(events.start) - 1)
 
@@ -140,7 +140,7 @@ class KIndex(Held[KIndexArrays]):
         _, slots, scores = self._ranked(events, k, eligible, relaxed, e, e + 1)
         return slots, scores
 
-    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
         return self._ranked(events, k, eligible, relaxed, 0, len(events.start) - 1)
 

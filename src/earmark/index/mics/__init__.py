@@ -194,7 +194,7 @@ class MicsIndex(Staged[MicsArrays]):
 
     def _candidates(self, events: EventArrays) -> float:
         """How many candidates an event has."""
-        self.match_batch(events, bitmaps.all_set(self._known()))
+        self.match_many(events, bitmaps.all_set(self._known()))
         return self.work.candidates / max(1, len(events.start) - 1)
 
 

@@ -104,7 +104,7 @@ class Scan:
         (_, slots), self._work = self._match_group(self._table, events, read_only(eligible), e, e + 1)
         return slots
 
-    def match_batch(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots). O(slots * events / 512)."""
         table, events, eligible = self._table, read_only_events(events), read_only(eligible)
         parts = self._each_group(
@@ -121,7 +121,7 @@ class Scan:
         (_, slots, scores), self._work = group
         return slots, scores
 
-    def top_k_batch(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores). Space O(512 k)."""
         table, events, eligible = self._table, read_only_events(events), read_only(eligible)
         k = checked_k(k, self._table)
