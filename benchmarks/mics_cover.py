@@ -368,7 +368,7 @@ def merging(quick: bool) -> tuple[list[Figure], bool]:
         matcher.add_many(pa.table({"id": np.arange(count), **bounds}))
         state, encoded = matcher._encoded(pa.table({f"a{j}": made.event_value[:, j] for j in range(3)}))
         for budget in (0.0, 0.02, 0.2):
-            seconds, found = clocked(lambda: merge(state.view, encoded, budget))  # noqa: B023
+            seconds, found = clocked(lambda: merge(state.table, encoded, budget))  # noqa: B023
             held = found.held_back.share
             print(
                 f"  {distribution:8} {budget:6.0%}  {len(found):10,}  {found.decided.share:10.2%}  {held:10.2%}"

@@ -12,11 +12,25 @@ class SubscriptionError(EarmarkError):
 
 
 class EventError(EarmarkError):
-    """An event that cannot be read: names the event, the attribute and what was expected."""
+    """An event that cannot be read: says which event of a batch, which attribute, and what was expected."""
+
+    def __init__(self, reason: str, *, attribute: str | None = None, event: int | None = None) -> None:
+        super().__init__(reason if event is None else f"event {event}: {reason}")
+        self.reason = reason
+        self.attribute = attribute
+        self.event = event
+
+    def at(self, event: int | None) -> EventError:
+        """The same problem in a batch, at this event."""
+        return type(self)(self.reason, attribute=self.attribute, event=event)
 
 
 class AttributeTypeError(SubscriptionError, EventError):
     """Two uses of one attribute that cannot both be right; names both."""
+
+
+class TooManyAnswers(EarmarkError):
+    """A search with more answers than fit into one result; says how to get them in parts."""
 
 
 class TableError(EarmarkError):

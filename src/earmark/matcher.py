@@ -4,11 +4,11 @@
     m.add("ad-17", "credit_score > 650 AND age BETWEEN 22 AND 36")
     m.match({"credit_score": 732, "age": 27})          # ['ad-17']
 
-Threads: any number of threads may search while one or more add, remove and update. Writers take turns (`_writing`);
-they check and parse first, and hold `_lock` only while they change the table. A search takes the published state (one
-reference: a view of the table and the index over it) and works on that alone, so it sees all of an update or nothing
-of it, and never waits for a writer. The one exception: an event that teaches an attribute its type, or widens it, is
-itself a write.
+Threads: any number of threads may search while one or more add, remove and update. Writers take turns (`_writing`).
+They make another table and another index beside those that readers use, and publish both by one store (`_publish`),
+the only commit point: whatever fails before it, by any exception at any line, has changed nothing. A search takes the
+published state and works on that alone, so it sees all of a change or nothing of it, and never waits for a writer.
+Searching changes nothing: types and keys come from conditions and declarations.
 
 Results are deterministic: matches in order of insertion; ranked results by score, then order of insertion.
 """
@@ -16,34 +16,35 @@ Results are deterministic: matches in order of insertion; ranked results by scor
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
-from earmark.index.given import asked_k, asked_relaxed
+from earmark.index.batches import Batch, BatchSearch, Mode, OnError, read, reader
 from earmark.index.live import NO_SLOTS, Live
+from earmark.index.probes import check_answers
 from earmark.index.state import State
 from earmark.index.verify import Verification, compare
 from earmark.model import arrow
-from earmark.model.arrays import F64, I32, I64, EventArrays
+from earmark.model.arrays import I32, EventArrays
 from earmark.model.attribute import Draft, Schema
 from earmark.model.columns import Bounds
-from earmark.model.evaluate import score_matches
-from earmark.model.event import SchemaChange, encode_events, repeated
-from earmark.model.explain import Explanation, NearMiss, condition_text, explain_slot, near_misses, never_matching
+from earmark.model.event import Reject, encode_events
+from earmark.model.explain import Explanation, NearMiss, explain_slot, near_misses, never_matching
 from earmark.model.files import DAMAGE, open_whole, save_stored
 from earmark.model.forms import reader_of
-from earmark.model.frames import as_arrow, encode_frame, is_frame
-from earmark.model.intake import Prepared, admit, prepare, without_row
+from earmark.model.intake import Prepared, admitted, prepare, replaced
+from earmark.model.plain import subscription_at, to_frame
 from earmark.model.predicate import Condition
+from earmark.model.retype import retyped
+from earmark.model.seen import Seen, Unseen
 from earmark.model.stored import stored_of
 from earmark.model.subscription import Subscription, checked_id, still_used
-from earmark.model.table import Id, Table, TableView
-from earmark.model.widen import weights_of, widen
+from earmark.model.table import Id, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +66,19 @@ class Match(NamedTuple):
     score: float
 
 
+class AttributeInfo(NamedTuple):
+    """What is known of an attribute."""
+
+    type: str | None
+    """None while no condition compares it with a value."""
+    declared: bool
+    """Declared by a user, or learned from a condition."""
+    origin: str | None
+    """Who fixed the type: the first condition that used the attribute so, for a learned one."""
+    uses: int
+    """Constraints that compare it with a value."""
+
+
 class Matcher:
     """Standing subscriptions, and the search for those that an event matches."""
 
@@ -74,37 +88,46 @@ class Matcher:
         attributes: Mapping[str, str] | None = None,
         zone: str = "UTC",
         *,
+        strict: bool = False,
+        nan: Literal["value", "null"] = "value",
         index_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """An empty matcher.
+        """Make an empty matcher.
 
         `index` names the structure that searches, and `index_options` are its own (its page in docs/papers has them);
-        `attributes` declares types (others are learned); `zone` is where timestamps without a zone are read.
+        `attributes` declares types (others are learned); `zone` is where timestamps without a zone are read. With
+        `strict`, conditions may use declared attributes only. `nan="null"` takes an event's NaN for NULL, as mappings
+        made from pandas frames mean it; by default NaN is a number above all others, as in Spark.
         """
         self._build = indexes.builder(index, index_options)
+        self._options = dict(index_options or {})
         self.index = index
-        schema = Schema(zone)
-        if attributes is not None and not isinstance(attributes, Mapping):
-            raise EarmarkError(f"attributes map names to types, such as {{'age': 'integer'}}; got {attributes!r}")
-        schema.declare(attributes or {})
+        if nan not in ("value", "null"):
+            raise EarmarkError(f"expected 'value' or 'null' for nan, got {nan!r}")
+        schema = Schema(zone, strict=strict, nan_is_null=nan == "null")
+        schema.declare({} if attributes is None else attributes)
         self._writing = RLock()
-        self._lock = RLock()
-        self._table = Table(schema)
-        self._state: State
-        self._indexed: tuple[Table, int] | None = None
         self._id_column = arrow.IdColumn()
         self._related: Relations | None = None
-        self._publish()
+        self._seen = Seen()
+        table = Table.empty(schema)
+        self._state = State(table, Live.built(self._build, table.arrays), index)
 
-    def _publish(self, removed: I32 = NO_SLOTS) -> None:
-        """Let readers see the table as it is; since the last time, these slots of it were removed."""
-        view = self._table.view()
-        generation = (self._table, self._table.generation)
-        if generation == self._indexed:
-            live = self._state.index.follow(view.arrays, removed)
+    @property
+    def _table(self) -> Table:
+        return self._state.table
+
+    def _publish(self, table: Table, removed: I32 = NO_SLOTS) -> None:
+        """Let readers see a table; of the slots that the last one had, these were removed."""
+        state = self._state
+        dead = table.slots - table.live
+        if dead > (max(_SMALLEST_COMPACTION, table.live) if table.live else 0):
+            table = table.compacted()
+        if table.generation == state.table.generation:
+            live = state.index.follow(table.arrays, removed)
         else:
-            live = Live.built(self._build, view.arrays)
-        self._state, self._indexed = State(view, live, self.index), generation
+            live = Live.built(self._build, table.arrays)
+        self._state = State(table, live, self.index)  # the commit point
 
     # --- subscriptions ---------------------------------------------------------------------------------------
 
@@ -118,7 +141,8 @@ class Matcher:
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """Add one subscription; its id must be new."""
-        self._add(lambda table: prepare(table, [Subscription(id, condition, weights, score, tags)]), single=True)
+        given = Subscription(id, condition, weights, score, tags)
+        self._add(lambda table: prepare(table, [given], numbered=False))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, all or none; returns how many.
@@ -126,42 +150,45 @@ class Matcher:
         Takes (id, condition) pairs, mappings or Subscriptions; or an Arrow table, pandas or polars frame with columns
         `id` and `condition` (and `weights`, `score`, `tags`); or one with ready-made bounds: a column `ranges`, or
         pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or what
-        `to_arrow` gave. Shows progress on a terminal.
+        `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
         """
         return self._add(reader_of(subscriptions, bounds, progress))
 
-    def _add(self, make: Callable[[Table], Prepared], single: bool = False) -> int:
+    def _add(self, make: Callable[[Table], Prepared]) -> int:
         with self._writing:
-            try:
-                prepared = self._with_schema_changes(lambda: make(self._table))
-            except EarmarkError as problem:
-                raise (without_row(problem) if single else problem) from None
-            with self._lock:
-                block = admit(self._table, prepared)
-                self._table.append(block, block.arrays.sequence if len(block.arrays.sequence) else None)
-                self._publish()
+            table = self._state.table
+            prepared = make(table)
+            self._publish(admitted(table, prepared))
             return len(prepared.ids)
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""
-        self.remove_many([id])
+        with self._writing:
+            table = self._state.table
+            slot = table.find(checked_id(id))
+            if slot is None:
+                raise SubscriptionError(f"there is no subscription {id!r} to remove")
+            self._remove(table, [slot])
 
     def remove_many(self, ids: Iterable[Id]) -> int:
         """Remove subscriptions by id, all or none; returns how many."""
-        with self._writing, self._lock:
-            if isinstance(ids, str) or not isinstance(ids, Iterable):
-                raise SubscriptionError(f"ids are a sequence of texts or integers; got {ids!r}")
-            chosen = [checked_id(one) for one in ids]
-            for row, one in enumerate(chosen):
-                if one not in self._table.slot_of:
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            raise SubscriptionError(f"expected a sequence of ids, got {ids!r}")
+        chosen = [checked_id(one) for one in ids]
+        with self._writing:
+            table = self._state.table
+            slots = [table.find(one) for one in chosen]
+            for row, (one, slot) in enumerate(zip(chosen, slots, strict=True)):
+                if slot is None:
                     raise SubscriptionError(f"row {row}: there is no subscription {one!r} to remove")
             if len(set(chosen)) < len(chosen):
                 raise SubscriptionError("an id is given twice")
-            slots = np.array([self._table.slot_of[one] for one in chosen], np.int32)
-            self._table.remove(chosen)
-            self._compact_if_worth()
-            self._publish(slots)
+            self._remove(table, [slot for slot in slots if slot is not None])
             return len(chosen)
+
+    def _remove(self, table: Table, slots: list[int]) -> None:
+        gone = np.array(slots, np.int64)
+        self._publish(table.removed(gone), gone.astype(np.int32))
 
     def update(
         self,
@@ -174,6 +201,7 @@ class Matcher:
     ) -> None:
         """Change a subscription in one step; what is not given stays, and so does its place in the order."""
         with self._writing:
+            table = self._state.table
             old = self.get(id)
             if weights is _KEEP:
                 weights = old.weights if condition is _KEEP else still_used(old.weights, condition)
@@ -184,100 +212,94 @@ class Matcher:
                 old.score if score is _KEEP else score,
                 old.tags if tags is _KEEP else tags,
             )
-            try:
-                prepared = self._with_schema_changes(lambda: prepare(self._table, [new], replacing=True))
-            except EarmarkError as problem:
-                raise without_row(problem) from None
-            with self._lock:
-                slot = self._table.slot_of[old.id]
-                self._table.replace(old.id, admit(self._table, prepared))
-                self._compact_if_worth()
-                self._publish(np.array([slot], np.int32))
+            slot = np.array([table.find(old.id)], np.int64)
+            self._publish(replaced(table, slot, [new]), slot.astype(np.int32))
 
     def compact(self) -> None:
         """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""
-        with self._writing, self._lock:
-            self._table = self._table.compacted()
-            self._publish()
-
-    def _compact_if_worth(self) -> None:
-        dead = self._table.slots - len(self._table)
-        if dead > (max(_SMALLEST_COMPACTION, len(self._table)) if len(self._table) else 0):
-            self._table = self._table.compacted()
-
-    def _with_schema_changes(self, attempt: Callable[[], R]) -> R:
-        """Do it; where it asks for a type to be learned or widened, do that first. If it fails, nothing has changed."""
-        try:
-            return attempt()
-        except SchemaChange as change:
-            first = change
         with self._writing:
-            before = self._table.mark()
-            try:
-                self._change_schema(first)
-                while True:  # each change fixes a type or widens it, so this ends
-                    try:
-                        return attempt()
-                    except SchemaChange as change:
-                        self._change_schema(change)
-            except EarmarkError:
-                with self._lock:
-                    self._table = before.restored()
-                    self._publish()
-                raise
+            self._publish(self._state.table.compacted())
 
-    def _change_schema(self, change: SchemaChange) -> None:
-        with self._lock:
-            attribute = self._table.schema.by_name.get(change.attribute.name, change.attribute)
-            if attribute.type is None:
-                draft = Draft(self._table.schema)
-                draft.set_type(draft.get(attribute.name), change.type, change.origin)
-                draft.commit()
-            elif attribute == change.attribute:
-                table = self._table if self._table.slots == len(self._table) else self._table.compacted()
-                widen(table, attribute, change.origin)  # what the removed asked does not stand in the way
-                self._table = table
-            self._publish()
+    # --- types -----------------------------------------------------------------------------------------------
+
+    @property
+    def attributes(self) -> dict[str, AttributeInfo]:
+        """The attributes by name: type, declared or learned, and who was first to use it so."""
+        table = self._state.table
+        return {
+            a.name: AttributeInfo(str(a.type) if a.type else None, a.declared, a.origin or None, int(table.uses[n]))
+            for n, a in enumerate(table.schema)
+        }
+
+    def declare(self, attributes: Mapping[str, str]) -> None:
+        """Fix the types of attributes that have none yet, or make learned ones lasting; all or none."""
+        with self._writing:
+            table = self._state.table
+            draft = Draft(table.schema)
+            draft.declare(attributes)
+            self._publish(table.with_schema(draft.commit()))
+
+    def retype(self, name: str, type: str) -> None:
+        """Give an attribute another type, as if it had been declared so from the start.
+
+        Fails, naming them, while conditions do not fit the type. O(subscriptions that use the attribute).
+        """
+        with self._writing:
+            self._publish(retyped(self._state.table, name, type))
+
+    def unseen_attributes(self) -> Unseen:
+        """The attributes that conditions use and no recent event had, and the fields of events that no condition uses.
+
+        Recent are the last hundred thousand events or so that this matcher was asked about. O(subscriptions).
+        """
+        return self._seen.unseen(self._state.table)
 
     # --- looking at them -------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """How many subscriptions are live."""
-        return self._state.view.live
+        return self._state.table.live
 
     def __contains__(self, id: object) -> bool:
         """Whether a subscription is live."""
-        with self._lock:
-            return isinstance(id, Hashable) and id in self._table.slot_of
+        try:
+            self._find(checked_id(id))
+        except SubscriptionError:
+            return False
+        return True
 
     def __repr__(self) -> str:
         return f"<Matcher: {len(self):,} subscriptions, index {self.index!r}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the subscriptions and the options; the index is built again."""
+        with self._writing:
+            schema = self._state.table.schema
+            given = (self.index, schema.zone_name, schema.strict, schema.nan_is_null, self._options)
+            return _unpickled, (*given, arrow.to_bytes(arrow.to_arrow(self._state.table)))
+
     def ids(self) -> list[Id]:
         """The live ids in order of insertion."""
-        view = self._state.view
-        return [view.ids[slot] for slot in view.live_slots().tolist()]
+        table = self._state.table
+        return [table.ids[slot] for slot in table.live_slots().tolist()]
 
     def get(self, id: Id) -> Subscription:
         """A subscription as it was given."""
-        view, slot = self._find(id)
-        names = view.schema.names
-        weights = {names[n]: w for n, w in weights_of(view, slot).items() if w != 1.0}
-        score = float(view.arrays.score[slot]) if len(view.arrays.score) else 0.0
-        return Subscription(
-            view.ids[slot], condition_text(view, slot), weights or None, score, dict(view.tags(slot)) or None
-        )
+        return subscription_at(*self._find(id))
 
-    def _find(self, id: Id) -> tuple[TableView, int]:
-        with self._lock:
-            slot = self._table.slot_of.get(checked_id(id))
-            if slot is None:
+    def _find(self, id: Id) -> tuple[Table, int]:
+        one = checked_id(id)
+        while True:
+            state = self._state
+            slot = state.table.find(one)
+            if slot is not None:
+                return state.table, slot
+            if state is self._state:  # else it may have been replaced meanwhile
                 raise SubscriptionError(f"there is no subscription {id!r}")
-            return self._state.view, slot
 
     def never_matching(self) -> list[Id]:
         """Ids of subscriptions that no event can match, such as `a < 3 AND a > 5`; in order of insertion."""
-        return never_matching(self._state.view)
+        return never_matching(self._state.table)
 
     def audit(self, *, scope: Mapping[str, str] | None = None) -> Audit:
         """Duplicates, covered subscriptions, clauses that never match, subscriptions that match everything.
@@ -287,7 +309,7 @@ class Matcher:
         from earmark.cover.audit import audit
 
         state = self._state
-        return audit(state.view, state.eligible(scope))
+        return audit(state.table, state.eligible(scope))
 
     def covered_by(self, id: Id) -> list[Id]:
         """The subscriptions that every event of this one matches too, in order of insertion.
@@ -300,13 +322,14 @@ class Matcher:
         """The subscriptions all of whose events match this one, in order of insertion. Costs as `covered_by`."""
         return self._relations(id, lambda relations, slot: relations.covers(slot))
 
-    def _relations(self, id: Id, ask: Callable[[Relations, int], list[Id]]) -> list[Id]:
+    def _relations(self, id: Id, ask: Callable[[Relations, int], R]) -> R:
         from earmark.cover.audit import Relations
 
-        view, slot = self._find(id)
-        if self._related is None or self._related.view is not view:  # kept for the next question
-            self._related = Relations(view)
-        return ask(self._related, slot)
+        table, slot = self._find(id)
+        related = self._related
+        if related is None or related.view is not table:
+            related = self._related = Relations(table)  # kept for the next question
+        return ask(related, slot)
 
     def adapt(self, events: Any) -> Any:
         """Let the index learn from past events, such as the last thousand, and say what it did.
@@ -316,27 +339,27 @@ class Matcher:
         with self._writing:
             state, encoded = self._encoded(events)
             live, found = state.index.adapted(encoded)
-            self._state = State(state.view, live, self.index)
+            self._state = State(state.table, live, self.index)
         return found
 
     def stats(self) -> dict[str, Any]:
         """Counts, types and sizes, for people and monitoring."""
         state = self._state
-        view = state.view
+        table = state.table
         return {
-            "subscriptions": view.live,
-            "removed": view.slots - view.live,
-            "clauses": len(view.arrays.constraint_start) - 1,
-            "constraints": len(view.arrays.attr),
-            "intervals": len(view.arrays.lo),
-            "attributes": {a.name: str(a.type) if a.type else None for a in view.schema},
+            "subscriptions": table.live,
+            "removed": table.slots - table.live,
+            "clauses": len(table.arrays.constraint_start) - 1,
+            "constraints": len(table.arrays.attr),
+            "intervals": len(table.arrays.lo),
+            "attributes": {a.name: str(a.type) if a.type else None for a in table.schema},
             "index": self.index,
             "index_tail": state.index.tail,
-            "table_bytes": view.nbytes,
+            "table_bytes": table.nbytes,
             "index_bytes": state.index.nbytes,
             "index_about": state.index.about(),
-            "asked_bytes": view.asked_bytes.nbytes + view.asked_start.nbytes,
-            "generation": view.generation,
+            "asked_bytes": table.columns.asked.nbytes + table.columns.asked_start.nbytes,
+            "generation": table.generation,
         }
 
     # --- searching -------------------------------------------------------------------------------------------
@@ -346,15 +369,15 @@ class Matcher:
 
         `scope` restricts the search to subscriptions with these tags.
         """
-        state, events = self._encoded([event])
-        return self._named(state.view, state.match(events, state.eligible(scope)))
+        state, events = self._one(event)
+        return _named(state.table, state.match(events, state.eligible(scope)))
 
     def top_k(
         self,
         event: Event,
         k: int = 10,
         *,
-        mode: str = "exact",
+        mode: Mode = "exact",
         weights: Weights | None = None,
         scope: Mapping[str, str] | None = None,
         index: str | None = None,
@@ -364,53 +387,104 @@ class Matcher:
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
         the event's, by attribute. `index` names another structure than the matcher's own to search with; the answers
         are the same. It is built when first asked for, with its default options, and kept beside the matcher's own, in
-        memory of its own, until something changes (a subscription, a type that an event teaches, `adapt`, `compact`):
-        where changes are frequent, rather make the matcher with that index, which then follows them.
+        memory of its own, until a subscription changes (or `adapt`, `compact`): where changes are frequent, rather
+        make the matcher with that index, which then follows them.
         """
-        state, events = self._encoded([event], [weights] if weights is not None else None)
-        asked = asked_k(k), state.eligible(scope), asked_relaxed(mode)
-        slots, scores = state.ranked_by(index).top_k(events, *asked)
-        return [Match(i, s) for i, s in zip(self._named(state.view, slots), scores.tolist(), strict=True)]
+        state, events = self._one(event, weights)
+        search = BatchSearch.best(state, scope, k, mode, index)
+        assert search.k is not None
+        slots, scores = state.ranked_by(index).top_k(events, search.k, state.eligible(scope), search.relaxed)
+        return [Match(i, s) for i, s in zip(_named(state.table, slots), scores.tolist(), strict=True)]
 
-    def match_many(self, events: Any, *, scope: Mapping[str, str] | None = None) -> pa.Table:
+    def match_many(
+        self,
+        events: Any,
+        *,
+        scope: Mapping[str, str] | None = None,
+        on_error: OnError = "raise",
+        rejects: list[Reject] | None = None,
+    ) -> pa.Table:
         """All matches of many events, as an Arrow table (event, subscription, score).
 
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame; `event` is the
-        row number.
+        row number. `on_error` says what becomes of an event that cannot be read: "raise" an error; take what cannot be
+        read of it for "null"; or "reject" the event. What was not read is added to `rejects`, if that is given.
         """
-        state, encoded = self._encoded(events)
-        starts, slots = state.match_many(encoded, state.eligible(scope))
-        scores = np.empty(len(slots), np.float64)
-        score_matches(state.view.arrays, encoded, starts, slots, scores)
-        return self._result(state.view, starts, slots, scores)
+        state = self._state
+        batch = read(state, events, None, on_error, rejects, self._seen)
+        return BatchSearch(state, scope).whole(batch, self._id_column, "match_reader")
+
+    def match_reader(
+        self,
+        events: Any,
+        *,
+        scope: Mapping[str, str] | None = None,
+        on_error: OnError = "raise",
+        rejects: list[Reject] | None = None,
+    ) -> pa.RecordBatchReader:
+        """`match_many` piece by piece, in bounded memory: an Arrow RecordBatchReader of (event, subscription, score).
+
+        Events may also be an iterator of mappings or a RecordBatchReader, of any length. All are matched against the
+        subscriptions of the moment of this call.
+        """
+        return self._reader(BatchSearch(self._state, scope), events, None, on_error, rejects)
 
     def top_k_many(
         self,
         events: Any,
         k: int = 10,
         *,
-        mode: str = "exact",
+        mode: Mode = "exact",
         weights: Weights | Iterable[Weights | None] | None = None,
         scope: Mapping[str, str] | None = None,
         index: str | None = None,
+        on_error: OnError = "raise",
+        rejects: list[Reject] | None = None,
     ) -> pa.Table:
         """The k best for each of many events, best first, as an Arrow table (event, subscription, score).
 
-        `weights` is one mapping for all events, or one for each; the rest as for `top_k`.
+        `weights` is one mapping for all events, or one for each; the rest as for `top_k` and `match_many`.
         """
-        state, encoded = self._encoded(events, weights)
-        asked = asked_k(k), state.eligible(scope), asked_relaxed(mode)
-        starts, slots, scores = state.ranked_by(index).top_k_many(encoded, *asked)
-        return self._result(state.view, starts, slots, scores)
+        state = self._state
+        search = BatchSearch.best(state, scope, k, mode, index)
+        batch = read(state, events, weights, on_error, rejects, self._seen)
+        return search.whole(batch, self._id_column, "top_k_reader")
+
+    def top_k_reader(
+        self,
+        events: Any,
+        k: int = 10,
+        *,
+        mode: Mode = "exact",
+        weights: Weights | None = None,
+        scope: Mapping[str, str] | None = None,
+        index: str | None = None,
+        on_error: OnError = "raise",
+        rejects: list[Reject] | None = None,
+    ) -> pa.RecordBatchReader:
+        """`top_k_many` piece by piece, as `match_reader`; `weights` is one mapping for all events."""
+        search = BatchSearch.best(self._state, scope, k, mode, index)
+        return self._reader(search, events, weights, on_error, rejects)
+
+    def _reader(
+        self, search: BatchSearch, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None
+    ) -> pa.RecordBatchReader:
+        def take(group: Any, first: int) -> Batch:
+            try:
+                own: list[Reject] | None = None if rejects is None else []
+                batch = read(search.state, group, weights, on_error, own, self._seen)
+            except EventError as problem:
+                raise problem.at(None if problem.event is None else problem.event + first) from None
+            if rejects is not None:
+                rejects.extend(one._replace(event=one.event + first) for one in own or ())
+            return batch
+
+        return reader(search, self._id_column, events, take)
 
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
         """Why a subscription matches an event or not: each constraint, what it asked, what it got."""
-
-        def attempt() -> Explanation:
-            view, slot = self._find(id)
-            return explain_slot(view, slot, encode_events(view.schema, [event], [weights]), event)
-
-        return self._with_schema_changes(attempt)
+        table, slot = self._find(id)
+        return explain_slot(table, slot, _encoded_one(table.schema, event, weights), event)
 
     def near_misses(
         self, event: Event, missing: int = 1, *, limit: int | None = None, scope: Mapping[str, str] | None = None
@@ -423,8 +497,8 @@ class Matcher:
             raise EarmarkError(f"missing is a number of constraints, 1 or more; got {missing!r}")
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise EarmarkError(f"limit is a number of results; got {limit!r}")
-        state, events = self._encoded([event])
-        return near_misses(state.view, events, event, state.eligible(scope), missing, limit)
+        state, events = self._one(event)
+        return near_misses(state.table, events, event, state.eligible(scope), missing, limit)
 
     def verify(self, events: Any) -> Verification:
         """Check the index against a row-by-row evaluation of every subscription, on these events.
@@ -432,17 +506,21 @@ class Matcher:
         Fit for production: it only reads. O(events x subscriptions).
         """
         state, encoded = self._encoded(events)
-        return compare(state.index, state.view, encoded, state.eligible())
+        return compare(state.index, state.table, encoded, state.eligible())
 
     # --- files and frames ------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the subscriptions and their index to a folder; `load` opens it. A table that is there is replaced."""
         with self._writing:
-            state, table = self._state, self._table.compacted()
-            view = state.view
-            same = view.live == view.slots and view.ordered and table.schema is self._table.schema
-            index = state.index.main if same and not state.index.tail else self._build(table.view().arrays)
+            state = self._state
+            try:
+                state.table.check()
+            except AssertionError as problem:
+                raise EarmarkError(f"the subscriptions are damaged, so nothing was saved: {problem}") from None
+            table = state.table.compacted()
+            same = state.table.live == state.table.slots and state.table.ordered and table.schema is state.table.schema
+            index = state.index.main if same and not state.index.tail else self._build(table.arrays)
             options = {"index": self.index}
             save_stored(stored_of(table)._replace(options=options, extras=indexes.stored(index)), folder)
 
@@ -454,63 +532,74 @@ class Matcher:
         index: str | None = None,
         index_options: Mapping[str, Any] | None = None,
         mmap: bool = True,
+        verify: bool = False,
     ) -> Matcher:
         """The matcher that was saved to a folder; with `mmap` its arrays are mapped, not read.
 
         The saved index is used as it is, unless another is asked for: then that one is built. `index_options` are not
-        saved: give them again where later builds are to have them.
+        saved: give them again where later builds are to have them. Checksums tell accidents; where somebody may have
+        changed a folder and its checksums, `verify` compares the answers of the stored index with a scan.
         """
         table, stored = open_whole(folder, mmap)
         saved = str(stored.options.get("index", DEFAULT_INDEX))
         made = cls(index or saved, index_options=index_options)
-        made._table = table
+        main = None
         if made.index == saved and stored.extras:
             try:
-                main = indexes.restore(saved, table.view().arrays, stored.extras)
+                main = indexes.restore(saved, table.arrays, stored.extras)
+                if verify:
+                    check_answers(main, table)
             except DAMAGE as problem:
                 raise TableError(f"the index of the table {str(folder)!r} is damaged: {problem}") from None
-            made._state = State(table.view(), Live.built(made._build, table.view().arrays, main), saved)
-            made._indexed = (table, table.generation)
-        else:
-            made._publish()
+        made._state = State(table, Live.built(made._build, table.arrays, main), made.index)
         return made
 
     def to_arrow(self) -> pa.Table:
-        """All live subscriptions as an Arrow table, without loss: `add_many` takes it back."""
-        with self._writing:
-            return arrow.to_arrow(self._table)
+        """All live subscriptions as an Arrow table, without loss: `add_many` takes it back.
+
+        Only what keeps the table's metadata can carry it (Arrow and Parquet files do, pandas and polars do not).
+        """
+        return arrow.to_arrow(self._state.table)
+
+    def to_frame(self) -> pa.Table:
+        """All live subscriptions as plain columns: id, condition, weights, score, tags.
+
+        `add_many` takes it back, also by way of pandas and polars.
+        """
+        return to_frame(self._state.table)
 
     # --- inside ----------------------------------------------------------------------------------------------
 
+    def _one(self, event: Event, weights: Weights | None = None) -> tuple[State, EventArrays]:
+        """A single event as keys, with the state whose keys they are."""
+        state = self._state
+        events = _encoded_one(state.table.schema, event, weights)
+        self._seen.note(events.attr, 1, [event])
+        return state, events
+
     def _encoded(self, events: Any, weights: Any = None) -> tuple[State, EventArrays]:
         """The events as keys, with the state whose keys they are."""
-        frame = as_arrow(events) if is_frame(events) else None
-        if frame is None:
-            events = _listed(events)
-        count = len(events) if frame is None else frame.num_rows
-        weights = repeated(weights, count)
-
-        def attempt() -> tuple[State, EventArrays]:
-            state = self._state
-            if frame is None:
-                return state, encode_events(state.view.schema, events, weights)
-            return state, encode_frame(state.view.schema, frame, weights)
-
-        return self._with_schema_changes(attempt)
-
-    @staticmethod
-    def _named(view: TableView, slots: I32) -> list[Id]:
-        return [view.ids[slot] for slot in slots.tolist()]
-
-    def _result(self, view: TableView, starts: I64, slots: I32, scores: F64) -> pa.Table:
-        import pyarrow as pa
-
-        events = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))
-        named = self._id_column.of(view).take(pa.array(slots))
-        return pa.table({"event": events, "subscription": named, "score": scores})
+        state = self._state
+        return state, read(state, events, weights, "raise", None, self._seen).events
 
 
-def _listed(events: Any) -> Sequence[Any]:
-    if isinstance(events, Mapping) or not isinstance(events, Iterable):
-        raise EventError(f"a batch is a sequence of events or a frame; got one {type(events).__name__}")
-    return events if isinstance(events, Sequence) else list(events)
+def _encoded_one(schema: Schema, event: Event, weights: Weights | None = None) -> EventArrays:
+    try:
+        return encode_events(schema, [event], [weights] if weights is not None else None)
+    except EventError as problem:
+        raise problem.at(None) from None
+
+
+def _named(table: Table, slots: I32) -> list[Id]:
+    ids = table.ids
+    return [ids[slot] for slot in slots.tolist()]
+
+
+def _unpickled(
+    index: str, zone: str, strict: bool, nan_is_null: bool, options: Mapping[str, Any], subscriptions: bytes
+) -> Matcher:
+    made = Matcher(index, zone=zone, nan="null" if nan_is_null else "value", index_options=options)
+    made.add_many(arrow.from_bytes(subscriptions), progress=False)
+    schema = made._table.schema
+    schema.strict = strict  # only now: what is learned is not declared
+    return made

@@ -19,7 +19,7 @@ from earmark.spark.versions import FULL
 def test_every_slot_has_a_shard(conditions: list[str]) -> None:
     matcher = Matcher("scan")
     matcher.add_many(list(enumerate(conditions)))
-    table = matcher._state.view.arrays
+    table = matcher._state.table.arrays
     own = cutting.first_clauses(table)
     assert len(own.clause_start) - 1 == len(conditions)
     assert len(cutting.shards_of(table, cutting.learned(table, 3))) == len(conditions)

@@ -21,7 +21,7 @@ def test_subscription_inside_a_closed_gap() -> None:
     m.add("right", "x BETWEEN 6 AND 9")
     m.add("between", "x BETWEEN 4 AND 5")
     state, events = m._encoded([{"x": 4}, {"x": 5}, {"x": 12}])
-    table = canonical(state.view)
+    table = canonical(state.table)
     space = space_of(np.array([0], np.int32), [np.arange(1, 14, dtype=np.int64)], 4)
     published = hilbert.numbers(boxes_of_events(space, events)[0], 4)
 

@@ -80,7 +80,7 @@ def test_generations_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     while m.stats()["generation"] == before:
         m.add(one, f"s = 'm{'a' * (100 - one)}'")
         one += 1
-    assert state.index.match(events, state.view.eligible(), 0).tolist() == [1]
-    assert state.index.match(events, state.view.eligible(), 1).tolist() == [0]
+    assert state.index.match(events, state.table.eligible(), 0).tolist() == [1]
+    assert state.index.match(events, state.table.eligible(), 1).tolist() == [0]
     assert m.match({"s": "mm"}) == [1]
     assert m.match({"s": "m" + "a" * 98}) == [1, 2]

@@ -18,7 +18,7 @@ from earmark.model.arrays import F64, EventArrays, frozen
 
 if TYPE_CHECKING:
     from earmark.matcher import Matcher
-    from earmark.model.table import TableView
+    from earmark.model.table import Table
 
 MOST = 100_000
 """Events of a sample at the most."""
@@ -58,17 +58,17 @@ class Sample:
         self._batches = _joined([batch for batch in self._batches if len(batch.drawn)])
         self._held = sum(len(batch.drawn) for batch in self._batches)
 
-    def encoded(self, matcher: Matcher) -> tuple[TableView, EventArrays]:
+    def encoded(self, matcher: Matcher) -> tuple[Table, EventArrays]:
         """The sample in the keys of a matcher, and the table whose keys they are."""
         self.cut()
         while True:
             state, _ = matcher._encoded([])
             made = [matcher._encoded(batch.rows) for batch in self._batches]
             if all(now is state for now, _ in made):  # else a type was widened on the way
-                return state.view, _together([events for _, events in made])
+                return state.table, _together([events for _, events in made])
 
 
-def sampled(matcher: Matcher, path: str | None, seed: int) -> tuple[TableView, EventArrays]:
+def sampled(matcher: Matcher, path: str | None, seed: int) -> tuple[Table, EventArrays]:
     """The events of a file, each checked as it is read; of a large file, a random part; without one, no events."""
     import pyarrow as pa
 

@@ -32,7 +32,7 @@ from earmark.jit import kernel
 from earmark.model import bits
 from earmark.model.arrays import I32, I64, U64, A, TableArrays
 from earmark.model.explain import clause_texts
-from earmark.model.table import Id, TableView
+from earmark.model.table import Id, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ def _part(head: str, examples: list[str], count: int) -> list[str]:
 class Relations:
     """Who covers whom in a moment of a table."""
 
-    def __init__(self, view: TableView, eligible: U64 | None = None) -> None:
+    def __init__(self, view: Table, eligible: U64 | None = None) -> None:
         """Of the living subscriptions, or of those in a bitmap."""
         self.view = view
         made = canonized(view.arrays, view.schema)
@@ -223,7 +223,7 @@ class Relations:
         return np.isin(slots, owners)
 
 
-def audit(view: TableView, eligible: U64 | None = None) -> Audit:
+def audit(view: Table, eligible: U64 | None = None) -> Audit:
     """The audit of a table's living subscriptions, or of those in a bitmap."""
     return Relations(view, eligible).audit()
 

@@ -11,8 +11,9 @@ some of it can be void; here each clause becomes its one form (the arrays keep t
     s > 'a' AND s < 'a\\0'                         no clause: there is no string between the two
     s LIKE 'п%' (up to the bytes D0 C0)           the same as s >= 'п' AND s < 'р': no text lies between
 
-The last two are about *cells* of a string attribute, a point for each constant and a gap between neighbours: cells
-that no UTF-8 text can fall into are cut off, so that bounds that mean the same have the same key.
+The last two are about *cells* of an attribute with a dictionary of constants, a point for each constant and a gap
+between neighbours: cells that no UTF-8 text can fall into, or no number, are cut off, so that bounds that mean the same
+have the same key.
 
 Invariant: that of `containment.py`. Two canonical clauses take the same events iff their arrays are equal; clause a
 takes all that b takes iff `clause_contains`. Slots keep their numbers.
@@ -26,6 +27,7 @@ then be missed, never invented. A new generation of the table starts afresh.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -35,14 +37,16 @@ from numpy.typing import NDArray
 from earmark.cover.containment import clause_contains
 from earmark.jit import kernel
 from earmark.model.arrays import I32, I64, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN, Schema
+from earmark.model.attribute import INT64_MAX, NUMBER, Schema
 from earmark.model.bits import read_only
 from earmark.model.machine import at
+from earmark.model.numbers import HIGHEST, LOWEST, position_at
 from earmark.model.rows import concat, gather, offsets, spread
 from earmark.model.strings import StringKeys
-from earmark.model.table import TableView
+from earmark.model.table import Table
 
 Flags = NDArray[np.bool_]
+Cells = Callable[[list[bytes]], tuple[list[bool], list[bool]]]
 _NONE = np.empty(0, np.float64)
 _CHARACTERS = 0x110000 - 0x800
 ABOVE_ALL = b"\xff"
@@ -56,7 +60,7 @@ class Canonized(NamedTuple):
     never: Flags
 
 
-def canonical(view: TableView) -> TableArrays:
+def canonical(view: Table) -> TableArrays:
     """The canonical table of a view, slot by slot, the dead included."""
     return canonized(view.arrays, view.schema).table
 
@@ -68,7 +72,7 @@ class Canonical:
         self.generation = -1
         self.table = canonized(_empty(), Schema()).table
 
-    def follow(self, view: TableView) -> bool:
+    def follow(self, view: Table) -> bool:
         """Take in the new slots of a later view; False when older slots had to change, with a new generation."""
         done = len(self.table.sequence)
         if view.generation != self.generation or view.slots < done:
@@ -82,7 +86,7 @@ class Canonical:
 
 def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
     """The canonical form of these subscriptions, whose keys are those of the schema."""
-    low, high = domains(schema)
+    low, high = schema.domains
     attr_of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
     lo, hi = np.maximum(arrays.lo, low[attr_of]), np.minimum(arrays.hi, high[attr_of])
     for number, starts in _snaps(schema).items():
@@ -96,13 +100,6 @@ def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
     table = arrays._replace(interval_start=offsets(counts), lo=lo, hi=hi, weight=_NONE, score=_NONE)
     table = _read_only(without_full(table, low, high))
     return Canonized(_read_only(_without_clauses(table, never | _inside_another(table, never))), never)
-
-
-def domains(schema: Schema) -> tuple[I64, I64]:
-    """The least and greatest key of each attribute; all of int64 while its type is unknown."""
-    types = [attribute.type for attribute in schema]
-    low = np.array([INT64_MIN if t is None else t.low for t in types], np.int64)
-    return low, np.array([INT64_MAX if t is None else t.high for t in types], np.int64)
 
 
 # --- intervals and constraints -----------------------------------------------------------------------------------
@@ -189,24 +186,40 @@ def _mark_inside(table: TableArrays, never: Flags, inside: Flags) -> None:
 
 
 def _snaps(schema: Schema) -> dict[int, I64]:
-    """For each attribute of strings with cells that no text falls into: the first keys of the other cells."""
-    return {number: starts for number, keys in schema.strings.items() if (starts := _cell_starts(keys)) is not None}
+    """For each attribute with a dictionary, and cells that no value falls into: the first keys of the other cells."""
+    types = {number: schema.by_name[schema.names[number]].type for number in schema.strings}
+    cells = {n: _number_cells if t is not None and t.kind == NUMBER else _text_cells for n, t in types.items()}
+    found = {number: _cell_starts(keys, cells[number]) for number, keys in schema.strings.items()}
+    return {number: starts for number, starts in found.items() if starts is not None}
 
 
-def _cell_starts(strings: StringKeys) -> I64 | None:
-    """The first key of every cell that some text falls into; None when that is every cell."""
+def _cell_starts(strings: StringKeys, cells: Cells) -> I64 | None:
+    """The first key of every cell that some value falls into; None when that is every cell."""
     constants, keys = strings.items()
+    points, gaps = cells(constants)
+    if all(points) and all(gaps):
+        return None
+    pairs = np.stack([keys, keys + 1], axis=1)
+    starts: I64 = pairs[np.stack([points, gaps], axis=1)]
+    return starts
+
+
+def _text_cells(constants: list[bytes]) -> tuple[list[bool], list[bool]]:
+    """For each constant whether it is a text, and whether some text lies in the gap above it."""
     texts = [is_valid_text(constant) for constant in constants]
     gaps = [
         after != before + b"\0" if text else first_text_after(before) < after
         for text, (before, after) in zip(texts, pairwise(constants), strict=False)
     ]
     gaps.append(texts[-1] or first_text_after(constants[-1]) != ABOVE_ALL)
-    if all(texts) and all(gaps):
-        return None
-    cells = np.stack([keys, keys + 1], axis=1)
-    starts: I64 = cells[np.stack([texts, gaps], axis=1)]
-    return starts
+    return texts, gaps
+
+
+def _number_cells(constants: list[bytes]) -> tuple[list[bool], list[bool]]:
+    """The same for positions of numbers, neighbours of which have nothing between them; the first constant is ''."""
+    positions = [LOWEST - 1, *map(position_at, constants[1:]), HIGHEST + 1]
+    gaps = [after - before > 1 for before, after in pairwise(positions)]
+    return [False] + [True] * (len(constants) - 1), gaps
 
 
 def _snapped(lo: I64, hi: I64, starts: I64) -> tuple[I64, I64]:

@@ -20,6 +20,7 @@ from earmark.cover.canonical import ABOVE_ALL, first_text_after, is_valid_text
 from earmark.model.arrays import TableArrays
 from earmark.model.attribute import INT64_MAX, INT64_MIN, STRING, Attribute, Schema
 from earmark.model.keys import value_of_key
+from earmark.model.numbers import HIGHEST, LOWEST, number_at, position_at
 from earmark.model.predicate import literal_sql, name_sql
 
 Bound = tuple[str, str] | None
@@ -68,8 +69,9 @@ class Writer:
     def _bounds(self, attribute: Attribute, lo: int, hi: int) -> tuple[Bound, Bound]:
         """Lower and upper bound; of a single value, `=` as the lower one and none above."""
         type_ = attribute.type
-        if type_ is not None and type_.kind == STRING:
-            return self._string_bounds(attribute.number, lo, hi)
+        if type_ is not None and type_.keyed:
+            bounds = self._string_bounds if type_.kind == STRING else self._number_bounds
+            return bounds(attribute.number, lo, hi)
         low, high = (INT64_MIN, INT64_MAX) if type_ is None else (type_.low, type_.high)
         below, above = lo <= low, hi >= high
         if type_ is None or (below and above):
@@ -83,11 +85,28 @@ class Writer:
             end = _bound("<=", _literal(attribute, hi), "<", _literal(attribute, hi + 1))
         return start, end
 
-    def _string_bounds(self, number: int, lo: int, hi: int) -> tuple[Bound, Bound]:
+    def _known(self, number: int) -> tuple[list[bytes], list[int]]:
         if number not in self._strings:
             known = self._schema.strings[number].items()
             self._strings[number] = known[0], known[1].tolist()
-        constants, keys = self._strings[number]
+        return self._strings[number]
+
+    def _number_bounds(self, number: int, lo: int, hi: int) -> tuple[Bound, Bound]:
+        """Bounds of a wide number: the first and the last number whose key lies between."""
+        constants, keys = self._known(number)
+        positions = [LOWEST - 1, *map(position_at, constants[1:]), HIGHEST + 1]
+        first = bisect_right(keys, lo) - 1
+        # in the gap above a constant, only the key next to it is that of values
+        low = positions[first] + (lo - keys[first] if lo - keys[first] < 2 else positions[first + 1] - positions[first])
+        last = bisect_right(keys, hi) - 1
+        high = positions[last] if hi == keys[last] else positions[last + 1] - 1
+        if low == high:
+            return ("=", literal_sql(number_at(low))), None
+        start = None if low <= LOWEST else (">=", literal_sql(number_at(low)))
+        return start, None if high >= HIGHEST else ("<=", literal_sql(number_at(high)))
+
+    def _string_bounds(self, number: int, lo: int, hi: int) -> tuple[Bound, Bound]:
+        constants, keys = self._known(number)
         first = bisect_right(keys, lo) - 1  # '' has the least key of all
         if lo == keys[first] == hi and is_valid_text(constants[first]):
             return ("=", literal_sql(constants[first].decode())), None

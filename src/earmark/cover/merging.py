@@ -40,7 +40,7 @@ import numpy as np
 
 from earmark.cover.audit import constraint_hashes, mixed, sums
 from earmark.cover.blocks import Blocks
-from earmark.cover.canonical import canonical, domains, without_full
+from earmark.cover.canonical import canonical, without_full
 from earmark.cover.conditions import Writer
 from earmark.cover.given import check_budget, check_whole
 from earmark.cover.traffic import (
@@ -61,7 +61,7 @@ from earmark.model.arrays import F64, I64, EventArrays, TableArrays, frozen
 from earmark.model.batch import some_events
 from earmark.model.explain import condition_text
 from earmark.model.rows import concat, gather
-from earmark.model.table import Id, TableView
+from earmark.model.table import Id, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +85,7 @@ class Merged:
     is named by it (`name`), and its box is -1; others are named by their oldest member, and have a box of `boxes`.
     """
 
-    view: TableView
+    view: Table
     start: I64
     members: I64
     name: I64
@@ -136,11 +136,11 @@ def merged(matcher: Any, sample: Any, budget: float, *, pieces: int = PIECES, se
     the sample only through `seed`, by which it is split.
     """
     state, events = matcher._encoded(sample)
-    return merge(state.view, events, budget, pieces=pieces, seed=seed)
+    return merge(state.table, events, budget, pieces=pieces, seed=seed)
 
 
 def merge(
-    view: TableView,
+    view: Table,
     events: EventArrays,
     budget: float,
     *,
@@ -161,7 +161,7 @@ def merge(
     simple = roots[np.diff(table.clause_start)[roots] == 1]
     eligible = bits.from_slots(roots, len(table.sequence))
     wanted = [taken(table, eligible, part) for part in parts]
-    merging = _Merging(gather(table, simple), domains(view.schema), pieces, budget, told)
+    merging = _Merging(gather(table, simple), view.schema.domains, pieces, budget, told)
     merging.perfectly()
     if budget > 0:
         merging.within(parts, wanted)
@@ -464,7 +464,7 @@ _NO_WEIGHT: F64 = np.empty(0, np.float64)
 
 
 def _assembled(
-    view: TableView, live: I64, slots: I64, grouped: I64, boxes: TableArrays, never: I64, budget: float
+    view: Table, live: I64, slots: I64, grouped: I64, boxes: TableArrays, never: I64, budget: float
 ) -> Merged:
     """Groups by the age of their oldest member; `slots` and `grouped` go by age."""
     count = len(boxes.sequence)

@@ -7,16 +7,13 @@ turns events into numbers itself. A file has both (`Summary.to_arrow`), as Parqu
     metadata    earmark.space                      for people: where cells begin, >= 10  > 'Oslo'
                 earmark.keys                       JSON: version, zone, bits, and for every axis
                   attribute, type, declared        so that a value means here what it meant to the subscriptions
-                  keys                             where cells begin; of strings [constant in hex, 0 or 1]
+                  keyed                            whether keys come from a dictionary (strings, wide numbers)
+                  keys                             where cells begin; if keyed, [constant in hex, 0 or 1]
 
-A key is a number that keeps order (`model/keys.py`), the same everywhere, but for strings: their keys depend on which
-constants there are. So a cut between strings is stored as the constant that it lies at (0) or just above (1), and gets
-a key among the cuts when the file is opened; a string that nobody has seen before lies between two of them, where it
-belongs.
-
-**What cannot be ruled out is wanted.** Subscriptions about whole numbers say nothing about 3.5 until a matcher has
-learned that there are such (`model/widen.py`); then `a > 3` takes it. The summary is of before. So an event with a
-fraction on an axis of whole numbers is wanted, whatever else it has.
+A key is a number that keeps order (`model/keys.py`), the same everywhere, but for those of a dictionary, which depend
+on which constants there are. So a cut between such is stored as the constant that it lies at (0) or just above (1),
+and gets a key among the cuts when the file is opened; a string that nobody has seen before lies between two of them,
+where it belongs.
 
 Whatever is read is treated as hostile: sizes first, every field by type, then all that kernels rely on.
 
@@ -29,7 +26,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -41,19 +38,20 @@ from earmark.cover.traffic import Flags
 from earmark.curves.hilbert import MOST_DIMENSIONS
 from earmark.curves.space import MOST_BITS, Space, space_of
 from earmark.errors import EarmarkError, EventError, TableError
-from earmark.model.arrays import I64, EventArrays, frozen
+from earmark.model.arrays import I64, frozen
 from earmark.model.attribute import (
-    FLOAT_INF_KEY,
     INT64_MAX,
     INT64_MIN,
-    STRING,
+    NUMBER,
+    WIDE_NUMBER,
     Attribute,
     Schema,
     attribute_type,
     check_name,
 )
-from earmark.model.event import SchemaChange, encode_events
+from earmark.model.event import encode_events
 from earmark.model.frames import as_arrow, encode_frame, is_frame
+from earmark.model.numbers import check_numbers
 from earmark.model.strings import StringKeys
 
 if TYPE_CHECKING:
@@ -62,8 +60,6 @@ if TYPE_CHECKING:
 MOST_RANGES = 1 << 26
 MOST_METADATA = 64 << 20
 """Rows and bytes of metadata that a file may have."""
-EXACT = 2.0**53
-"""Whole numbers up to here are what they were when they have been a double in between."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,49 +120,17 @@ class RangeSummary:
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame. Attributes
         without an axis are not looked at.
         """
-        encoded, widened = self._encoded(events)
-        unsure = np.zeros(len(encoded.start) - 1, np.bool_)
-        for attribute in widened:
-            encoded, odd = _narrowed(encoded, attribute)
-            unsure[odd] = True
-        return unsure | places(self.space, self.ranges, encoded)[0]
-
-    def _encoded(self, events: Any) -> tuple[EventArrays, list[int]]:
-        """The events as keys, and the whole-number attributes that are floats in them."""
-        frame = as_arrow(events) if is_frame(events) else None
-        rows = [] if frame is not None else _listed(events)
-        schema, widened = self.schema, list[int]()
-        while True:  # each change gives an attribute a type, or widens it, so this ends
-            try:
-                return encode_events(schema, rows) if frame is None else encode_frame(schema, frame), widened
-            except SchemaChange as change:
-                changed = replace(change.attribute, type=change.type, origin=change.origin)
-                schema = schema.replaced(changed, StringKeys() if change.type.kind == STRING else None)
-                if change.attribute.type is not None:
-                    widened.append(change.attribute.number)
+        if is_frame(events):
+            encoded = encode_frame(self.schema, as_arrow(events))
+        else:
+            encoded = encode_events(self.schema, _listed(events))
+        return places(self.space, self.ranges, encoded)[0]
 
 
 def _listed(events: Any) -> Sequence[Any]:
     if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
         raise EventError(f"events are a sequence of mappings or a frame; got one {type(events).__name__}")
     return events if isinstance(events, Sequence) else list(events)
-
-
-def _narrowed(events: EventArrays, attribute: int) -> tuple[EventArrays, I64]:
-    """The events with whole numbers for the floats of an attribute; and those where a float is none, or too great."""
-    on = np.flatnonzero(events.attr == attribute)
-    lo, hi = events.lo.copy(), events.hi.copy()
-    odd = np.zeros(len(on), np.bool_)
-    for keys in (lo, hi):
-        size = np.minimum(np.abs(keys[on]), FLOAT_INF_KEY).view(np.float64)  # NaN, above it, is no whole number either
-        values = np.copysign(size, keys[on])
-        whole = (values == np.floor(values)) & (np.abs(values) <= EXACT)
-        keys[on] = np.where(whole, values, 0.0).astype(np.int64)
-        odd |= ~whole
-    for keys in (lo, hi):
-        keys[on[odd]] = 0
-    narrowed = events._replace(lo=frozen(lo), hi=frozen(hi))
-    return narrowed, np.searchsorted(events.start, on[odd], "right") - 1
 
 
 # --- what a file says --------------------------------------------------------------------------------------------
@@ -231,15 +195,27 @@ def _axis(schema: Schema, axis: Any, most: int) -> I64:
         raise TableError(f"the attribute {name!r} has two axes")
     type_ = attribute_type(_field(axis, "type", str)) if axis.get("type") is not None else None
     number = len(schema)
+    if _field(axis, "keyed", bool) and type_ is not None and type_.kind == NUMBER:
+        type_ = WIDE_NUMBER
     schema.put(Attribute(number, name, type_, _field(axis, "declared", bool), "the range summary"))
-    if type_ is not None and type_.kind == STRING:
-        return _string_cuts(schema.strings[number], keys)
+    if type_ is not None and type_.keyed:
+        cuts = _constant_cuts(schema.strings[number], keys)
+        if type_.kind == NUMBER:
+            _check_numbers(schema.strings[number])
+        return cuts
     if not all(type(key) is int and INT64_MIN <= key <= INT64_MAX for key in keys):
         raise TableError(f"a key of {name!r} is not a 64-bit integer")
     return np.array(keys, np.int64)
 
 
-def _string_cuts(strings: StringKeys, keys: list[Any]) -> I64:
+def _check_numbers(constants: StringKeys) -> None:
+    try:
+        check_numbers(constants.constants())
+    except AssertionError as problem:
+        raise TableError(str(problem)) from None
+
+
+def _constant_cuts(strings: StringKeys, keys: list[Any]) -> I64:
     """Cuts at constants and just above them, as keys among these constants alone."""
     places = []
     for key in keys:

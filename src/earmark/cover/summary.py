@@ -40,7 +40,7 @@ from earmark.model.attribute import INT64_MAX, INT64_MIN
 from earmark.model.batch import some_events
 from earmark.model.rows import gather
 from earmark.model.strings import StringKeys
-from earmark.model.table import TableView
+from earmark.model.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ VERSION = 1
 class Summary:
     """The ranges, the space whose cells they number, and what they cost."""
 
-    view: TableView
+    view: Table
     space: Space
     ranges: Ranges
     before: int
@@ -105,6 +105,7 @@ class Summary:
                 {
                     "attribute": attribute.name,
                     "type": str(attribute.type) if attribute.type else None,
+                    "keyed": attr in schema.strings,
                     "declared": attribute.declared,
                     "keys": _at_constants(schema.strings[attr], cuts) if attr in schema.strings else cuts,
                 }
@@ -134,11 +135,11 @@ def summarized(
     `axes`: how many attributes the grid has, the most telling ones; each is cut into at most 2^cell_bits cells.
     """
     state, events = matcher._encoded(sample)
-    return summarize(state.view, events, budget, axes=axes, cell_bits=cell_bits, seed=seed)
+    return summarize(state.table, events, budget, axes=axes, cell_bits=cell_bits, seed=seed)
 
 
 def summarize(
-    view: TableView, events: EventArrays, budget: float, *, axes: int = AXES, cell_bits: int = BITS, seed: int = 0
+    view: Table, events: EventArrays, budget: float, *, axes: int = AXES, cell_bits: int = BITS, seed: int = 0
 ) -> Summary:
     """The same for a table, given events in its keys."""
     check_budget(budget)

@@ -21,8 +21,9 @@ from math import ceil, floor
 from typing import Any
 
 from earmark.cover.canonical import first_text_after, is_valid_text
-from earmark.model.attribute import FLOAT, STRING, Schema
+from earmark.model.attribute import FLOAT, NUMBER, STRING, Schema
 from earmark.model.keys import float_key, float_of_key, value_of_key
+from earmark.model.numbers import LOWEST, number_at, position_at
 
 LETTERS = ("a", "0", " ", "\0")
 """What is put behind a constant to get a text above it: the first that stays below the next constant."""
@@ -38,10 +39,10 @@ class EventWriter:
     def pick(self, number: int, first: int, last: int) -> int:
         """The key of an attribute, by number, that reads best of those from first to last."""
         type_ = self._attributes[number].type
-        if type_ is None or type_.kind == STRING:
+        if type_ is None or type_.keyed:
             return first
         key = min(max(0, first), last)
-        if type_.kind == FLOAT and key:
+        if type_.kind in (FLOAT, NUMBER) and key:
             return _whole(key, first, last)
         return key
 
@@ -54,7 +55,16 @@ class EventWriter:
         type_ = self._attributes[number].type
         if type_ is None:
             return 0
-        return self._text(number, key) if type_.kind == STRING else value_of_key(type_, key)
+        if not type_.keyed:
+            return value_of_key(type_, key)
+        return self._text(number, key) if type_.kind == STRING else self._number(number, key)
+
+    def _number(self, number: int, key: int) -> int | float:
+        """A number with this key, of an attribute that is wide: a constant, or the next above one."""
+        constants, keys = self._schema.strings[number].items()
+        place = bisect_right(keys, key) - 1  # '' has the least key of all
+        position = position_at(constants[place]) if place else LOWEST - 1
+        return number_at(position + (place == 0 or keys[place] != key))
 
     def _text(self, number: int, key: int) -> str:
         """A text with this key."""

@@ -7,11 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from earmark.errors import TooManyAnswers
 from earmark.index.ranking import Heaps
 from earmark.model.arrays import F64, I32, I64
 
 GENEROUS = 1.2
 """Room for so many times what the events so far let expect."""
+
+
+MOST_ANSWERS = 50_000_000
+"""Answers that one search may give; more are asked for in parts."""
+
+
+def check_room(answers: int) -> None:
+    """Raise when a search has more answers than one may have."""
+    if answers > MOST_ANSWERS:
+        raise TooManyAnswers(f"there are more than {MOST_ANSWERS:,} answers")
 
 
 def pointers_of(counts: I64) -> I64:
@@ -28,7 +39,8 @@ def chained(parts: Sequence[Any], dtype: type) -> Any:
 
 def roomier(out: I32, found: int, done: int, events: int) -> I32:
     """More room, with the `found` answers of the first `done` of so many events in it."""
-    grown = np.empty(max(2 * len(out), int(GENEROUS * found / max(1, done) * events)), np.int32)
+    check_room(found)
+    grown = np.empty(max(2 * len(out), min(MOST_ANSWERS, int(GENEROUS * found / max(1, done) * events))), np.int32)
     grown[:found] = out[:found]
     return grown
 

@@ -29,6 +29,7 @@ from earmark.index.contract import Adaptive, Described, MatchIndex, Measured, Ra
 from earmark.index.scan import Scan
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.model.growable import Growable
 
 SHORTEST_TAIL = 128
 TAIL_SHARE = 1 / 256
@@ -49,7 +50,7 @@ R = TypeVar("R")
 class Live:
     """A moment of an index; `follow` gives the next."""
 
-    def __init__(self, build: Build, table: TableArrays, main: MatchIndex, known: int, gone: tuple[I32, ...]) -> None:
+    def __init__(self, build: Build, table: TableArrays, main: MatchIndex, known: int, gone: Growable) -> None:
         self._build = build
         self._table = table
         self.main = main
@@ -62,7 +63,7 @@ class Live:
     @classmethod
     def built(cls, build: Build, table: TableArrays, main: MatchIndex | None = None) -> Live:
         """An index that knows all slots of a table: built now, or `main` if it is there already."""
-        return cls(build, table, build(table) if main is None else main, len(table.sequence), ())
+        return cls(build, table, build(table) if main is None else main, len(table.sequence), Growable(np.int32))
 
     def follow(self, table: TableArrays, removed: I32 = NO_SLOTS) -> Live:
         """The index of the same table after it has grown and these slots were removed."""
@@ -70,15 +71,15 @@ class Live:
         new = slots - self.known
         if new > REBUILD_SHARE * self.known or self.main.nbytes == 0:  # without arrays of its own, building is free
             return Live.built(self._build, table)
-        gone = (*self._gone, removed) if len(removed) else self._gone
         updatable = isinstance(self.main, Updatable)
-        waiting = new + (sum(map(len, gone)) if updatable else 0)
+        gone = self._gone.extended(removed) if updatable and len(removed) else self._gone
+        waiting = new + gone.size
         if waiting <= max(SHORTEST_TAIL, (TAIL_SHARE if updatable else STATIC_TAIL_SHARE) * self.known):
             return Live(self._build, table, self.main, self.known, gone)
         if not isinstance(self.main, Updatable):
             return Live.built(self._build, table)
         main = self.main.copy()
-        forgotten = np.concatenate([*gone, NO_SLOTS])
+        forgotten = gone.view()
         main.remove(forgotten[forgotten < self.known])
         fresh = np.setdiff1d(np.arange(self.known, slots, dtype=np.int32), forgotten)
         main.insert(table, fresh)

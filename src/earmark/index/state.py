@@ -1,12 +1,13 @@
-"""State: a moment of a matcher, which is all that a search looks at: a view of the table and an index over it.
+"""State: a moment of a matcher, which is all that a search looks at: a table and an index over it.
 
-    state   view --- the table as it was            index     the matcher's own, which follows the table (`live.py`)
-                                                    others    by name: another index for ranked search, built over
-                                                              this view when first asked for, gone with the state
+    state   table   which never changes      index     the matcher's own, which follows the table (`live.py`)
+                                             others    by name: another index for ranked search, built over this
+                                                       table when first asked for, gone with the state
 
-A writer publishes another state by one store, so a reader sees all of an update or nothing of it.
+A writer publishes another state by one store, its only commit point: a reader sees all of a change or nothing of it,
+and a change that fails before it has not happened.
 
-Invariant: every index here answers for exactly the slots of the view; one in `others` is whole before anyone sees it.
+Invariant: every index here answers for exactly the slots of the table; one in `others` is whole before anyone sees it.
 """
 
 from __future__ import annotations
@@ -20,30 +21,24 @@ from earmark.index import builder
 from earmark.index.live import Live
 from earmark.model.arrays import I32, I64, U64, EventArrays, frozen
 from earmark.model.subscription import checked_tags
-from earmark.model.table import TableView
+from earmark.model.table import Table
 
 
 class State:
     """What readers see."""
 
-    __slots__ = ("_alive", "_building", "_others", "index", "name", "view")
+    __slots__ = ("_building", "_others", "index", "name", "table")
 
-    def __init__(self, view: TableView, index: Live, name: str) -> None:
-        self.view = view
+    def __init__(self, table: Table, index: Live, name: str) -> None:
+        self.table = table
         self.index = index
         self.name = name
-        self._alive: U64 | None = None
         self._others: dict[str, Live] = {}
         self._building = Lock()
 
     def eligible(self, scope: Mapping[str, str] | None = None) -> U64:
         """The bitmap of living slots that carry the tags of a scope; without one, made when first asked for."""
-        tags = checked_tags(scope, "a scope maps") if scope is not None else ()
-        if tags:
-            return self.view.eligible(tags)
-        if self._alive is None:
-            self._alive = self.view.eligible()
-        return self._alive
+        return self.table.eligible(checked_tags(scope, "a scope maps") if scope is not None else ())
 
     def ranked_by(self, name: str | None) -> Live:
         """The index of this name; None is the matcher's own. Whoever asks first builds it, and others wait for that."""
@@ -53,18 +48,18 @@ class State:
         if name not in self._others:
             with self._building:
                 if name not in self._others:
-                    self._others[name] = Live.built(build, self.view.arrays)
+                    self._others[name] = Live.built(build, self.table.arrays)
         return self._others[name]
 
     def match(self, events: EventArrays, eligible: U64) -> I32:
         """The eligible slots that the first event matches, in order of insertion."""
-        slots, view = self.index.match(events, eligible), self.view
-        return slots if view.ordered else slots[np.argsort(view.arrays.sequence[slots], kind="stable")]
+        slots, table = self.index.match(events, eligible), self.table
+        return slots if table.ordered else slots[np.argsort(table.arrays.sequence[slots], kind="stable")]
 
     def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, in order of insertion: (event_ptr, slots)."""
         starts, slots = self.index.match_many(events, eligible)
-        if not self.view.ordered:
+        if not self.table.ordered:
             numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-            slots = frozen(slots[np.lexsort((self.view.arrays.sequence[slots], numbers))])
+            slots = frozen(slots[np.lexsort((self.table.arrays.sequence[slots], numbers))])
         return starts, slots

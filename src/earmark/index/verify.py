@@ -10,7 +10,7 @@ from earmark.index.contract import MatchIndex
 from earmark.model import bits
 from earmark.model.arrays import U64, EventArrays
 from earmark.model.evaluate import match_rows
-from earmark.model.table import Id, TableView
+from earmark.model.table import Id, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Verification:
         return not self.differences
 
 
-def compare(index: MatchIndex, view: TableView, events: EventArrays, eligible: U64) -> Verification:
+def compare(index: MatchIndex, view: Table, events: EventArrays, eligible: U64) -> Verification:
     """The answers of an index against the reference. O(events x subscriptions)."""
     starts, slots = index.match_many(events, eligible)
     differences: list[Difference] = []

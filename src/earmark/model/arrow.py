@@ -20,14 +20,14 @@ import numpy as np
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.model.arrays import I64, TableArrays
-from earmark.model.attribute import DATE, STRING, TIMESTAMP, Draft, Schema
+from earmark.model.attribute import DATE, TIMESTAMP, Attribute, Draft, Schema, attribute_type
 from earmark.model.files import DAMAGE, check_content, restored_strings, schema_of, schema_record
 from earmark.model.frames import is_text, one_array
 from earmark.model.intake import Prepared
-from earmark.model.rows import check_arrays, intervals_on, spread
-from earmark.model.strings import StringKeys
+from earmark.model.numbers import HIGHEST, LOWEST, constant_of, position_of_narrow, wide_bounds
+from earmark.model.rows import check_arrays, intervals_on, spread, uses_of
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
-from earmark.model.table import Block, Id, Table, TableView
+from earmark.model.table import Block, Id, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ class IdColumn:
     def __init__(self) -> None:
         self._kept: tuple[list[Id], Any] = ([], None)
 
-    def of(self, view: TableView) -> pa.Array:
+    def of(self, view: Table) -> pa.Array:
         """The ids of all slots of a view, and perhaps of later ones. O(new slots)."""
         import pyarrow as pa
 
@@ -70,17 +70,16 @@ def to_arrow(table: Table) -> pa.Table:
     import pyarrow as pa
 
     table = table.compacted()
-    view = table.view()
-    arrays = view.arrays
-    kind = pa.int64() if table.ids and isinstance(table.ids[0], int) else pa.string()
+    arrays = table.arrays
+    kind = pa.int64() if table.slots and isinstance(table.ids[0], int) else pa.string()
     made = pa.table(
         {
-            "id": pa.array(table.ids, kind),
+            "id": pa.array(table.ids[: table.slots], kind),
             "sequence": arrays.sequence,
-            "score": arrays.score if len(arrays.score) else np.zeros(view.slots),
-            "condition": _conditions(view),
-            "check": _checks(view),
-            "tags": _tags(view),
+            "score": arrays.score if len(arrays.score) else np.zeros(table.slots),
+            "condition": _conditions(table),
+            "check": _checks(table),
+            "tags": _tags(table),
             "clauses": _clauses(arrays),
         }
     )
@@ -89,7 +88,25 @@ def to_arrow(table: Table) -> pa.Table:
     return made.replace_schema_metadata({_RECORD: json.dumps(record).encode(), _STRINGS: strings})
 
 
-def _conditions(view: TableView) -> pa.Array:
+def to_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(stream: bytes) -> pa.Table:
+    """The inverse of `to_bytes`."""
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(stream) as reader:
+        return reader.read_all()
+
+
+def _conditions(view: Table) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -99,7 +116,7 @@ def _conditions(view: TableView) -> pa.Array:
     return made.cast(pa.string()) if start[-1] < 2**31 else made
 
 
-def _checks(view: TableView) -> pa.Array:
+def _checks(view: Table) -> pa.Array:
     """A checksum of each condition: the clauses beside it are what counts, so a changed text must not pass."""
     import pyarrow as pa
 
@@ -107,7 +124,7 @@ def _checks(view: TableView) -> pa.Array:
     return pa.array([zlib.crc32(texts[a:b]) for a, b in pairwise(ends)], pa.uint32())
 
 
-def _tags(view: TableView) -> pa.Array:
+def _tags(view: Table) -> pa.Array:
     import pyarrow as pa
 
     if not len(view.tagset):
@@ -150,14 +167,12 @@ def _strings(schema: Schema) -> bytes:
         attributes += [number] * len(texts)
         constants += texts
         keys += own.tolist()
-    batch = pa.record_batch(
-        {"attribute": pa.array(attributes, pa.int32()), "constant": pa.array(constants, pa.binary()), "key": keys},
-        schema=pa.schema({"attribute": pa.int32(), "constant": pa.binary(), "key": pa.int64()}),
+    return to_bytes(
+        pa.table(
+            {"attribute": pa.array(attributes, pa.int32()), "constant": pa.array(constants, pa.binary()), "key": keys},
+            schema=pa.schema({"attribute": pa.int32(), "constant": pa.binary(), "key": pa.int64()}),
+        )
     )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 # --- in ------------------------------------------------------------------------------------------------------
@@ -188,7 +203,7 @@ def _prepare(table: Table, frame: pa.Table) -> Prepared:
     check_arrays(arrays, len(source))
     check_content(arrays, source)
     ids = _ids(frame)
-    check_new_ids(ids, table.slot_of, type(table.ids[0]) if table.ids else None)
+    check_new_ids(ids, table)
     draft = Draft(table.schema)
     _learn(draft, source, arrays)
     conditions = _column(frame, "condition", pa.large_string(), nulls=True)
@@ -232,15 +247,13 @@ def _refuse_changed(asked: list[str], checks: list[int]) -> None:
 
 
 def _source_schema(frame: pa.Table) -> Schema:
-    import pyarrow as pa
 
     record = json.loads(frame.schema.metadata[_RECORD])
     if record.get("version") != _VERSION:
         raise SubscriptionError(
             f"the Arrow table has version {str(record.get('version'))[:50]}; this earmark reads version {_VERSION}"
         )
-    with pa.ipc.open_stream(b64decode(frame.schema.metadata[_STRINGS], validate=True)) as reader:
-        read = reader.read_all()
+    read = from_bytes(b64decode(frame.schema.metadata[_STRINGS], validate=True))
     read.validate(full=True)
     listed = read.to_pydict()
     groups: dict[int, tuple[list[bytes], list[int]]] = {}
@@ -316,23 +329,34 @@ def _starts(lists: pa.Array) -> Any:
 
 
 def _learn(draft: Draft, source: Schema, arrays: TableArrays) -> None:
-    """Take over the attributes and the string constants in use of the source; types must agree."""
+    """Take over the attributes and the constants in use of the source; types must agree."""
+    used = set(np.flatnonzero(uses_of(arrays, source)).tolist())
     for theirs in source:
         ours = draft.get(theirs.name)
-        if ours.type is None and theirs.type is not None:
-            ours = draft.set_type(ours, theirs.type, theirs.origin, theirs.declared)
-        elif theirs.type is not None and ours.type != theirs.type:
+        type_ = theirs.type if theirs.declared or theirs.number in used else None
+        if type_ is None:
+            continue
+        if ours.type is None:
+            ours = draft.set_type(ours, attribute_type(str(type_)), theirs.origin, theirs.declared)
+        elif ours.type.kind != type_.kind or str(ours.type) != str(type_):
             raise AttributeTypeError(
                 f"attribute {ours.name!r} is {ours.described()} here, but {theirs.described()} in the Arrow table"
             )
-        if theirs.type is not None and theirs.type.kind == STRING:
-            for constant in source.strings[theirs.number].used_by(_bounds(arrays, theirs.number)):
+        assert ours.type is not None
+        if type_.keyed or ours.type.keyed:
+            for constant in constants_in(arrays, source, theirs):
                 draft.constant(ours, constant)
 
 
-def _bounds(arrays: TableArrays, attribute: int) -> I64:
-    positions = intervals_on(arrays, attribute)
-    return np.concatenate([arrays.lo[positions], arrays.hi[positions]])
+def constants_in(arrays: TableArrays, source: Schema, attribute: Attribute) -> list[bytes]:
+    """The constants that bounds on an attribute of the source lie on: strings, or positions of numbers."""
+    assert attribute.type is not None
+    positions = intervals_on(arrays, attribute.number)
+    bounds = np.concatenate([arrays.lo[positions], arrays.hi[positions]])
+    if attribute.type.keyed:
+        return source.strings[attribute.number].used_by(bounds)
+    places = {position_of_narrow(key) for key in np.unique(bounds).tolist()}
+    return [constant_of(place) for place in places - {LOWEST, HIGHEST}]
 
 
 def translated(arrays: TableArrays, source: Schema, schema: Schema) -> TableArrays:
@@ -343,11 +367,14 @@ def translated(arrays: TableArrays, source: Schema, schema: Schema) -> TableArra
 
 def _rekeyed(arrays: TableArrays, source: Schema, schema: Schema, numbers: I64) -> TableArrays:
     lo, hi = arrays.lo.copy(), arrays.hi.copy()
-    for number, theirs in source.strings.items():
-        ours: StringKeys = schema.strings[int(numbers[number])]
-        positions = intervals_on(arrays, number)
-        lo[positions] = theirs.translated(lo[positions], ours, 1)
-        hi[positions] = theirs.translated(hi[positions], ours, -1)
+    for number, ours in schema.strings.items():
+        for theirs in np.flatnonzero(numbers == number).tolist():
+            positions = intervals_on(arrays, theirs)
+            if theirs in source.strings:
+                lo[positions] = source.strings[theirs].translated(lo[positions], ours, 1)
+                hi[positions] = source.strings[theirs].translated(hi[positions], ours, -1)
+            else:
+                lo[positions], hi[positions] = wide_bounds(lo[positions], hi[positions], ours)
     return arrays._replace(lo=lo, hi=hi)
 
 

@@ -1,14 +1,16 @@
 """From clauses to sets of keys: attributes get numbers and types, literals become cuts.
 
 Two steps, so that a bad batch leaves no trace. `Binder` checks every literal against the attribute's type
-(learning types into a Draft) and works out every set that does not depend on the keys of strings. When the whole
-batch is good and the string constants have keys, `Deferred.resolve` finishes the sets on string attributes.
+(learning types into a Draft) and works out every set that does not depend on the keys of constants. When the whole
+batch is good and the constants have keys, `resolved` finishes the sets on strings and on wide numbers (numbers.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any, TypeAlias
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
@@ -17,6 +19,7 @@ from earmark.model.attribute import (
     FLOAT,
     INT64_MAX,
     INT64_MIN,
+    NUMBER,
     NUMERIC,
     STRING,
     TIMESTAMP,
@@ -27,6 +30,7 @@ from earmark.model.attribute import (
 from earmark.model.keys import Cut, cut, decimal_room, type_of
 from earmark.model.literals import LiteralError, cast_text, like_prefix
 from earmark.model.normal import AnyOf, Atom, Clauses, Leaf, Mode, atom_sql
+from earmark.model.numbers import HIGHEST, LOWEST, bounds_of, narrowed, position_of, wide_intervals, widened
 from earmark.model.sets import KeySet, complement, union
 from earmark.model.strings import StringKeys, successor
 
@@ -51,7 +55,15 @@ class Deferred:
         )
 
 
-Constraint: TypeAlias = tuple[int, "KeySet | Deferred"]
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """A constraint on a number attribute, as positions, of which some have no key among the doubles."""
+
+    numbers: KeySet
+
+
+Bound: TypeAlias = KeySet | Deferred | Positions
+Constraint: TypeAlias = tuple[int, Bound]
 BoundClauses: TypeAlias = list[list[Constraint]]
 
 
@@ -64,7 +76,8 @@ class Binder:
         self._known: dict[tuple[Any, ...], Constraint] = {}
 
     def bind(self, clauses: Clauses, subscription: object) -> BoundClauses:
-        """Each clause as (attribute number, set), ascending by attribute."""
+        """Each clause as (attribute number, set), ascending by attribute. What cannot be bound teaches nothing."""
+        mark = len(self.draft.log)
         try:
             bound: BoundClauses = []
             for clause in clauses:
@@ -73,7 +86,24 @@ class Binder:
                 bound.append(constraints)
             return bound
         except EarmarkError as problem:
+            if self.draft.undo(mark):
+                self._known.clear()
             raise type(problem)(f"subscription {subscription!r}: {problem}") from None
+
+    def note_wide(self, rows: Iterable[BoundClauses]) -> None:
+        """Note the constants that bounds on wide numbers need; called once, when all is bound."""
+        schema = self.draft.schema
+        types = {number: schema.by_name[schema.names[number]].type for number in schema.strings}
+        wide = self.draft.wide | {n for n, type_ in types.items() if type_ is not None and type_.kind == NUMBER}
+        if not wide:
+            return
+        for clause in chain.from_iterable(rows):
+            for number, one in clause:
+                if number in wide:
+                    for constant in bounds_of(_positions(one)):
+                        self.draft.constants.setdefault(number, set()).add(constant)
+        for number in wide:
+            self.draft.constants.setdefault(number, set())
 
     def _remembered(self, name: str, atoms: tuple[Atom, ...], subscription: object) -> Constraint:
         """The same, looked up where this batch has asked it before: many subscriptions share constraints.
@@ -103,12 +133,22 @@ class Binder:
             for atom in atoms:
                 self._note_constants(atom, attribute)
             return attribute.number, Deferred(attribute.number, atoms)
+        if type_ is not None and type_.kind == NUMBER:
+            return attribute.number, self._numbers(attribute, atoms)
         low, high = (INT64_MIN, INT64_MAX) if type_ is None else (type_.low, type_.high)
         if len(atoms) == 1 and isinstance(atoms[0], Leaf):
             return attribute.number, _leaf_set(atoms[0], self._cuts(atoms[0], attribute), low, high)
         return attribute.number, _combined(
             atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), low, high), all
         )
+
+    def _numbers(self, attribute: Attribute, atoms: tuple[Atom, ...]) -> KeySet | Positions:
+        found = _combined(atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), LOWEST, HIGHEST), all)
+        narrow = narrowed(found)
+        if narrow is not None:
+            return narrow
+        self.draft.wide.add(attribute.number)
+        return Positions(found)
 
     def _learn(self, attribute: Attribute, atoms: tuple[Atom, ...], subscription: object) -> Attribute:
         """Take the type from the first literal that has one."""
@@ -134,20 +174,38 @@ class Binder:
             return [None] * len(values)
         if leaf.predicate.operator == "LIKE" and values[0] is not None:
             raise _clash(attribute, leaf)
-        if type_.kind in NUMERIC:
+        if type_.kind in NUMERIC and type_.kind != NUMBER:
             values = _common_numbers(type_, leaf)
         cuts: list[Cut | None] = []
         for value in values:
             if value is None:
                 cuts.append(None)
                 continue
-            if isinstance(value, str) and attribute.declared and type_.kind in (DATE, TIMESTAMP):
+            if isinstance(value, str) and type_.kind in (DATE, TIMESTAMP):
                 value = _cast(type_, value, leaf)
+            if type_.kind == NUMBER and _is_number(value):
+                position = position_of(value)
+                cuts.append((position - 1, position, False))
+                continue
             found = cut(type_, value, self._zone)
             if found is None:
                 raise _clash(attribute, leaf)
             cuts.append(found)
         return cuts
+
+
+def resolved(one: Bound, strings: StringKeys) -> KeySet:
+    """A constraint on an attribute whose constants have keys now, as a set of them."""
+    if isinstance(one, Deferred):
+        return one.resolve(strings)
+    return KeySet(wide_intervals(_positions(one), strings.of_constant), _positions(one).null)
+
+
+def _positions(one: Bound) -> KeySet:
+    if isinstance(one, Positions):
+        return one.numbers
+    assert isinstance(one, KeySet)
+    return widened(one)
 
 
 def leaves(atom: Atom) -> list[Leaf]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,11 +22,12 @@ from numpy.typing import NDArray
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
 from earmark.model.arrays import F64, I32, I64, TableArrays
-from earmark.model.attribute import FLOAT, INTEGER, STRING, Attribute, Draft, Schema
-from earmark.model.event import SchemaChange, checked_weights
+from earmark.model.attribute import FLOAT, INTEGER, NUMBER, STRING, Attribute, AttributeType, Draft, Schema
+from earmark.model.event import checked_weights
 from earmark.model.frames import is_text, one_array, plain_array
 from earmark.model.intake import Prepared, as_mapping
 from earmark.model.keys import cut, float_keys, type_of
+from earmark.model.numbers import constant_of, narrow_key, position_of
 from earmark.model.rows import offsets
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
 from earmark.model.table import Block, Id, Table, Tags
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Bounds = Mapping[str, tuple[str, str]]
+_EXACT = 2**53
 
 
 class Pieces(NamedTuple):
@@ -51,19 +54,17 @@ def prepare_columns(table: Table, frame: pa.Table, bounds: Bounds | None) -> Pre
     draft = Draft(table.schema)
     count = frame.num_rows
     ids = _ids(frame)
-    check_new_ids(ids, table.slot_of, type(table.ids[0]) if table.ids else None)
+    check_new_ids(ids, table)
     if "ranges" in frame.column_names and bounds is None:
         pieces = _from_ranges(draft, frame)
     else:
         pieces = _from_bounds(draft, frame, bounds or named_bounds(frame.column_names))
     pieces = [_typed(draft, p) for p in pieces]
     for piece in pieces:
-        _note_strings(draft, piece)
+        _note_constants(draft, piece)
     scores = _scores(frame)
     tags = _tags(frame)
     weights = _row_weights(frame, pieces)
-    for piece in pieces:
-        _widen_first(piece)  # last, so that a batch with another fault changes nothing
 
     def build(schema: Schema) -> Block:
         return Block(_arrays(schema, pieces, count, scores, weights), ids, [], tags)
@@ -195,7 +196,7 @@ def _doubles(column: pa.Array, name: str, default: float) -> F64:
 
     if _family(column) == "other" and not pa.types.is_decimal(column.type) and not pa.types.is_null(column.type):
         raise SubscriptionError(f"{name!r} holds numbers; its type here is {column.type}")
-    return np.asarray(column.cast("float64").fill_null(default))
+    return np.asarray(column.cast("float64", safe=False).fill_null(default))
 
 
 def _scores(frame: pa.Table) -> F64:
@@ -237,29 +238,15 @@ def _row_weights(frame: pa.Table, pieces: list[Pieces]) -> list[dict[int, float]
 
 
 def _typed(draft: Draft, piece: Pieces) -> Pieces:
-    """Learn the attribute's type from the first bound there is, or from a fractional one."""
+    """Learn the attribute's type from the first bound there is."""
     attribute = piece.attribute
     known = [column for column in (piece.lo, piece.hi) if column.null_count < len(column)]
     if attribute.type is None and known:
-        value = next((c for c in known if _fractional(c)), known[0]).drop_null()[0].as_py()
+        value = known[0].drop_null()[0].as_py()
         attribute = draft.set_type(attribute, type_of(value), f"a column of bounds, {value!r}")
     for column in known:
         _check_family(draft, attribute, column, piece.rows)
     return piece._replace(attribute=attribute)
-
-
-def _widen_first(piece: Pieces) -> None:
-    """A learned integer becomes a float at a fractional bound."""
-    attribute = piece.attribute
-    learned = attribute.type is not None and attribute.type.kind == INTEGER and not attribute.declared
-    if learned and (_fractional(piece.lo) or _fractional(piece.hi)):
-        raise SchemaChange(attribute, type_of(0.5), "a column of fractional bounds")
-
-
-def _fractional(column: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
-    return _family(column) == "f" and bool(pc.any(pc.not_equal(column, pc.floor(column))).as_py())
 
 
 def _family(column: pa.Array) -> str:
@@ -276,6 +263,8 @@ def _check_family(draft: Draft, attribute: Attribute, column: pa.Array, rows: I6
     value = column[first].as_py()
     if attribute.type.kind == STRING:
         fits = isinstance(value, str)
+    elif attribute.type.kind == NUMBER:
+        fits = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     else:
         fits = cut(attribute.type, value, draft.schema.zone) is not None
     if not fits:
@@ -285,21 +274,45 @@ def _check_family(draft: Draft, attribute: Attribute, column: pa.Array, rows: I6
         )
 
 
-def _note_strings(draft: Draft, piece: Pieces) -> None:
-    if piece.attribute.type is not None and piece.attribute.type.kind == STRING:
-        for column in (piece.lo, piece.hi):
-            for value in column.unique().to_pylist():
-                if value is not None:
-                    draft.constant(piece.attribute, value.encode())
+def _note_constants(draft: Draft, piece: Pieces) -> None:
+    """Note what needs a key: strings, and all bounds of a number attribute that is wide, or becomes so."""
+    type_ = piece.attribute.type
+    if type_ is None or not (type_.kind == STRING or (type_.kind == NUMBER and _is_wide(type_, piece))):
+        return
+    for column in (piece.lo, piece.hi):
+        for value in column.unique().to_pylist():
+            if value is not None:
+                draft.constant(piece.attribute, _constant(type_, value))
+
+
+def _constant(type_: AttributeType, value: Any) -> bytes:
+    return constant_of(position_of(value)) if type_.kind == NUMBER else value.encode()
+
+
+def _is_wide(type_: AttributeType, piece: Pieces) -> bool:
+    """Whether bounds are to be looked up in a dictionary: they are already, or some lies at 2^53 or beyond."""
+    return type_.keyed or any(_is_beyond(column) for column in (piece.lo, piece.hi))
+
+
+def _is_beyond(column: pa.Array) -> bool:
+    if column.null_count == len(column):
+        return False
+    if _family(column) == "other":
+        return any(abs(value) >= _EXACT for value in column.drop_null().to_pylist())
+    values = np.asarray(column.drop_null())
+    if values.dtype.kind == "f":
+        values = values[np.isfinite(values)]
+    return bool(len(values)) and (int(values.max()) >= _EXACT or int(values.min()) <= -_EXACT)
 
 
 def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
     """Keys of the lower and upper bounds; (high, low) of the domain where no value can lie between."""
-    type_ = piece.attribute.type
+    attribute = schema.by_name[piece.attribute.name]
+    type_ = attribute.type
     if type_ is None:  # every bound is NULL, so there are no rows
         return _NONE, _NONE
-    lo, above = _bound_keys(schema, piece.attribute, piece.lo, 0)
-    hi, below = _bound_keys(schema, piece.attribute, piece.hi, 1)
+    lo, above = _bound_keys(schema, attribute, piece.lo, 0)
+    hi, below = _bound_keys(schema, attribute, piece.hi, 1)
     never = above | below
     lo[never], hi[never] = type_.high, type_.low
     return lo, hi
@@ -317,8 +330,10 @@ def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: in
     family = _family(column)
     if type_.kind == INTEGER and family == "i" and str(column.type) != "uint64":
         return np.where(known, np.asarray(column.cast("int64").fill_null(0)), open_key), inside
-    if type_.kind == FLOAT and family in "if":
-        return np.where(known, float_keys(np.asarray(column.cast("float64").fill_null(0.0))), open_key), inside
+    if type_.kind in (FLOAT, NUMBER) and family in "if" and not type_.keyed:
+        return np.where(
+            known, float_keys(np.asarray(column.cast("float64", safe=False).fill_null(0.0))), open_key
+        ), inside
     coded = column.dictionary_encode()
     keys = [_bound_key(schema, attribute, value.as_py(), side) for value in coded.dictionary]
     beyond = np.array([k > type_.high if side == 0 else k < type_.low for k in keys])
@@ -330,8 +345,10 @@ def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: in
 def _bound_key(schema: Schema, attribute: Attribute, value: Any, side: int) -> int:
     type_ = attribute.type
     assert type_ is not None
-    if type_.kind == STRING:
-        return schema.strings[attribute.number].of_constant(value.encode())
+    if type_.keyed:
+        return schema.strings[attribute.number].of_constant(_constant(type_, value))
+    if type_.kind == NUMBER:
+        return narrow_key(value)
     found = cut(type_, value, schema.zone)
     assert found is not None, "checked before"
     return found[0] + 1 if side == 0 else found[1]

@@ -1,9 +1,8 @@
 """From an event to keys: one mapping at a time. (Whole frames: frames.py.)
 
-An event maps attribute names to values, or to closed intervals of values (extended events). Names that no
-subscription uses are ignored; None is NULL. A value must be of the attribute's type; what an attribute has to
-learn from a value (its first type, or widening from integer to float) is raised as `SchemaChange`, which the
-Matcher carries out before it tries again.
+An event maps attribute names to values, or to closed intervals of values (extended events): an `Interval`, or a
+mapping of `lo` and `hi`. Names that no subscription uses are ignored; None is NULL. A value must be of the attribute's
+type. Where no condition gives it one, the value is present, and nothing more. Reading an event changes nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,14 +24,16 @@ from earmark.model.attribute import (
     INT64_MAX,
     INT64_MIN,
     INTEGER,
+    NUMBER,
+    PRESENT,
     STRING,
     Attribute,
-    AttributeType,
     Schema,
     attribute_type,
 )
-from earmark.model.keys import date_key, float_key, midnight_key, timestamp_key, type_of
+from earmark.model.keys import date_key, float_key, midnight_key, timestamp_key
 from earmark.model.literals import LiteralError, date_value, timestamp_value
+from earmark.model.numbers import constant_of, narrow_key, position_of
 
 Entry: TypeAlias = tuple[int, int, int, str]
 """Attribute number, keys of both ends, and the name that the event used."""
@@ -39,6 +41,8 @@ Entry: TypeAlias = tuple[int, int, int, str]
 _EMPTY_F64: F64 = frozen(np.empty(0, np.float64))
 _PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
 _INTEGER, _FLOAT, _STRING = attribute_type(INTEGER), attribute_type(FLOAT), attribute_type(STRING)
+_NUMBER = attribute_type(NUMBER)
+_ENDS = ({"lo", "hi"}, {"lo"}, {"hi"})
 _MAX_DOUBLE = sys.float_info.max
 MAX_NESTED = 20
 
@@ -53,23 +57,34 @@ class Interval(NamedTuple):
     hi: Any
 
 
-class SchemaChange(Exception):
-    """An event's value that the schema must first make room for."""
+class Reject(NamedTuple):
+    """What could not be read of a batch of events, and why."""
 
-    def __init__(self, attribute: Attribute, type_: AttributeType, origin: str) -> None:
-        super().__init__(attribute.name)
-        self.attribute = attribute
-        self.type = type_
-        self.origin = origin
+    event: int
+    """The row number."""
+    attribute: str | None
+    """The attribute whose value it is; None where it is the whole event."""
+    reason: str
 
 
 def encode_events(
-    schema: Schema, events: Sequence[Mapping[str, Any]], weights: Sequence[Mapping[str, float] | None] | None = None
+    schema: Schema,
+    events: Sequence[Mapping[str, Any]],
+    weights: Sequence[Mapping[str, float] | None] | None = None,
+    rejects: list[Reject] | None = None,
 ) -> EventArrays:
-    """Events as arrays. O(attributes of the events)."""
+    """Events as arrays. O(attributes of the events).
+
+    An event that cannot be read is an error; or, with `rejects`, its unreadable values are put there and count as NULL.
+    """
     starts, found = [0], []
     for i, event in enumerate(events):
-        found += _entries(schema, event, i)
+        try:
+            found += _entries(schema, event)
+        except EventError as problem:
+            if rejects is None:
+                raise problem.at(i) from None
+            found += _readable(schema, event, i, rejects)
         starts.append(len(found))
     low = [entry[1] for entry in found]
     high = [entry[2] for entry in found]
@@ -93,36 +108,50 @@ def _weights(weights: Sequence[Mapping[str, float] | None], starts: list[int], n
     return frozen(np.array(scales, np.float64))
 
 
-def _entries(schema: Schema, event: Mapping[str, Any], i: int) -> list[Entry]:
+def _entries(schema: Schema, event: Mapping[str, Any]) -> list[Entry]:
+    """The attributes of one event, ascending by number."""
     if type(event) is not dict and not isinstance(event, Mapping):
-        raise EventError(f"event {i} is a {type(event).__name__}; an event maps attribute names to values")
+        raise EventError(f"expected a mapping of attribute names to values, got a {type(event).__name__}")
     found: list[Entry] = []
-    by_name = schema.by_name
-    try:
-        for name, value in event.items():
-            attribute = by_name.get(name)
-            given = type(value)
-            if attribute is None:
-                if given not in _PLAIN and isinstance(value, Mapping):
-                    found += _nested(schema, name, value, 1)
-                continue
-            type_ = attribute.type  # the usual pairs of types first: this loop is the cost of a single event
-            if given is int and type_ is _INTEGER and INT64_MIN <= value <= INT64_MAX:
-                low = high = value
-            elif given is float and type_ is _FLOAT:
-                low = high = float_key(value)
-            elif given is str and type_ is _STRING:
-                low = high = schema.strings[attribute.number].of_value(utf8(attribute, value))
-            elif is_null(value):
-                continue
-            else:
-                low, high = _interval(schema, attribute, value)
-            found.append((attribute.number, low, high, name))
-    except EventError as problem:
-        raise type(problem)(f"event {i}: {problem}") from None
+    by_name, plain_nan = schema.by_name, not schema.nan_is_null
+    for name, value in event.items():
+        attribute = by_name.get(name)
+        given = type(value)
+        if attribute is None:
+            if given not in _PLAIN and isinstance(value, Mapping):
+                found += _nested(schema, name, value, 1)
+            continue
+        type_ = attribute.type  # the usual pairs of types first: this loop is the cost of a single event
+        if type_ is _NUMBER and (given is int or (given is float and (plain_nan or value == value))):
+            low = high = narrow_key(value)
+        elif given is str and type_ is _STRING:
+            low = high = schema.strings[attribute.number].of_value(utf8(attribute, value))
+        elif given is float and type_ is _FLOAT and (plain_nan or value == value):
+            low = high = float_key(value)
+        elif given is int and type_ is _INTEGER and INT64_MIN <= value <= INT64_MAX:
+            low = high = value
+        else:
+            found += _slower(schema, attribute, value, name, 1)
+            continue
+        found.append((attribute.number, low, high, name))
+    return _ordered(found)
+
+
+def _slower(schema: Schema, attribute: Attribute, value: Any, name: str, depth: int) -> list[Entry]:
+    """The entry of any value of an attribute; none for NULL."""
+    if is_null(value) or (schema.nan_is_null and _is_nan(value)):
+        return []
+    if attribute.type is not None:
+        return [(attribute.number, *interval_of(schema, attribute, value), name)]
+    more = _nested(schema, name, value, depth) if isinstance(value, Mapping) else []
+    return [(attribute.number, PRESENT, PRESENT, name), *more]
+
+
+def _ordered(found: list[Entry]) -> list[Entry]:
     found.sort()
     if len({entry[0] for entry in found}) < len(found):
-        raise EventError(f"event {i} gives an attribute twice, once nested and once by its dotted name")
+        twice = next(one[3] for one, other in pairwise(found) if one[0] == other[0])
+        raise EventError(f"attribute {twice!r} is given twice, once nested and once by its dotted name")
     return found
 
 
@@ -134,10 +163,38 @@ def _nested(schema: Schema, prefix: str, event: Mapping[str, Any], depth: int) -
     for name, value in event.items():
         dotted = f"{prefix}.{name}"
         attribute = schema.by_name.get(dotted)
-        if attribute is not None and not is_null(value):
-            found.append((attribute.number, *_interval(schema, attribute, value), dotted))
-        elif attribute is None and isinstance(value, Mapping):
-            found.extend(_nested(schema, dotted, value, depth + 1))
+        if attribute is not None:
+            found += _slower(schema, attribute, value, dotted, depth + 1)
+        elif isinstance(value, Mapping):
+            found += _nested(schema, dotted, value, depth + 1)
+    return found
+
+
+def _readable(schema: Schema, event: Any, i: int, rejects: list[Reject]) -> list[Entry]:
+    """What can be read of an event that cannot be read as a whole; the rest goes to the rejects."""
+    try:
+        return _ordered(_each(schema, "", event, 0, i, rejects))
+    except EventError as problem:
+        rejects.append(Reject(i, None, problem.reason))
+        return []
+
+
+def _each(schema: Schema, prefix: str, event: Any, depth: int, i: int, rejects: list[Reject]) -> list[Entry]:
+    if not isinstance(event, Mapping) or depth > MAX_NESTED:
+        return _entries(schema, event) if not depth else _nested(schema, prefix, event, depth)  # says what is wrong
+    found: list[Entry] = []
+    for name, value in event.items():
+        dotted = f"{prefix}.{name}" if depth else name
+        attribute = schema.by_name.get(dotted)
+        if isinstance(value, Mapping) and (attribute is None or attribute.type is None):
+            found += _each(schema, dotted, value, depth + 1, i, rejects)
+            value = None if attribute is None else True
+        if attribute is None:
+            continue
+        try:
+            found += _slower(schema, attribute, value, dotted, depth)
+        except EventError as problem:
+            rejects.append(Reject(i, dotted, problem.reason))
     return found
 
 
@@ -148,31 +205,43 @@ def is_null(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _interval(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, int]:
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float | np.floating | Decimal) and value != value
+
+
+def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, int]:
+    """The keys of both ends of an event's value."""
+    if isinstance(value, Mapping) and set(value) in _ENDS:
+        value = Interval(value.get("lo"), value.get("hi"))
     if not isinstance(value, Interval):
         key = key_of(schema, attribute, value)
         return key, key
-    low, high = value
-    ends = [key_of(schema, attribute, end) for end in (low, high) if not is_null(end)]
-    type_ = schema.by_name[attribute.name].type
-    first = type_.low if type_ else INT64_MIN
-    last = type_.high if type_ else INT64_MAX
-    keys = (first if is_null(low) else ends[0], last if is_null(high) else ends[-1])
-    reversed_ = keys[0] > keys[1]
-    if type_ is not None and type_.kind == STRING and not is_null(low) and not is_null(high):
-        reversed_ = low.encode() > high.encode()  # between two constants all strings share a key
+    type_ = attribute.type
+    assert type_ is not None
+    low, high = (None if is_null(end) else _plain(attribute, end) for end in value)
+    first = type_.low if low is None else key_of(schema, attribute, low)
+    last = type_.high if high is None else key_of(schema, attribute, high)
+    reversed_ = first > last
+    if low is not None and high is not None:  # values between two constants share a key
+        if type_.kind == STRING:
+            reversed_ = low.encode() > high.encode()
+        elif type_.kind == NUMBER:
+            reversed_ = position_of(low) > position_of(high)
     if reversed_:
-        raise EventError(f"the interval of {attribute.name!r} is empty: {low!r} is above {high!r}")
-    return keys
+        raise EventError(
+            f"the interval of {attribute.name!r} is empty: {low!r} is above {high!r}", attribute=attribute.name
+        )
+    return first, last
 
 
 def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
     """The key of one value of an event, or the reason why it has none."""
-    if isinstance(value, np.generic):
-        value = _from_numpy(attribute, value)
+    value = _plain(attribute, value)
     if attribute.type is None:
-        raise SchemaChange(attribute, _learned(attribute, value), f"an event's value {shown(value)}")
+        return PRESENT
     match attribute.type.kind:
+        case "number":
+            return _number_key(schema, attribute, value)
         case "integer":
             return _integer_key(attribute, value)
         case "float":
@@ -186,7 +255,7 @@ def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
         case "decimal":
             return _decimal_key(attribute, value)
         case "date":
-            if isinstance(value, str) and attribute.declared:
+            if isinstance(value, str):
                 value = _read(attribute, value, date_value)
             if isinstance(value, date) and not isinstance(value, datetime):
                 return date_key(value)
@@ -198,9 +267,12 @@ def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
 def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
     """Two uses of an attribute that disagree."""
     use = f"{type(value).__name__} {shown(value)}"
-    if isinstance(value, Decimal):
-        use += "; for Decimal values declare it as decimal(p, s)"
-    return AttributeTypeError(f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}")
+    if isinstance(value, Mapping):
+        use += "; an interval is earmark.Interval(lo, hi) or {'lo': …, 'hi': …}"
+    return AttributeTypeError(
+        f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}",
+        attribute=attribute.name,
+    )
 
 
 def shown(value: Any) -> str:
@@ -216,47 +288,51 @@ def utf8(attribute: Attribute, value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise EventError(
-            f"attribute {attribute.name!r}: {value[:100]!r} holds a lone surrogate, which UTF-8 cannot carry"
-        ) from None
+        raise _at(attribute, f"{value[:100]!r} holds a lone surrogate, which UTF-8 cannot carry") from None
 
 
-def _from_numpy(attribute: Attribute, value: np.generic) -> Any:
-    if not isinstance(value, np.datetime64):
-        return value.item()
+def _plain(attribute: Attribute, value: Any) -> Any:
+    """A numpy scalar as the Python value that it is."""
+    if not isinstance(value, np.generic | np.ndarray) or (isinstance(value, np.ndarray) and value.ndim):
+        return value
+    if value.dtype.kind != "M":
+        plain = value.item()
+        return float(plain) if isinstance(plain, np.floating) else plain
+    value = np.datetime64(value)
     days = np.datetime_data(value.dtype)[0] == "D"
     micros = value if days else value.astype("datetime64[us]")
     if not days and micros.astype(value.dtype) != value:
-        raise EventError(f"attribute {attribute.name!r}: {value} does not fit microseconds, which earmark keeps")
-    plain = micros.item()
-    if not isinstance(plain, date):  # numpy's calendar goes further
-        raise EventError(f"attribute {attribute.name!r}: {value} is outside the years 1 to 9999")
-    return plain
+        raise _at(attribute, f"{value} does not fit microseconds, which earmark keeps")
+    moment = micros.item()
+    if not isinstance(moment, date):  # numpy's calendar goes further
+        raise _at(attribute, f"{value} is outside the years 1 to 9999")
+    return moment
 
 
-def _learned(attribute: Attribute, value: Any) -> AttributeType:
-    if isinstance(value, Decimal):
-        raise EventError(
-            f"attribute {attribute.name!r} has no type yet; to give it Decimal values, declare it as decimal(p, s)"
-        )
-    if not isinstance(value, bool | int | float | str | date):
-        raise EventError(f"attribute {attribute.name!r}: a {type(value).__name__} is not a value earmark can match")
-    return type_of(value)
+def _at(attribute: Attribute, reason: str) -> EventError:
+    return EventError(f"attribute {attribute.name!r}: {reason}", attribute=attribute.name)
+
+
+def _number_key(schema: Schema, attribute: Attribute, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise clash(attribute, value)
+    assert attribute.type is not None
+    if attribute.type.keyed:
+        return schema.strings[attribute.number].of_value(constant_of(position_of(value)))
+    return narrow_key(value)
 
 
 def _integer_key(attribute: Attribute, value: Any) -> int:
     if isinstance(value, float):
         if value.is_integer() and -(2.0**63) <= value < 2.0**63:
             return int(value)
-        if not attribute.declared:
-            raise SchemaChange(attribute, attribute_type(FLOAT), f"an event's value {value!r}")
         raise clash(attribute, value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise clash(attribute, value)
     if isinstance(value, Decimal) and not value.is_finite():
         raise clash(attribute, value)
     if not INT64_MIN <= value <= INT64_MAX:
-        raise EventError(f"attribute {attribute.name!r}: {shown(value)} does not fit a 64-bit integer")
+        raise _at(attribute, f"{shown(value)} does not fit a 64-bit integer")
     if value != int(value):
         raise clash(attribute, value)
     return int(value)
@@ -268,7 +344,7 @@ def _float_key(attribute: Attribute, value: Any) -> int:
     try:
         return float_key(float(value))
     except OverflowError:
-        raise EventError(f"attribute {attribute.name!r}: the integer is beyond the range of a double") from None
+        raise _at(attribute, "the integer is beyond the range of a double") from None
 
 
 def _decimal_key(attribute: Attribute, value: Any) -> int:
@@ -278,24 +354,24 @@ def _decimal_key(attribute: Attribute, value: Any) -> int:
         raise clash(attribute, value)
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     if isinstance(exact, Decimal) and not exact.is_finite():
-        raise EventError(f"attribute {attribute.name!r}: {value} is not a {type_}")
+        raise _at(attribute, f"{value} is not a {type_}")
     unit = 10**type_.scale
     if not -(10**18) <= exact <= 10**18:
-        raise EventError(f"attribute {attribute.name!r}: {shown(value)} does not fit {type_}")
+        raise _at(attribute, f"{shown(value)} does not fit {type_}")
     if isinstance(exact, Decimal) and exact and exact.adjusted() < -type_.scale:
         scaled, rest = 0, 1
     else:
         numerator, denominator = exact.as_integer_ratio()
         scaled, rest = divmod(numerator * unit, denominator)
     if rest:
-        raise EventError(f"attribute {attribute.name!r}: {shown(value)} is not a {type_} without rounding")
+        raise _at(attribute, f"{shown(value)} is not a {type_} without rounding")
     if not type_.low <= scaled <= type_.high:
-        raise EventError(f"attribute {attribute.name!r}: {shown(value)} does not fit {type_}")
+        raise _at(attribute, f"{shown(value)} does not fit {type_}")
     return scaled
 
 
 def _timestamp_key(schema: Schema, attribute: Attribute, value: Any) -> int:
-    if isinstance(value, str) and attribute.declared:
+    if isinstance(value, str):
         value = _read(attribute, value, timestamp_value)
     if isinstance(value, datetime):
         if type(value) is not datetime:
@@ -309,19 +385,19 @@ def _timestamp_key(schema: Schema, attribute: Attribute, value: Any) -> int:
 def _plain_datetime(attribute: Attribute, value: Any) -> datetime:
     """A pandas Timestamp as a datetime: its own arithmetic refuses some local times."""
     if getattr(value, "nanosecond", 0):
-        raise EventError(f"attribute {attribute.name!r}: {value} has nanoseconds; earmark keeps microseconds")
+        raise _at(attribute, f"{value} has nanoseconds; earmark keeps microseconds")
     try:
         plain: datetime = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
         return plain
     except (ValueError, OverflowError, NotImplementedError):
-        raise EventError(f"attribute {attribute.name!r}: {value} is outside the years 1 to 9999") from None
+        raise _at(attribute, f"{value} is outside the years 1 to 9999") from None
 
 
 def _read(attribute: Attribute, text: str, read: Any) -> Any:
     try:
         return read(text)
     except LiteralError as problem:
-        raise EventError(f"attribute {attribute.name!r}: {problem}") from None
+        raise _at(attribute, f"{problem}") from None
 
 
 def checked_weights(weights: Mapping[str, float] | None, where: str, error: type[Exception]) -> dict[str, float]:
@@ -332,7 +408,9 @@ def checked_weights(weights: Mapping[str, float] | None, where: str, error: type
         raise error(f"{where}: weights map attribute names to numbers; got {type(weights).__name__}")
     checked = {}
     for name, weight in weights.items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float | np.integer | np.floating):
+        if isinstance(weight, np.generic):
+            weight = weight.item()
+        if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
             raise error(f"{where}: the weight of {name!r} is {weight!r}, not a number")
         if not 0 <= weight <= _MAX_DOUBLE:
             shown = str(weight)[:50]

@@ -16,9 +16,10 @@ from earmark.model.evaluate import near_misses as find_near_misses
 from earmark.model.event import Interval, is_null
 from earmark.model.keys import value_of_key
 from earmark.model.normal import atom_sql
+from earmark.model.numbers import number_at, position_at
 from earmark.model.parse import parse_clauses
 from earmark.model.predicate import literal_sql, name_sql
-from earmark.model.table import Id, TableView
+from earmark.model.table import Id, Table
 
 MISSING = None
 
@@ -91,7 +92,7 @@ class NearMiss:
         return f"{self.id!r} misses by " + "; ".join(str(f) for f in self.failing)
 
 
-def explain_slot(view: TableView, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
+def explain_slot(view: Table, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
     """The explanation of one slot and one event."""
     table = view.arrays
     first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
@@ -102,7 +103,7 @@ def explain_slot(view: TableView, slot: int, events: EventArrays, event: Mapping
 
 
 def explain_clause(
-    view: TableView, slot: int, clause: int, asked: dict[str, str], events: EventArrays, event: Mapping[str, Any]
+    view: Table, slot: int, clause: int, asked: dict[str, str], events: EventArrays, event: Mapping[str, Any]
 ) -> ClauseExplanation:
     """Every constraint of a clause against the event."""
     table, schema = view.arrays, view.schema
@@ -136,7 +137,7 @@ def value_at(event: Mapping[str, Any], name: str) -> Any:
 
 
 def near_misses(
-    view: TableView, events: EventArrays, event: Mapping[str, Any], eligible: U64, missing: int, limit: int | None
+    view: Table, events: EventArrays, event: Mapping[str, Any], eligible: U64, missing: int, limit: int | None
 ) -> list[NearMiss]:
     """Eligible subscriptions that would match the one event if at most `missing` constraints of one clause held.
 
@@ -153,7 +154,7 @@ def near_misses(
     return found
 
 
-def never_matching(view: TableView) -> list[Id]:
+def never_matching(view: Table) -> list[Id]:
     """The living subscriptions without a clause all of whose constraints some value can meet. O(table)."""
     table = view.arrays
     empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
@@ -164,7 +165,7 @@ def never_matching(view: TableView) -> list[Id]:
     return [view.ids[slot] for slot in view.live_slots().tolist() if not good[slot]]
 
 
-def clause_texts(view: TableView, slot: int) -> list[dict[str, str]]:
+def clause_texts(view: Table, slot: int) -> list[dict[str, str]]:
     """For each clause of a slot, the text asked of each attribute."""
     text = view.asked(slot)
     if not text:
@@ -176,13 +177,13 @@ def clause_texts(view: TableView, slot: int) -> list[dict[str, str]]:
     return asked
 
 
-def interval_names(view: TableView, clause: int) -> set[str]:
+def interval_names(view: Table, clause: int) -> set[str]:
     """The attributes that a clause constrains."""
     first, last = view.arrays.constraint_start[clause : clause + 2]
     return {view.schema.names[number] for number in view.arrays.attr[first:last].tolist()}
 
 
-def condition_text(view: TableView, slot: int) -> str:
+def condition_text(view: Table, slot: int) -> str:
     """The condition of a slot as SQL; for ready-made columns, written out from the intervals."""
     text = view.asked(slot)
     if text:
@@ -191,7 +192,7 @@ def condition_text(view: TableView, slot: int) -> str:
     return " OR ".join(clauses) or "FALSE"
 
 
-def _clauses_of(view: TableView, slot: int) -> range:
+def _clauses_of(view: Table, slot: int) -> range:
     return range(int(view.arrays.clause_start[slot]), int(view.arrays.clause_start[slot + 1]))
 
 
@@ -199,7 +200,7 @@ def _joined(atoms: tuple[Any, ...]) -> str:
     return " AND ".join(atom_sql(a) for a in atoms)
 
 
-def interval_texts(view: TableView, clause: int) -> dict[str, str]:
+def interval_texts(view: Table, clause: int) -> dict[str, str]:
     """The constraints of a ready-made clause as text, from its intervals."""
     table, schema = view.arrays, view.schema
     texts = {}
@@ -215,9 +216,10 @@ def interval_texts(view: TableView, clause: int) -> dict[str, str]:
 
 def _interval_text(schema: Schema, attribute: Attribute, lo: int, hi: int) -> str:
     type_, name = attribute.type, name_sql(attribute.name)
-    assert type_ is not None, "ready-made bounds have a type"
-    low = None if lo == type_.low else literal_sql(_bound(schema, attribute, lo))
-    high = None if hi == type_.high else literal_sql(_bound(schema, attribute, hi))
+    if type_ is None:  # nothing living compares it with a value
+        return f"{name} IS NOT NULL"
+    low = None if lo <= type_.low else literal_sql(_bound(schema, attribute, lo))
+    high = None if hi >= type_.high else literal_sql(_bound(schema, attribute, hi))
     if low is None:
         return f"{name} IS NOT NULL" if high is None else f"{name} <= {high}"
     if high is None:
@@ -227,6 +229,7 @@ def _interval_text(schema: Schema, attribute: Attribute, lo: int, hi: int) -> st
 
 def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
     assert attribute.type is not None
-    if attribute.type.kind != STRING:
+    if not attribute.type.keyed:
         return value_of_key(attribute.type, key)
-    return schema.strings[attribute.number].constant_near(key).decode()
+    constant = schema.strings[attribute.number].constant_near(key)
+    return constant.decode() if attribute.type.kind == STRING else number_at(position_at(constant))

@@ -39,8 +39,18 @@ from numpy.typing import DTypeLike, NDArray
 
 from earmark.errors import EarmarkError, TableError, require
 from earmark.model.arrays import I64, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN, STRING, Attribute, Schema, attribute_type, check_name
+from earmark.model.attribute import (
+    INT64_MAX,
+    INT64_MIN,
+    NUMBER,
+    WIDE_NUMBER,
+    Attribute,
+    Schema,
+    attribute_type,
+    check_name,
+)
 from earmark.model.mapped_strings import MappedStrings
+from earmark.model.numbers import check_numbers
 from earmark.model.rows import check_arrays
 from earmark.model.stored import Stored, Texts, check_texts, packed, stored_of, table_of, unpacked
 from earmark.model.strings import StringKeys
@@ -242,10 +252,13 @@ def schema_record(schema: Schema) -> dict[str, Any]:
     """Attributes and zone as JSON."""
     return {
         "zone": schema.zone_name,
+        "strict": schema.strict,
+        "nan_is_null": schema.nan_is_null,
         "attributes": [
             {
                 "name": a.name,
                 "type": str(a.type) if a.type else None,
+                "keyed": bool(a.type and a.type.keyed),
                 "declared": a.declared,
                 "origin": a.origin,
             }
@@ -457,9 +470,7 @@ def check_content(arrays: TableArrays, schema: Schema) -> None:
     require(
         not len(sequence) or 0 <= sequence.min() <= sequence.max() < MAX_SEQUENCE, "a sequence number is impossible"
     )
-    types = [attribute.type for attribute in schema]
-    low = np.array([t.low if t else INT64_MIN for t in types], np.int64)
-    high = np.array([t.high if t else INT64_MAX for t in types], np.int64)
+    low, high = schema.domains
     of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
     inside = (arrays.lo >= low[of]) & (arrays.hi <= high[of])
     untyped = (arrays.lo == INT64_MIN) & (arrays.hi == INT64_MAX)  # IS NOT NULL, asked before the type was known
@@ -487,14 +498,19 @@ def restored_strings(constants: list[bytes], keys: list[int]) -> StringKeys:
 
 
 def schema_of(record: dict[str, Any], strings: Any) -> Schema:
-    """The inverse of `schema_record`; `strings(number)` gives the keys of a string attribute."""
-    schema = Schema(record["zone"])
+    """The inverse of `schema_record`; `strings(number)` gives the keys of an attribute's constants."""
+    schema = Schema(record["zone"], strict=bool(record["strict"]), nan_is_null=bool(record["nan_is_null"]))
     for number, entry in enumerate(record["attributes"]):
         name, type_ = entry["name"], entry["type"]
         check_name(name)
         require(name not in schema.by_name, f"the attribute {name!r} is listed twice")
         known = attribute_type(type_) if type_ is not None else None
+        if known is not None and known.kind == NUMBER and entry["keyed"]:
+            known = WIDE_NUMBER
         schema.put(Attribute(number, name, known, bool(entry["declared"]), str(entry["origin"])[:1000]))
-        if known is not None and known.kind == STRING:
-            schema.strings[number] = strings(number)
+        if known is not None and known.keyed:
+            keys = strings(number)
+            if known.kind == NUMBER and isinstance(keys, StringKeys):
+                check_numbers(keys.constants())
+            schema.strings[number] = keys
     return schema

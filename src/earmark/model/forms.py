@@ -4,6 +4,7 @@ pairs, mappings, Subscriptions          intake.py, one by one
 a frame with `condition`                the same, row by row
 a frame with `ranges` or bounds         columns.py, without a loop over rows
 what `to_arrow` gave                    arrow.py, without loss
+what `to_frame` gave                    a frame with `condition`
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ def reader_of(
         raise SubscriptionError(f"the frame has two columns of one name: {', '.join(frame.column_names)}")
     if arrow.is_native(frame):
         return lambda table: arrow.prepare_native(table, frame)
+    if {"clauses", "check", "sequence"} <= set(frame.column_names):
+        raise SubscriptionError(
+            "the frame came from to_arrow() and has lost its metadata on the way (pandas and polars drop it), and with "
+            "it what the clauses mean; use to_frame(), which any library carries"
+        )
     if "condition" in frame.column_names and bounds is None:
         if "id" not in frame.column_names:
             raise SubscriptionError(f"the frame has no column 'id'; its columns are {frame.column_names}")

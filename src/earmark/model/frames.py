@@ -24,17 +24,17 @@ from earmark.model.attribute import (
     DECIMAL,
     FLOAT,
     INT64_MAX,
-    INT64_MIN,
     INTEGER,
+    NUMBER,
+    PRESENT,
     STRING,
     TIMESTAMP,
     Attribute,
-    AttributeType,
     Schema,
-    attribute_type,
 )
-from earmark.model.event import MAX_NESTED, SchemaChange, checked_weights, clash, key_of, shown
+from earmark.model.event import MAX_NESTED, Interval, Reject, checked_weights, clash, interval_of, key_of, shown
 from earmark.model.keys import float_keys, timestamp_key
+from earmark.model.numbers import wide_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,14 +75,20 @@ def as_arrow(data: Any) -> pa.Table:
 
 
 def encode_frame(
-    schema: Schema, table: pa.Table, weights: Sequence[Mapping[str, float] | None] | None = None
+    schema: Schema,
+    table: pa.Table,
+    weights: Sequence[Mapping[str, float] | None] | None = None,
+    rejects: list[Reject] | None = None,
 ) -> EventArrays:
-    """The rows of an Arrow table as events. O(rows x columns that subscriptions use)."""
+    """The rows of an Arrow table as events. O(rows x columns that subscriptions use).
+
+    A value that cannot be read is an error; or, with `rejects`, it is put there and counts as NULL.
+    """
     columns = sorted(_columns(schema, table), key=lambda pair: pair[0].number)
     for (one, _), (other, _) in pairwise(columns):
         if one.number == other.number:
             raise EventError(f"the frame has two columns for attribute {one.name!r}")
-    encoded = [column_keys(schema, attribute, column) for attribute, column in columns]
+    encoded = [column_keys(schema, attribute, column, rejects) for attribute, column in columns]
     rows = table.num_rows
     valid = None if all(k.valid.all() for k in encoded) else _interleaved([k.valid for k in encoded], rows, bool)
 
@@ -135,7 +141,7 @@ def _columns(schema: Schema, table: pa.Table) -> list[tuple[Attribute, pa.Array]
         attribute = schema.by_name.get(name)
         if attribute is not None:
             found.append((attribute, one_array(column)))
-        elif name in heads and pa.types.is_struct(column.type):
+        if name in heads and pa.types.is_struct(column.type) and (attribute is None or attribute.type is None):
             if depth == MAX_NESTED:
                 raise EventError(f"{name!r} nests deeper than {MAX_NESTED} levels")
             for field, inner in zip(column.type, one_array(column).flatten(), strict=True):
@@ -162,18 +168,61 @@ def one_array(column: Any) -> pa.Array:
     return made
 
 
-def column_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
+def column_keys(schema: Schema, attribute: Attribute, column: pa.Array, rejects: list[Reject] | None = None) -> Keys:
     """The keys of a column of values or of intervals."""
     import pyarrow as pa
 
     column = plain_array(column)
-    if not pa.types.is_struct(column.type):
-        valid = _valid(column)
-        keys = value_keys(schema, attribute, column, valid)
+    if schema.nan_is_null and pa.types.is_floating(column.type):
+        column = _without_nan(column)
+    valid = _valid(column)
+    if attribute.type is None:
+        keys = np.full(len(column), PRESENT, np.int64)
         return Keys(valid, keys, keys)
-    if {f.name for f in column.type} != {"lo", "hi"}:
-        raise EventError(f"attribute {attribute.name!r}: a struct column holds intervals, with fields lo and hi")
-    return _interval_keys(schema, attribute, column)
+    try:
+        if not pa.types.is_struct(column.type):
+            keys = value_keys(schema, attribute, column, valid)
+            return Keys(valid, keys, keys)
+        if {f.name for f in column.type} != {"lo", "hi"}:
+            raise EventError(
+                f"attribute {attribute.name!r}: a struct column holds intervals, with fields lo and hi",
+                attribute=attribute.name,
+            )
+        return _interval_keys(schema, attribute, column)
+    except EventError:
+        if rejects is None:
+            raise
+        return _one_by_one(schema, attribute, column, valid, rejects)
+
+
+def _without_nan(column: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.if_else(pc.is_nan(column), None, column)
+
+
+def _one_by_one(
+    schema: Schema, attribute: Attribute, column: pa.Array, valid: NDArray[np.bool_], rejects: list[Reject]
+) -> Keys:
+    """The keys of a column in which some value cannot be read: such are NULL, and go to the rejects."""
+    import pyarrow as pa
+
+    valid = valid.copy()
+    keys = np.zeros((2, len(column)), np.int64)
+    for row in np.flatnonzero(valid).tolist():
+        try:
+            value = column[row].as_py()
+            if isinstance(value, dict) and set(value) == {"lo", "hi"}:
+                value = Interval(value["lo"], value["hi"])
+            keys[:, row] = interval_of(schema, attribute, value)
+            continue
+        except EventError as problem:
+            reason = problem.reason
+        except (ValueError, OverflowError, pa.ArrowException) as problem:
+            reason = f"attribute {attribute.name!r}: {problem}"
+        valid[row] = False
+        rejects.append(Reject(row, attribute.name, reason))
+    return Keys(valid, keys[0], keys[1])
 
 
 def plain_array(column: pa.Array) -> pa.Array:
@@ -205,18 +254,23 @@ def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Ke
     known = [_valid(end) for end in ends]
     keys = [value_keys(schema, attribute, end, k) for end, k in zip(ends, known, strict=True)]
     type_ = attribute.type
-    low = np.where(known[0], keys[0], type_.low if type_ else INT64_MIN)
-    high = np.where(known[1], keys[1], type_.high if type_ else INT64_MAX)
+    assert type_ is not None
+    low = np.where(known[0], keys[0], type_.low)
+    high = np.where(known[1], keys[1], type_.high)
     wrong = valid & (low > high)
-    if type_ is not None and type_.kind == STRING and known[0].any() and known[1].any():
+    if type_.kind == STRING and known[0].any() and known[1].any():
         # between two constants all strings share a key; Arrow, too, compares texts by their bytes
         above = pc.greater(*(end.cast(pa.large_string()) for end in ends)).fill_null(False)
         wrong |= valid & above.to_numpy(zero_copy_only=False)
+    elif type_.kind == NUMBER and known[0].any() and known[1].any():  # integers beyond 2^53 may share a key
+        wrong |= valid & pc.greater(*ends).fill_null(False).to_numpy(zero_copy_only=False)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise EventError(
-            f"event {row}: the interval of {attribute.name!r} is empty: "
-            f"{shown(ends[0][row].as_py())} is above {shown(ends[1][row].as_py())}"
+            f"the interval of {attribute.name!r} is empty: "
+            f"{shown(ends[0][row].as_py())} is above {shown(ends[1][row].as_py())}",
+            attribute=attribute.name,
+            event=row,
         )
     return Keys(valid, low, high)
 
@@ -226,8 +280,7 @@ def value_keys(schema: Schema, attribute: Attribute, column: pa.Array, valid: ND
     if not valid.any():
         return np.zeros(len(column), np.int64)
     type_ = attribute.type
-    if type_ is None:
-        raise SchemaChange(attribute, _learned(attribute, column), f"an event column of type {column.type}")
+    assert type_ is not None, "without a type, values are only present"
     quick = _QUICK.get((type_.kind, _family(column.type)))
     keys = quick(schema, attribute, column) if quick is not None else None
     return keys if keys is not None else _by_distinct(schema, attribute, column, valid)
@@ -249,29 +302,6 @@ def _family(type_: pa.DataType) -> str:
     return "other"
 
 
-def _learned(attribute: Attribute, column: pa.Array) -> AttributeType:
-    import pyarrow as pa
-
-    kinds: tuple[tuple[Callable[[Any], bool], str], ...] = (
-        (pa.types.is_integer, INTEGER),
-        (pa.types.is_floating, FLOAT),
-        (pa.types.is_boolean, BOOLEAN),
-        (is_text, STRING),
-        (pa.types.is_date, DATE),
-        (pa.types.is_timestamp, TIMESTAMP),
-    )
-    type_ = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    for test, kind in kinds:
-        if test(type_):
-            return attribute_type(kind)
-    if pa.types.is_decimal(type_):
-        raise EventError(
-            f"attribute {attribute.name!r} has no type yet; to give it a column of type {type_}, declare it as "
-            "decimal(p, s)"
-        )
-    raise EventError(f"attribute {attribute.name!r}: earmark cannot match a column of type {type_}")
-
-
 def is_text(type_: pa.DataType) -> bool:
     """Whether a column of this type holds strings."""
     import pyarrow as pa
@@ -289,15 +319,15 @@ def _numbers(column: pa.Array) -> NDArray[Any]:
     return values
 
 
-def _at_row(row: int, problem: EventError) -> EventError:
-    return type(problem)(f"event {row}: {problem}")
+def _at_row(row: int, attribute: Attribute, reason: str) -> EventError:
+    return EventError(f"attribute {attribute.name!r}: {reason}", attribute=attribute.name, event=row)
 
 
 def _integers(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
     values = _numbers(column)
     if values.dtype == np.uint64 and (over := values > INT64_MAX).any():
         row = int(np.flatnonzero(over)[0])
-        raise EventError(f"event {row}: attribute {attribute.name!r}: {values[row]} does not fit a 64-bit integer")
+        raise _at_row(row, attribute, f"{values[row]} does not fit a 64-bit integer")
     return values.astype(np.int64, copy=False)
 
 
@@ -306,14 +336,20 @@ def _whole_floats(schema: Schema, attribute: Attribute, column: pa.Array) -> I64
     whole = (values == np.floor(values)) & (values >= -(2.0**63)) & (values < 2.0**63)
     if not whole.all():
         row = int(np.flatnonzero(~whole)[0])
-        if not attribute.declared:
-            raise SchemaChange(attribute, attribute_type(FLOAT), f"event {row}'s value {values[row]}")
-        raise _at_row(row, clash(attribute, float(values[row])))
+        raise clash(attribute, float(values[row])).at(row)
     return values.astype(np.int64)
 
 
 def _floats(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
     return float_keys(_numbers(column).astype(np.float64, copy=False))
+
+
+def _wide_or_narrow(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
+    values = _numbers(column)
+    assert attribute.type is not None
+    if attribute.type.keyed:
+        return wide_keys(schema.strings[attribute.number], values)
+    return float_keys(values.astype(np.float64, copy=False))
 
 
 def _booleans(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
@@ -362,10 +398,8 @@ def _timestamps(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
         room = INT64_MAX // {"s": 1_000_000, "ms": 1_000}.get(unit, 1)
         wrong = values % 1000 != 0 if unit == "ns" else (values > room) | (values < -room)
         row = int(np.flatnonzero(wrong)[0])
-        raise EventError(
-            f"event {row}: attribute {attribute.name!r}: {np.datetime64(int(values[row]), unit)} does not fit "
-            "microseconds, which earmark keeps"
-        ) from None
+        moment = np.datetime64(int(values[row]), unit)
+        raise _at_row(row, attribute, f"{moment} does not fit microseconds, which earmark keeps") from None
     if column.type.tz is not None or schema.zone_name == "UTC":
         return micros.astype(np.int64, copy=False)
     return _from_local(schema, attribute, micros, _valid(column))
@@ -376,10 +410,8 @@ def _from_local(schema: Schema, attribute: Attribute, local: I64, valid: NDArray
     outside = valid & ((local < _FIRST_LOCAL) | (local > _LAST_LOCAL))
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
-        raise EventError(
-            f"event {row}: attribute {attribute.name!r}: {np.datetime64(int(local[row]), 'us')} is outside the years "
-            "1 to 9999, for which time zones are known"
-        )
+        moment = np.datetime64(int(local[row]), "us")
+        raise _at_row(row, attribute, f"{moment} is outside the years 1 to 9999, for which time zones are known")
     hours, hour_of = np.unique(np.where(valid, local, 0) // _HOUR, return_inverse=True)
     shift = np.zeros(len(hours), np.int64)
     steady = np.zeros(len(hours), bool)
@@ -404,6 +436,8 @@ _FIRST_LOCAL = (datetime.min - datetime(1970, 1, 1)) // timedelta(microseconds=1
 _LAST_LOCAL = (datetime.max - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 _QUICK: dict[tuple[str, str], Callable[[Schema, Attribute, Any], I64 | None]] = {
+    (NUMBER, "integer"): _wide_or_narrow,
+    (NUMBER, "float"): _wide_or_narrow,
     (INTEGER, "integer"): _integers,
     (INTEGER, "float"): _whole_floats,
     (FLOAT, "integer"): _floats,
@@ -425,8 +459,9 @@ def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array, valid: 
     except pa.ArrowException:  # lists and the like have no distinct values
         row = int(np.flatnonzero(valid)[0])
         raise AttributeTypeError(
-            f"event {row}: attribute {attribute.name!r} is {attribute.described()}, but the event column is of type "
-            f"{column.type}"
+            f"attribute {attribute.name!r} is {attribute.described()}, but the event column is of type {column.type}",
+            attribute=attribute.name,
+            event=row,
         ) from None
     codes = _numbers(coded.indices).astype(np.int64, copy=False)
     used = np.zeros(len(coded.dictionary), bool)
@@ -441,10 +476,9 @@ def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array, valid: 
             value = coded.dictionary[code].as_py() if values is None else values[code]
             keys[code] = key_of(schema, attribute, value)
         except EventError as problem:
-            raise _at_row(_first_row(codes, valid, code), problem) from None
+            raise problem.at(_first_row(codes, valid, code)) from None
         except (ValueError, OverflowError, pa.ArrowException) as problem:
-            row = _first_row(codes, valid, code)
-            raise EventError(f"event {row}: attribute {attribute.name!r}: {problem}") from None
+            raise _at_row(_first_row(codes, valid, code), attribute, str(problem)) from None
     return keys[codes] if len(keys) else np.zeros(len(column), np.int64)
 
 

@@ -1,19 +1,19 @@
-"""How subscriptions enter the table: everything is checked first, then everything is written.
+"""How subscriptions enter a table: everything is checked first, then another table is made.
 
-prepared = prepare(table, subscriptions)      may raise; the table is untouched
-block = admit(table, prepared)                cannot fail on what the user gave
-table.append(block)
+prepared = prepare(table, subscriptions)      may raise
+table = admitted(table, prepared)             cannot fail on what the user gave
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, SubscriptionError
+from earmark.model.arrays import I64
 from earmark.model.attribute import Draft, Schema
 from earmark.model.bind import Binder, BoundClauses
 from earmark.model.rows import block_of
@@ -28,18 +28,21 @@ from earmark.model.subscription import (
 )
 from earmark.model.table import Block, Id, Table, Tags
 
+MOST_TOLD = 20
+"""Rows that an error names, of those that cannot be added."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A batch that has passed every check. `build` makes the block once strings have their keys."""
+    """A batch that has passed every check. `build` makes the block once constants have their keys."""
 
     draft: Draft
     ids: list[Id]
     build: Callable[[Schema], Block]
 
 
-def prepare(table: Table, items: Iterable[Any], replacing: bool = False) -> Prepared:
-    """Check subscriptions one by one; an error names the row. With `replacing`, their ids may be in use."""
+def prepare(table: Table, items: Iterable[Any], numbered: bool = True) -> Prepared:
+    """Check subscriptions one by one; an error names all that cannot be added, with their rows if they are numbered."""
     draft = Draft(table.schema)
     binder = Binder(draft)
     ids: list[Id] = []
@@ -48,6 +51,7 @@ def prepare(table: Table, items: Iterable[Any], replacing: bool = False) -> Prep
     weights: list[dict[int, float] | None] = []
     scores: list[float] = []
     tags: list[Tags] = []
+    wrong: list[EarmarkError] = []
     with collector_held():
         for row, item in enumerate(items):
             try:
@@ -55,20 +59,44 @@ def prepare(table: Table, items: Iterable[Any], replacing: bool = False) -> Prep
                 one = checked_id(given.id)
                 clauses, text = clauses_and_text(given.condition)
                 own = used_weights(given.weights, clauses)
-                rows.append(binder.bind(clauses, one))
-                weights.append({draft.get(name).number: w for name, w in own.items()} if own else None)
-                scores.append(checked_score(given.score))
-                tags.append(checked_tags(given.tags))
+                score, tag = checked_score(given.score), checked_tags(given.tags)
+                bound = binder.bind(clauses, one)
             except EarmarkError as problem:
-                raise _named(problem, row, item) from None
+                wrong.append(_named(problem, row if numbered else None, item))
+                continue
+            rows.append(bound)
+            weights.append({draft.get(name).number: w for name, w in own.items()} if own else None)
+            scores.append(score)
+            tags.append(tag)
             ids.append(one)
             asked.append(text)
-    check_new_ids(ids, {} if replacing else table.slot_of, type(table.ids[0]) if table.ids else None)
+    refuse(wrong)
+    check_new_ids(ids, table, numbered)
+    binder.note_wide(rows)
 
     def build(schema: Schema) -> Block:
         return Block(block_of(rows, weights, scores, schema), ids, asked, tags if any(tags) else None)
 
     return Prepared(draft, ids, build)
+
+
+def refuse(wrong: Sequence[EarmarkError]) -> None:
+    """Raise what is wrong with a batch, if anything: one problem as it is, several in one sentence."""
+    if not wrong:
+        return
+    if len(wrong) == 1:
+        raise wrong[0] from None
+    listed = "; ".join(map(str, wrong[:MOST_TOLD]))
+    more = f"; and {len(wrong) - MOST_TOLD:,} more" if len(wrong) > MOST_TOLD else ""
+    raise SubscriptionError(f"{len(wrong):,} subscriptions were refused: {listed}{more}")
+
+
+def admitted(table: Table, prepared: Prepared, sequence: I64 | None = None) -> Table:
+    """The table with a batch in it, at the end of the order of insertion, or in the places that `sequence` gives."""
+    table = table.with_schema(prepared.draft.commit()).with_constants(prepared.draft.constants)
+    block = prepared.build(table.schema)
+    own = block.arrays.sequence
+    return table.appended(block, sequence if sequence is not None or not len(own) else own)
 
 
 @contextmanager
@@ -87,20 +115,21 @@ def collector_held() -> Iterator[None]:
         gc.enable()
 
 
-def _named(problem: EarmarkError, row: int, item: Any) -> EarmarkError:
-    """The same problem, told of its row."""
+def _named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
+    """The same problem, told of its row and its id."""
     one = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
     if one is None and isinstance(item, tuple | list) and item:
         one = item[0]
-    prefix = f"row {row}" if one is None else f"row {row}, subscription {one!r}"
-    return type(problem)(f"{prefix}: {str(problem).removeprefix(f'subscription {one!r}: ')}")
+    where = [] if row is None else [f"row {row}"]
+    where += [] if one is None else [f"subscription {one!r}"]
+    reason = str(problem).removeprefix(f"subscription {one!r}: ")
+    return type(problem)(f"{', '.join(where)}: {reason}" if where else reason)
 
 
-def admit(table: Table, prepared: Prepared) -> Block:
-    """Write attributes and string constants into the table's schema, and encode the batch."""
-    prepared.draft.commit()
-    table.give_keys(prepared.draft.constants)
-    return prepared.build(table.schema)
+def replaced(table: Table, slots: I64, items: Iterable[Any]) -> Table:
+    """The table with subscriptions in the place of others, given by slot, whose places in the order they take."""
+    rest = table.removed(slots)
+    return admitted(rest, prepare(rest, items, numbered=False), table.arrays.sequence[slots])
 
 
 def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:
@@ -115,13 +144,16 @@ def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:
 
 
 def as_mapping(value: Any) -> Any:
-    """An Arrow map (pairs) or struct (absent fields are None) as a dict; anything else is left for the checks."""
+    """An Arrow map (pairs), a list of {key, value}, or a struct (absent fields are None) as a dict.
+
+    Anything else is left for the checks.
+    """
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if v is not None}
-    pairs = isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
-    return dict(value) if pairs else value
-
-
-def without_row(problem: EarmarkError) -> EarmarkError:
-    """What is wrong with a batch of one, said without its row."""
-    return type(problem)(str(problem).removeprefix("row 0, ").removeprefix("row 0: "))
+    if not isinstance(value, list):
+        return value
+    if all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        return dict(value)
+    if all(isinstance(pair, dict) and set(pair) == {"key", "value"} for pair in value):
+        return {pair["key"]: pair["value"] for pair in value}
+    return value

@@ -33,6 +33,7 @@ from earmark.model.attribute import (
     FLOAT,
     FLOAT_NAN_KEY,
     INTEGER,
+    NUMBER,
     STRING,
     TIMESTAMP,
     AttributeType,
@@ -122,10 +123,13 @@ def _end_of_gap(before: int, after: int, zone: tzinfo) -> int:
 
 
 def value_of_key(type_: AttributeType, key: int) -> Value:
-    """The value a key stands for, for every type but string; a text where Python's calendar does not reach."""
+    """The value of a key, for types without a dictionary of constants; a string where Python's calendar ends."""
     match type_.kind:
         case "float":
             return float_of_key(key)
+        case "number":
+            value = float_of_key(key)
+            return int(value) if value.is_integer() and abs(value) <= _EXACT_DOUBLE else value
         case "boolean":
             return bool(key)
         case "date":
@@ -145,10 +149,8 @@ def type_of(value: Value) -> AttributeType:
     """The type an attribute learns from a literal."""
     if isinstance(value, bool):
         return attribute_type(BOOLEAN)
-    if isinstance(value, int):
-        return attribute_type(INTEGER)
-    if isinstance(value, float | Decimal):
-        return attribute_type(FLOAT)
+    if isinstance(value, int | float | Decimal):
+        return attribute_type(NUMBER)
     if isinstance(value, str):
         return attribute_type(STRING)
     return attribute_type(TIMESTAMP if isinstance(value, datetime) else DATE)

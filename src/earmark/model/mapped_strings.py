@@ -14,6 +14,9 @@ few thousand of them are held as Python objects, where a comparison is quicker).
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Any
+
+import numpy as np
 
 from earmark.errors import require
 from earmark.model.arrays import I64, U8
@@ -31,6 +34,8 @@ class MappedStrings:
         self._start, self._joined, self._keys = start, joined, keys
         self._above = above
         self._kept: dict[bytes, int] = {}
+        self.ladders: dict[str, Any] = {}
+        """What numbers.py keeps of the constants of a wide attribute."""
         self._few = [self[at] for at in range(len(keys))] if len(keys) <= _FEW else None
 
     def __len__(self) -> int:
@@ -42,6 +47,14 @@ class MappedStrings:
     def with_more(self, more: MappedStrings) -> MappedStrings:
         """These and some more, whose keys lie between."""
         return MappedStrings(self._start, self._joined, self._keys, more)
+
+    def items(self) -> tuple[list[bytes], I64]:
+        """All constants in order, and their keys. O(constants)."""
+        found = {self[at]: key for at, key in enumerate(self._keys.tolist())}
+        if self._above is not None:
+            found |= dict(zip(*self._above.items(), strict=True))
+        constants = sorted(found)
+        return constants, np.array([found[c] for c in constants], np.int64)
 
     def of_value(self, value: bytes) -> int:
         """The key of any string: a constant's own, else one above the greatest constant below it."""

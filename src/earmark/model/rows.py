@@ -14,7 +14,7 @@ import numpy as np
 from earmark.errors import require
 from earmark.model.arrays import F64, I32, I64, TableArrays
 from earmark.model.attribute import Schema
-from earmark.model.bind import BoundClauses, Constraint, Deferred
+from earmark.model.bind import BoundClauses, Constraint, resolved
 from earmark.model.sets import KeySet
 
 _EMPTY_F64: F64 = np.empty(0, np.float64)
@@ -43,18 +43,32 @@ def block_of(
 
 
 def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]:
-    """The sets of constraints; one that many subscriptions share is resolved once."""
+    """The sets of constraints as keys; one that many subscriptions share is resolved once."""
+    if not schema.strings:  # all are keys already
+        return [one for _, one in constraints]  # type: ignore[misc]
     known: dict[int, KeySet] = {}
     sets = []
-    for _, one in constraints:
-        if isinstance(one, Deferred):
-            found = known.get(id(one))
-            if found is None:
-                found = known[id(one)] = one.resolve(schema.strings[one.attribute])
-            sets.append(found)
-        else:
+    for number, one in constraints:
+        strings = schema.strings.get(number)
+        if strings is None:
+            assert isinstance(one, KeySet)
             sets.append(one)
+            continue
+        found = known.get(id(one))
+        if found is None:
+            found = known[id(one)] = resolved(one, strings)
+        sets.append(found)
     return sets
+
+
+def uses_of(table: TableArrays, schema: Schema) -> I32:
+    """By attribute, how many constraints compare it with a value: neither empty nor open to everything."""
+    low, high = schema.domains
+    typed = (table.interval_start[1:] > table.interval_start[:-1]) & schema.typed[table.attr]
+    first = table.interval_start[:-1][typed]
+    attr = table.attr[typed]
+    compares = (table.lo[first] > low[attr]) | (table.hi[first] < high[attr])
+    return np.bincount(attr[compares], minlength=len(schema)).astype(np.int32)
 
 
 def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None]) -> F64:

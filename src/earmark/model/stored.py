@@ -59,16 +59,16 @@ class Stored(NamedTuple):
 
 def stored_of(table: Table) -> Stored:
     """The arrays of a table whose slots are all living."""
-    view = table.view()
-    require(view.live == view.slots, "a table is stored without its removed slots")
-    integers = bool(table.ids) and isinstance(table.ids[0], int)
+    require(table.live == table.slots, "a table is stored without its removed slots")
+    ids = table.ids[: table.slots]
+    integers = bool(ids) and isinstance(ids[0], int)
     return Stored(
         schema=table.schema,
-        arrays=view.arrays,
-        ids=np.array(table.ids, np.int64) if integers else packed([str(one).encode() for one in table.ids]),
-        asked=Texts(view.asked_start, view.asked_bytes),
-        tagset=view.tagset,
-        tagsets=view.tagsets,
+        arrays=table.arrays,
+        ids=np.array(ids, np.int64) if integers else packed([str(one).encode() for one in ids]),
+        asked=Texts(table.asked_start, table.asked_bytes),
+        tagset=table.tagset,
+        tagsets=table.tagsets[: table.columns.tagsets.size],
         next_sequence=table.next_sequence,
         generation=table.generation,
     )
@@ -86,7 +86,7 @@ def table_of(stored: Stored) -> Table:
         generation=stored.generation,
         next_sequence=stored.next_sequence,
     )
-    require(len(table) == len(ids), "an id is used twice")
+    require(len(set(ids)) == len(ids), "an id is used twice")
     return table
 
 

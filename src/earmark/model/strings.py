@@ -1,6 +1,7 @@
-"""Which key does a string have? Order-preserving keys for the string constants of one attribute.
+"""Which key does a string have? Order-preserving keys for the constants of one attribute.
 
-Only the constants that subscriptions use get keys, in UTF-8 byte order, with gaps. An event's string takes
+Constants are bytes: those of strings, or of the positions of numbers beyond 2^53 (numbers.py). Only the constants that
+subscriptions use get keys, in byte order, with gaps. An event's string takes
 its constant's key, or the key of the greatest constant below it plus one:
 
     constant    ''         'ab'           'b'
@@ -8,6 +9,8 @@ its constant's key, or the key of the greatest constant below it plus one:
     event       '' → MIN   'aa' → MIN+1   'abc' → 1      'zebra' → 2**62 + 1
 
 Invariant: keys ascend with their constants, neighbours are at least 2 apart, '' has the least key.
+A writer that is interrupted while it inserts leaves constants that nobody uses, and never a wrong key: the dictionary
+`_key` counts, and while `_behind` is set the ordered lists are made from it again by whoever comes next.
 So a bound's key is a constant's key, one above it (`>`), or one below it (`<`), and stays right when
 other constants arrive between. When a gap runs out, `relabelled` gives the same constants even spacing.
 
@@ -23,6 +26,7 @@ from collections.abc import Iterable
 from itertools import groupby, islice, pairwise
 from operator import lt
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -40,17 +44,26 @@ class StringKeys:
         self._sorted: list[bytes] = [b""]
         self._keys = array("q", [_MIN])  # in the order of _sorted
         self._key: dict[bytes, int] = {b"": _MIN}
+        self._behind = False  # the lists may lack constants that _key has
+        self.ladders: dict[str, Any] = {}
+        """What numbers.py keeps of the constants of a wide attribute."""
         self._lock = Lock()
 
+    def _catch_up(self) -> None:
+        """Make the ordered lists from the dictionary. The caller holds the lock."""
+        self._sorted = sorted(self._key)
+        self._keys = array("q", map(self._key.__getitem__, self._sorted))
+        self._behind = False
+
     def __len__(self) -> int:
-        return len(self._sorted)
+        return len(self._key)
 
     def __contains__(self, constant: bytes) -> bool:
         return constant in self._key
 
     def constants(self) -> list[bytes]:
         """All constants in order."""
-        return list(self._sorted)
+        return self.items()[0]
 
     def of_constant(self, constant: bytes) -> int:
         """The key of a constant."""
@@ -61,6 +74,8 @@ class StringKeys:
         key = self._key.get(value)
         if key is None:
             with self._lock:  # position and key must be of one moment
+                if self._behind:
+                    self._catch_up()
                 at = bisect_right(self._sorted, value) - 1
                 key = self._keys[at] + (self._sorted[at] != value)  # it may have become a constant since we looked
         return key
@@ -68,27 +83,38 @@ class StringKeys:
     def constant_near(self, key: int) -> bytes:
         """The constant with this key, or the next above it (the last one, if there is none). O(log n)."""
         with self._lock:
+            if self._behind:
+                self._catch_up()
             at = bisect_left(self._sorted, key, key=self._key.__getitem__)
             return self._sorted[min(at, len(self._sorted) - 1)]
 
     def insert(self, constants: Iterable[bytes]) -> bool:
         """Give new constants keys inside the gaps. False, with nothing changed, when a gap is too small."""
+        with self._lock:
+            if self._behind:
+                self._catch_up()
         new = sorted(set(constants).difference(self._key))
         placed = self._place(new)
         if placed is None:
             return False
-        self._key.update(placed)
         if len(new) < _BULK:
             with self._lock:
+                self._behind = True
+                self._key.update(placed)
                 for constant in new:
                     at = bisect_left(self._sorted, constant)
                     self._sorted.insert(at, constant)
                     self._keys.insert(at, placed[constant])
-        else:
-            merged = sorted(self._sorted + new)
-            keys = array("q", map(self._key.__getitem__, merged))
-            with self._lock:
-                self._sorted, self._keys = merged, keys
+                self._behind = False
+            return True
+        known = {**self._key, **placed}  # made beside those that readers use, who do not wait for it
+        merged = sorted(known)
+        keys = array("q", map(known.__getitem__, merged))
+        with self._lock:
+            self._behind = True
+            self._key = known
+            self._sorted, self._keys = merged, keys
+            self._behind = False
         return True
 
     def _place(self, new: list[bytes]) -> dict[bytes, int] | None:
@@ -128,7 +154,7 @@ class StringKeys:
     def relabelled(self, constants: Iterable[bytes] = ()) -> StringKeys:
         """The same constants and some more, evenly spaced: a new generation of keys."""
         other = StringKeys()
-        other._sorted = sorted({*self._sorted, *constants})
+        other._sorted = sorted({*self._key, *constants})
         step = (_END - _MIN) // (len(other._sorted) + 1)
         other._keys = array("q", range(_MIN, _MIN + step * len(other._sorted), step))
         other._key = dict(zip(other._sorted, other._keys, strict=True))
@@ -139,8 +165,8 @@ class StringKeys:
 
         `side` is +1 for lower bounds (a constant's key or one above it) and -1 for upper bounds (or one below).
         """
-        old = np.array(self._keys, np.int64)
-        new = np.fromiter((other._key.get(c, 0) for c in self._sorted), np.int64, len(old))
+        constants, old = self.items()
+        new = np.fromiter((other._key.get(c, 0) for c in constants), np.int64, len(old))
         at = np.searchsorted(old, bounds, side="right" if side > 0 else "left")
         at = np.clip(at - 1 if side > 0 else at, 0, len(old) - 1)
         moved: I64 = np.where(old[at] == bounds, new[at], new[at] + side)
@@ -150,18 +176,18 @@ class StringKeys:
 
     def used_by(self, bounds: I64) -> list[bytes]:
         """The constants on or next to which some bound lies."""
-        keys = np.array(self._keys, np.int64)
+        constants, keys = self.items()
         last = len(keys) - 1
         near = np.searchsorted(keys, bounds)
         used = np.zeros(len(keys), bool)
         for at in (np.maximum(near - 1, 0), np.minimum(near, last)):
             # as unsigned, since the two may lie further apart than an int64 reaches
             used[at[(bounds - keys[at] + 1).view(np.uint64) <= 2]] = True
-        return [self._sorted[i] for i in np.flatnonzero(used)]
+        return [constants[i] for i in np.flatnonzero(used)]
 
     def has_bounds(self, lo: I64, hi: I64) -> bool:
         """Whether these can be bounds: lower ones on a constant or one above, upper ones on, one below, or none."""
-        keys = np.array(self._keys, np.int64)
+        keys = self.items()[1]
         below = keys[np.searchsorted(keys, lo, side="right") - 1]  # '' has the least key of all
         above = keys[np.minimum(np.searchsorted(keys, hi), len(keys) - 1)]
         upper = (hi == above) | (hi == above - 1) | (hi == _END - 1)
@@ -169,7 +195,10 @@ class StringKeys:
 
     def items(self) -> tuple[list[bytes], I64]:
         """Constants in order and their keys: what files store."""
-        return self.constants(), np.array(self._keys, np.int64)
+        with self._lock:
+            if self._behind:
+                self._catch_up()
+            return list(self._sorted), np.array(self._keys, np.int64)
 
     @classmethod
     def from_items(cls, constants: list[bytes], keys: list[int]) -> StringKeys:
@@ -182,7 +211,8 @@ class StringKeys:
 
     def check(self) -> None:
         """Raise AssertionError when the invariant does not hold (also for keys from files, so under -O too)."""
-        constants, keys = self._sorted, self._keys.tolist()
+        constants, array_keys = self.items()
+        keys = array_keys.tolist()
         for holds, problem in (
             (bool(keys) and constants[0] == b"" and keys[0] == _MIN, "'' must have the least key"),
             (self._key == dict(zip(constants, keys, strict=False)), "constants and keys disagree"),

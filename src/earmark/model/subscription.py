@@ -12,7 +12,7 @@ from earmark.model.event import checked_weights
 from earmark.model.normal import Clauses
 from earmark.model.parse import parse_clauses
 from earmark.model.predicate import Condition, check_text, to_sql
-from earmark.model.table import NO_TAGS, Id, Tags
+from earmark.model.table import NO_TAGS, Id, Table, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +53,39 @@ def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
 
 
 def checked_id(one: Any) -> Id:
-    """An id as text or 64-bit integer."""
+    """An id as a plain string or 64-bit integer, also where it comes as a subclass, such as the member of an enum."""
     if type(one).__module__ == "numpy" and hasattr(one, "item"):
         one = one.item()
     if isinstance(one, bool) or not isinstance(one, str | int):
-        raise SubscriptionError(f"an id is a text or an integer; got {type(one).__name__} {one!r}")
+        raise SubscriptionError(f"expected a string or an integer as id, got {type(one).__name__} {one!r}")
     if isinstance(one, str):
-        if not one or len(one) > 10_000:
-            raise SubscriptionError(f"an id has 1 to 10,000 characters; got {len(one):,}")
-        check_text(one, f"the id {one[:50]!r}")
-    elif not -(2**63) <= one < 2**63:
-        raise SubscriptionError(f"the id {one} does not fit a 64-bit integer")
-    return one
+        text = str.__str__(one)
+        if not text or len(text) > 10_000:
+            raise SubscriptionError(f"an id has 1 to 10,000 characters; got {len(text):,}")
+        check_text(text, f"the id {text[:50]!r}")
+        return text
+    number = int.__index__(one)
+    if not -(2**63) <= number < 2**63:
+        raise SubscriptionError(f"the id {number} does not fit a 64-bit integer")
+    return number
 
 
-def check_new_ids(ids: Sequence[Id], live: Mapping[Id, int], kind: type | None) -> None:
-    """Ids must be new, distinct, and of one kind (all texts or all integers)."""
+def check_new_ids(ids: Sequence[Id], table: Table, numbered: bool = True) -> None:
+    """Ids must be new to a table, distinct, and of one kind (all strings or all integers)."""
     seen: set[Id] = set()
-    kind = kind or (type(ids[0]) if ids else None)
-    words: dict[Any, str] = {str: "texts", int: "integers"}
+    kind = type(table.ids[0]) if table.slots else type(ids[0]) if ids else None
+    words: dict[Any, str] = {str: "strings", int: "integers"}
     for row, one in enumerate(ids):
         if type(one) is not kind:
-            raise SubscriptionError(f"row {row}: the ids here are {words[kind]}, so {one!r} cannot be one of them")
-        if one in live:
-            raise SubscriptionError(f"row {row}: the id {one!r} is already in use; use update() to change it")
-        if one in seen:
-            raise SubscriptionError(f"row {row}: the id {one!r} is given twice")
-        seen.add(one)
+            problem = f"the ids here are {words[kind]}, so {one!r} cannot be one of them"
+        elif table.find(one) is not None:
+            problem = f"the id {one!r} is already in use; use update() to change it"
+        elif one in seen:
+            problem = f"the id {one!r} is given twice"
+        else:
+            seen.add(one)
+            continue
+        raise SubscriptionError(f"row {row}: {problem}" if numbered else problem)
 
 
 def checked_score(score: Any) -> float:

@@ -3,19 +3,24 @@
 The arrays are those of arrays.py. Beside them: ids, what was asked (the text of each condition, as one run of
 bytes; empty for ready-made columns, whose text follows from their intervals), and tags.
 
-Readers and the writer: `Table` belongs to the writer; `view()` is what a reader holds. Appends write past every
-view, a removal copies the bitmap of dead slots, a re-keying (`rekeyed`) replaces columns: no array that a view
-holds ever changes. Slots are never reused within a generation; `compacted` starts the next one.
+A `Table` is a moment that never changes: every change gives another one, which shares what it can. Appends write past
+every element that any moment has (growable.py), a removal copies the bitmap of dead slots, a change of keys replaces
+columns. So whoever fails half-way, at any line, has changed nothing: a table counts when the matcher publishes it.
+Slots are never reused within a generation; `compacted` starts the next one.
 
-Invariant (`check`): `check_arrays`, one id a live slot, sequence unique among the living, dead bits only below
-the slot count.
-Complexity: append O(size of the block), amortised; remove O(slots / 64); view O(1).
+Types follow the conditions: `uses` counts, by attribute, the living constraints that compare it with a value. A learned
+type is free again when they are none.
+
+Invariant (`check`): `check_arrays`, one id per live slot, sequence unique among the living, dead bits only below
+the slot count, `uses` as counted afresh.
+Complexity: append O(size of the block), amortised; remove O(slots / 64).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -23,9 +28,11 @@ import numpy as np
 from earmark.errors import EarmarkError, require
 from earmark.model import bits
 from earmark.model.arrays import I32, I64, U8, U64, TableArrays, frozen
-from earmark.model.attribute import Attribute, Schema
-from earmark.model.growable import Growable
-from earmark.model.rows import check_arrays, gather, spread
+from earmark.model.attribute import INT64_MAX, INT64_MIN, WIDE_NUMBER, Attribute, Schema
+from earmark.model.growable import Growable, Listed
+from earmark.model.lookups import Lookups
+from earmark.model.numbers import HIGHEST, LOWEST, constant_of, position_of_narrow, wide_bounds
+from earmark.model.rows import check_arrays, gather, intervals_on, spread, uses_of
 from earmark.model.strings import StringKeys
 
 Id: TypeAlias = str | int
@@ -57,73 +64,55 @@ class Block:
     tags: Sequence[Tags] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableView:
-    """What a reader sees: a moment of the table that never changes."""
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a table that grow together."""
 
-    arrays: TableArrays
-    dead: U64
-    slots: int
-    live: int
-    schema: Schema
-    generation: int
-    ids: list[Id]
-    asked_start: I64
-    asked_bytes: U8
-    tagset: I32
-    tagsets: list[Tags]
-    postings: Mapping[tuple[str, str], Growable]
-    ordered: bool  # slots ascend with sequence, so slot order is insertion order
+    of: dict[str, Growable]
+    asked_start: Growable
+    asked: Growable
+    tagset: Growable
+    tagsets: Listed[Tags]
+    ids: Listed[Id]
 
-    def eligible(self, scope: Tags = NO_TAGS) -> U64:
-        """The bitmap of living slots that carry all these tags. O(slots / 64 + postings of the tags)."""
-        words = bits.words_for(self.slots)
-        alive = frozen(bits.all_set(self.slots) & ~self.dead[:words])
-        for tag in scope:
-            posting = self.postings.get(tag)
-            slots = np.empty(0, np.int32) if posting is None else posting.view()
-            alive = bits.both(alive, bits.from_slots(slots[slots < self.slots], self.slots))
-        return alive
-
-    def asked(self, slot: int) -> str:
-        """The text of a slot's condition; empty for ready-made columns."""
-        return self.asked_bytes[self.asked_start[slot] : self.asked_start[slot + 1]].tobytes().decode()
-
-    def tags(self, slot: int) -> Tags:
-        """The tags of a slot."""
-        return self.tagsets[self.tagset[slot]] if len(self.tagset) else NO_TAGS
-
-    def live_slots(self) -> I64:
-        """The living slots in sequence order."""
-        slots = bits.to_slots(self.eligible()).astype(np.int64)
-        return slots[np.argsort(self.arrays.sequence[slots], kind="stable")]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays, without ids, texts, string constants and tags."""
-        return sum(a.nbytes for a in self.arrays) + bits.words_for(self.slots) * 8
+    @classmethod
+    def empty(cls) -> Columns:
+        """The columns of no subscriptions."""
+        of = {name: Growable(dtype, np.zeros(int(name in _OFFSETS), dtype)) for name, dtype in _DTYPES.items()}
+        start = Growable(np.int64, np.zeros(1, np.int64))
+        return cls(of, start, Growable(np.uint8), Growable(np.int32), Listed([NO_TAGS]), Listed([]))
 
 
+@dataclass(frozen=True, eq=False)
 class Table:
-    """The writer's side. Not thread-safe by itself: the Matcher holds a lock around every call but `view`'s use."""
+    """A moment of the subscriptions of a matcher."""
 
-    def __init__(self, schema: Schema | None = None, generation: int = 0) -> None:
-        self.schema = schema or Schema()
-        self.generation = generation
-        self._columns = {name: Growable(dtype) for name, dtype in _DTYPES.items()}
-        for name in _OFFSETS:
-            self._columns[name].extend([0])
-        self._asked_start = Growable(np.int64, np.zeros(1, np.int64))
-        self._asked = Growable(np.uint8)
-        self._tagset = Growable(np.int32)
-        self._tagsets: list[Tags] = [NO_TAGS]
-        self._tagset_number: dict[Tags, int] = {NO_TAGS: 0}
-        self._postings: dict[tuple[str, str], Growable] = {}
-        self.ids: list[Id] = []
-        self.slot_of: dict[Id, int] = {}
-        self._dead: U64 = frozen(np.zeros(0, np.uint64))
-        self.next_sequence = 0
-        self._ordered = True
+    schema: Schema
+    columns: Columns
+    dead: U64
+    live: int
+    uses: I32
+    generation: int
+    next_sequence: int
+    ordered: bool
+    """Slots ascend with sequence, so slot order is insertion order."""
+    lookups: Lookups
+
+    @classmethod
+    def empty(cls, schema: Schema | None = None, generation: int = 0) -> Table:
+        """A table without subscriptions."""
+        schema = schema or Schema()
+        return cls(
+            schema=schema,
+            columns=Columns.empty(),
+            dead=frozen(np.zeros(0, np.uint64)),
+            live=0,
+            uses=frozen(np.zeros(len(schema), np.int32)),
+            generation=generation,
+            next_sequence=0,
+            ordered=True,
+            lookups=Lookups(),
+        )
 
     @classmethod
     def restored(
@@ -141,232 +130,353 @@ class Table:
         require(ordered or len(np.unique(sequence)) == len(sequence), "a sequence number is used twice")
         require(len(sequence) == len(block.ids), "ids and slots disagree")
         require(len(asked_start) == len(sequence) + 1, "conditions and slots disagree")
-        made = cls(schema, generation)
-        made._columns = {name: Growable(_DTYPES[name], getattr(block.arrays, name)) for name in _DTYPES}
-        made._asked_start, made._asked = Growable(np.int64, asked_start), Growable(np.uint8, asked)
-        made.ids = list(block.ids)
-        made.slot_of = {one: slot for slot, one in enumerate(made.ids)}
-        made._append_tags(block.tags, len(made.ids), 0)
-        made._reserve_bits(len(made.ids))
-        made._ordered = ordered
-        made.next_sequence = max(next_sequence, int(sequence.max()) + 1 if len(sequence) else 0)
-        return made
+        start = cls.empty(schema, generation)
+        tagset, tagsets = _tagged(start, block.tags, len(sequence))
+        columns = Columns(
+            of={name: Growable(_DTYPES[name], getattr(block.arrays, name)) for name in _DTYPES},
+            asked_start=Growable(np.int64, asked_start),
+            asked=Growable(np.uint8, asked),
+            tagset=tagset,
+            tagsets=tagsets,
+            ids=Listed(list(block.ids)),
+        )
+        made = replace(
+            start,
+            columns=columns,
+            dead=_reserved(start.dead, len(sequence)),
+            live=len(sequence),
+            uses=frozen(uses_of(block.arrays, schema)),
+            next_sequence=max(next_sequence, int(sequence.max()) + 1 if len(sequence) else 0),
+            ordered=ordered,
+        )
+        return made._with_free_types(range(len(schema)))
+
+    # --- looking ---------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self.slot_of)
+        """How many subscriptions are living."""
+        return self.live
+
+    def __bool__(self) -> bool:
+        """Always: a table without subscriptions still has its schema."""
+        return True
+
+    @cached_property
+    def arrays(self) -> TableArrays:
+        """The arrays of all slots, read-only."""
+        return TableArrays(**{name: column.view() for name, column in self.columns.of.items()})
 
     @property
     def slots(self) -> int:
         """Slots used, the dead included."""
-        return self._columns["sequence"].size
+        return self.columns.of["sequence"].size
 
-    def view(self) -> TableView:
-        """The table as it is now, for readers."""
-        return TableView(
-            arrays=TableArrays(**{name: column.view() for name, column in self._columns.items()}),
-            dead=self._dead,
-            slots=self.slots,
-            live=len(self.slot_of),
-            schema=self.schema,
-            generation=self.generation,
-            ids=self.ids,
-            asked_start=self._asked_start.view(),
-            asked_bytes=self._asked.view(),
-            tagset=self._tagset.view(),
-            tagsets=self._tagsets,
-            postings=self._postings,
-            ordered=self._ordered,
-        )
+    @property
+    def ids(self) -> list[Id]:
+        """The ids by slot, and perhaps more behind them. Not to be changed."""
+        return self.columns.ids.items
+
+    @property
+    def tagset(self) -> I32:
+        """The number of each slot's set of tags; empty when there are no tags."""
+        return self.columns.tagset.view()
+
+    @property
+    def tagsets(self) -> list[Tags]:
+        """The sets of tags by number, and perhaps more behind them. Not to be changed."""
+        return self.columns.tagsets.items
+
+    @property
+    def asked_start(self) -> I64:
+        """Where the text of each slot's condition begins, and the last ends."""
+        return self.columns.asked_start.view()
+
+    @property
+    def asked_bytes(self) -> U8:
+        """The texts of all conditions."""
+        return self.columns.asked.view()
+
+    def find(self, one: object) -> int | None:
+        """The slot of a living id; None when there is none. Amortised O(1)."""
+        return self.lookups.find(self, one)
+
+    def eligible(self, scope: Tags = NO_TAGS) -> U64:
+        """The bitmap of living slots that carry all these tags. O(slots / 64 + slots with these tags)."""
+        alive = self._alive
+        for tag in scope:
+            alive = bits.both(alive, bits.from_slots(self.lookups.tagged(self, tag), self.slots))
+        return alive
+
+    @cached_property
+    def _alive(self) -> U64:
+        return frozen(bits.all_set(self.slots) & ~self.dead[: bits.words_for(self.slots)])
+
+    def is_live(self, slot: int) -> bool:
+        """Whether a slot is one that was not removed."""
+        return slot < self.slots and not int(self.dead[slot >> 6]) >> (slot & 63) & 1
+
+    def asked(self, slot: int) -> str:
+        """The text of a slot's condition; empty for ready-made columns."""
+        start = self.columns.asked_start.view()
+        return self.asked_bytes[start[slot] : start[slot + 1]].tobytes().decode()
+
+    def tags(self, slot: int) -> Tags:
+        """The tags of a slot."""
+        return self.tagsets[self.tagset[slot]] if self.columns.tagset.size else NO_TAGS
+
+    def weights(self, slot: int) -> dict[int, float]:
+        """The weights of a slot's attributes, by number."""
+        table = self.arrays
+        first = table.constraint_start[table.clause_start[slot]]
+        last = table.constraint_start[table.clause_start[slot + 1]]
+        weight = table.weight[first:last].tolist() if len(table.weight) else [1.0] * int(last - first)
+        return dict(zip(table.attr[first:last].tolist(), weight, strict=True))
+
+    def live_slots(self) -> I64:
+        """The living slots in sequence order."""
+        slots = bits.to_slots(self._alive).astype(np.int64)
+        return slots if self.ordered else slots[np.argsort(self.arrays.sequence[slots], kind="stable")]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without ids, texts, constants and tags."""
+        return sum(a.nbytes for a in self.arrays) + bits.words_for(self.slots) * 8
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def append(self, block: Block, sequence: I64 | None = None) -> range:
-        """Add a block; ids must be new. Without `sequence` the next numbers are given. Returns the new slots."""
-        count, first = len(block.ids), self.slots
-        arrays = block.arrays
+    def appended(self, block: Block, sequence: I64 | None = None) -> Table:
+        """The table with a block behind it, whose ids must be new. Without `sequence` the next numbers are given."""
+        count, first, arrays = len(block.ids), self.slots, block.arrays
         self._check_room(arrays)
+        if not count:
+            return self
         if sequence is None:
             sequence = np.arange(self.next_sequence, self.next_sequence + count, dtype=np.int64)
-        self._extend_default("weight", arrays.weight, len(arrays.attr), self._columns["attr"].size, 1.0)
-        self._extend_default("score", arrays.score, count, first, 0.0)
+        of = dict(self.columns.of)
+        of["weight"] = _with_default(of["weight"], arrays.weight, len(arrays.attr), of["attr"].size, 1.0)
+        of["score"] = _with_default(of["score"], arrays.score, count, first, 0.0)
         for name in ("attr", "accepts_null", "lo", "hi"):
-            self._columns[name].extend(getattr(arrays, name))
+            of[name] = of[name].extended(getattr(arrays, name))
         for name in _OFFSETS:
-            column = self._columns[name]
-            column.extend(getattr(arrays, name)[1:] + column.view()[-1])
-        self._append_asked(block.asked, count)
-        self._append_tags(block.tags, count, first)
-        self._reserve_bits(first + count)
-        self.ids.extend(block.ids)
-        self.slot_of.update(zip(block.ids, range(first, first + count), strict=True))
-        self._columns["sequence"].extend(sequence)
-        if count:
-            self._ordered = bool(
-                self._ordered
-                and (first == 0 or int(sequence[0]) > int(self._columns["sequence"].view()[first - 1]))
+            of[name] = of[name].extended(getattr(arrays, name)[1:] + of[name].view()[-1])
+        last = self.columns.of["sequence"].view()[-1:]
+        of["sequence"] = of["sequence"].extended(sequence)
+        asked_start, asked = _with_texts(self.columns, block.asked, count)
+        tagset, tagsets = _tagged(self, block.tags, count)
+        ids = self.columns.ids.extended(list(block.ids))
+        uses = uses_of(arrays, self.schema)
+        uses[: len(self.uses)] += self.uses
+        made = replace(
+            self,
+            columns=Columns(of, asked_start, asked, tagset, tagsets, ids),
+            dead=_reserved(self.dead, first + count),
+            live=self.live + count,
+            uses=frozen(uses),
+            next_sequence=max(self.next_sequence, int(sequence.max()) + 1),
+            ordered=bool(
+                self.ordered
+                and (first == 0 or int(sequence[0]) > int(last[0]))
                 and (sequence[:-1] < sequence[1:]).all()
-            )
-            self.next_sequence = max(self.next_sequence, int(sequence.max()) + 1)
-        return range(first, first + count)
+            ),
+        )
+        return made._with_free_types(np.unique(arrays.attr).tolist())
 
-    def remove(self, ids: Iterable[Id]) -> None:
-        """Tombstone these ids, all of which are live."""
-        slots = np.array([self.slot_of.pop(one) for one in ids], np.int64)
-        self._dead = bits.set_slots(self._dead, slots)
+    def removed(self, slots: I64) -> Table:
+        """The table without these slots, all of which are living."""
+        gone = gather(self.arrays, slots)
+        uses = self.uses - uses_of(gone, self.schema)
+        made = replace(self, dead=bits.set_slots(self.dead, slots), live=self.live - len(slots), uses=frozen(uses))
+        return made._with_free_types(np.unique(gone.attr).tolist())
 
-    def replace(self, one: Id, block: Block) -> None:
-        """Put a block of one in the place of a live id, keeping its sequence."""
-        old = self.slot_of[one]
-        sequence = self._columns["sequence"].view()[old : old + 1].copy()
-        self.append(block, sequence)
-        self._dead = bits.set_slots(self._dead, np.array([old]))
+    def with_schema(self, schema: Schema) -> Table:
+        """The table under a schema that has more attributes, or types for such as had none.
 
-    def give_keys(self, constants: Mapping[int, Iterable[bytes]]) -> None:
-        """See that string constants, by attribute, have keys; an attribute whose gaps run out is relabelled."""
-        for attribute, texts in constants.items():
-            if not self.schema.strings[attribute].insert(texts):
-                self.rekey_strings(attribute, texts)
+        What accepts every value goes on to do so: constraints from before, under a narrower type, are made wide open.
+        """
+        if schema is self.schema:
+            return self
+        uses = np.zeros(len(schema), np.int32)
+        uses[: len(self.uses)] = self.uses
+        made = replace(self, schema=schema, uses=frozen(uses))
+        typed = [a for a in self.schema if a.type is None and schema.by_name[a.name].type is not None]
+        for attribute in typed:
+            made = made._opened(schema.by_name[attribute.name])
+        return made
 
-    def rekey_strings(self, attribute: int, constants: Iterable[bytes]) -> None:
-        """Give the constants of a string attribute new keys, with room for some more."""
-        self._rekey(attribute, self.schema.strings[attribute].relabelled(constants))
-        self.generation += 1
+    def with_constants(self, constants: Mapping[int, Iterable[bytes]]) -> Table:
+        """The table after constants, by attribute, have keys; where gaps run out, the attribute's get new ones.
 
-    def _rekey(self, attribute: int, new: StringKeys) -> None:
-        old, positions = self.schema.strings[attribute], self._intervals_of(attribute)
-        for name, side in (("lo", 1), ("hi", -1)):
-            column = self._columns[name].view().copy()
-            column[positions] = old.translated(column[positions], new, side)
-            self._columns[name] = Growable(np.int64, column)
-        self.schema = self.schema.replaced(self.schema.by_name[self.schema.names[attribute]], new)
+        A number attribute that is named here becomes wide.
+        """
+        made = self
+        for number, texts in constants.items():
+            attribute = made._attribute(number)
+            assert attribute.type is not None
+            if not attribute.type.keyed:
+                made = made._widened(attribute, texts)
+            elif not made.schema.strings[number].insert(texts):
+                made = made.relabelled(number, texts)
+        return made
 
-    def _intervals_of(self, attribute: int) -> I64:
-        constraints = np.flatnonzero(self._columns["attr"].view() == attribute)
-        return spread(self._columns["interval_start"].view(), constraints)[1]
-
-    def replace_arrays(self, block: TableArrays, schema: Schema) -> None:
-        """Swap in re-keyed arrays of the same slots (same sequence, scores and weights) under a new schema."""
-        for name in (*_OFFSETS, "attr", "accepts_null", "lo", "hi", "weight"):
-            self._columns[name] = Growable(_DTYPES[name], getattr(block, name))
-        self.schema = schema
-        self.generation += 1
-
-    def mark(self) -> Mark:
-        """The table as it is, to go back to when a change of types turns out to be in vain."""
-        return Mark(self, self.schema, dict(self.schema.by_name), dict(self._columns), self.generation)
+    def relabelled(self, number: int, constants: Iterable[bytes] = ()) -> Table:
+        """The table after the constants of an attribute got new keys, with room for some more."""
+        other = self._rekeyed(number, self.schema.strings[number].relabelled(constants))
+        return replace(other, generation=self.generation + 1)
 
     def compacted(self) -> Table:
         """A table of the living only, in sequence order: the next generation."""
-        view = self.view()
-        slots = view.live_slots()
-        other = Table(self.schema, self.generation + 1)
-        arrays = gather(view.arrays, slots)
+        slots = self.live_slots()
+        arrays = gather(self.arrays, slots)
         chosen = slots.tolist()
-        tags = [view.tags(s) for s in chosen] if len(view.tagset) else None
-        block = Block(arrays, [view.ids[s] for s in chosen], [], tags)
-        other.append(block, arrays.sequence)
-        starts, positions = spread_bytes(view.asked_start, slots)
-        other._asked_start = Growable(np.int64, starts)
-        other._asked = Growable(np.uint8, view.asked_bytes[positions])
-        other.next_sequence = self.next_sequence
+        tags = [self.tags(s) for s in chosen] if self.columns.tagset.size else None
+        start = Table.empty(self.schema, self.generation + 1)
+        made = start.appended(Block(arrays, [self.ids[s] for s in chosen], [], tags), arrays.sequence)
+        starts, positions = spread_bytes(self.asked_start, slots)
+        columns = replace(
+            made.columns,
+            asked_start=Growable(np.int64, starts),
+            asked=Growable(np.uint8, self.asked_bytes[positions]),
+        )
+        made = replace(made, columns=columns, next_sequence=self.next_sequence)
         for number in self.schema.strings:
-            other._drop_unused(number)
-        return other
+            made = made._without_unused(number)
+        return made
 
-    def _drop_unused(self, attribute: int) -> None:
-        """Forget the constants of a string attribute that no bound uses any more, when they are many."""
-        old = self.schema.strings[attribute]
-        positions = self._intervals_of(attribute)
-        bounds = np.concatenate([self._columns["lo"].view()[positions], self._columns["hi"].view()[positions]])
-        used = old.used_by(bounds)
-        if len(used) * 2 < len(old):
-            self._rekey(attribute, StringKeys().relabelled(used))
+    # --- pieces of changes -----------------------------------------------------------------------------------
 
-    # --- pieces of append ------------------------------------------------------------------------------------
+    def _attribute(self, number: int) -> Attribute:
+        return self.schema.by_name[self.schema.names[number]]
+
+    def _with_free_types(self, numbers: Iterable[int]) -> Table:
+        """Without the learned types of those attributes that nothing living compares with a value."""
+        free = [self._attribute(number) for number in numbers if not self.uses[number]]
+        free = [a for a in free if a.type is not None and not a.declared]
+        if not free:
+            return self
+        return replace(self, schema=self.schema.replaced(replace(a, type=None, origin="") for a in free))
+
+    def _opened(self, attribute: Attribute) -> Table:
+        """With constraints on an attribute that accept every value of its former type open to all of its new one."""
+        assert attribute.type is not None
+        positions = self._living_intervals(attribute.number)
+        lo, hi = self.arrays.lo, self.arrays.hi
+        narrow = positions[(lo[positions] > attribute.type.low) | (hi[positions] < attribute.type.high)]
+        if not len(narrow):
+            return self
+        lo, hi = lo.copy(), hi.copy()
+        lo[narrow], hi[narrow] = INT64_MIN, INT64_MAX
+        return replace(self._with_bounds(lo, hi), generation=self.generation + 1)
+
+    def _widened(self, attribute: Attribute, constants: Iterable[bytes]) -> Table:
+        """With the bounds of a number attribute as keys of a dictionary, with room for some more."""
+        positions = self._living_intervals(attribute.number)
+        lo, hi = self.arrays.lo.copy(), self.arrays.hi.copy()
+        distinct = np.unique(np.concatenate([lo[positions], hi[positions]]))
+        places = {position_of_narrow(key) for key in distinct.tolist()} - {LOWEST, HIGHEST}
+        keys = StringKeys().relabelled({*map(constant_of, places), *constants})
+        lo[positions], hi[positions] = wide_bounds(lo[positions], hi[positions], keys)
+        schema = self.schema.replaced([replace(attribute, type=WIDE_NUMBER)], {attribute.number: keys})
+        return replace(self._with_bounds(lo, hi), schema=schema, generation=self.generation + 1)
+
+    def _living_intervals(self, number: int) -> I64:
+        """The positions of all intervals of living slots on one attribute."""
+        constraints = np.flatnonzero(self.arrays.attr == number)
+        clauses = np.searchsorted(self.arrays.constraint_start, constraints, "right") - 1
+        slots = np.searchsorted(self.arrays.clause_start, clauses, "right") - 1
+        alive = (self._alive[slots >> 6] >> (slots & 63).astype(np.uint64)) & np.uint64(1)
+        return spread(self.arrays.interval_start, constraints[alive.astype(bool)])[1]
+
+    def _rekeyed(self, number: int, new: StringKeys) -> Table:
+        old, positions = self.schema.strings[number], intervals_on(self.arrays, number)
+        lo, hi = self.arrays.lo.copy(), self.arrays.hi.copy()
+        lo[positions] = old.translated(lo[positions], new, 1)
+        hi[positions] = old.translated(hi[positions], new, -1)
+        return replace(self._with_bounds(lo, hi), schema=self.schema.replaced((), {number: new}))
+
+    def _with_bounds(self, lo: I64, hi: I64) -> Table:
+        of = {**self.columns.of, "lo": Growable(np.int64, lo), "hi": Growable(np.int64, hi)}
+        return replace(self, columns=replace(self.columns, of=of))
+
+    def _without_unused(self, number: int) -> Table:
+        """Without the constants of an attribute that no bound uses any more, when they are many."""
+        old = self.schema.strings[number]
+        positions = intervals_on(self.arrays, number)
+        used = old.used_by(np.concatenate([self.arrays.lo[positions], self.arrays.hi[positions]]))
+        return self._rekeyed(number, StringKeys().relabelled(used)) if len(used) * 2 < len(old) else self
 
     def _check_room(self, arrays: TableArrays) -> None:
         for name in ("attr", "lo", "sequence"):
-            if self._columns[name].size + len(getattr(arrays, name)) > _INT32_MAX:
+            if self.columns.of[name].size + len(getattr(arrays, name)) > _INT32_MAX:
                 raise EarmarkError(
                     "a table holds at most 2,147,483,647 intervals; split the subscriptions over several"
                 )
 
-    def _extend_default(self, name: str, values: np.ndarray, count: int, before: int, default: float) -> None:
-        """A column is stored from the first value that is not its default."""
-        column = self._columns[name]
-        if len(values) == 0 and column.size == 0:
-            return
-        if column.size == 0 and before:
-            column = self._columns[name] = Growable(np.float64, np.full(before, default))
-        column.extend(values if len(values) else np.full(count, default))
-
-    def _append_asked(self, asked: Sequence[str], count: int) -> None:
-        last = int(self._asked_start.view()[-1])
-        if not asked:
-            self._asked_start.extend(np.full(count, last))
-            return
-        encoded = [text.encode() for text in asked]
-        self._asked_start.extend(np.cumsum([len(e) for e in encoded], dtype=np.int64) + last)
-        self._asked.extend(np.frombuffer(b"".join(encoded), np.uint8))
-
-    def _append_tags(self, tags: Sequence[Tags] | None, count: int, first: int) -> None:
-        if self._tagset.size == 0 and not (tags and any(tags)):
-            return
-        if self._tagset.size == 0 and first:
-            self._tagset = Growable(np.int32, np.zeros(first, np.int32))
-        numbers = []
-        postings: dict[tuple[str, str], list[int]] = {}
-        for slot, own in enumerate(tags or [NO_TAGS] * count, first):
-            number = self._tagset_number.get(own)
-            if number is None:
-                number = self._tagset_number[own] = len(self._tagsets)
-                self._tagsets.append(own)
-            numbers.append(number)
-            for tag in own:
-                postings.setdefault(tag, []).append(slot)
-        self._tagset.extend(numbers)
-        for tag, slots in postings.items():
-            self._postings.setdefault(tag, Growable(np.int32)).extend(slots)
-
-    def _reserve_bits(self, slots: int) -> None:
-        if bits.words_for(slots) > len(self._dead):
-            grown = np.zeros(max(16, bits.words_for(slots), len(self._dead) * 2), np.uint64)
-            grown[: len(self._dead)] = self._dead
-            self._dead = frozen(grown)
-
     # --- checks ----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Assert the invariant."""
-        view = self.view()
-        check_arrays(view.arrays, len(self.schema))
-        assert len(self.ids) == view.slots == len(view.asked_start) - 1, "ids, texts and slots disagree"
-        assert len(view.tagset) in (0, view.slots), "tags and slots disagree"
-        live = bits.to_slots(view.eligible())
-        assert sorted(self.slot_of.values()) == live.tolist(), "ids and living slots disagree"
-        assert all(self.ids[slot] == one for one, slot in self.slot_of.items()), "an id points at another's slot"
-        assert len(np.unique(view.arrays.sequence[live])) == len(live), "a sequence number is used twice"
+        """Raise AssertionError, naming what is broken, unless the invariant holds."""
+        check_arrays(self.arrays, len(self.schema))
+        same = len(self.columns.ids) == self.slots == self.columns.asked_start.size - 1
+        require(same and len(self.ids) >= self.slots, "ids, texts and slots disagree")
+        require(self.columns.tagset.size in (0, self.slots), "tags and slots disagree")
+        live = bits.to_slots(self._alive)
+        require(len(live) == self.live, "the number of living slots is wrong")
+        ids = [self.ids[slot] for slot in live.tolist()]
+        require([self.find(one) for one in ids] == live.tolist(), "ids and living slots disagree")
+        require(len(np.unique(self.arrays.sequence[live])) == len(live), "a sequence number is used twice")
+        counted = uses_of(gather(self.arrays, live.astype(np.int64)), self.schema)
+        require(np.array_equal(counted, self.uses), "the uses of attributes are not those counted")
+        for attribute in self.schema:
+            free = attribute.type is None or attribute.declared or self.uses[attribute.number]
+            require(free, f"nothing uses the type of attribute {attribute.name!r}")
         for strings in self.schema.strings.values():
             strings.check()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mark:
-    """Where a table was before types were changed (nothing may have been added or removed since)."""
+def _with_default(column: Growable, values: np.ndarray, count: int, before: int, default: float) -> Growable:
+    """A column is stored from the first value that is not its default."""
+    if len(values) == 0 and column.size == 0:
+        return column
+    if column.size == 0 and before:
+        column = Growable(np.float64, np.full(before, default))
+    return column.extended(values if len(values) else np.full(count, default))
 
-    table: Table
-    schema: Schema
-    by_name: dict[str, Attribute]
-    columns: dict[str, Growable]
-    generation: int
 
-    def restored(self) -> Table:
-        """The table as it was."""
-        self.schema.by_name.update(self.by_name)
-        self.table.schema = self.schema
-        self.table._columns = self.columns
-        self.table.generation = self.generation
-        return self.table
+def _with_texts(columns: Columns, asked: Sequence[str], count: int) -> tuple[Growable, Growable]:
+    last = int(columns.asked_start.view()[-1])
+    if not asked:
+        return columns.asked_start.extended(np.full(count, last)), columns.asked
+    encoded = [text.encode() for text in asked]
+    start = columns.asked_start.extended(np.cumsum([len(e) for e in encoded], dtype=np.int64) + last)
+    return start, columns.asked.extended(np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def _tagged(table: Table, tags: Sequence[Tags] | None, count: int) -> tuple[Growable, Listed[Tags]]:
+    """The sets of tags of new slots, behind those of the others."""
+    column, known = table.columns.tagset, table.columns.tagsets
+    if column.size == 0 and not (tags and any(tags)):
+        return column, known
+    if column.size == 0 and table.slots:
+        column = Growable(np.int32, np.zeros(table.slots, np.int32))
+    new: dict[Tags, int] = {}
+    numbers = []
+    for own in tags or [NO_TAGS] * count:
+        number = new.get(own)
+        if number is None:
+            number = table.lookups.tagset(table, own)
+        if number is None:
+            number = new[own] = known.size + len(new)
+        numbers.append(number)
+    return column.extended(numbers), known.extended(list(new)) if new else known
+
+
+def _reserved(dead: U64, slots: int) -> U64:
+    """A bitmap with room for so many slots."""
+    if bits.words_for(slots) <= len(dead):
+        return dead
+    grown = np.zeros(max(16, bits.words_for(slots), len(dead) * 2), np.uint64)
+    grown[: len(dead)] = dead
+    return frozen(grown)
 
 
 def spread_bytes(start: I64, rows: I64) -> tuple[I64, I64]:

@@ -224,7 +224,7 @@ def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
     texts: list[str] = []
     if len(owner):
         slots, place = np.unique(owner, return_inverse=True)
-        view = table_of(pick(plan.housed.subscriptions(), slots)).view()
+        view = table_of(pick(plan.housed.subscriptions(), slots))
         asked = [clause_texts(view, slot) for slot in range(len(slots))]
         texts = [" AND ".join(asked[p][n].values()) for p, n in zip(place.tolist(), numbers, strict=True)]
     return _table(

@@ -4,8 +4,8 @@ A delta holds everything that was added or replaced since its base, and a bitmap
 count; the next delta starts from it. So a version is never more than two tables, whatever the number of changes, and
 a change costs what the delta costs, plus one pass over the base's ids to find those that are touched.
 
-A change that an old table cannot take as it is makes a full version instead: string constants between which no key is
-left, fractional bounds on what was learned to be an integer, or ids of the other kind once nothing lives.
+A change that an old table cannot take as it is makes a full version instead: constants between which no key is left,
+bounds beyond 2^53 on a number that had none, or ids of the other kind once nothing lives.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from earmark.spark.parts import ADD, GIVEN_TWICE, REJECTS, REMOVE, UPDATE
 from earmark.spark.publish import PARTS, commit
 from earmark.spark.shards import NOT_TAKEN, Table, checked_shards, write_sharded
 from earmark.spark.versions import building, version_folder
-from earmark.spark.widened import widened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +70,7 @@ def apply(
         taken = take_rows(source, site.folder / PARTS, loaded.schema)
         if not taken.parts:
             return dict(record)
-        loaded, schema, steady = _agreed(loaded, taken)
+        schema, steady = _agreed(loaded, taken)
         parsed = join([part.stored for part in taken.parts], schema)
         change, rejects = _possible(loaded, taken)
         refuse(rejects, on_error, "changed")
@@ -120,7 +119,7 @@ def _whole(folder: Path, root: Path, loaded: Loaded, spark: Any, shards: int | N
     kept = [contents.living_of(one.slots, gone) for one, gone in zip(loaded.bases, loaded.removed, strict=True)]
     if loaded.delta is not None:
         kept.append(np.arange(loaded.delta.slots))
-    known = len(loaded.bases) == len(before) and not loaded.widened
+    known = len(loaded.bases) == len(before)
     for number, (stored, living) in enumerate(zip(loaded.pieces, kept, strict=True)):
         where = version_folder(root, base["version"]) / contents.shard_name(number)
         if not known or number == len(loaded.bases):
@@ -136,19 +135,18 @@ def _whole(folder: Path, root: Path, loaded: Loaded, spark: Any, shards: int | N
     return told
 
 
-def _agreed(loaded: Loaded, taken: Taken) -> tuple[Loaded, Schema, bool]:
-    """The version (widened if it must be), the schema of the next one, and whether its base can stay."""
-    wider = [a.name for a in loaded.schema if a.type not in (None, taken.schema.by_name[a.name].type)]
-    if wider:
-        whole = widened(fold(loaded), wider, "a column of fractional bounds")
-        nothing = np.zeros(bits.words_for(whole.slots), np.uint64)
-        loaded = Loaded(loaded.record, whole.schema, [whole], [nothing], None, True)
+def _agreed(loaded: Loaded, taken: Taken) -> tuple[Schema, bool]:
+    """The schema of the next version, and whether the base of this one can stay."""
     schema = extended(loaded.schema, ())
+    wider = False
     for attribute in taken.schema:
-        if attribute.name not in schema.by_name or schema.by_name[attribute.name].type is None:
+        known = schema.by_name.get(attribute.name)
+        if known is None or known.type is None or known.type != attribute.type:
+            wider |= known is not None and known.type is not None  # bounds beyond 2^53, where there were none
             schema.put(attribute)
-    steady = take_constants(schema, (part.stored for part in taken.parts))
-    return loaded, schema, steady and not wider
+    pieces = [part.stored for part in taken.parts]
+    steady = take_constants(schema, [*loaded.pieces, *pieces] if wider else pieces)
+    return schema, steady and not wider
 
 
 def _possible(loaded: Loaded, taken: Taken) -> tuple[Change, pa.Table]:

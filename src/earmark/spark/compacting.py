@@ -47,11 +47,11 @@ from earmark.model.stored import Stored, Texts, table_of
 from earmark.spark import frames
 from earmark.spark.auditing import COVERED, DUPLICATE, audit_home
 from earmark.spark.book import Book, read_book, removed_on_error, working_folder
-from earmark.spark.events import encoding_of, read_events, write_events
+from earmark.spark.events import read_events, write_events
 from earmark.spark.housing import Housed, check_homes, house, numbers_in
 from earmark.spark.intake import FAIL, Given
 from earmark.spark.ledger import address
-from earmark.spark.merge import extended, id_array, is_learned_integer, pick
+from earmark.spark.merge import id_array, pick
 from earmark.spark.picking import Picked, encoded, with_keys
 
 if TYPE_CHECKING:
@@ -181,12 +181,6 @@ def _check_sample(sample: DataFrame) -> None:
 def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArrays:
     """The events of the sample in the keys of the subscriptions, in an order that does not depend on partitions."""
     picked = Picked(sample, schema, event)
-    for name in picked.fractional:
-        if is_learned_integer(schema.by_name[name]):
-            raise EarmarkError(
-                f"attribute {name!r} was learned to be an integer, and the sample has fractions there; "
-                f"declare it: attributes={{{name!r}: 'float'}}"
-            )
     selected = picked.selected()
     keyed = with_keys(selected, range(len(selected.columns))).limit(MOST_SAMPLE + 1).toArrow()
     if keyed.num_rows > MOST_SAMPLE:
@@ -194,7 +188,7 @@ def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArray
     table = keyed.take(pc.sort_indices(keyed["key"])).combine_chunks()
     batches = table.to_batches()
     batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-    return encoded(encoding_of(extended(schema, ())), picked.columns([]), batch, None)
+    return encoded(schema, picked.columns([]), batch, None)
 
 
 def _deciding(count: int, seed: int) -> Flags:
@@ -290,7 +284,7 @@ def merge_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         if not len(roots):
             continue
         deciding = np.flatnonzero(np.unpackbits(helpful[home], count=len(events.start) - 1))
-        view = table_of(pick(stored, roots)).view()
+        view = table_of(pick(stored, roots))
         merged = merge(view, some_events(events, deciding), plan.budget, seed=plan.seed)
         stands_for = Standing(id_array(stored.ids), top)
         rows = [

@@ -61,8 +61,6 @@ class Loaded(NamedTuple):
     """The shards of the base; one where it is not sharded."""
     removed: list[U64]
     delta: Stored | None
-    widened: bool = False
-    """Whether the tables are no longer those of the files, but one with wider types."""
 
     @property
     def pieces(self) -> list[Stored]:
@@ -276,15 +274,15 @@ def check_schema(own: Schema, version: Schema) -> None:
         require(attribute.type in (None, wanted), f"the type of {attribute.name!r} differs between its tables")
 
 
-def verify(root: Path, record: Mapping[str, Any], folder: Path | None = None) -> None:
-    """Checksums and invariants of a version (or of what was derived from it), unless this host has seen it."""
-    folders = [folder or version_folder(root, record["version"])]
-    if folder is None and record["kind"] == DELTA:
+def verify(root: Path, record: Mapping[str, Any]) -> None:
+    """Checksums and invariants of a version, unless this host has seen it."""
+    folders = [version_folder(root, record["version"])]
+    if record["kind"] == DELTA:
         folders.insert(0, version_folder(root, record["base"]))
     unseen = [one for one in folders if not is_marked(one)]
     if not unseen:
         return
-    guarded(root, record, lambda: _check(root, record) if folder is None else _check_tables(folder, record, None))
+    guarded(root, record, lambda: _check(root, record))
     for one in unseen:
         set_mark(one)
 
@@ -303,7 +301,7 @@ def _check(root: Path, record: Mapping[str, Any]) -> None:
     require(live == record["subscriptions"], "the number of subscriptions is not the record's")
 
 
-def _check_tables(folder: Path, record: Mapping[str, Any], schema: Schema | None) -> list[int]:
+def _check_tables(folder: Path, record: Mapping[str, Any], schema: Schema) -> list[int]:
     """The tables in a folder and their indexes; returns their sizes."""
     new, sizes = not is_marked(folder), []
     if is_sharded(record) and new:
@@ -314,8 +312,7 @@ def _check_tables(folder: Path, record: Mapping[str, Any], schema: Schema | None
         restored_index(router)
     for name in shards_of(record):
         piece = open_stored(table_folder(folder, record, name), verify=new)
-        if schema is not None:
-            check_piece(piece, schema)
+        check_piece(piece, schema)
         if new:
             restored_index(piece)
         sizes.append(piece.slots)

@@ -1,68 +1,43 @@
 """From a batch of Spark's Arrow data to keys: columns, or one map column, under the schema of a version.
 
-The rules are those of model/frames.py. A version cannot learn from events as a Matcher does: attributes without a type
-were only asked about NULL, so all their values are alike (0), and a value that would widen an attribute is an error
-here, because the driver has already widened what it could (widened.py).
+The rules are those of model/frames.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from earmark.errors import AttributeTypeError, EventError
+from earmark.errors import EventError
 from earmark.model.arrays import I64, EventArrays, frozen
-from earmark.model.attribute import INTEGER, Attribute, Schema, attribute_type
-from earmark.model.event import SchemaChange, checked_weights
+from earmark.model.attribute import Schema
+from earmark.model.event import checked_weights
 from earmark.model.files import read_array, write_file
 from earmark.model.frames import column_keys, encode_frame
 
 Weights = Mapping[str, float]
 
 
-class Encoding(NamedTuple):
-    """What events are encoded under."""
-
-    schema: Schema
-    """Every attribute has a type."""
-    untyped: frozenset[str]
-    """Those that had none: of them only NULL or not was asked, so any value will do, and is given as the integer 0."""
-
-
-def encoding_of(schema: Schema) -> Encoding:
-    """An encoding under a schema, in which attributes without a type are given one."""
-    untyped = [a for a in schema if a.type is None]
-    for attribute in untyped:
-        schema.put(Attribute(attribute.number, attribute.name, attribute_type(INTEGER), False, "nobody"))
-    return Encoding(schema, frozenset(a.name for a in untyped))
-
-
 def encode_columns(
-    encoding: Encoding,
+    schema: Schema,
     columns: Sequence[tuple[str, pa.Array]],
     rows: int,
     weights: Weights | Sequence[Weights] | None = None,
 ) -> EventArrays:
     """So many events from one column an attribute."""
     if not columns:
-        nothing = encode_frame(encoding.schema, pa.table({}), None)
+        nothing = encode_frame(schema, pa.table({}), None)
         return nothing._replace(start=frozen(np.zeros(rows + 1, np.int64)))
-    table = pa.table({name: _any_value(c) if name in encoding.untyped else c for name, c in columns})
     each = None if weights is None or isinstance(weights, Mapping) else weights
-    try:
-        events = encode_frame(encoding.schema, table, each)
-    except SchemaChange as change:
-        raise too_narrow(change) from None
-    return weighted(encoding.schema, events, weights) if isinstance(weights, Mapping) else events
+    events = encode_frame(schema, pa.table(dict(columns)), each)
+    return weighted(schema, events, weights) if isinstance(weights, Mapping) else events
 
 
 def encode_map(
-    encoding: Encoding, column: pa.MapArray, names: Mapping[str, str], weights: Weights | Sequence[Weights] | None
+    schema: Schema, column: pa.MapArray, names: Mapping[str, str], weights: Weights | Sequence[Weights] | None
 ) -> EventArrays:
     """Events from a map column; `names` gives the attribute of a key. O(entries log entries)."""
     starts = np.asarray(column.offsets).astype(np.int64)
@@ -79,13 +54,9 @@ def encode_map(
         name = names.get(key)
         if name is None:
             continue
-        attribute = encoding.schema.by_name[name]
+        attribute = schema.by_name[name]
         mine = order[borders[code] : borders[code + 1]]
-        values = items.take(pa.array(mine))
-        try:
-            found = column_keys(encoding.schema, attribute, _any_value(values) if name in encoding.untyped else values)
-        except SchemaChange as change:
-            raise too_narrow(change) from None
+        found = column_keys(schema, attribute, items.take(pa.array(mine)))
         at = np.flatnonzero(found.valid)
         parts.append((rows[mine[at]], np.full(len(at), attribute.number), found.lo[at], found.hi[at]))
     row, number, lo, hi = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -96,7 +67,7 @@ def encode_map(
     ends = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(column)))]).astype(np.int64)
     numbers = frozen(number.astype(np.int32))
     events = EventArrays(frozen(ends), numbers, frozen(lo), frozen(hi), frozen(np.empty(0)))
-    return events if weights is None else weighted(encoding.schema, events, weights)
+    return events if weights is None else weighted(schema, events, weights)
 
 
 def weighted(schema: Schema, events: EventArrays, weights: Weights | Sequence[Weights]) -> EventArrays:
@@ -131,16 +102,3 @@ def write_events(folder: Path, events: EventArrays) -> None:
 def read_events(folder: Path) -> EventArrays:
     """Map what was written."""
     return EventArrays._make(read_array(folder / f"{name}.npy", None, mmap=True) for name in EventArrays._fields)
-
-
-def _any_value(column: pa.Array) -> pa.Array:
-    return pc.if_else(column.is_valid(), pa.scalar(0, pa.int64()), pa.scalar(None, pa.int64()))
-
-
-def too_narrow(change: SchemaChange) -> AttributeTypeError:
-    """What to do about a value that a version would have to learn from."""
-    attribute: Any = change.attribute
-    return AttributeTypeError(
-        f"attribute {attribute.name!r} is {attribute.described()}, which does not go with {change.origin}; "
-        f"publish with attributes={{{attribute.name!r}: {str(change.type)!r}}}"
-    )

@@ -194,7 +194,7 @@ def take_rows(source: Source, folder: Path, seed: Schema) -> Taken:
         made = source.frame.mapInArrow(_builder(plan), report)
         names = sorted(row[0] for row in made.collect())
         parts = [read_part(folder / name) for name in names]
-        agreed = agree(parts, seed, source.ready)
+        agreed = agree(parts, seed)
         if agreed.settled:
             frames.refuse_case_variants(source.spark, agreed.schema.names)
             rejects = pa.concat_tables([REJECTS.empty_table(), *(part.rejects for part in parts)])

@@ -22,11 +22,9 @@ from earmark.model.event import checked_weights
 from earmark.model.subscription import checked_tags
 from earmark.model.table import NO_TAGS, Tags
 from earmark.spark import frames
-from earmark.spark.merge import is_learned_integer
 from earmark.spark.picking import RESULTS, Columns, Picked, encoded
 from earmark.spark.reader import Answers, Reader, reader_of
 from earmark.spark.snapshot import Snapshot
-from earmark.spark.widened import derive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +43,8 @@ class Search(NamedTuple):
 
     root: str
     version: int
-    derived: str | None
+    checksum: str
+    """Of the version's record: a folder may have been deleted and published again."""
     k: int | None
     relaxed: bool
     scope: Tags
@@ -53,11 +52,11 @@ class Search(NamedTuple):
 
     def reader(self) -> Reader:
         """The reader of this process."""
-        return reader_of(self.root, self.version, self.derived)
+        return reader_of(self.root, self.version, self.checksum)
 
     def encoded(self, reader: Reader, columns: Columns, batch: pa.RecordBatch) -> EventArrays:
         """The events of a batch as keys."""
-        return encoded(reader.encoding, columns, batch, self.weights)
+        return encoded(reader.schema, columns, batch, self.weights)
 
     def answers(self, reader: Reader, events: EventArrays) -> Answers:
         """The answers for encoded events."""
@@ -141,7 +140,6 @@ def prepared(
     if isinstance(weights, str):
         picked.take_weights(weights)
     carried = picked.carry(columns)
-    search = search._replace(derived=derived_for(snapshot, picked.fractional))
     plan = picked.columns(carried)
     schema = _result_schema([field for field, _ in carried], snapshot)
     return Prepared(picked.selected(), search, plan, schema)
@@ -165,13 +163,7 @@ def search_of(
     frames.check_zone(spark, snapshot.schema)
     tags = checked_tags(scope, "a scope maps") if scope is not None else NO_TAGS
     own = checked_weights(weights, "the events", EventError) if weights is not None else None
-    return Search(str(snapshot.path), snapshot.version, None, k, relaxed, tags, own)
-
-
-def derived_for(snapshot: Snapshot, fractional: Sequence[str]) -> str | None:
-    """The form of the version for events that have fractions where these attributes were learned to be integers."""
-    names = [name for name in fractional if is_learned_integer(snapshot.schema.by_name[name])]
-    return derive(snapshot.path, snapshot.record, names) if names else None
+    return Search(str(snapshot.path), snapshot.version, snapshot.record["blake2b"], k, relaxed, tags, own)
 
 
 def _result_schema(carried: Sequence[StructField], snapshot: Snapshot) -> StructType:

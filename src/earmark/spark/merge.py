@@ -12,6 +12,7 @@ Complexity: O(size of the pieces); O(n log n) for the order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +21,8 @@ import pyarrow as pa
 
 from earmark.errors import EarmarkError
 from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.arrow import translated
-from earmark.model.attribute import FLOAT, INTEGER, STRING, Attribute, AttributeType, Schema
+from earmark.model.arrow import constants_in, translated
+from earmark.model.attribute import WIDE_NUMBER, Attribute, Schema, attribute_type
 from earmark.model.files import open_stored
 from earmark.model.rows import concat, gather, intervals_on
 from earmark.model.stored import Stored, Texts
@@ -61,11 +62,8 @@ class Agreed(NamedTuple):
     settled: bool
 
 
-def agree(parts: Sequence[Part], seed: Schema, ready: bool) -> Agreed:
-    """Numbers and types for the attributes of all parts, after those of `seed`, which stay.
-
-    `ready`: the types come from whole columns, of which one with fractions makes the attribute a float.
-    """
+def agree(parts: Sequence[Part], seed: Schema) -> Agreed:
+    """Numbers and types for the attributes of all parts, after those of `seed`, which stay."""
     first: dict[str, Any] = {}
     typed: dict[str, list[tuple[Any, Attribute]]] = {}
     for part in parts:
@@ -74,40 +72,29 @@ def agree(parts: Sequence[Part], seed: Schema, ready: bool) -> Agreed:
             place = (part.place(slot) if part.stored.slots else (), schema.by_name[name].number)
             first[name] = min(first.get(name, place), place)
         for name, slot in told["typed"].items():
-            if part.stored.slots:
+            if part.stored.slots and schema.by_name[name].type is not None:
                 typed.setdefault(name, []).append((part.place(slot), schema.by_name[name]))
     made = extended(seed, ())
     for name in sorted(first, key=first.__getitem__):
         made.put(Attribute(len(made), name, None, False, ""))
     for name, uses in typed.items():
         known = made.by_name[name]
-        if known.type is None or _widens(known, uses):
-            chosen = _first_type(uses, ready)
-            made.put(Attribute(known.number, name, chosen.type, False, chosen.origin))
-    types: dict[str, AttributeType | None] = {a.name: a.type for a in made}
-    settled = all(a.type in (None, types[a.name]) for part in parts for a in part.stored.schema if a.name in types)
+        if known.type is None:
+            chosen = min(uses, key=lambda use: use[0])[1]
+            assert chosen.type is not None
+            made.put(Attribute(known.number, name, attribute_type(str(chosen.type)), False, chosen.origin))
+    types = {a.name: str(a.type) for a in made}
+    own = [a for part in parts for a in part.stored.schema if a.type is not None and a.name in types]
+    settled = all(str(a.type) == types[a.name] for a in own)
+    for attribute in own if settled else ():
+        if attribute.type == WIDE_NUMBER:
+            made.put(replace(made.by_name[attribute.name], type=WIDE_NUMBER))
     return Agreed(made, settled)
-
-
-def is_learned_integer(attribute: Attribute) -> bool:
-    """Whether an attribute is an integer so far, and would become a float at the first fraction."""
-    return attribute.type is not None and attribute.type.kind == INTEGER and not attribute.declared
-
-
-def _widens(known: Attribute, uses: list[tuple[Any, Attribute]]) -> bool:
-    """Whether a column of fractions met an attribute that was learned to be an integer."""
-    return is_learned_integer(known) and any(a.type is not None and a.type.kind == FLOAT for _, a in uses)
-
-
-def _first_type(uses: list[tuple[Any, Attribute]], ready: bool) -> Attribute:
-    uses = sorted(uses, key=lambda use: use[0])
-    fractional = [a for _, a in uses if ready and a.type is not None and a.type.kind == FLOAT]
-    return fractional[0] if fractional else uses[0][1]
 
 
 def extended(schema: Schema, more: Iterable[Attribute]) -> Schema:
     """A copy of a schema, string keys included, with some more attributes."""
-    made = Schema(schema.zone_name)
+    made = Schema(schema.zone_name, strict=schema.strict, nan_is_null=schema.nan_is_null)
     for attribute in (*schema, *more):
         made.put(attribute)
     for number, strings in schema.strings.items():
@@ -124,9 +111,10 @@ def take_constants(schema: Schema, pieces: Iterable[Stored]) -> bool:
     """See that the constants of the pieces have keys; False when the keys of older constants had to change."""
     wanted: dict[int, set[bytes]] = {}
     for piece in pieces:
-        for number, strings in piece.schema.strings.items():
-            own = schema.by_name[piece.schema.names[number]]
-            wanted.setdefault(own.number, set()).update(strings.constants())
+        for theirs in piece.schema:
+            own = schema.by_name[theirs.name]
+            if theirs.type is not None and own.number in schema.strings:
+                wanted.setdefault(own.number, set()).update(constants_in(piece.arrays, piece.schema, theirs))
     steady = True
     for number, constants in wanted.items():
         strings = schema.strings[number]
@@ -141,7 +129,7 @@ def take_constants(schema: Schema, pieces: Iterable[Stored]) -> bool:
 def united(schema: Schema, pieces: Sequence[Stored]) -> None:
     """Give a schema the string keys of pieces of one version, which agree where they meet."""
     for attribute in schema:
-        if attribute.type is None or attribute.type.kind != STRING:
+        if attribute.type is None or not attribute.type.keyed:
             continue
         keys: dict[bytes, int] = {}
         for piece in pieces:

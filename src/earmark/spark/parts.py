@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import EarmarkError, SubscriptionError
-from earmark.matcher import Matcher
-from earmark.model.attribute import Attribute, AttributeType, Draft, Schema
+from earmark.model.attribute import Draft, Schema
 from earmark.model.bind import Binder, BoundClauses
 from earmark.model.files import save_stored, schema_of, schema_record
-from earmark.model.intake import rows_of_frame
+from earmark.model.forms import reader_of
+from earmark.model.intake import admitted, rows_of_frame
 from earmark.model.rows import block_of
 from earmark.model.stored import Stored, stored_of
 from earmark.model.strings import StringKeys
@@ -198,23 +198,12 @@ class Made(NamedTuple):
     """Attribute -> the slot that first gave it a type."""
 
 
-class _Noting(Draft):
-    """A draft that remembers which attributes it gave a type."""
-
-    def __init__(self, schema: Schema) -> None:
-        super().__init__(schema)
-        self.typed: list[str] = []
-
-    def set_type(self, attribute: Attribute, type_: AttributeType, origin: str, declared: bool = False) -> Attribute:
-        self.typed.append(attribute.name)
-        return super().set_type(attribute, type_, origin, declared)
-
-
 class _Rows:
     """The rows that were taken so far."""
 
     def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+        self.draft = Draft(schema)
+        self.binder = Binder(self.draft)
         self.seen: set[Id] = set()
         self.ids: list[Id] = []
         self.asked: list[str] = []
@@ -222,7 +211,6 @@ class _Rows:
         self.weights: list[dict[int, float] | None] = []
         self.scores: list[float] = []
         self.tags: list[Tags] = []
-        self.constants: dict[int, set[bytes]] = {}
         self.first: dict[str, int] = {}
         self.typed: dict[str, int] = {}
 
@@ -234,32 +222,28 @@ class _Rows:
             raise SubscriptionError(GIVEN_TWICE.format(one))
         clauses, text = clauses_and_text(given.condition)
         own = used_weights(given.weights, clauses)
-        draft = _Noting(self.schema)
-        bound = Binder(draft).bind(clauses, one)
         score, tags = checked_score(given.score), checked_tags(given.tags)
-        known, slot = len(self.schema), len(self.ids)
-        draft.commit()
-        for name in self.schema.names[known:]:
-            self.first[name] = slot
-        for name in draft.typed:
-            self.typed.setdefault(name, slot)
-        for number, texts in draft.constants.items():
-            self.constants.setdefault(number, set()).update(texts)
+        mark, slot = len(self.draft.log), len(self.ids)
+        bound = self.binder.bind(clauses, one)
+        for name, before in self.draft.log[mark:]:
+            if before is None and name not in self.draft.schema.by_name:
+                self.first[name] = slot
+            if self.draft.new[name].type is not None:
+                self.typed.setdefault(name, slot)
         self.seen.add(one)
         self.ids.append(one)
         self.asked.append(text)
         self.bound.append(bound)
-        self.weights.append({self.schema.by_name[n].number: w for n, w in own.items()} if own else None)
+        self.weights.append({self.draft.get(n).number: w for n, w in own.items()} if own else None)
         self.scores.append(score)
         self.tags.append(tags)
 
     def table(self) -> Table:
         """All of them as a table."""
-        table = Table(self.schema)
-        table.give_keys(self.constants)
+        self.binder.note_wide(self.bound)
+        table = Table.empty(self.draft.commit()).with_constants(self.draft.constants)
         arrays = block_of(self.bound, self.weights, self.scores, table.schema)
-        table.append(Block(arrays, self.ids, self.asked, self.tags if any(self.tags) else None))
-        return table
+        return table.appended(Block(arrays, self.ids, self.asked, self.tags if any(self.tags) else None))
 
 
 def _parsed(plan: Plan, frame: pa.Table) -> Made:
@@ -282,15 +266,16 @@ def _parsed(plan: Plan, frame: pa.Table) -> Made:
 def _ready_made(plan: Plan, frame: pa.Table) -> Made:
     """Whole columns at once; where that fails, halves, down to the rows that are at fault."""
     columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER, TIE)])
-    matcher = _empty_matcher(plan)
-    known = set(matcher.stats()["attributes"])
+    table = Table.empty(planned_schema(plan.record))
+    known = set(table.schema.names)
     taken: list[int] = []
     rejects: list[Reject] = []
     waiting = [(0, columns.num_rows)] if columns.num_rows else []
     while waiting:
         first, last = waiting.pop()
         try:
-            matcher.add_many(columns.slice(first, last - first), bounds=plan.bounds, progress=False)
+            part = reader_of(columns.slice(first, last - first), plan.bounds, progress=False)
+            table = admitted(table, part(table))
             taken += range(first, last)
         except EarmarkError as problem:
             if last - first == 1:
@@ -299,7 +284,7 @@ def _ready_made(plan: Plan, frame: pa.Table) -> Made:
             else:
                 middle = (first + last) // 2
                 waiting += [(middle, last), (first, middle)]  # the first half first: rows stay in order
-    stored = stored_of(matcher._table.compacted())
+    stored = stored_of(table.compacted())
     used = first_slots(stored)
     new = {name: used.get(name, 0) for name in stored.schema.names if name not in known}
     return Made(stored, taken, rejects, new, {a.name: used.get(a.name, 0) for a in stored.schema if a.type})
@@ -312,11 +297,3 @@ def first_slots(stored: Stored) -> dict[str, int]:
     clauses = np.searchsorted(arrays.constraint_start, constraints, "right") - 1
     slots = np.searchsorted(arrays.clause_start, clauses, "right") - 1
     return {stored.schema.names[n]: slot for n, slot in zip(numbers.tolist(), slots.tolist(), strict=True)}
-
-
-def _empty_matcher(plan: Plan) -> Matcher:
-    record = json.loads(plan.record)
-    matcher = Matcher("scan", zone=record["zone"])  # nobody searches it
-    matcher._table = Table(planned_schema(plan.record))
-    matcher._publish()
-    return matcher

@@ -19,7 +19,7 @@ from earmark.errors import EarmarkError, EventError
 from earmark.model.arrays import EventArrays
 from earmark.model.attribute import Schema
 from earmark.spark import frames
-from earmark.spark.events import Encoding, Weights, encode_columns, encode_map, weights_of
+from earmark.spark.events import Weights, encode_columns, encode_map, weights_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -49,11 +49,16 @@ def column_names(count: int) -> list[str]:
     return [f"c{number}" for number in range(count)]
 
 
-def has_fractions(type_: DataType) -> bool:
-    """Whether values of a Spark type may be fractional: floats and doubles, also as the ends of intervals."""
+def refuse_collated(name: str, type_: DataType) -> None:
+    """Raise for strings that Spark would compare by other rules than their bytes, as earmark does."""
     fields = frames.spark_kind(type_).fields
-    inner = [t for _, t in fields] if fields is not None else [type_]
-    return any(t.typeName() in _FRACTIONAL for t in inner)
+    for inner in [type_] if fields is None else [t for _, t in fields]:
+        collation = getattr(inner, "collation", frames.BINARY)
+        if collation != frames.BINARY:
+            raise EventError(
+                f"the strings of {name!r} have the collation {collation}, but conditions compare strings by their "
+                f"bytes; give the events this column with COLLATE {frames.BINARY}"
+            )
 
 
 class Picked:
@@ -69,8 +74,6 @@ class Picked:
         self.event_map: int | None = None
         self.keys: dict[str, str] = {}
         self.weights: int | None = None
-        self.fractional: list[str] = []
-        """Attributes of which values may be fractional."""
         names = schema.names
         top = (event,) if event is not None else ()
         inner: Any = [(f.name, f.dataType) for f in events.schema.fields] if event is None else self._inside(event)
@@ -113,8 +116,7 @@ class Picked:
 
     def _take_place(self, top: tuple[str, ...], place: frames.Place) -> None:
         self.attributes.append((place.attribute, self._at(top + place.path, place.key)))
-        if has_fractions(place.type):
-            self.fractional.append(place.attribute)
+        refuse_collated(place.attribute, place.type)
 
     def _take_map(self, event: str | None, names: Sequence[str]) -> None:
         maps = [n for n, t in self.fields.items() if frames.spark_kind(t).text_map]
@@ -129,8 +131,7 @@ class Picked:
         values: Any = self._known(chosen)
         self.event_map = self._at((chosen,))
         self.keys = {name: name for name in names}
-        if has_fractions(values.valueType):
-            self.fractional = list(names)
+        refuse_collated(chosen, values.valueType)
 
     def take_weights(self, name: str) -> None:
         """Let each event have its own weights, from a map column."""
@@ -184,10 +185,10 @@ def with_keys(selected: DataFrame, shown: Sequence[int]) -> DataFrame:
     return selected.select("*", key.alias("key"))
 
 
-def encoded(encoding: Encoding, columns: Columns, batch: pa.RecordBatch, weights: Weights | None) -> EventArrays:
+def encoded(schema: Schema, columns: Columns, batch: pa.RecordBatch, weights: Weights | None) -> EventArrays:
     """The events of a batch as keys; `weights` are for all of them, where they have none of their own."""
     own: Any = weights if columns.weights is None else weights_of(batch.column(columns.weights))
     if columns.event_map is not None:
-        return encode_map(encoding, batch.column(columns.event_map), columns.keys, own)
+        return encode_map(schema, batch.column(columns.event_map), columns.keys, own)
     found = [(name, batch.column(at)) for name, at in columns.attributes]
-    return encode_columns(encoding, found, batch.num_rows, own)
+    return encode_columns(schema, found, batch.num_rows, own)

@@ -34,7 +34,7 @@ from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex, RankedIndex
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import STRING, Schema
+from earmark.model.attribute import Schema
 from earmark.model.batch import some_events
 from earmark.model.evaluate import score_matches
 from earmark.model.files import open_stored, schema_of
@@ -44,12 +44,10 @@ from earmark.model.strings import StringKeys
 from earmark.model.table import NO_TAGS, Tags
 from earmark.spark import contents
 from earmark.spark.descriptors import allow_open_files
-from earmark.spark.events import encoding_of
 from earmark.spark.frames import arrow_id_type
 from earmark.spark.merge import id_array
 from earmark.spark.routing import Router
-from earmark.spark.versions import read_record, version_folder
-from earmark.spark.widened import read_derived
+from earmark.spark.versions import SnapshotError, read_record, version_folder
 
 KEPT = 3
 """Readers a process keeps."""
@@ -155,19 +153,19 @@ def _maps_of(stored: Stored) -> list[mmap.mmap]:
 
 
 class Reader:
-    """A version, or what was derived from it, for searching."""
+    """A version, for searching."""
 
-    def __init__(self, root: Path, version: int, derived: str | None = None) -> None:
+    def __init__(self, root: Path, version: int, checksum: str | None = None) -> None:
         allow_open_files()
         record = read_record(root, version)
-        if derived is None:
-            contents.verify(root, record)
-            base = contents.guarded(root, record, lambda: contents.base_of(root, record))
-            self._folder = version_folder(root, base["version"])
-        else:
-            folder, record = contents.guarded(root, record, lambda: read_derived(root, record, derived))
-            contents.verify(root, record, folder)
-            base, self._folder = record, folder
+        if checksum is not None and record["blake2b"] != checksum:
+            raise SnapshotError(
+                f"version {version} of the snapshot {str(root)!r} is another than was opened: the folder has been "
+                "published again; open the snapshot again"
+            )
+        contents.verify(root, record)
+        base = contents.guarded(root, record, lambda: contents.base_of(root, record))
+        self._folder = version_folder(root, base["version"])
         self.version = version
         self._root, self._record, self._base = root, record, base
         self._names = contents.shards_of(base)
@@ -193,7 +191,7 @@ class Reader:
             tables.append(stored)
             if stored.slots:  # else it only removes
                 self.delta = Piece(stored, None)
-        self.encoding = encoding_of(_schema(self._record, tables))
+        self.schema = _schema(self._record, tables)
 
     @property
     def tables(self) -> int:
@@ -304,7 +302,7 @@ def _schema(record: Mapping[str, Any], tables: list[Stored]) -> Schema:
     """The version's schema, with string keys looked up in its files."""
     schema = schema_of(dict(record), lambda number: StringKeys())
     for attribute in schema:
-        if attribute.type is not None and attribute.type.kind == STRING:
+        if attribute.type is not None and attribute.type.keyed:
             parts = [t.schema.strings[attribute.number] for t in tables if attribute.number in t.schema.strings]
             strings: Any = [one for one in parts if isinstance(one, MappedStrings)]
             if strings:
@@ -314,17 +312,17 @@ def _schema(record: Mapping[str, Any], tables: list[Stored]) -> Schema:
 
 # --- kept between tasks --------------------------------------------------------------------------------------
 
-_readers: OrderedDict[tuple[str, int, str | None], Reader] = OrderedDict()
+_readers: OrderedDict[tuple[str, int, str], Reader] = OrderedDict()
 _opening = Lock()
 
 
-def reader_of(root: str, version: int, derived: str | None = None) -> Reader:
-    """The reader of a version, opened once a process."""
-    key = (root, version, derived)
+def reader_of(root: str, version: int, checksum: str) -> Reader:
+    """The reader of a version, opened once per process. The record's checksum tells it from another of its number."""
+    key = (root, version, checksum)
     with _opening:
         reader = _readers.get(key)
         if reader is None:
-            reader = Reader(Path(root), version, derived)
+            reader = Reader(Path(root), version, checksum)
             while len(_readers) >= KEPT:
                 _readers.popitem(last=False)
             _readers[key] = reader

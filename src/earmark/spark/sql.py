@@ -21,10 +21,11 @@ import pyarrow.compute as pc
 
 from earmark.errors import EarmarkError, EventError
 from earmark.model.arrays import EventArrays
+from earmark.model.attribute import Schema
 from earmark.spark import frames
-from earmark.spark.events import Encoding, Weights, encode_columns, encode_map
-from earmark.spark.matching import Search, derived_for, search_of
-from earmark.spark.picking import has_fractions
+from earmark.spark.events import Weights, encode_columns, encode_map
+from earmark.spark.matching import Search, search_of
+from earmark.spark.picking import refuse_collated
 from earmark.spark.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def matching_function(
     sensitive = frames.is_case_sensitive(spark)
     if events is not None:
         fields = [(field.name, field.dataType) for field in events.schema.fields]
-        found = frames.places(fields, snapshot.schema.names, sensitive, frames.spark_kind)
-        search = search._replace(derived=derived_for(snapshot, [p.attribute for p in found if has_fractions(p.type)]))
+        for place in frames.places(fields, snapshot.schema.names, sensitive, frames.spark_kind):
+            refuse_collated(place.attribute, place.type)
     one = frames.struct_of({"subscription": frames.id_type(snapshot.integer_ids), "score": DoubleType()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about type hints, which cannot say "one argument or two"
@@ -89,7 +90,7 @@ def best(search: Search, sensitive: bool, event: pa.Array, k: pa.Array | None = 
     wanted = _wanted(k, len(event))
     if len(wanted):
         search = search._replace(k=int(wanted.max()))
-    answers = search.answers(reader, _encoded(reader.encoding, search.weights, sensitive, event))
+    answers = search.answers(reader, _encoded(reader.schema, search.weights, sensitive, event))
     starts, keep = answers.starts, None
     counts = np.diff(starts)
     if len(wanted) and (wanted != search.k).any():
@@ -112,16 +113,16 @@ def _wanted(k: pa.Array | None, rows: int) -> Any:
     return k.cast(pa.int64()).to_numpy()
 
 
-def _encoded(encoding: Encoding, weights: Weights | None, sensitive: bool, event: pa.Array) -> EventArrays:
-    kind, names = frames.arrow_kind(event.type), encoding.schema.names
+def _encoded(schema: Schema, weights: Weights | None, sensitive: bool, event: pa.Array) -> EventArrays:
+    kind, names = frames.arrow_kind(event.type), schema.names
     if kind.text_map:
-        return encode_map(encoding, event, {name: name for name in names}, weights)
+        return encode_map(schema, event, {name: name for name in names}, weights)
     if kind.fields is None:
         raise EventError(f"an event is a struct or a map, such as struct(e.*); got {event.type}")
     found = frames.places(kind.fields, names, sensitive, frames.arrow_kind)
     if not found and names:
         raise EventError(f"no field of the event is an attribute of the snapshot, such as {names[0]!r}")
-    return encode_columns(encoding, [(place.attribute, _field(event, place)) for place in found], len(event), weights)
+    return encode_columns(schema, [(place.attribute, _field(event, place)) for place in found], len(event), weights)
 
 
 def _field(event: pa.StructArray, place: frames.Place) -> pa.Array:

@@ -11,7 +11,6 @@
       versions/00000002/          a delta: what changed since its base, searched together with it
         shards/0000/              subscriptions added or replaced since the base
         removed_0000.npy          bitmap of the base's slots (shard 0000) that are removed or replaced; one a shard
-      derived/00000001-3f08c1…/   a version for events of other types (widened.py); made again when missing
       pins/00000001.stream-7      versions that `retain` keeps
       .building-9a1b…/            a version that is being made, or that a killed publisher left
 
@@ -54,12 +53,12 @@ from earmark.model.files import DAMAGE, flush_folder, read_json, record_checksum
 FORMAT, LAYOUT = "earmark-snapshot", 1
 CURRENT, LOCK, RECORD = "CURRENT", "LOCK", "version.json"
 FULL, DELTA = "full", "delta"
-_VERSIONS, _PINS, _DERIVED = "versions", "pins", "derived"
+_VERSIONS, _PINS = "versions", "pins"
 _NUMBER = re.compile(r"\d{8}\Z")
 _BUILDING = re.compile(r"\.(building|removed)-[0-9a-f]{16}\Z")
 _OWNER = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 _ATTEMPTS = 5
-_OWN_NAMES = frozenset({CURRENT, LOCK, _VERSIONS, _PINS, _DERIVED})
+_OWN_NAMES = frozenset({CURRENT, LOCK, _VERSIONS, _PINS})
 _KEPT_MARKS = 1_000
 _LAST = 10**8 - 1
 
@@ -102,11 +101,6 @@ def root_of(path: Any) -> Path:
 def version_folder(root: Path, number: int) -> Path:
     """The folder of a version."""
     return root / _VERSIONS / f"{number:08d}"
-
-
-def derived_folder(root: Path, number: int, key: str) -> Path:
-    """The folder of what was derived from a version."""
-    return root / _DERIVED / f"{number:08d}-{key}"
 
 
 def current_version(path: str | os.PathLike[str]) -> int:
@@ -393,9 +387,6 @@ def remove_versions(root: Path, chosen: Callable[[list[Version]], set[int]]) -> 
         gone = sorted(set(numbers) - kept)
         for number in gone:
             _remove(root, version_folder(root, number))
-        for entry in (root / _DERIVED).iterdir() if (root / _DERIVED).is_dir() else ():
-            if _NUMBER.match(entry.name[:8]) and int(entry.name[:8]) not in kept:
-                _remove(root, entry)
         return gone
 
 

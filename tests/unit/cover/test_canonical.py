@@ -12,15 +12,15 @@ from earmark.cover.canonical import Canonical, canonical, canonized
 from earmark.cover.containment import covers
 from earmark.cover.linear import Linear
 from earmark.model.rows import check_arrays
-from earmark.model.table import TableView
+from earmark.model.table import Table
 
 from .worlds import EVENTS, events_of, schema, world
 
 
-def view_of(conditions: Sequence[str], **attributes: str) -> TableView:
+def view_of(conditions: Sequence[str], **attributes: str) -> Table:
     matcher = Matcher(attributes=attributes)
     matcher.add_many(list(enumerate(conditions)))
-    return matcher._state.view
+    return matcher._state.table
 
 
 def clauses_of(conditions: Sequence[str], **attributes: str) -> list[int]:
@@ -102,7 +102,7 @@ def test_types_learned_later() -> None:
     matcher.add("first", "flag IS NOT NULL")
     matcher.add("second", "flag")
     matcher.add("third", "flag OR NOT flag")
-    table = canonical(matcher._state.view)
+    table = canonical(matcher._state.table)
     assert Linear.build(table).covering(1).tolist() == [0, 2]
     assert Linear.build(table).covering(2).tolist() == [0]
     assert Linear.build(table).covering(0).tolist() == []
@@ -112,11 +112,11 @@ def test_following_a_table() -> None:
     matcher, book = Matcher(), Canonical()
     for i, sql in enumerate(["a > 3", "a > 3 AND b = 'x'", "b LIKE 'x%'", "a <= 9 OR a IS NULL", "FALSE", "a < 1"]):
         matcher.add(i, sql)
-        view = matcher._state.view
+        view = matcher._state.table
         assert book.follow(view) == (view.generation == 0)
         whole = canonical(view)
         assert all(np.array_equal(x, y) for x, y in zip(book.table, whole, strict=True))
     matcher.remove(0)
     matcher.compact()
-    assert not book.follow(matcher._state.view)
+    assert not book.follow(matcher._state.table)
     assert len(book.table.sequence) == 5

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError, require
+from earmark.index.answers import MOST_ANSWERS, check_room
 from earmark.index.be_star_tree.adapt import (
     Adapted,
     clauses_below,
@@ -255,8 +256,10 @@ class BEStarTree(Held[Tree]):
             e, found = match_events(tree, table, events, eligible, e, last, room, out, ends[1:], work)
             ends[begin + 1 : e + 1] += done
             done += found
+            check_room(done)
             parts.append(out[:found])
-            size = max(size * 2, int(done / (e - first) * (last - e) * 1.2) if e > first else 0)
+            expected = int(done / (e - first) * (last - e) * 1.2) if e > first else 0
+            size = max(size * 2, min(expected, MOST_ANSWERS))
         self._work = Work.counted(work)
         return ends[first:], parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.int32)])
 

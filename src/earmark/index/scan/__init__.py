@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.index.answers import chained, pointers_of, ranked, together
+from earmark.index.answers import chained, check_room, pointers_of, ranked, together
 from earmark.index.contract import Work
 from earmark.index.counters import COUNTERS, MATCHED
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
@@ -107,9 +107,16 @@ class Scan:
     def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots). O(slots * events / 512)."""
         table, events, eligible = self._table, read_only_events(events), read_only(eligible)
-        parts = self._each_group(
-            len(events.start) - 1, LANES, lambda i, j: self._match_group(table, events, eligible, i, j)
-        )
+        total = 0
+
+        def run(first: int, last: int) -> tuple[tuple[I64, I32], Work]:
+            nonlocal total
+            group = self._match_group(table, events, eligible, first, last)
+            total += len(group[0][1])
+            check_room(total)
+            return group
+
+        parts = self._each_group(len(events.start) - 1, LANES, run)
         return pointers_of(chained([p[0] for p in parts], np.int64)), chained([p[1] for p in parts], np.int32)
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
@@ -160,6 +167,7 @@ class Scan:
             found += more
             if slot == end:
                 break
+            check_room(found)
             who, slots = np.resize(who, 2 * len(who)), np.resize(slots, 2 * len(slots))
         counters[MATCHED] = found
         order = np.argsort(who[:found], kind="stable")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from earmark.errors import EarmarkError
-from earmark.index.answers import chained, pointers_of, ranked, together
+from earmark.index.answers import chained, check_room, pointers_of, ranked, together
 from earmark.index.contract import Work
 from earmark.index.flat import element_types
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
@@ -177,7 +177,7 @@ class ScoredIndex(Held[ScoredArrays]):
 
     def _match(self, events: EventArrays, eligible: U64, first: int, last: int) -> tuple[I64, I32]:
         counts, counters = np.zeros(last, np.int64), np.zeros(ALL_COUNTERS, np.int64)
-        out, parts, e = np.empty(BUFFER, np.int32), [], first
+        out, parts, e, total = np.empty(BUFFER, np.int32), [], first, 0
         with self._scratch(events) as scratch:
             while e < last:
                 reached, found = match_events(
@@ -185,6 +185,8 @@ class ScoredIndex(Held[ScoredArrays]):
                     out, counters,
                 )  # fmt: skip
                 parts.append(out[:found].copy())
+                total += found
+                check_room(total)
                 if reached == e:
                     out = np.empty(2 * len(out), np.int32)
                 e = reached

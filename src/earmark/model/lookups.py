@@ -1,0 +1,80 @@
+"""Which slot has this id, which slots carry this tag? Dictionaries that all moments of a table share.
+
+They are made from the table, and catch up with it when someone asks (`_follow`), so no change has to keep them in
+step. What they say is checked against the moment that asks: an id may point at a slot that is dead there, or later.
+
+**Invariant.** For every slot below `known`: its id maps to it or to a later slot with the same id, and each of its tags
+lists it, perhaps twice.
+Complexity: O(new slots) to catch up, then O(1) for an id, O(slots with it) for a tag.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from earmark.model.arrays import I32
+from earmark.model.growable import Growable
+
+if TYPE_CHECKING:
+    from earmark.model.table import Table
+
+_NO_SLOTS: I32 = np.empty(0, np.int32)
+
+
+class Lookups:
+    """Slots by id, slots by tag, and sets of tags by content."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._slot: dict[Any, int] = {}
+        self._known_ids = 0
+        self._tagged: dict[tuple[str, str], Growable] = {}
+        self._known_tags = 0
+        self._set: dict[Any, int] = {}
+        self._known_sets = 0
+
+    def find(self, table: Table, one: object) -> int | None:
+        """The slot that has this id, alive, in this moment of the table."""
+        if self._known_ids < table.slots:
+            with self._lock:
+                first = self._known_ids
+                if first < table.slots:
+                    self._slot.update(zip(table.ids[first : table.slots], range(first, table.slots), strict=True))
+                    self._known_ids = table.slots
+        slot = self._slot.get(one)
+        return slot if slot is not None and table.is_live(slot) else None
+
+    def tagged(self, table: Table, tag: tuple[str, str]) -> I32:
+        """The slots with this tag, ascending but for repetitions, the dead included."""
+        if self._known_tags < table.slots:
+            with self._lock:
+                if self._known_tags < table.slots:
+                    self._follow_tags(table)
+        posting = self._tagged.get(tag)
+        slots = _NO_SLOTS if posting is None else posting.view()
+        return slots[slots < table.slots]
+
+    def _follow_tags(self, table: Table) -> None:
+        first = self._known_tags
+        numbers = table.tagset[first:]
+        order = np.argsort(numbers, kind="stable")
+        distinct, starts = np.unique(numbers[order], return_index=True)
+        for number, slots in zip(distinct.tolist(), np.split(order, starts[1:]), strict=True):
+            for tag in table.tagsets[number]:
+                posting = self._tagged.get(tag) or Growable(np.int32)
+                self._tagged[tag] = posting.extended(slots + first)
+        self._known_tags = table.slots
+
+    def tagset(self, table: Table, tags: Any) -> int | None:
+        """The number of a set of tags, where the table has it."""
+        known = table.columns.tagsets
+        if self._known_sets < known.size:
+            with self._lock:
+                for number in range(self._known_sets, known.size):
+                    self._set[known.items[number]] = number
+                self._known_sets = max(self._known_sets, known.size)
+        number = self._set.get(tags, known.size)
+        return number if number < known.size and known.items[number] == tags else None

@@ -1,0 +1,44 @@
+"""Another type for an attribute: every condition that uses it is bound again, from what was asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from earmark.errors import AttributeTypeError, EarmarkError
+from earmark.model.arrays import I64
+from earmark.model.attribute import attribute_type
+from earmark.model.intake import admitted, prepare
+from earmark.model.plain import subscription_at
+from earmark.model.strings import StringKeys
+from earmark.model.table import Table
+
+
+def retyped(table: Table, name: str, type_name: str) -> Table:
+    """The table as if an attribute had been declared with this type from the start; an error names who disagrees."""
+    attribute = table.schema.by_name.get(name)
+    if attribute is None:
+        near = get_close_matches(str(name), table.schema.names, 1)
+        raise EarmarkError(f"there is no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    type_ = attribute_type(type_name)
+    slots = _users(table, attribute.number)
+    rest = table.removed(slots)
+    changed = replace(attribute, type=type_, declared=True, origin="its declaration")
+    keys = {attribute.number: StringKeys()} if type_.keyed else None
+    rest = rest.with_schema(rest.schema.replaced([changed], keys))
+    items = [subscription_at(table, slot) for slot in slots.tolist()]
+    try:
+        prepared = prepare(rest, items, numbered=False)
+    except EarmarkError as problem:
+        raise AttributeTypeError(f"attribute {name!r} cannot become {type_}: {problem}", attribute=name) from None
+    return admitted(rest, prepared, table.arrays.sequence[slots])
+
+
+def _users(table: Table, number: int) -> I64:
+    """The living slots that constrain an attribute, ascending."""
+    constraints = np.flatnonzero(table.arrays.attr == number)
+    clauses = np.searchsorted(table.arrays.constraint_start, constraints, "right") - 1
+    slots = np.unique(np.searchsorted(table.arrays.clause_start, clauses, "right") - 1)
+    return slots[[table.is_live(slot) for slot in slots.tolist()]] if len(slots) else slots
