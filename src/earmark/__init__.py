@@ -14,13 +14,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from earmark.errors import AttributeTypeError, EarmarkError, EventError, SubscriptionError, TableError
+    from earmark.errors import (
+        AttributeTypeError,
+        EarmarkError,
+        EventError,
+        SubscriptionError,
+        TableError,
+        TooManyAnswers,
+    )
     from earmark.index.verify import Verification
-    from earmark.matcher import Match, Matcher
-    from earmark.model.event import Interval
+    from earmark.matcher import AttributeInfo, Match, Matcher
+    from earmark.model.event import Interval, Reject
     from earmark.model.explain import Explanation, NearMiss
     from earmark.model.parse import parse
     from earmark.model.predicate import Condition, Predicate
+    from earmark.model.seen import Unseen
     from earmark.model.subscription import Subscription
 
 __version__ = "0.1.0"
@@ -31,10 +39,14 @@ _HOMES = {
     "EventError": "errors",
     "SubscriptionError": "errors",
     "TableError": "errors",
+    "TooManyAnswers": "errors",
+    "AttributeInfo": "matcher",
     "Match": "matcher",
     "Matcher": "matcher",
     "Verification": "index.verify",
     "Interval": "model.event",
+    "Reject": "model.event",
+    "Unseen": "model.seen",
     "Explanation": "model.explain",
     "NearMiss": "model.explain",
     "parse": "model.parse",
@@ -44,6 +56,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AttributeInfo",
     "AttributeTypeError",
     "Condition",
     "EarmarkError",
@@ -54,9 +67,12 @@ __all__ = [
     "Matcher",
     "NearMiss",
     "Predicate",
+    "Reject",
     "Subscription",
     "SubscriptionError",
     "TableError",
+    "TooManyAnswers",
+    "Unseen",
     "Verification",
     "parse",
 ]

@@ -508,6 +508,12 @@ class Matcher:
         state, encoded = self._encoded(events)
         return compare(state.index, state.table, encoded, state.eligible())
 
+    def check(self) -> None:
+        """Raise AssertionError, naming what is broken, unless every invariant of table and index holds. O(size)."""
+        state = self._state
+        state.table.check()
+        state.index.check()
+
     # --- files and frames ------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:

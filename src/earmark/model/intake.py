@@ -99,20 +99,26 @@ def admitted(table: Table, prepared: Prepared, sequence: I64 | None = None) -> T
     return table.appended(block, sequence if sequence is not None or not len(own) else own)
 
 
+_collector_is_off = False  # by us; an interruption may leave it so, for the next one to mend
+
+
 @contextmanager
 def collector_held() -> Iterator[None]:
     """Hold back the cyclic garbage collector: a batch makes many objects that stay, and no cycles among them.
 
     It would look through all of them again and again, a fifth of the time that a large batch takes.
     """
-    if not gc.isenabled():
+    global _collector_is_off
+    if not gc.isenabled() and not _collector_is_off:  # whoever calls wants it so
         yield
         return
+    _collector_is_off = True
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
+        _collector_is_off = False
 
 
 def _named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
