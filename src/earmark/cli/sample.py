@@ -19,6 +19,7 @@ from earmark.model.arrays import F64, EventArrays, frozen
 if TYPE_CHECKING:
     from earmark.matcher import Matcher
     from earmark.model.table import TableView
+    from earmark.tabular.source import Source
 
 MOST = 100_000
 """Events of a sample at the most."""
@@ -68,14 +69,14 @@ class Sample:
                 return state.view, _together([events for _, events in made])
 
 
-def sampled(matcher: Matcher, path: str | None, seed: int) -> tuple[TableView, EventArrays]:
+def sampled(matcher: Matcher, source: Source | None, seed: int) -> tuple[TableView, EventArrays]:
     """The events of a file, each checked as it is read; of a large file, a random part; without one, no events."""
     import pyarrow as pa
 
-    from earmark.cli.run import Searched
+    from earmark.cli.search import EventSearch
 
     sample = Sample(seed)
-    if path is None:
+    if source is None:
         return sample.encoded(matcher)
     nothing = pa.table({"event": pa.array([], pa.int64())})
 
@@ -84,7 +85,7 @@ def sampled(matcher: Matcher, path: str | None, seed: int) -> tuple[TableView, E
         sample.add(rows)
         return nothing
 
-    for _ in Searched(matcher, path, keep, None).results(shown=True):
+    for _ in EventSearch(matcher, source, keep, None).results(shown=True):
         pass
     return sample.encoded(matcher)
 

@@ -12,6 +12,7 @@ import pytest
 from pyarrow import csv
 
 from earmark.tabular.read import read_batches
+from earmark.tabular.source import source_of
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
@@ -27,7 +28,7 @@ def test_shares_follow_the_rows(tmp_path: Path, kind: str) -> None:
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
     seen = 0
-    for chunk in read_batches(path):
+    for chunk in read_batches(source_of(path)):
         rows: Any = chunk.rows
         assert chunk.first == seen
         seen += len(rows)
