@@ -108,7 +108,7 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], e
 @click.argument("id")
 @click.argument("event")
 @click.option("--json", "as_json", is_flag=True, help="The explanation as one JSON object.")
-@options.index()
+@options.index(shown="none, since one subscription is looked at")
 @options.reading
 def explain(subscriptions: str, id: str, event: str, as_json: bool, reading: Reading) -> int:
     """Why subscription ID matches EVENT, or not: each constraint, what it asked, what it got.

@@ -102,10 +102,11 @@ _files = together(
 )
 
 
-def index(default: str | None = None) -> Callable[[F], F]:
-    """Which index to search with; None is the matcher's own choice, or that of a saved folder."""
-    shown = default or "be_star_tree; of a saved folder, its own"
-    return click.option("--index", default=default, metavar="NAME", help=f"Index to search with.  [default: {shown}]")
+def index(default: str | None = None, shown: str = "be_star_tree; of a saved folder, its own") -> Callable[[F], F]:
+    """Which index to search with; None leaves the choice to the command, and `shown` says what it chooses."""
+    return click.option(
+        "--index", default=default, metavar="NAME", help=f"Index to search with.  [default: {default or shown}]"
+    )
 
 
 def reading(command: F) -> F:

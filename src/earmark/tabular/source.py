@@ -80,7 +80,7 @@ class Source:
             raw: Any = sys.stdin.buffer if self.path == STDIN else stack.enter_context(open(self.path, "rb"))
             stream = Stream(raw, self.compression)
             if self.format == "parquet":
-                if not stream.file.seekable():  # a Parquet file is read from its end
+                if not stream.is_regular:  # a Parquet file is read from its end
                     stream = Stream(stack.enter_context(_on_disk(raw)))
                 self._check_parquet(stream.file.read(_HEAD))
                 stream.file.seek(0)
@@ -117,6 +117,11 @@ class Stream:
             import pyarrow as pa
 
             self.file = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), compression))
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether this is a file on disk, not a pipe."""
+        return self._size is not None
 
     @property
     def share(self) -> float | None:
