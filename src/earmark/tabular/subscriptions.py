@@ -61,11 +61,11 @@ def read_subscriptions(source: Source, declared: Mapping[str, str], extra: Seque
     lines = [line for chunk in chunks for line in chunk.lines]
     if source.format != "jsonl":
         table = pa.concat_tables([chunk.rows for chunk in chunks])
-        _check_columns(source, table.column_names)
+        _check_columns(source, table.column_names, (*COLUMNS, *extra))
         file = SubscriptionFile(source, table, lines if len(lines) == len(table) else ())
         return _typed(file, declared, extra)
     rows: list[Row] = [row for chunk in chunks for row in chunk.rows]
-    _check_columns(source, list(dict.fromkeys(name for row in rows for name in row)))
+    _check_columns(source, list(dict.fromkeys(name for row in rows for name in row)), (*COLUMNS, *extra))
     file = SubscriptionFile(source, rows, lines)
     if not rows or any("condition" in row for row in rows):
         known = [{name: row[name] for name in (*FIELDS, *extra) if name in row} for row in rows]
@@ -73,10 +73,10 @@ def read_subscriptions(source: Source, declared: Mapping[str, str], extra: Seque
     return _typed(SubscriptionFile(source, _as_table(file), lines), declared, extra)
 
 
-def _check_columns(source: Source, names: Sequence[str]) -> None:
+def _check_columns(source: Source, names: Sequence[str], known: Sequence[str]) -> None:
     """Refuse names that are nearly those of a subscription, and a header that another delimiter would split."""
     meant = {name: name.strip(_BLANKS).lower() for name in names}
-    wrong = {name: right for name, right in meant.items() if right in COLUMNS and right not in names}
+    wrong = {name: right for name, right in meant.items() if right in known and right not in names}
     if wrong:
         plural = "s" * (len(wrong) > 1)
         expected, got = (" and ".join(map(repr, part)) for part in (wrong.values(), wrong))
