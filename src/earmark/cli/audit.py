@@ -17,7 +17,7 @@ from earmark.cli.reading import Reading
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the findings here, one row each (.parquet, .csv, .jsonl); the report goes to stdout as well.",
+    help="Write the findings here, one row each (.parquet, .csv, .tsv, .jsonl); the report goes to stdout as well.",
 )
 @click.option(
     "--shown", default=10, show_default=True, type=click.IntRange(0), metavar="N", help="Findings of each kind to list."

@@ -43,7 +43,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
 @click.option("--sample", metavar="EVENTS", help="Past events, a file as for `earmark match`, to measure traffic on.")
 @click.option("--ranges", is_flag=True, help="Ranges of cells on a curve instead of conditions.")
 @click.option(
-    "-o", "--output", metavar="FILE", help="Write the result here (.parquet, .csv, .jsonl) instead of to stdout."
+    "-o", "--output", metavar="FILE", help="Write the result here (.parquet, .csv, .tsv, .jsonl) instead of to stdout."
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON lines on stdout; with -o, a summary as one JSON object.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="How the sample is split.")

@@ -123,7 +123,7 @@ def reading(command: F) -> F:
 
 
 output = click.option(
-    "-o", "--output", metavar="FILE", help="Write results here (.parquet, .csv, .jsonl) instead of to stdout."
+    "-o", "--output", metavar="FILE", help="Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout."
 )
 
 json_rows = click.option(

@@ -34,7 +34,8 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 READABLE = ".parquet, .csv, .tsv or .jsonl, and the last three also with .gz or .zst"
 CHOICES = "csv, tsv, jsonl or parquet"
 _WORDS = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON lines"}
-_HEAD = 32
+_HEAD = 32  # bytes that tell the kind of a file
+_BUFFER = 1 << 18
 
 Name = str | os.PathLike[str]
 
@@ -116,7 +117,8 @@ class Stream:
         if compression is not None:
             import pyarrow as pa
 
-            self.file = io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), compression))
+            decompressed: Any = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), compression)
+            self.file = io.BufferedReader(decompressed, _BUFFER)
 
     @property
     def is_regular(self) -> bool:
@@ -192,7 +194,7 @@ def _check_file(name: str) -> None:
         if not Path(name).exists() or not name:
             raise EarmarkError(f"there is no file {name!r}")
         if not Path(name).is_file():
-            raise EarmarkError(f"{name!r} cannot be read: it is not a plain file")
+            raise EarmarkError(f"{name!r} cannot be read: it is not a plain file; pipe it into '-' instead")
     except OSError as problem:  # such as a name that is too long
         raise EarmarkError(f"{name!r} cannot be read: {reason(problem)}") from None
 
