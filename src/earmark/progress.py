@@ -54,8 +54,8 @@ class Shared(Protocol):
     """Something that knows how much of the whole is done once it has been dealt with."""
 
     @property
-    def share(self) -> float:
-        """0 to 1."""
+    def share(self) -> float | None:
+        """0 to 1; None where nobody knows."""
 
 
 C = TypeVar("C", bound=Shared)
@@ -75,11 +75,13 @@ def shares(chunks: Iterable[C], what: str, shown: bool = True) -> Iterator[C]:
             yield chunk
             if steady is None:  # the first chunk also loads modules and kernels: the time left is not like it
                 steady = time.time()
-            elif bar is None and chunk.share < 1 and time.time() - begun > _DELAY:
-                bar = _opened(_PARTS, what, steady, show_percent=True)
+            elif bar is None and chunk.share != 1 and time.time() - begun > _DELAY:
+                known = chunk.share is not None
+                bar = _opened(_PARTS, what, steady, show_percent=True) if known else _opened(None, what, steady)
             if bar is not None:
-                bar.update(int(chunk.share * _PARTS) - done)
-                done = int(chunk.share * _PARTS)
+                parts = done + 1 if chunk.share is None else int(chunk.share * _PARTS)
+                bar.update(parts - done)
+                done = parts
     finally:
         _close(bar)
 

@@ -9,6 +9,7 @@ import pytest
 
 import stream_file
 from earmark import Matcher
+from earmark.tabular.source import source_of
 from earmark.tabular.subscriptions import read_subscriptions
 
 
@@ -25,7 +26,7 @@ def test_the_file_has_so_many_events(tmp_path: Path, kind: str) -> None:
 def test_so_many_results_are_right(tmp_path: Path) -> None:
     stream_file.write_subscriptions(tmp_path / "s.csv")
     matcher = Matcher()
-    matcher.add_many(read_subscriptions(tmp_path / "s.csv", {}).rows)
+    matcher.add_many(read_subscriptions(source_of(tmp_path / "s.csv"), {}).rows)
     (events,) = stream_file.tables(2000)
     assert matcher.match_many(events).num_rows == stream_file.wanted(2000)
 

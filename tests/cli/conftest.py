@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -84,18 +84,18 @@ def quick_script(script: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def earmark(quick_script: Path, tmp_path: Path) -> Earmark:
-    """Run `earmark …` in the test's folder."""
+    """Run `earmark …` in the test's folder; `given` is its standard input: bytes through a pipe, or a file."""
 
-    def run(*arguments: object, **environment: str) -> Result:
+    def run(*arguments: object, given: bytes | IO[bytes] = b"", **environment: str) -> Result:
+        piped = isinstance(given, bytes)
         done = subprocess.run(
             [quick_script, *(os.fspath(one) if isinstance(one, Path) else str(one) for one in arguments)],
             cwd=tmp_path,
             env={**os.environ, "COLUMNS": "100", **environment},
-            stdin=subprocess.DEVNULL,
+            **({"input": given} if piped else {"stdin": given}),  # type: ignore[arg-type]
             capture_output=True,
-            encoding="utf-8",
         )
-        told = [line for line in done.stderr.splitlines(keepends=True) if not line.startswith(NOTICE)]
-        return Result(done.returncode, done.stdout, "".join(told))
+        told = [line for line in done.stderr.decode().splitlines(keepends=True) if not line.startswith(NOTICE)]
+        return Result(done.returncode, done.stdout.decode(), "".join(told))
 
     return run

@@ -52,7 +52,8 @@ def test_files_out(earmark: Earmark, files: tuple[Path, Path], tmp_path: Path) -
 def test_one_event_and_one_result(earmark: Earmark, tmp_path: Path) -> None:
     (tmp_path / "one.jsonl").write_text('{"age": 31}\n')
     found = earmark("backtest", "--condition", "age > 30", "one.jsonl")
-    assert found.err.splitlines()[-1].startswith("1 event, 1 result in ")
+    summary = found.err.splitlines()[-1]
+    assert summary.startswith("loaded 1 subscription in ") and summary.endswith(" s: 1 result")
 
 
 def test_no_events(earmark: Earmark, files: tuple[Path, Path], tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_no_events(earmark: Earmark, files: tuple[Path, Path], tmp_path: Path) -
 
 
 def test_mistakes_get_a_sentence(earmark: Earmark, files: tuple[Path, Path]) -> None:
-    assert "SUBSCRIPTIONS and EVENTS; got 1" in earmark("backtest", files[1]).sentence
+    assert "SUBSCRIPTIONS and EVENTS, got 1" in earmark("backtest", files[1]).sentence
     assert "EVENTS alone" in earmark("backtest", "--condition", "age > 1", *files).sentence
     assert "missing.csv" in earmark("backtest", files[0], "missing.csv").sentence
     assert "age >" in earmark("backtest", "--condition", "age >", files[1]).sentence

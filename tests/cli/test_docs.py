@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 FILE = re.compile(r"^`(\S+)`\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-SUMMARY = re.compile(r"^[\d,]+ events, [\d,]+ results in .*\n", re.MULTILINE)
+SUMMARY = re.compile(r"^loaded [\d,]+ subscriptions? in .* results?\n", re.MULTILINE)
 
 
 def pattern(wanted: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -16,6 +17,12 @@ from earmark import Matcher
 
 from .conftest import NOTICE, Earmark
 from .test_commands import ADS, FORMATS, VISITORS, write
+
+
+def packed(text: bytes) -> bytes:
+    """gzip-compressed, the same in every process: tests are named after it."""
+    return gzip.compress(text, mtime=0)
+
 
 USAGE = [
     (["frob"], "No such command 'frob'"),
@@ -37,8 +44,8 @@ USAGE = [
     (["top-k", "ads.csv", "e.csv", "--weight", "age=nan"], "weights are finite and not negative"),
     (["top-k", "ads.csv", "e.csv", "--weight", "size=1"], "--weight names 'size', which no subscription uses"),
     (["explain", "ads.csv", "a"], "Missing argument 'EVENT'"),
-    (["explain", "ads.csv", "a", "{age: 1}"], "is not a JSON object"),
-    (["explain", "ads.csv", "a", "[1]"], "the event is a JSON object"),
+    (["explain", "ads.csv", "a", "{age: 1}"], "EVENT: expected a JSON object such as '{\"age\": 27}', got '{age: 1}'"),
+    (["explain", "ads.csv", "a", "[1]"], "EVENT: expected a JSON object"),
     (["explain", "ads.csv", "nobody", "{}"], "there is no subscription 'nobody'"),
     (["explain", "ads.csv", "a", '{"age": "old"}'], "attribute 'age' is integer"),
     (["explain", "ads.csv", "a", '{"age": {"lo": 3, "hi": 1}}'], "the interval of 'age' is empty"),
@@ -63,33 +70,59 @@ def test_usage(earmark: Earmark, tmp_path: Path, arguments: list[str], told: str
 
 EVENT_FILES = [
     ("none.csv", None, "there is no file 'none.csv'"),
-    ("e.xlsx", b"", "files are .parquet, .csv or .jsonl; '.xlsx' is none of these"),
-    ("events", b"", "this name has no suffix"),
+    ("e.xlsx", b"", "got '.xlsx'; save the sheet as CSV"),
+    ("events", b"", "'events' does not say its format: add --format, with csv, tsv, jsonl or parquet"),
     ("e.csv", b"", "'e.csv' is empty; a CSV file begins with a line of column names"),
     ("e.csv", b"\n\n", "'e.csv' is empty"),
     ("e.csv", b"age,city\n1,x\n\n2\n", "'e.csv', line 4: Expected 2 columns, got 1: 2"),
     ("e.csv", b"age,age\n1,2\n", "'e.csv' has two columns 'age'"),
-    ("e.csv", b'city,age\n"a\nb",1\nc,old\n', "'e.csv', line 4: column 'age' holds values of type integer, and 'old'"),
-    ("e.csv", b"age\n\xff\n", "'e.csv' cannot be read as CSV: "),
+    ("e.csv", b'city,age\n"a\nb",1\nc,old\n', "'e.csv', line 4: expected an integer for 'age', got 'old'"),
+    ("e.csv", b"age\n\xff\n", "'e.csv', line 2: invalid UTF8 data"),
     ("e.csv", b"age\n9223372036854775808\n", "'e.csv', line 2: attribute 'age': "),
-    ("e.csv", b"\xff\xfea\n", "'e.csv' cannot be read as CSV: it is not UTF-8 text (byte 0xff)"),
+    ("e.csv", b"\xffa\n", "'e.csv' cannot be read as CSV: it is not UTF-8 text (byte 0xff)"),
+    ("e.csv", b"\xff\xfea\0", "'e.csv' cannot be read as CSV: it is UTF-16 text; save it as UTF-8"),
+    ("e.csv", b"PAR1\x15\x04", "'e.csv' cannot be read as CSV: it is a Parquet file; its name should end in .parquet"),
+    ("e.tsv", packed(b"age\n1\n"), "it is gzip-compressed; its name should end in .tsv.gz"),
+    ("e.jsonl", b"\x28\xb5\x2f\xfd\0", "it is zstd-compressed; its name should end in .jsonl.zst"),
+    ("e.csv", b"PK\x03\x04", "'e.csv' cannot be read as CSV: it is a zip archive or an Excel workbook"),
+    (
+        "e.csv.gz",
+        packed(b"age\n" + b"1\n" * 900)[:-9],
+        "cannot be read as gzip-compressed CSV: Truncated compre",
+    ),
+    (
+        "e.jsonl.gz",
+        packed(b'{"age": 1}\n' * 900)[:-20],
+        "'e.jsonl.gz' cannot be read as gzip-compressed JSON lines",
+    ),
+    ("e.csv.gz", b"age\n1\n", "'e.csv.gz' cannot be read as gzip-compressed CSV: "),
+    ("e.csv.zst", b"age\n1\n", "'e.csv.zst' cannot be read as zstd-compressed CSV: "),
+    ("e.csv.gz", packed(b"age\n1\nold\n"), "'e.csv.gz', line 3: expected an integer for 'age', got 'old'"),
+    ("e.parquet.gz", b"", "'e.parquet.gz': Parquet has its own compression; decompress the file first"),
+    ("e.gz", b"", "'e.gz' does not say its format: add --format"),
     ("e.csv", b"city\n" + b"x\n" * 600_000 + b"\xe9\n", "'e.csv', line 600002: invalid UTF8 data"),
-    ("e.csv", b'age,city\n1,x\n2,"y\n3,z\n4,w\n', "'e.csv', line 3: a quote opens here and is closed nowhere"),
-    ("e.csv", b'city,age\nx,1\n"y,2\nz,3\n', "'e.csv', line 3: a quote opens here and is closed nowhere"),
-    ("e.csv", b'age,city\n1,"x\ny"\n2,"say ""hi""\n', "'e.csv', line 4: a quote opens here and is closed nowhere"),
-    ("e.csv", b'"age,city\n1,x\n', "'e.csv', line 1: a quote opens here and is closed nowhere"),
-    ("e.csv", b'age,city\n1,"' + b"x\n" * 3_000_000, "'e.csv', line 2: a quote opens here and is closed nowhere"),
+    ("e.csv", b'age,city\n1,x\n2,"y\n3,z\n4,w\n', "'e.csv', line 3: a quote opens here and is never closed"),
+    ("e.csv", b'city,age\nx,1\n"y,2\nz,3\n', "'e.csv', line 3: a quote opens here and is never closed"),
+    ("e.csv", b'age,city\n1,"x\ny"\n2,"say ""hi""\n', "'e.csv', line 4: a quote opens here and is never closed"),
+    ("e.csv", b'"age,city\n1,x\n', "'e.csv', line 1: a quote opens here and is never closed"),
+    ("e.csv", b'age,city\n1,"' + b"x\n" * 3_000_000, "'e.csv', line 2: a quote opens here and is never closed"),
     ("e.csv", b'age,city\n1,x\n2,"' + b"x" * (9 << 20) + b'"\n', "'e.csv', line 3: longer than 2 MB"),
-    ("", None, "'': files are .parquet, .csv or .jsonl; this name has no suffix"),
-    ("-", None, "'-': files are .parquet, .csv or .jsonl; this name has no suffix"),
-    ("e.csv.gz", b"", "'.gz' is none of these"),
-    ("e.json", b'[{"age": 1}]', "'e.json', line 1: a list instead of an object"),
-    ("e.json", b'{\n "age": 1\n}\n', "'e.json', line 1: not JSON; a file of JSON lines has one object a line"),
+    ("", None, "there is no file ''"),
+    ("-", None, "standard input has no name that says its format: add --format, with csv, tsv, jsonl or parquet"),
+    ("e.csv.gz", b"", "'e.csv.gz' is empty"),
+    ("e.json", b'[{"age": 1}]', "'e.json', line 1: expected one JSON object per line, got a list; `jq"),
+    ("e.json", b'{\n "age": 1\n}\n', "line 1: expected one JSON object per line, got '{', which is not JSON; `jq"),
     ("e.parquet", b"age\n1\n", "'e.parquet' cannot be read as Parquet: "),
     ("e.parquet", b"", "'e.parquet' cannot be read as Parquet: "),
     ("e.parquet", b"PAR1 this is not one PAR1", "'e.parquet' cannot be read as Parquet: "),
-    ("e.jsonl", b'{"age": 1}\n\n{"age": }\n', "'e.jsonl', line 3: not JSON"),
-    ("e.jsonl", b'{"age": 1}\n[1]\n', "'e.jsonl', line 2: a list instead of an object"),
+    (
+        "e.jsonl",
+        b'{"age": 1}\n\n{"age": }\n',
+        "'e.jsonl', line 3: expected one JSON object per line, got '{\"age\": }', which is not JSON",
+    ),
+    ("e.jsonl", b'{"age": 1}\n[1]\n', "'e.jsonl', line 2: expected one JSON object per line, got a list"),
+    ("e.jsonl", b"3\n", "'e.jsonl', line 1: expected one JSON object per line, got a number"),
+    ("e.jsonl", b"null\n", "'e.jsonl', line 1: expected one JSON object per line, got null"),
     ("e.jsonl", b'{"age": 1}\n\n{"age": "old"}\n', "'e.jsonl', line 3: attribute 'age' is integer"),
     (
         "e.jsonl",
@@ -98,8 +131,8 @@ EVENT_FILES = [
     ),
     ("e.jsonl", b'{"age": [1]}\n', "'e.jsonl', line 1: attribute 'age' is integer"),
     ("e.jsonl", b'{"age": {"lo": 2, "hi": 1}}\n', "'e.jsonl', line 1: the interval of 'age' is empty"),
-    ("e.jsonl", b"\xff\n", "'e.jsonl', line 1: not JSON"),
-    ("e.jsonl", b"[" * 100_000, "'e.jsonl', line 1: not JSON"),
+    ("e.jsonl", b"\xff\n", "'e.jsonl', line 1: expected one JSON object per line, got '\\\\xff'"),
+    ("e.jsonl", b"[" * 100_000, "'e.jsonl', line 1: expected one JSON object"),
     ("e.jsonl", b'{"city": "\\ud800"}\n', "'e.jsonl', line 1: attribute 'city': "),
 ]
 
@@ -124,9 +157,9 @@ def test_event_ids(earmark: Earmark, tmp_path: Path) -> None:
         assert "has no column 'name' to name" in earmark("match", "ads.csv", f"e.{kind}", "--event-id=name").sentence
     (tmp_path / "e.jsonl").write_text('{"who": 1}\n\n{"who": "x"}\n')
     told = earmark("match", "ads.csv", "e.jsonl", "--event-id", "who").sentence
-    assert told == "'e.jsonl', line 3: 'who' names the event, so it is of type int64; got 'x'"
+    assert told == "'e.jsonl', line 3: expected an integer for 'who', which names events, got 'x'"
     told = earmark("match", "ads.csv", "e.jsonl", "--event-id", "name").sentence
-    assert told == "'e.jsonl', line 1: 'name' names the event, so it is a text or an integer; got None"
+    assert told == "'e.jsonl', line 1: expected a string or an integer for 'name', which names events, got None"
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -188,6 +221,25 @@ def test_rows_are_numbered_as_in_the_file(earmark: Earmark, tmp_path: Path) -> N
 SUBSCRIPTION_FILES = [
     ("none.parquet", None, "there is no file 'none.parquet'"),
     ("s.csv", "", "'s.csv' is empty"),
+    (
+        "s.csv",
+        "ID,Condition\n1,a = 1\n",
+        "'s.csv': expected the column names 'id' and 'condition', got 'ID' and 'Condition'",
+    ),
+    ("s.csv", "id, condition\n1,a = 1\n", "'s.csv': expected the column name 'condition', got ' condition'"),
+    ("s.csv", "\ufeff\ufeffid,condition\n1,a = 1\n", "'s.csv': expected the column name 'id', got '\\ufeffid'"),
+    ("s.csv", "id,condition,Score\n1,a = 1,3\n", "'s.csv': expected the column name 'score', got 'Score'"),
+    ("s.jsonl", '{"ID": 1, "Condition": "a = 1"}\n', "'s.jsonl': expected the column names 'id' and 'condition', got"),
+    (
+        "s.csv",
+        "id;condition\n1;a = 1\n",
+        "'s.csv': expected several columns, got only 'id;condition'; if ';' separates",
+    ),
+    (
+        "s.tsv",
+        "id,condition\n1,a = 1\n",
+        "'s.tsv': expected several columns, got only 'id,condition'; if ',' separates",
+    ),
     ("s.csv", "condition\na = 1\n", "'s.csv': it has no column 'id'"),
     ("s.csv", "id,text\n1,a = 1\n", "'s.csv': it has neither a column 'condition', nor 'ranges', nor pairs"),
     ("s.csv", "id,condition\n1,a = 1\n2,a = = 1\n", "'s.csv', line 3, subscription 2: "),
@@ -195,7 +247,7 @@ SUBSCRIPTION_FILES = [
     ("s.csv", "id,condition\n1,a = 1\n2,a = 'x'\n", "'s.csv', line 3, subscription 2: "),
     ("s.csv", "id,condition\n1,a = 1\n1,a = 2\n", "'s.csv', line 3: the id 1 is given twice"),
     ("s.csv", "id,condition\n,a = 1\n", "'s.csv', line 2: "),
-    ("s.csv", "id,condition,score\n1,a = 1,high\n", "'s.csv', line 2: column 'score' holds values of type float, and"),
+    ("s.csv", "id,condition,score\n1,a = 1,high\n", "'s.csv', line 2: expected a float for 'score', got 'high'"),
     (
         "s.csv",
         'id,condition,weights\n1,a = 1,\n2,a = 1,"{a: 1}"\n',
@@ -240,7 +292,7 @@ def test_folders(earmark: Earmark, tmp_path: Path) -> None:
     write(tmp_path / "e.csv", VISITORS)
     (tmp_path / "folder").mkdir()
     assert "'folder' is not an earmark table" in earmark("match", "folder", "e.csv").sentence
-    assert "files are .parquet" in earmark("match", "gone", "e.csv").sentence
+    assert "there is no file 'gone'" in earmark("match", "gone", "e.csv").sentence
     (tmp_path / "snapshot").mkdir()
     (tmp_path / "snapshot" / "CURRENT").touch()
     assert "'snapshot' is a snapshot for Spark" in earmark("match", "snapshot", "e.csv").sentence
@@ -263,7 +315,7 @@ def test_outputs(earmark: Earmark, tmp_path: Path) -> None:
         ("folder.csv", "'folder.csv' cannot be written: it is a folder"),
         ("gone/o.csv", "'gone/o.csv' cannot be written: there is no folder 'gone'"),
         ("pipe.csv", "'pipe.csv' cannot be written: it is not a plain file"),
-        ("o.xlsx", "'.xlsx' is none of these"),
+        ("o.xlsx", "expected a .parquet, .csv, .tsv or .jsonl file, got '.xlsx'"),
         ("o" * 300 + ".csv", "cannot be written: File name too long"),
         ("", "this name has no suffix"),
         ("e.csv", "'e.csv' cannot be written: it is read from"),
@@ -274,7 +326,8 @@ def test_outputs(earmark: Earmark, tmp_path: Path) -> None:
         assert told in earmark("match", "ads.csv", "e.csv", "-o", name).sentence
     assert not list(tmp_path.glob(".earmark*"))
     assert (tmp_path / "e.csv").read_bytes() == before
-    assert earmark("match", "ads.csv", "pipe.csv").sentence == "'pipe.csv' cannot be read: it is not a plain file"
+    told = "'pipe.csv' cannot be read: it is not a plain file; pipe it into '-' instead"
+    assert earmark("match", "ads.csv", "pipe.csv").sentence == told
 
 
 # Root may read and write everything, unless it gives up just that.

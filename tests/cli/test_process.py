@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import io
 import os
 import pty
@@ -227,6 +228,23 @@ def test_the_demo_shows_how_the_load_goes(script: Path, tmp_path: Path) -> None:
     assert shown.splitlines()[-1] == "earmark: interrupted; nothing was left half-written"  # below the bar
 
 
+def test_a_bar_while_conditions_are_parsed(script: Path, tmp_path: Path) -> None:
+    make_subscriptions(tmp_path / "s.csv", 60_000, 5)
+    (tmp_path / "e.csv").write_text("n,f\n1,1\n")
+    bar = re.compile(r"adding +\[.*\] +\d+/60000 +\d\d:\d\d:\d\d")
+    assert bar.search(on_a_terminal(script, tmp_path, "match", "s.csv", "e.csv", "-o", "o.csv", stop=bar))
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_a_bar_where_the_length_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, terminal = [0.0], Terminal()
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for _ in progress.shares([Chunk([], 0, share) for share in (None, None, None, 1.0)], "matching"):
+        clock[0] += 2
+    assert "matching" in terminal.getvalue() and "%" not in terminal.getvalue()
+
+
 # --- memory --------------------------------------------------------------------------------------------------
 
 
@@ -268,6 +286,19 @@ def test_memory_does_not_follow_the_number_of_events(script: Path, tmp_path: Pat
     peak, growth = memory_grows_by(script, tmp_path, (60_000, 400_000))
     assert peak < 800
     assert growth < 120
+
+
+def test_memory_does_not_follow_what_a_compressed_file_holds(script: Path, tmp_path: Path) -> None:
+    make_subscriptions(tmp_path / "s.csv", 10, 5)
+    peaks = []
+    for rows in (1_000, 200_000):
+        with gzip.open(tmp_path / f"{rows}.csv.gz", "wb", compresslevel=1) as file:
+            file.write(b"pad,n,f\n")
+            for _ in range(rows // 1_000):
+                file.write((b"x" * 1_500 + b",1,1\n") * 1_000)
+        names = (str(tmp_path / "s.csv"), str(tmp_path / f"{rows}.csv.gz"), str(tmp_path / "o.csv"))
+        peaks.append(peak_megabytes(script, tmp_path, "match", *names[:2], "-o", names[2]))
+    assert peaks[1] - peaks[0] < 120  # of 300 MB
 
 
 @pytest.mark.slow

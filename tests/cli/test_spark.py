@@ -12,12 +12,16 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from earmark import Matcher
 
 from .conftest import NOTICE, Earmark, Result
 from .test_commands import ADS, VISITORS, matcher, write
@@ -73,7 +77,7 @@ def here(
     return run
 
 
-OURS = (*"0123456789", "batch", "published", "  ")  # Spark writes to stderr as well
+OURS = (*"0123456789", "batch", "loaded", "published", "  ")  # Spark writes to stderr as well
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_match_and_top_k(here: Callable[..., Result], folder: Path) -> None:
     assert found.err == ""
     target = ["-o", "best.parquet", "--event-id", "who", "-k", "1", "--mode", "relaxed", "--weight", "age=2"]
     found = here("top-k", "ads.csv", "visitors.parquet", "--engine=spark", *target)
-    assert re.match(r"4 events, \d results in ", found.err), found
+    assert re.match(r"loaded 3 subscriptions in [\d.]+ s; 4 events in [\d.]+ s.*: \d results\n", found.err), found
     best = matcher().top_k_many(VISITORS, 1, mode="relaxed", weights={"age": 2}).to_pylist()
     wanted = [{**row, "event": VISITORS[row["event"]]["who"]} for row in best]
     assert rounded(pq.read_table(folder / "best.parquet").to_pylist()) == rounded(wanted)
@@ -121,6 +125,24 @@ def test_folders_in_and_out(here: Callable[..., Result], folder: Path) -> None:
     assert "a snapshot knows its types" in here(*arguments, "--zone", "UTC").sentence
 
 
+def test_a_saved_folder(here: Callable[..., Result], tmp_path: Path) -> None:
+    """It is published with its types, in its order."""
+    m = Matcher(attributes={"day": "date", "price": "decimal(9,2)"})
+    m.add_many(ADS)
+    m.add("later", "day >= '2024-02-01' AND price < 0.30 AND at >= TIMESTAMP '2024-06-01 10:00:00'")
+    m.save(tmp_path / "ads.earmark")
+    day, at = date(2024, 2, 1), datetime(2024, 6, 1, 10, tzinfo=UTC)
+    events = pa.Table.from_pylist([{**VISITORS[0], "day": day, "price": Decimal("0.29"), "at": at}, *VISITORS[1:]])
+    pq.write_table(events, tmp_path / "e.parquet")
+    wanted = rounded(m.match_many(events).to_pylist())
+    assert "later" in {row["subscription"] for row in wanted}
+    assert here("publish", "ads.earmark", "ads.snapshot").out == "ads.snapshot: version 1, 4 subscriptions\n"
+    for source in ("ads.snapshot", "ads.earmark"):
+        assert rounded(here("match", source, "e.parquet", "--engine", "spark", "--json").rows()) == wanted
+    assert "which has no column op" in here("publish", "ads.earmark", "ads.snapshot", "--changes").sentence
+    assert "knows its types" in here("publish", "ads.earmark", "s", "--zone", "UTC").sentence
+
+
 def test_changes_and_a_stream(here: Callable[..., Result], folder: Path) -> None:
     """Two runs of a stream, with changes in between; the second sees them."""
     (folder / "arriving").mkdir()
@@ -140,7 +162,10 @@ def test_changes_and_a_stream(here: Callable[..., Result], folder: Path) -> None
     assert sorted(row["who"] for part in rows for row in part if row["subscription"] == "d") == ["u", "v", "x"]
     assert "belongs to a stream with another checkpoint" in here(*arguments, "--checkpoint", "other").sentence
     write(folder / "changes.csv", [{"id": "b", "op": "drop"}])
-    assert "op is one of add, update" in here("publish", "changes.csv", "ads.snapshot", "--changes").sentence
+    assert (
+        "line 2: expected one of add, update, upsert, remove for 'op', got 'drop'"
+        in here("publish", "changes.csv", "ads.snapshot", "--changes").sentence
+    )
 
 
 def test_bad_subscriptions(here: Callable[..., Result], tmp_path: Path) -> None:
@@ -180,6 +205,10 @@ def test_sentences_without_a_session(earmark: Earmark, tmp_path: Path) -> None:
         "'v.csv': --engine spark reads events from a Parquet file": ["match", "ads.csv", "v.csv", "--engine", "spark"],
         "'out' is a folder, whose rows have no order": ["match", "ads.csv", "out", "--engine", "spark"],
         "'out' exists: Spark writes a new folder": ["match", "ads.csv", "v.parquet", "--engine", "spark", "-o", "out"],
+        "standard input: --engine spark reads events from a Parquet file": [
+            *("match", "ads.csv", "-", "--format", "parquet", "--engine", "spark")
+        ],
+        "there is no index called 'b_tree'": ["publish", "ads.csv", "s", "--index", "b_tree"],
         "--master is for --engine spark": ["match", "ads.csv", "v.csv", "--master", "local[1]"],
         "--once and --every exclude each other": ["stream", "out", "s", "hits", "--once", "--every", "5 seconds"],
         "'x' is not of the form KEY=VALUE": ["publish", "ads.csv", "s", "--conf", "x"],

@@ -30,6 +30,9 @@ EVENTS = [
 ]
 NEXT = 25
 """After so many interruptions of one matcher, the next changes are tried."""
+CONDITIONS = (
+    "x = {}", "x > {} AND s < '{}'", "s >= '{}'", "id = {}90071992547409", "x IS NOT NULL", "d", "NOT d", "y = '{}'",
+)  # fmt: skip
 Change = Callable[[Matcher], Any]
 
 

@@ -48,7 +48,7 @@ def _altered(folder: Path, name: str) -> bool:
     except TableError:
         pass
     if wrong:
-        with pytest.raises(TableError, match="the index of the table .* is damaged"):
+        with pytest.raises(TableError, match=r"the index of the table .* is damaged"):
             Matcher.load(folder / "book", verify=True)
     (data / name).write_bytes(before)
     manifest.write_text(text)

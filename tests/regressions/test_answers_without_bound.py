@@ -18,9 +18,9 @@ def test_too_many_are_refused_and_read_piece_by_piece(index: str, monkeypatch: p
     m = Matcher(index)
     m.add_many([(i, "TRUE" if i % 2 else "a > 1 OR b > 1") for i in range(200)])
     events = [{"a": i, "b": 3} for i in range(100)]
-    with pytest.raises(EarmarkError, match="more than 5,000 answers; read them piece by piece with match_reader"):
+    with pytest.raises(EarmarkError, match=r"more than 5,000 answers; read them piece by piece with match_reader"):
         m.match_many(events)
-    with pytest.raises(EarmarkError, match="may give more than 5,000 answers.*top_k_reader"):
+    with pytest.raises(EarmarkError, match=r"may give more than 5,000 answers.*top_k_reader"):
         m.top_k_many(events, 10**9)
     found = m.match_reader(iter(events)).read_all()
     assert found.num_rows == 20_000
@@ -44,5 +44,5 @@ def test_readers_number_events_through(monkeypatch: pytest.MonkeyPatch) -> None:
     found = m.match_reader(odd, on_error="reject", rejects=rejects).read_all()
     assert found["event"].to_pylist() == [4, 6, 7, 8, 9]
     assert [(one.event, one.attribute) for one in rejects] == [(5, "a")]
-    with pytest.raises(EarmarkError, match="^event 5: attribute 'a' is number"):
+    with pytest.raises(EarmarkError, match=r"^event 5: attribute 'a' is number"):
         m.match_reader(odd).read_all()

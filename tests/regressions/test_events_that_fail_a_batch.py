@@ -55,7 +55,7 @@ def test_frames(m: Matcher, on_error: Any) -> None:
 
 
 def test_a_wrong_word(m: Matcher) -> None:
-    with pytest.raises(Exception, match="expected 'raise', 'null' or 'reject' for on_error, got 'drop'"):
+    with pytest.raises(Exception, match=r"expected 'raise', 'null' or 'reject' for on_error, got 'drop'"):
         m.match_many([], on_error="drop")  # type: ignore[arg-type]
 
 
@@ -63,10 +63,10 @@ def test_all_bad_rows_of_a_batch_are_named() -> None:
     m = Matcher()
     rows = [(i, "a >" if i % 2 else "a > 1") for i in range(100)]
     with pytest.raises(
-        SubscriptionError, match="^50 subscriptions were refused: row 1, subscription 1: .*; row 3, "
+        SubscriptionError, match=r"^50 subscriptions were refused: row 1, subscription 1: .*; row 3, "
     ) as caught:
         m.add_many(rows)
     assert str(caught.value).endswith("; and 30 more")
     assert m.ids() == [] and m.attributes == {}
-    with pytest.raises(SubscriptionError, match="^row 1, subscription 1: "):
+    with pytest.raises(SubscriptionError, match=r"^row 1, subscription 1: "):
         m.add_many(rows[:2])

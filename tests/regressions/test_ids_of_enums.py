@@ -8,7 +8,7 @@ from pathlib import Path
 from earmark import Matcher
 
 
-class Colour(str, Enum):
+class Colour(str, Enum):  # noqa: UP042 - as users write it
     RED = "red"
 
 

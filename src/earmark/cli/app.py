@@ -130,8 +130,8 @@ def _let_go_of_stdout() -> None:
 def main(ctx: click.Context) -> None:
     """Match events against standing subscriptions: all that match, or the k best.
 
-    Subscriptions are SQL conditions, events are rows. Files are Parquet (.parquet), CSV (.csv) or JSON
-    lines (.jsonl), in and out.
+    Subscriptions are SQL conditions, events are rows. Files are Parquet (.parquet), CSV (.csv, .tsv) or JSON
+    lines (.jsonl), in and out; text may be compressed (.csv.gz, .jsonl.zst), and - is standard input.
 
     \b
     A first look:     earmark demo
@@ -150,7 +150,8 @@ from earmark.cli.demo import demo  # noqa: E402
 from earmark.cli.generate import generate  # noqa: E402
 from earmark.cli.match import explain, match, top_k  # noqa: E402
 from earmark.cli.publish import publish  # noqa: E402
+from earmark.cli.save import save  # noqa: E402
 from earmark.cli.stream import stream  # noqa: E402
 
-for command in (demo, match, top_k, explain, audit, backtest, compact, generate, publish, stream):
+for command in (demo, match, top_k, explain, save, audit, backtest, compact, generate, publish, stream):
     main.add_command(command)

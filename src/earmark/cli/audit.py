@@ -7,6 +7,7 @@ import json
 import click
 
 from earmark.cli import options
+from earmark.cli.reading import Reading
 
 
 @click.command(short_help="Duplicates, covered subscriptions, clauses that never match.")
@@ -16,15 +17,13 @@ from earmark.cli import options
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the findings here, a row each (.parquet, .csv, .jsonl); the report goes to stdout as well.",
+    help="Write the findings here, one row each (.parquet, .csv, .tsv, .jsonl); the report goes to stdout as well.",
 )
 @click.option(
-    "--shown", default=10, show_default=True, type=click.IntRange(0), metavar="N", help="How many of each kind to list."
+    "--shown", default=10, show_default=True, type=click.IntRange(0), metavar="N", help="Findings of each kind to list."
 )
-@options.types
-def audit(
-    subscriptions: str, as_json: bool, output: str | None, shown: int, attributes: dict[str, str], zone: str | None
-) -> None:
+@options.reading
+def audit(subscriptions: str, as_json: bool, output: str | None, shown: int, reading: Reading) -> None:
     """Which subscriptions say the same, are implied by others, never match, or match everything.
 
     A covered subscription is one whose events all match another one too; the report names one that is to stay. What is
@@ -37,13 +36,14 @@ def audit(
       earmark audit ads.parquet --json
       earmark audit ads.csv -o findings.csv
     """
+    from earmark.cli.load import load
     from earmark.cli.output import write_tables
-    from earmark.cli.run import opened
     from earmark.tabular.write import check_target
 
+    reading.check(subscriptions)
     if output is not None:
         check_target(output, [subscriptions])
-    found = opened(subscriptions, attributes, zone).audit()
+    findings = load(subscriptions, reading).matcher.audit()
     if output is not None:
-        write_tables(iter([found.to_arrow()]), output)
-    click.echo(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else found.report(shown))
+        write_tables(iter([findings.to_arrow()]), output)
+    click.echo(json.dumps(findings.to_dict(), ensure_ascii=False) if as_json else findings.report(shown))

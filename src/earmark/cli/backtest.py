@@ -19,7 +19,8 @@ from earmark.errors import EarmarkError
 @options.output
 @options.json_rows
 @options.event_id
-@options.types
+@options.index()
+@options.reading
 def backtest(sources: tuple[str, ...], condition: str | None, **given: Any) -> None:
     """How often each subscription would have matched: rows of (subscription, matches, share, sample).
 
@@ -36,7 +37,7 @@ def backtest(sources: tuple[str, ...], condition: str | None, **given: Any) -> N
     wanted = 1 if condition is not None else 2
     if len(sources) != wanted:
         named = "EVENTS alone, since --condition is given" if wanted == 1 else "SUBSCRIPTIONS and EVENTS"
-        raise EarmarkError(f"backtest takes {named}; got {len(sources)} file{'s' * (len(sources) > 1)}")
+        raise EarmarkError(f"backtest: expected {named}, got {len(sources)} file{'s' * (len(sources) > 1)}")
     from earmark.cli.tally import run
 
     run(sources[0] if condition is None else None, condition, sources[-1], **given)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from earmark.cli import options
+from earmark.cli.reading import Reading
 from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
 
 
 @click.command(short_help="Fewer conditions that let through at most a little more.")
-@options.sources
+@click.argument("subscriptions")
 @click.option(
     "--budget",
     default="2%",
@@ -42,10 +43,11 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
 @click.option("--sample", metavar="EVENTS", help="Past events, a file as for `earmark match`, to measure traffic on.")
 @click.option("--ranges", is_flag=True, help="Ranges of cells on a curve instead of conditions.")
 @click.option(
-    "-o", "--output", metavar="FILE", help="Write the result here (.parquet, .csv, .jsonl) instead of to stdout."
+    "-o", "--output", metavar="FILE", help="Write the result here (.parquet, .csv, .tsv, .jsonl) instead of to stdout."
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON lines on stdout; with -o, a summary as one JSON object.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="How the sample is split.")
+@options.reading
 def compact(
     subscriptions: str,
     budget: float,
@@ -54,8 +56,7 @@ def compact(
     output: str | None,
     as_json: bool,
     seed: int,
-    attributes: dict[str, str],
-    zone: str | None,
+    reading: Reading,
 ) -> None:
     """Write a smaller set of conditions that takes every event the subscriptions take, and a few others.
 
@@ -72,24 +73,23 @@ def compact(
       earmark compact ads.csv --budget 0
       earmark compact ads.parquet --sample visitors.parquet --ranges -o ranges.parquet --json
     """
+    from earmark.cli.load import load
     from earmark.cli.output import write_tables
-    from earmark.cli.run import opened
     from earmark.cli.sample import sampled
     from earmark.cover.merging import merge
     from earmark.cover.summary import summarize
-    from earmark.tabular.read import check_source
     from earmark.tabular.write import check_target
 
     if sample is None and ranges:
         raise EarmarkError("what ranges let through is measured on events: name a file of past ones with --sample")
     if sample is None and budget > 0:
         raise EarmarkError("a budget is measured on events: name a file of past ones with --sample, or say --budget 0")
-    if sample is not None:
-        check_source(sample)
+    inputs = [subscriptions, *([sample] if sample else [])]
+    reading.check(*inputs)
     if output is not None:
-        check_target(output, [subscriptions, *([sample] if sample else [])])
-    matcher = opened(subscriptions, attributes, zone)
-    view, events = sampled(matcher, sample, seed)
+        check_target(output, inputs)
+    loaded = load(subscriptions, reading)
+    view, events = sampled(loaded.matcher, reading.source(sample) if sample else None, seed)
     begun = time.perf_counter()
     made: Merged | Summary
     if ranges:
@@ -97,7 +97,7 @@ def compact(
     else:
         made = merge(view, events, budget, seed=seed, told=_Left())
     write_tables(iter([made.to_arrow()]), output, as_json)
-    _tell(made, time.perf_counter() - begun, output, as_json)
+    _tell(made, (loaded.seconds, time.perf_counter() - begun), output, as_json)
 
 
 class _Left:
@@ -115,7 +115,7 @@ class _Left:
             self._last = now
 
 
-def _tell(made: Merged | Summary, took: float, output: str | None, as_json: bool) -> None:
+def _tell(made: Merged | Summary, seconds: tuple[float, float], output: str | None, as_json: bool) -> None:
     """What came of it: on stderr when stdout has the rows."""
     from earmark.cli.output import counted
     from earmark.cover.summary import Summary
@@ -127,7 +127,8 @@ def _tell(made: Merged | Summary, took: float, output: str | None, as_json: bool
         told |= {"extra_traffic": _finite(held.share), "false_positives": held.false_positives}
         told |= {"decided_on": made.decided.events, "decided_extra_traffic": _finite(made.decided.share)}
         told |= {"space": made.described()} if isinstance(made, Summary) else {"never": len(made.never)}
-        click.echo(json.dumps({**told, "seconds": round(took, 3), "output": output}, ensure_ascii=False))
+        told |= {"load_seconds": round(seconds[0], 3), "compact_seconds": round(seconds[1], 3)}
+        click.echo(json.dumps({**told, "output": output}, ensure_ascii=False))
         return
     to_stderr = output is None
     if as_json:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from earmark.cli.publish import check_subscriptions, subscriptions_frame
+from earmark.cli.frame import subscriptions_frame
+from earmark.cli.reading import Reading
 from earmark.cli.session import session, ticking
 from earmark.errors import EarmarkError
 
@@ -29,57 +30,66 @@ def run_on_spark(
     output: str | None,
     event_id: str | None,
     as_json: bool,
-    attributes: dict[str, str],
-    zone: str | None,
+    reading: Reading,
     master: str,
     conf: dict[str, str],
     **search: Any,
 ) -> None:
-    """Search all events, and write what was found to a file, a folder or stdout."""
+    """Search all events, and write the results to a file, a folder or stdout."""
     from earmark.cli.output import sum_up, write_tables
     from earmark.tabular.write import check_target
 
-    _check_events(events, event_id)
+    reading.check(subscriptions, events)
+    _check_events(reading, events, event_id)
     into_folder = output is not None and not Path(output).suffix
     if output is not None and not into_folder:
         check_target(output, [subscriptions, events])
     if into_folder and Path(str(output)).exists():
         raise EarmarkError(f"{output!r} exists: Spark writes a new folder of Parquet files")
     with session(master, conf) as spark, tempfile.TemporaryDirectory(prefix="earmark-snapshot-") as spare:
-        snapshot = _snapshot(spark, subscriptions, Path(spare) / "snapshot", attributes, zone)
+        started = time.perf_counter()
+        snapshot = _snapshot(spark, subscriptions, Path(spare) / "snapshot", reading)
         begun = time.perf_counter()
         with ticking(spark, "matching"):
             rows, found = _matches(spark, events, event_id, snapshot, search)
             results = _to_folder(found, str(output)) if into_folder else write_tables(_tables(found), output, as_json)
-        took = time.perf_counter() - begun
-        sum_up(rows.count(), results, len(snapshot), took, output, as_json)
+        seconds = (begun - started, time.perf_counter() - begun)
+        sum_up(rows.count(), results, len(snapshot), seconds, output, as_json)
 
 
-def _check_events(events: str, event_id: str | None) -> None:
-    from earmark.tabular.read import check_source, format_of
-
+def _check_events(reading: Reading, events: str, event_id: str | None) -> None:
     if Path(events).is_dir():
         if event_id is None:
             raise EarmarkError(f"{events!r} is a folder, whose rows have no order: name events with --event-id")
         return
-    check_source(events)
-    if format_of(events) != "parquet":
-        raise EarmarkError(f"{events!r}: --engine spark reads events from a Parquet file, or a folder of such files")
+    source = reading.source(events)
+    if source.format != "parquet" or events == "-":
+        raise EarmarkError(f"{source}: --engine spark reads events from a Parquet file, or a folder of such files")
 
 
-def _snapshot(spark: SparkSession, path: str, spare: Path, attributes: dict[str, str], zone: str | None) -> Snapshot:
+def _snapshot(spark: SparkSession, path: str, spare: Path, reading: Reading) -> Snapshot:
     """A published snapshot, or a file of subscriptions published for this run alone."""
     from earmark.spark import Snapshot
+    from earmark.spark.snapshot import DEFAULT_INDEX
     from earmark.spark.versions import CURRENT
 
     if (Path(path) / CURRENT).exists():
-        if attributes or zone:
-            raise EarmarkError("a snapshot knows its types and its zone: --attribute and --zone are for files")
+        if reading.attributes or reading.zone or reading.index:
+            raise EarmarkError(
+                "a snapshot knows its types, its zone and its index: --attribute, --zone and --index are for files"
+            )
         return Snapshot.open(path)
-    check_subscriptions(path)
     with ticking(spark, "publishing"):
-        frame, order_by = subscriptions_frame(spark, path, attributes, changes=False)
-        return Snapshot.publish(frame, spare, attributes=attributes or None, zone=zone or "UTC", order_by=order_by)
+        given = subscriptions_frame(spark, path, reading, changes=False)
+        index = reading.index or DEFAULT_INDEX
+        return Snapshot.publish(
+            given.frame,
+            spare,
+            index=index,
+            attributes=given.attributes or None,
+            zone=given.zone,
+            order_by=given.order_by,
+        )
 
 
 def _matches(

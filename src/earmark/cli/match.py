@@ -9,15 +9,18 @@ import click
 from click.core import ParameterSource
 
 from earmark.cli import options
+from earmark.cli.reading import Reading
 from earmark.errors import EarmarkError
 
+EXAMPLE = """'{"age": 27}'"""
 _files = options.together(click.argument("subscriptions"), click.argument("events"))
 _results = options.together(
     options.output,
     options.json_rows,
     options.event_id,
     options.scope,
-    options.types,
+    options.index(),
+    options.reading,
     click.option(
         "--engine",
         default="local",
@@ -45,8 +48,9 @@ def match(scope: dict[str, str], engine: str, **given: Any) -> None:
     """All subscriptions that each event matches, as rows of (event, subscription, score).
 
     SUBSCRIPTIONS is a file with columns id and condition (and, if you like, score, weights, tags), or with
-    ready-made bounds (a column ranges, or pairs such as age_lo and age_hi), or a folder that Matcher.save
-    wrote. EVENTS is a file with one column an attribute. It is read piece by piece, so any size will do.
+    ready-made bounds (a column ranges, or pairs such as age_lo and age_hi), or a folder that `earmark save`
+    wrote. EVENTS is a file with one column per attribute. It is read piece by piece, so any size will do.
+    One of the two may be -, which is standard input.
 
     With --engine spark, SUBSCRIPTIONS may also be a snapshot that `earmark publish` wrote, EVENTS is a Parquet file
     or a folder of them, and -o may name a new folder (a name without a suffix), which the workers fill.
@@ -56,7 +60,8 @@ def match(scope: dict[str, str], engine: str, **given: Any) -> None:
       earmark match ads.csv visitors.parquet -o hits.parquet
       earmark match ads.snapshot visitors.parquet --engine spark --master 'local[4]' -o hits
       earmark match ads.csv visitors.jsonl --scope tenant=acme --event-id visitor
-      earmark match ads.csv visitors.csv --attribute 'price=decimal(9,2)' --json
+      earmark match ads.csv visitors.csv.gz --attribute 'price=decimal(9,2)' --json
+      tail -1000 visitors.jsonl | earmark match ads.csv - --format jsonl
     """
     if engine == "spark":
         from earmark.cli.engine import run_on_spark
@@ -70,9 +75,7 @@ def match(scope: dict[str, str], engine: str, **given: Any) -> None:
 
 @click.command("top-k", short_help="The k best subscriptions for each event.")
 @_files
-@click.option(
-    "-k", default=10, show_default=True, type=click.IntRange(1), metavar="N", help="How many results an event."
-)
+@click.option("-k", default=10, show_default=True, type=click.IntRange(1), metavar="N", help="Results per event.")
 @options.mode
 @options.weights
 @_results
@@ -105,10 +108,9 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], e
 @click.argument("id")
 @click.argument("event")
 @click.option("--json", "as_json", is_flag=True, help="The explanation as one JSON object.")
-@options.types
-def explain(
-    subscriptions: str, id: str, event: str, as_json: bool, attributes: dict[str, str], zone: str | None
-) -> int:
+@options.index(shown="none, since one subscription is looked at")
+@options.reading
+def explain(subscriptions: str, id: str, event: str, as_json: bool, reading: Reading) -> int:
     """Why subscription ID matches EVENT, or not: each constraint, what it asked, what it got.
 
     EVENT is a JSON object; the exit code is 0 when it matches, 1 when it does not. SUBSCRIPTIONS is as for
@@ -124,9 +126,9 @@ def explain(
     try:
         row = json.loads(event)
     except (ValueError, RecursionError):
-        raise EarmarkError(f"the event {event[:100]!r} is not a JSON object") from None
+        raise EarmarkError(f"EVENT: expected a JSON object such as {EXAMPLE}, got {event[:100]!r}") from None
     if not isinstance(row, dict):
-        raise EarmarkError(f"the event is a JSON object such as '{{\"age\": 27}}'; got {event[:100]!r}")
-    found, text = explained(subscriptions, id, row, as_json, attributes, zone)
+        raise EarmarkError(f"EVENT: expected a JSON object such as {EXAMPLE}, got {event[:100]!r}")
+    matched, text = explained(subscriptions, id, row, as_json, reading)
     click.echo(text)
-    return 0 if found else 1
+    return 0 if matched else 1

@@ -5,15 +5,19 @@ What is named in small letters here is a decorator: `@options.scope`. Options sh
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
+from earmark.cli.reading import Reading
 from earmark.cli.session import MASTER
 
 F = TypeVar("F", bound=Callable[..., Any])
+NO_INDEX = "scan"
+"""The index of commands that search nothing: it takes no time to build."""
 
 
 def _split(param: click.Parameter, values: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -53,6 +57,15 @@ def numbers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
     return found
 
 
+def _character(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """One character; a tab may be written as \\t."""
+    if value is None or value == "\\t":
+        return value and "\t"
+    if len(value) != 1 or not value.isascii() or value in '"\r\n':
+        raise click.BadParameter(f"expected one ASCII character such as ';' or '\\t', got {value!r}")
+    return value
+
+
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Several decorators as one, the first on top."""
 
@@ -64,7 +77,7 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-types = together(
+_types = together(
     click.option(
         "--attribute",
         "attributes",
@@ -77,10 +90,40 @@ types = together(
     click.option("--zone", metavar="ZONE", help="Time zone of timestamps that name none.  [default: UTC]"),
 )
 
-sources = together(click.argument("subscriptions"), types)
+_files = together(
+    click.option(
+        "--format",
+        metavar="FORMAT",
+        help="Format of standard input and of files whose names do not say it: csv, tsv, jsonl, parquet; csv.gz, …",
+    ),
+    click.option(
+        "--delimiter", callback=_character, metavar="CHAR", help="What separates the fields of CSV.  [default: ,]"
+    ),
+)
+
+
+def index(default: str | None = None, shown: str = "be_star_tree; of a saved folder, its own") -> Callable[[F], F]:
+    """Which index to search with; None leaves the choice to the command, and `shown` says what it chooses."""
+    return click.option(
+        "--index", default=default, metavar="NAME", help=f"Index to search with.  [default: {default or shown}]"
+    )
+
+
+def reading(command: F) -> F:
+    """Say how inputs are read; the command gets it as one `Reading`, with its `index` where it has that option."""
+
+    @functools.wraps(command)
+    def packed(
+        attributes: dict[str, str], zone: str | None, format: str | None, delimiter: str | None, **rest: Any
+    ) -> Any:
+        index = rest.pop("index", NO_INDEX)
+        return command(reading=Reading(attributes, zone, format, delimiter, index), **rest)
+
+    return cast(F, together(_types, _files)(packed))
+
 
 output = click.option(
-    "-o", "--output", metavar="FILE", help="Write results here (.parquet, .csv, .jsonl) instead of to stdout."
+    "-o", "--output", metavar="FILE", help="Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout."
 )
 
 json_rows = click.option(

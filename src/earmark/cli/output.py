@@ -9,8 +9,7 @@ from itertools import chain
 import click
 import pyarrow as pa
 
-from earmark.tabular.read import format_of
-from earmark.tabular.write import Writer, csv_text, json_lines
+from earmark.tabular.write import Writer, csv_text, json_lines, written_format
 
 
 def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool = False) -> int:
@@ -22,7 +21,7 @@ def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool =
             click.echo(text, nl=False)
             count += int(table.num_rows)
         return count
-    if format_of(output) == "csv":
+    if written_format(output) == "csv":
         tables = map(flat, tables)
     first = next(tables)
     with Writer(output, first.schema) as writer:
@@ -33,7 +32,7 @@ def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool =
 
 
 def flat(table: pa.Table) -> pa.Table:
-    """The same with lists as JSON in a text, since CSV has no lists."""
+    """The same with lists as JSON in a string, since CSV has no lists."""
     for i, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             texts = [json.dumps(values, ensure_ascii=False, default=str) for values in table.column(i).to_pylist()]
@@ -41,14 +40,25 @@ def flat(table: pa.Table) -> pa.Table:
     return table
 
 
-def sum_up(events: int, results: int, subscriptions: int, took: float, output: str | None, as_json: bool) -> None:
-    """What came of a search: a line on stderr, or where stdout has no rows of JSON an object there."""
+def sum_up(
+    events: int, results: int, subscriptions: int, seconds: tuple[float, float], output: str | None, as_json: bool
+) -> None:
+    """What came of a search: a line on stderr, or an object on stdout where no rows of JSON go there.
+
+    `seconds` are those of loading and those of matching.
+    """
+    loading, matching = seconds
     if as_json and output is not None:
         counts = {"events": events, "results": results, "subscriptions": subscriptions}
-        click.echo(json.dumps({**counts, "seconds": round(took, 3), "output": output}))
+        times = {"load_seconds": round(loading, 3), "match_seconds": round(matching, 3)}
+        click.echo(json.dumps({**counts, **times, "output": output}))
     elif not as_json:
-        rate = f" ({events / took:,.0f} events a second)" if took > 1 else ""
-        click.echo(f"{counted(events, 'event')}, {counted(results, 'result')} in {took:.1f} s{rate}", err=True)
+        rate = f" ({events / matching:,.0f} per second)" if matching > 1 and events > 1 else ""
+        click.echo(
+            f"loaded {counted(subscriptions, 'subscription')} in {loading:.1f} s; "
+            f"{counted(events, 'event')} in {matching:.1f} s{rate}: {counted(results, 'result')}",
+            err=True,
+        )
 
 
 def counted(number: int, what: str) -> str:

@@ -1,8 +1,8 @@
 """A random part of a file of events, in the keys of a matcher: read once, and no more held than is kept.
 
 Every event draws a number as it is read, and those with the least numbers stay: each set of `most` events is as likely
-as any other, and a small file stays whole. What is kept stays in the form in which it was read, since a later event may
-widen a type and so change all keys; batches of a file need not agree on types (whole numbers, then fractions).
+as any other, and a small file stays whole. What is kept stays in the form in which it was read; batches of a file need
+not agree on types (whole numbers, then fractions).
 
 Invariant: the kept events are those with the `most` least numbers so far, or more; after `cut`, exactly those.
 Complexity: O(n) numbers for n events; memory for at most 2 `most` events and a batch.
@@ -19,6 +19,7 @@ from earmark.model.arrays import F64, EventArrays, frozen
 if TYPE_CHECKING:
     from earmark.matcher import Matcher
     from earmark.model.table import Table
+    from earmark.tabular.source import Source
 
 MOST = 100_000
 """Events of a sample at the most."""
@@ -61,21 +62,21 @@ class Sample:
     def encoded(self, matcher: Matcher) -> tuple[Table, EventArrays]:
         """The sample in the keys of a matcher, and the table whose keys they are."""
         self.cut()
-        while True:
-            state, _ = matcher._encoded([])
-            made = [matcher._encoded(batch.rows) for batch in self._batches]
-            if all(now is state for now, _ in made):  # else a type was widened on the way
-                return state.table, _together([events for _, events in made])
+        made = [matcher._encoded(batch.rows)[1] for batch in self._batches]
+        return matcher._table, _together(made)
 
 
 def sampled(matcher: Matcher, path: str | None, seed: int) -> tuple[Table, EventArrays]:
+=======
+def sampled(matcher: Matcher, source: Source | None, seed: int) -> tuple[Table, EventArrays]:
+>>>>>>> cli
     """The events of a file, each checked as it is read; of a large file, a random part; without one, no events."""
     import pyarrow as pa
 
-    from earmark.cli.run import Searched
+    from earmark.cli.search import EventSearch
 
     sample = Sample(seed)
-    if path is None:
+    if source is None:
         return sample.encoded(matcher)
     nothing = pa.table({"event": pa.array([], pa.int64())})
 
@@ -84,7 +85,7 @@ def sampled(matcher: Matcher, path: str | None, seed: int) -> tuple[Table, Event
         sample.add(rows)
         return nothing
 
-    for _ in Searched(matcher, path, keep, None).results(shown=True):
+    for _ in EventSearch(matcher, source, keep, None).results(shown=True):
         pass
     return sample.encoded(matcher)
 

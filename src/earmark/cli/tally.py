@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from earmark.cli.load import Loaded, load
 from earmark.cli.output import sum_up, write_tables
-from earmark.cli.run import Searched, opened
-from earmark.matcher import Matcher
+from earmark.cli.reading import Reading
+from earmark.cli.search import EventSearch
+from earmark.matcher import DEFAULT_INDEX, Matcher
 from earmark.model.arrays import I64
-from earmark.tabular.read import check_source
 from earmark.tabular.write import check_target
 
 ALONE = "condition"
@@ -30,25 +31,29 @@ def run(
     event_id: str | None,
     output: str | None,
     as_json: bool,
-    attributes: dict[str, str],
-    zone: str | None,
+    reading: Reading,
 ) -> None:
-    """Count the matches of all events, and write a row a subscription to a file or to stdout."""
-    check_source(events)
+    """Count the matches of all events, and write one row per subscription to a file or to stdout."""
+    inputs = [events] if subscriptions is None else [subscriptions, events]
+    reading.check(*inputs)
+    source = reading.source(events)
     if output is not None:
-        check_target(output, [events, *([subscriptions] if subscriptions else [])])
-    if subscriptions is not None:
-        matcher = opened(subscriptions, attributes, zone)
-    else:
-        matcher = Matcher(attributes=attributes, zone=zone or "UTC")
-        matcher.add(ALONE, str(condition))
+        check_target(output, inputs)
+    loaded = _of_condition(str(condition), reading) if subscriptions is None else load(subscriptions, reading)
     begun = time.perf_counter()
-    searched = Searched(matcher, events, lambda m, rows: m.match_many(rows), event_id)
-    tally = Tally(matcher, sample)
+    searched = EventSearch(loaded.matcher, source, lambda m, rows: m.match_many(rows), event_id)
+    tally = Tally(loaded.matcher, sample)
     tally.take(searched.results(shown=output is not None or not sys.stdout.isatty()))
     write_tables(iter([tally.table(searched.events)]), output, as_json)
     took = time.perf_counter() - begun
-    sum_up(searched.events, searched.found, len(matcher), took, output, as_json)
+    sum_up(searched.events, searched.found, len(loaded.matcher), (loaded.seconds, took), output, as_json)
+
+
+def _of_condition(condition: str, reading: Reading) -> Loaded:
+    begun = time.perf_counter()
+    matcher = Matcher(reading.index or DEFAULT_INDEX, attributes=reading.attributes, zone=reading.zone or "UTC")
+    matcher.add(ALONE, condition)
+    return Loaded(matcher, time.perf_counter() - begun)
 
 
 class Tally:

@@ -98,7 +98,7 @@ def save_stored(stored: Stored, folder: str | os.PathLike[str]) -> None:
     path = _path(folder)
     try:
         target = path.resolve()
-        _refuse_foreign(target)
+        refuse_foreign(target)
         made = not target.exists()
         target.mkdir(parents=True, exist_ok=True)
         try:
@@ -119,7 +119,8 @@ def _path(folder: Any) -> Path:
         raise TableError(f"a table is saved to a folder, given by its path; got {folder!r}") from None
 
 
-def _refuse_foreign(target: Path) -> None:
+def refuse_foreign(target: Path) -> None:
+    """Raise TableError where a save would overwrite what is not a saved table."""
     if not target.exists():
         return
     try:

@@ -1,9 +1,9 @@
-"""CSV has no types: a column takes the type of the attribute it feeds, or the narrowest type that fits all its texts.
+"""CSV has no types: a column takes the type of the attribute it feeds, or the narrowest type that fits all its strings.
 
 Whole columns are cast at once; where a cast fails, values are looked at one by one, by the rules that literals follow
 in conditions, and the first that does not fit is named.
 
-An empty field is NULL. A quoted empty field is the empty text; where the type is not text, it is NULL too.
+An empty field is NULL. A quoted empty field is the empty string; where the type is not string, it is NULL too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from earmark.tabular.read import NotOfType
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_WITH_ARTICLE = {"integer": "an integer"}
 _WHOLE_IN_DOUBLE = 15  # digits that a double always keeps
 
 
 def typed_table(table: pa.Table, kinds: Mapping[str, str | None]) -> pa.Table:
-    """The same rows, columns with the types of these attributes; None finds one; others stay texts."""
+    """The same rows, columns with the types of these attributes; None finds one; others stay strings."""
     for i, name in enumerate(table.column_names):
         if name in kinds:
             table = table.set_column(i, name, typed_column(table.column(i), kinds[name], name))
@@ -30,7 +31,7 @@ def typed_table(table: pa.Table, kinds: Mapping[str, str | None]) -> pa.Table:
 
 
 def typed_column(column: pa.ChunkedArray, kind: str | None, name: str) -> Any:
-    """A column of texts as the values of an attribute of this kind."""
+    """A column of strings as the values of an attribute of this kind."""
     import pyarrow.compute as pc
 
     if kind == "string":
@@ -44,12 +45,14 @@ def typed_column(column: pa.ChunkedArray, kind: str | None, name: str) -> Any:
     made = make(plain, kind)
     if made is None:
         row = _first_bad(plain, lambda part: make(part, kind) is not None)
-        raise NotOfType(row, f"column {name!r} holds values of type {kind}, and {plain[row].as_py()[:100]!r} is none")
+        raise NotOfType(
+            row, f"expected {_WITH_ARTICLE.get(kind, f'a {kind}')} for {name!r}, got {plain[row].as_py()[:100]!r}"
+        )
     return made
 
 
 def integers(column: Any) -> Any:
-    """A column of whole numbers, written as str() writes them, as integers; others stay texts: 007 is no 7."""
+    """A column of whole numbers, written as str() writes them, as integers; others stay strings: 007 is not 7."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -88,8 +91,19 @@ def _guessed(plain: Any, column: Any) -> Any:
     return column if made is None else made
 
 
-def _numbers(column: Any, kind: str) -> Any:
-    """Integers where all are; else doubles, of which a fractional one widens the attribute.
+def _any_numbers(column: Any, kind: str) -> Any:
+    """Integers where all are; else doubles, or exact decimals where some have too many digits for a double."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    made = _cast(column, pa.int64())
+    if made is None and pc.max(pc.utf8_length(column)).as_py() > _WHOLE_IN_DOUBLE:
+        made = _cast(column, pa.decimal128(38, 19))
+    return made if made is not None else _cast(column, pa.float64())
+
+
+def _whole_numbers(column: Any, kind: str) -> Any:
+    """Integers where all are; else doubles, which must be whole.
 
     Whole numbers written as 1e3 among some with too many digits for a double become exact decimals.
     """
@@ -170,7 +184,8 @@ def _by_value(column: Any, read: Callable[[str], date], type_: pa.DataType) -> A
 
 
 _MAKERS: dict[str, Callable[[Any, str], Any]] = {
-    "integer": _numbers,
+    "number": _any_numbers,
+    "integer": _whole_numbers,
     "float": _floats,
     "boolean": _booleans,
     "decimal": _decimals,

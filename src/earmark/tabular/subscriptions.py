@@ -1,7 +1,7 @@
-"""A whole file of subscriptions as what `Matcher.add_many` takes.
+"""A whole source of subscriptions as what `Matcher.add_many` takes.
 
 Three forms: a column `condition`; a column `ranges`; pairs of columns such as `age_lo` and `age_hi`. Beside them `id`,
-and optionally `score`, `weights` and `tags`. What CSV cannot nest (`weights`, `tags`, `ranges`) is JSON in a text.
+and optionally `score`, `weights` and `tags`. What CSV cannot nest (`weights`, `tags`, `ranges`) is JSON in a string.
 """
 
 from __future__ import annotations
@@ -13,51 +13,81 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
+from earmark.progress import shares
 from earmark.tabular.csvtypes import integers, typed_column
-from earmark.tabular.read import Name, NotOfType, Row, format_of, place, read_batches, reason
+from earmark.tabular.read import NotOfType, Row, read_batches
+from earmark.tabular.source import Source, reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FIELDS = ("id", "condition", "weights", "score", "tags")
+COLUMNS = (*FIELDS, "ranges")
+_BLANKS = " \t\r\n\u00a0\ufeff"  # also the no-break space and the byte order mark
+_DELIMITERS = ";\t|,"
 _ROW = re.compile(r"row (\d+)(?=[,:] )")
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFile:
-    """The subscriptions of a file, and where each stands."""
+    """The subscriptions of a source, and the line of each in text."""
 
-    path: str
+    source: Source
     rows: pa.Table | list[Row]
     lines: Sequence[int]
 
     def located(self, problem: EarmarkError) -> EarmarkError:
-        """The same problem, told of the file and the line or row instead of the row in a batch."""
+        """The same problem, with the file and the line or row instead of the row in a batch."""
         text = str(problem).replace("the frame has", "it has", 1)
         found = _ROW.match(text)
         if not found:
-            return type(problem)(f"{self.path!r}: {text}")
+            return type(problem)(f"{self.source}: {text}")
         return type(problem)(self.place(int(found[1])) + text[found.end() :])
 
     def place(self, row: int) -> str:
-        """Where a row stands."""
-        return place(self.path, row, self.lines[row] if self.lines else None)
+        """Where a row is."""
+        return self.source.place(row, int(self.lines[row]) if len(self.lines) else None)
 
 
-def read_subscriptions(path: Name, declared: Mapping[str, str]) -> SubscriptionFile:
-    """The subscriptions of a file; `declared` are the types of attributes, for bounds that come as texts."""
+def read_subscriptions(source: Source, declared: Mapping[str, str], extra: Sequence[str] = ()) -> SubscriptionFile:
+    """The subscriptions of a source, with progress on a terminal.
+
+    `declared` are the types of attributes, for bounds that come as strings; `extra` names columns to keep beside those
+    of a subscription.
+    """
     import pyarrow as pa
 
-    chunks = list(read_batches(path))
-    if format_of(path) != "jsonl":
-        file = SubscriptionFile(str(path), pa.concat_tables([chunk.rows for chunk in chunks]), ())
-        return _typed(file, declared)
-    rows = [row for chunk in chunks for row in chunk.rows]
-    file = SubscriptionFile(str(path), rows, [line for chunk in chunks for line in chunk.lines])
+    chunks = list(shares(read_batches(source), "reading"))
+    lines = [line for chunk in chunks for line in chunk.lines]
+    if source.format != "jsonl":
+        table = pa.concat_tables([chunk.rows for chunk in chunks])
+        _check_columns(source, table.column_names, (*COLUMNS, *extra))
+        file = SubscriptionFile(source, table, lines if len(lines) == len(table) else ())
+        return _typed(file, declared, extra)
+    rows: list[Row] = [row for chunk in chunks for row in chunk.rows]
+    _check_columns(source, list(dict.fromkeys(name for row in rows for name in row)), (*COLUMNS, *extra))
+    file = SubscriptionFile(source, rows, lines)
     if not rows or any("condition" in row for row in rows):
-        known = [{name: row[name] for name in FIELDS if name in row} for row in rows]
-        return SubscriptionFile(file.path, known, file.lines)
-    return _typed(SubscriptionFile(file.path, _as_table(file), file.lines), declared)
+        known = [{name: row[name] for name in (*FIELDS, *extra) if name in row} for row in rows]
+        return SubscriptionFile(source, known, lines)
+    return _typed(SubscriptionFile(source, _as_table(file), lines), declared, extra)
+
+
+def _check_columns(source: Source, names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse names that are nearly those of a subscription, and a header that another delimiter would split."""
+    meant = {name: name.strip(_BLANKS).lower() for name in names}
+    wrong = {name: right for name, right in meant.items() if right in known and right not in names}
+    if wrong:
+        plural = "s" * (len(wrong) > 1)
+        expected, got = (" and ".join(map(repr, part)) for part in (wrong.values(), wrong))
+        raise EarmarkError(f"{source}: expected the column name{plural} {expected}, got {got}")
+    if source.format == "csv" and len(names) == 1:
+        other = next((character for character in _DELIMITERS if character in names[0]), None)
+        if other is not None:
+            raise EarmarkError(
+                f"{source}: expected several columns, got only {names[0]!r}; "
+                f"if {other!r} separates the fields, add --delimiter {other!r}"
+            )
 
 
 def _as_table(file: SubscriptionFile) -> pa.Table:
@@ -74,16 +104,16 @@ def _as_table(file: SubscriptionFile) -> pa.Table:
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowException, OverflowError) as problem:
-            raise EarmarkError(f"{file.path!r}: the values of {name!r} make no column: {reason(problem)}") from None
+            raise EarmarkError(f"{file.source}: the values of {name!r} make no column: {reason(problem)}") from None
     return pa.table(columns)
 
 
-def _typed(file: SubscriptionFile, declared: Mapping[str, str]) -> SubscriptionFile:
-    """Columns of texts as what they are meant to hold."""
+def _typed(file: SubscriptionFile, declared: Mapping[str, str], extra: Sequence[str]) -> SubscriptionFile:
+    """Columns of strings as what they are meant to hold."""
     import pyarrow as pa
 
     table: Any = file.rows
-    untyped = format_of(file.path) == "csv"
+    untyped = file.source.format == "csv"
     decoded: dict[str, list[Any]] = {}
     for i, field in enumerate(table.schema):
         if not pa.types.is_string(field.type) and not pa.types.is_large_string(field.type):
@@ -102,7 +132,7 @@ def _typed(file: SubscriptionFile, declared: Mapping[str, str]) -> SubscriptionF
         except NotOfType as problem:
             raise EarmarkError(f"{file.place(problem.row)}: {problem}") from None
         table = table.set_column(i, name, column)
-    return SubscriptionFile(file.path, _with_decoded(file, table, decoded), file.lines)
+    return SubscriptionFile(file.source, _with_decoded(file, table, decoded, extra), file.lines)
 
 
 def _nested_names(table: pa.Table) -> set[str]:
@@ -111,11 +141,13 @@ def _nested_names(table: pa.Table) -> set[str]:
     return names & _NESTED.keys() - ({"ranges"} if "condition" in names else set())
 
 
-def _with_decoded(file: SubscriptionFile, table: pa.Table, decoded: dict[str, list[Any]]) -> pa.Table | list[Row]:
-    """The table with what its texts held: as rows where there are conditions, which are read row by row anyway."""
+def _with_decoded(
+    file: SubscriptionFile, table: pa.Table, decoded: dict[str, list[Any]], extra: Sequence[str]
+) -> pa.Table | list[Row]:
+    """The table with the JSON of its strings: as rows where there are conditions, which are read row by row anyway."""
     names: list[str] = table.column_names
     if decoded and "condition" in names and decoded.keys() == _nested_names(table):
-        rows: list[Row] = table.select([name for name in FIELDS if name in names]).to_pylist()
+        rows: list[Row] = table.select([name for name in (*FIELDS, *extra) if name in names]).to_pylist()
         for name, values in decoded.items():
             for row, value in zip(rows, values, strict=True):
                 row[name] = value
@@ -125,9 +157,9 @@ def _with_decoded(file: SubscriptionFile, table: pa.Table, decoded: dict[str, li
     return table
 
 
-def _decoded(file: SubscriptionFile, name: str, texts: list[str | None]) -> list[Any]:
+def _decoded(file: SubscriptionFile, name: str, strings: list[str | None]) -> list[Any]:
     made = []
-    for row, text in enumerate(texts):
+    for row, text in enumerate(strings):
         try:
             made.append(json.loads(text) if text else None)
         except (ValueError, RecursionError):
@@ -149,7 +181,7 @@ def _nested(file: SubscriptionFile, name: str, values: list[Any]) -> pa.Array:
         return pa.array(made, None if type_ is None else pa.map_(pa.string(), type_))
     except (pa.ArrowException, OverflowError, TypeError) as problem:
         bad = next((row for row, one in enumerate(made) if not _fits(one, type_)), None)
-        where = repr(file.path) if bad is None else file.place(bad)
+        where = str(file.source) if bad is None else file.place(bad)
         raise EarmarkError(f"{where}: {name} cannot be read: {reason(problem)}") from None
 
 

@@ -8,12 +8,13 @@ import math
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
-from earmark.tabular.read import Name, format_of, reason
+from earmark.tabular.source import FORMATS, STDIN, Name, reason
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,15 +22,30 @@ if TYPE_CHECKING:
 
 def check_target(path: Name, sources: Sequence[Name] = ()) -> None:
     """Refuse early what could not be written in the end, and what would replace one of the sources."""
-    format_of(path)
+    written_format(path)
     try:
         why = _obstacle(Path(path))
-        if why is None and Path(path).exists() and any(os.path.samefile(path, one) for one in sources):
+        if why is None and Path(path).exists() and any(_is_same(path, source) for source in sources):
             why = "it is read from"
     except OSError as problem:  # such as a name that is too long
         why = reason(problem)
     if why:
         raise EarmarkError(f"{str(path)!r} cannot be written: {why}")
+
+
+def written_format(path: Name) -> str:
+    """The format in which a file of this name is written: parquet, csv or jsonl."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        got = f"got {suffix!r}" if suffix else "this name has no suffix"
+        raise EarmarkError(f"{str(path)!r} cannot be written: expected a .parquet, .csv, .tsv or .jsonl file, {got}")
+    return FORMATS[suffix]
+
+
+def _is_same(path: Name, source: Name) -> bool:
+    if os.fspath(source) == STDIN:
+        return os.path.samestat(os.stat(path), os.fstat(sys.stdin.fileno()))
+    return os.path.samefile(path, source)
 
 
 def _obstacle(path: Path) -> str | None:
@@ -56,7 +72,8 @@ class Writer:
     def __init__(self, path: Name, schema: pa.Schema) -> None:
         self._shown = str(path)
         self._path = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
-        self._kind = format_of(path)
+        self._kind = written_format(path)
+        self._delimiter = "\t" if Path(path).suffix.lower() == ".tsv" else ","
         self._aside = self._path
         self._schema = schema
         self._sink: Any = None
@@ -83,7 +100,9 @@ class Writer:
         if self._kind == "csv":
             from pyarrow import csv
 
-            return csv.CSVWriter(str(self._aside), self._schema)
+            return csv.CSVWriter(
+                str(self._aside), self._schema, write_options=csv.WriteOptions(delimiter=self._delimiter)
+            )
         return self._aside.open("w", encoding="utf-8")
 
     def write(self, table: pa.Table) -> None:
@@ -116,7 +135,7 @@ class Writer:
 
 
 def json_lines(table: pa.Table) -> Iterator[str]:
-    """The rows as JSON, one a line."""
+    """The rows as JSON, one per line."""
     for row in table.to_pylist():
         yield json.dumps(plain_json(row), ensure_ascii=False, default=str) + "\n"
 
@@ -132,7 +151,7 @@ def csv_text(table: pa.Table, header: bool) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """The same value; NaN and infinities, which JSON lacks, as texts."""
+    """The same value; NaN and infinities, which JSON lacks, as strings."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):

@@ -1,0 +1,208 @@
+"""Where rows come from: a file or standard input, in which format, compressed or not.
+
+The name of a file says its format (`events.csv`, `events.jsonl.zst`). For standard input, written `-`, and for names
+that do not say it, the user does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from earmark.errors import EarmarkError
+
+STDIN = "-"
+FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+READABLE = ".parquet, .csv, .tsv or .jsonl, and the last three also with .gz or .zst"
+CHOICES = "csv, tsv, jsonl or parquet"
+_WORDS = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON lines"}
+_HEAD = 32  # bytes that tell the kind of a file
+_BUFFER = 1 << 18
+
+Name = str | os.PathLike[str]
+
+# How files of other kinds begin: the pattern, what it is, and the suffix that would be right.
+_KINDS = (
+    (re.compile(rb"PAR1[\x00-\x1f]"), "a Parquet file", ".parquet"),
+    (re.compile(rb"\x1f\x8b"), "gzip-compressed", "{}.gz"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd-compressed", "{}.zst"),
+    (re.compile(rb"PK\x03\x04"), "a zip archive or an Excel workbook", None),
+    (re.compile(rb"BZh[1-9]"), "bzip2-compressed", None),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz-compressed", None),
+    (re.compile(rb"ARROW1\x00"), "an Arrow (Feather) file", None),
+    (re.compile(rb"SQLite format 3\x00"), "an SQLite database", None),
+    (re.compile(rb"\xff\xfe|\xfe\xff"), "UTF-16 text; save it as UTF-8", None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file or standard input to read rows from. As a string, its name in messages."""
+
+    path: str
+    format: str
+    compression: str | None = None
+    delimiter: str = ","
+
+    def __str__(self) -> str:
+        return "standard input" if self.path == STDIN else repr(self.path)
+
+    def place(self, row: int, line: int | None = None) -> str:
+        """Where a row is: its line in text files, counted from 1; its number in Parquet, counted from 0."""
+        return f"{self}, row {row}" if line is None else f"{self}, line {line}"
+
+    @property
+    def words(self) -> str:
+        """The format as a reader would call it."""
+        return f"{self.compression + '-compressed ' if self.compression else ''}{_WORDS[self.format]}"
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Stream]:
+        """The bytes of this source, decompressed. What is plainly a file of another kind is refused."""
+        with contextlib.ExitStack() as stack:
+            raw: Any = sys.stdin.buffer if self.path == STDIN else stack.enter_context(open(self.path, "rb"))
+            stream = Stream(raw, self.compression)
+            if self.format == "parquet":
+                if not stream.is_regular:  # a Parquet file is read from its end
+                    stream = Stream(stack.enter_context(_on_disk(raw)))
+                self._check_parquet(stream.file.read(_HEAD))
+                stream.file.seek(0)
+            else:
+                self._check_text(stream.file.peek(_HEAD)[:_HEAD])
+            yield stream
+
+    def _check_parquet(self, head: bytes) -> None:
+        if not head.startswith((b"PAR1", b"PARE")):
+            what = "it is empty" if not head else f"it begins with {head[:16]!r}"
+            raise EarmarkError(f"{self} cannot be read as Parquet: {_other_kind(head) or what}")
+
+    def _check_text(self, head: bytes) -> None:
+        for pattern, what, suffix in _KINDS:
+            if pattern.match(head):
+                right = suffix and suffix.format(".tsv" if self.delimiter == "\t" else f".{self.format}")
+                advice = ""
+                if right:
+                    advice = (
+                        f"; say --format {right[1:]}" if self.path == STDIN else f"; its name should end in {right}"
+                    )
+                raise EarmarkError(f"{self} cannot be read as {self.words}: it is {what}{advice}")
+
+
+class Stream:
+    """The bytes of a source, and how much of it has been read."""
+
+    def __init__(self, raw: Any, compression: str | None = None) -> None:
+        self._raw = raw
+        status = os.fstat(raw.fileno())
+        self._size = max(status.st_size, 1) if stat.S_ISREG(status.st_mode) else None
+        self.file: Any = raw
+        if compression is not None:
+            import pyarrow as pa
+
+            decompressed: Any = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), compression)
+            self.file = io.BufferedReader(decompressed, _BUFFER)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether this is a file on disk, not a pipe."""
+        return self._size is not None
+
+    @property
+    def share(self) -> float | None:
+        """How much of the source has been read, from 0 to 1; None for a pipe, whose length nobody knows."""
+        return None if self._size is None else min(self._raw.tell() / self._size, 1.0)
+
+
+@contextlib.contextmanager
+def _on_disk(raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    """A copy of a pipe in a temporary file, which can be read from its end."""
+    with tempfile.TemporaryFile(prefix="earmark-") as file:
+        shutil.copyfileobj(raw, file, 1 << 20)
+        file.seek(0)
+        yield file
+
+
+def _other_kind(head: bytes) -> str | None:
+    return next((f"it is {what}" for pattern, what, _ in _KINDS if pattern.match(head)), None)
+
+
+def source_of(path: Name, format: str | None = None, delimiter: str | None = None) -> Source:
+    """The source of this name, checked as far as that is possible without reading it.
+
+    `format` is that of standard input and of names without a known suffix: csv, tsv, jsonl or parquet, with `.gz` or
+    `.zst` if it is compressed. `delimiter` separates the fields of CSV; those of TSV are separated by tabs.
+    """
+    name = os.fspath(path)
+    told = format_of(name)
+    if told is None and format is not None:
+        told = format_of(f"x.{format}")
+        if told is None:
+            raise EarmarkError(f"--format: expected {CHOICES}, or one of them with .gz or .zst, got {format!r}")
+    if name != STDIN:
+        _check_file(name)
+    if told is None:
+        raise EarmarkError(_unknown(name))
+    kind, compression, tabs = told
+    if kind == "parquet" and compression is not None:
+        raise EarmarkError(f"{name!r}: Parquet has its own compression; decompress the file first")
+    return Source(name, kind, compression, "\t" if tabs else delimiter or ",")
+
+
+def format_of(name: Name) -> tuple[str, str | None, bool] | None:
+    """What the suffixes of a name say: the format, the compression, whether tabs separate fields. None: nothing."""
+    path = Path(name)
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    suffix = (path.with_suffix("") if compression else path).suffix.lower()
+    return (FORMATS[suffix], compression, suffix == ".tsv") if suffix in FORMATS else None
+
+
+def _unknown(name: str) -> str:
+    if name == STDIN:
+        return f"standard input has no name that says its format: add --format, with {CHOICES}"
+    suffix = Path(name).suffix
+    if not suffix or suffix.lower() in COMPRESSIONS:
+        return f"{name!r} does not say its format: add --format, with {CHOICES}"
+    advice = (
+        "save the sheet as CSV" if suffix.lower() in (".xlsx", ".xls", ".ods") else f"or add --format, with {CHOICES}"
+    )
+    return f"{name!r}: expected a file name that ends in {READABLE}, got {suffix!r}; {advice}"
+
+
+def _check_file(name: str) -> None:
+    """Refuse early what could not be read."""
+    try:
+        if os.path.isdir(name):  # pathlib takes an empty name for the working folder
+            raise EarmarkError(f"{name!r} is a folder, not a file")
+        if not Path(name).exists() or not name:
+            raise EarmarkError(f"there is no file {name!r}")
+        if not Path(name).is_file():
+            raise EarmarkError(f"{name!r} cannot be read: it is not a plain file; pipe it into '-' instead")
+    except OSError as problem:  # such as a name that is too long
+        raise EarmarkError(f"{name!r} cannot be read: {reason(problem)}") from None
+
+
+def reason(problem: BaseException) -> str:
+    """What an exception of another library says, on one line."""
+    if isinstance(problem, OSError) and problem.errno:
+        return os.strerror(problem.errno)
+    if isinstance(problem, UnicodeDecodeError):
+        return f"it is not UTF-8 text (byte {problem.object[problem.start]:#x})"
+    return " ".join(str(problem).split())[:300] or type(problem).__name__
