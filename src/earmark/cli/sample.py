@@ -66,10 +66,7 @@ class Sample:
         return matcher._table, _together(made)
 
 
-def sampled(matcher: Matcher, path: str | None, seed: int) -> tuple[Table, EventArrays]:
-=======
 def sampled(matcher: Matcher, source: Source | None, seed: int) -> tuple[Table, EventArrays]:
->>>>>>> cli
     """The events of a file, each checked as it is read; of a large file, a random part; without one, no events."""
     import pyarrow as pa
 
