@@ -58,7 +58,7 @@ CHANGES: dict[str, Change] = {
     "add many": lambda m: m.add_many([("n1", "x = 2"), ("n2", "s LIKE 'm%'"), ("n3", "y > 3 OR TRUE")], progress=False),
     "add columns": lambda m: m.add_many(pa.table({"id": ["n1", "n2"], "x_lo": [1, 2], "x_hi": [2, None]})),
     "update": lambda m: m.update("b", "x = 2 AND s > 'a'", tags={"t": "1"}),
-    "update the only user of a type": lambda m: m.update("d", "d = 'x' OR s = 'zz'"),
+    "update the only user of a type": lambda m: m.update("d", "e = 'x' OR s = 'zz'"),
     "remove": lambda m: m.remove("b"),
     "remove the only user of a type": lambda m: m.remove("d"),
     "remove many": lambda m: m.remove_many(["a", "c"]),

@@ -12,7 +12,7 @@ from earmark import Matcher, TableError
 from earmark.model.files import record_checksum, write_file
 
 
-@pytest.mark.parametrize("index", ["blocks", "be_star_tree", "k_index"])
+@pytest.mark.parametrize("index", ["blocks", "k_index", "interval_tree"])
 def test_verify_compares_with_a_scan(index: str, tmp_path: Path) -> None:
     m = Matcher(index)
     m.add_many([(i, f"a BETWEEN {i} AND {i + 3} AND b > {i % 7}") for i in range(3_000)])

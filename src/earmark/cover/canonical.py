@@ -29,12 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from earmark.cover.containment import clause_contains
+from earmark.errors import EarmarkError
 from earmark.jit import kernel
 from earmark.model.arrays import I32, I64, TableArrays, frozen
 from earmark.model.attribute import INT64_MAX, NUMBER, Schema
@@ -100,6 +101,26 @@ def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
     table = arrays._replace(interval_start=offsets(counts), lo=lo, hi=hi, weight=_NONE, score=_NONE)
     table = _read_only(without_full(table, low, high))
     return Canonized(_read_only(_without_clauses(table, never | _inside_another(table, never))), never)
+
+
+def continues(table: TableArrays, before: TableArrays) -> bool:
+    """Whether a table has all slots of another one, unchanged, perhaps with more behind them. O(its size), or O(1)."""
+    if table is before:
+        return True
+    if len(table.sequence) < len(before.sequence):
+        return False
+    return all(_begins_with(new, old) for new, old in zip(table, before, strict=True))
+
+
+def _begins_with(new: NDArray[Any], old: NDArray[Any]) -> bool:
+    start = new.__array_interface__["data"][0] == old.__array_interface__["data"][0]
+    return len(new) >= len(old) and (start or np.array_equal(new[: len(old)], old))
+
+
+def check_continues(table: TableArrays, before: TableArrays) -> None:
+    """Raise unless a table continues another: what was derived from older slots holds for their keys alone."""
+    if not continues(table, before):
+        raise EarmarkError("older subscriptions have other keys now than this was made for: make it again.")
 
 
 # --- intervals and constraints -----------------------------------------------------------------------------------

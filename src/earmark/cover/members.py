@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from earmark.cover.canonical import check_continues
 from earmark.cover.containment import clause_contains, covers, stands_above
 from earmark.cover.contract import SUBSCRIBE, UNSUBSCRIBE, Cost
 from earmark.errors import EarmarkError, require
@@ -107,6 +108,8 @@ class Members:
     def _follow(self, table: TableArrays) -> None:
         if len(table.sequence) < len(self.table.sequence):
             raise EarmarkError("the table has fewer slots than before: build a new index for it.")
+        if self._count:
+            check_continues(table, self.table)
         self.table = table
         words = words_for(len(table.sequence))
         if words > len(self._live):

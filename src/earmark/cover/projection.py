@@ -32,7 +32,7 @@ Complexity, n ranges: an event O(log n) and the cost of its number; building O(r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,9 @@ from earmark.index.mics.plan import possible_cuts
 from earmark.jit import kernel
 from earmark.model import bits as bitmaps
 from earmark.model.arrays import I32, I64, EventArrays, TableArrays
+from earmark.model.attribute import Schema
 from earmark.model.batch import some_events
+from earmark.model.frames import encoded
 from earmark.model.rows import gather, spread
 
 AXES, BITS = 3, 8
@@ -77,9 +79,10 @@ class Measured(NamedTuple):
 class Projection:
     """What a neighbour wants, on some attributes, as disjoint ranges."""
 
-    def __init__(self, space: Space, wanted: RangeSet) -> None:
+    def __init__(self, space: Space, wanted: RangeSet, schema: Schema | None = None) -> None:
         self.space = space
         self.wanted = wanted
+        self.schema = schema
 
     @classmethod
     def build(
@@ -91,8 +94,12 @@ class Projection:
         bits: int = BITS,
         events: EventArrays | None = None,
         space: Space | None = None,
+        schema: Schema | None = None,
     ) -> Projection:
         """Of these slots of a table, all unless said otherwise.
+
+        `schema`: whose keys the table has. The projection keeps it, and reads events by it: a later schema may have
+        other keys.
 
         `attributes`: those to project on, else the `axes` most selective. `bits`: 2^bits cells an axis. `events`: past
         ones, to learn variable cells from. `space`: a ready one instead of all this.
@@ -103,19 +110,19 @@ class Projection:
         if space is not None and space.axes * int(space.bits[0]) > MOST_NUMBER_BITS:
             raise EarmarkError(f"a projection has at most 2^{MOST_NUMBER_BITS} cells; use fewer bits or attributes.")
         if space is not None:
-            return cls._onto(space, table, every)
+            return cls._onto(space, table, every, schema)
         chosen = _axes(table, attributes, axes, bits)
-        equal = cls._onto(_space(chosen, table, bits), table, every)
+        equal = cls._onto(_space(chosen, table, bits), table, every, schema)
         if events is None:
             return equal
         unwanted = some_events(events, np.flatnonzero(~are_wanted(table, events, every)))
-        learned = cls._onto(_space(chosen, table, bits, unwanted), table, every)
+        learned = cls._onto(_space(chosen, table, bits, unwanted), table, every, schema)
         return min(learned, equal, key=lambda one: int(one.sends(unwanted).sum()))
 
     @classmethod
-    def _onto(cls, space: Space, table: TableArrays, slots: I32) -> Projection:
+    def _onto(cls, space: Space, table: TableArrays, slots: I32, schema: Schema | None) -> Projection:
         """Of these slots, in a ready space."""
-        made = cls(space, RangeSet())
+        made = cls(space, RangeSet(), schema)
         for begin in range(0, len(slots), AT_ONCE):
             made.add(table, slots[begin : begin + AT_ONCE])
         return made
@@ -137,8 +144,15 @@ class Projection:
         if wide.any():
             self.wanted.add([(0, (1 << (self.space.axes * int(self.space.bits[0]))) - 1)])
 
-    def sends(self, events: EventArrays) -> NDArray[np.bool_]:
-        """Which events to send: all that a subscription matches, and some that none does (Algorithm 2)."""
+    def sends(self, events: Any) -> NDArray[np.bool_]:
+        """Which events to send: all that a subscription matches, and some that none does (Algorithm 2).
+
+        A sequence of mappings or a frame, or events that were encoded by the schema of the table.
+        """
+        if not isinstance(events, EventArrays):
+            if self.schema is None:
+                raise EarmarkError("the projection was made without a schema, so it takes encoded events only")
+            events = encoded(self.schema, events)
         start, first, last = ranges_of_events(self.space, events)
         out = np.zeros(len(start) - 1, np.bool_)
         meet(self.wanted._merged, start, first, last, out)

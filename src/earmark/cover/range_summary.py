@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -37,7 +37,7 @@ from earmark.cover.summary import KEYS_KEY, VERSION, places
 from earmark.cover.traffic import Flags
 from earmark.curves.hilbert import MOST_DIMENSIONS
 from earmark.curves.space import MOST_BITS, Space, space_of
-from earmark.errors import EarmarkError, EventError, TableError
+from earmark.errors import EarmarkError, TableError
 from earmark.model.arrays import I64, frozen
 from earmark.model.attribute import (
     INT64_MAX,
@@ -49,8 +49,7 @@ from earmark.model.attribute import (
     attribute_type,
     check_name,
 )
-from earmark.model.event import encode_events
-from earmark.model.frames import as_arrow, encode_frame, is_frame
+from earmark.model.frames import encoded
 from earmark.model.numbers import check_numbers
 from earmark.model.strings import StringKeys
 
@@ -120,17 +119,7 @@ class RangeSummary:
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame. Attributes
         without an axis are not looked at.
         """
-        if is_frame(events):
-            encoded = encode_frame(self.schema, as_arrow(events))
-        else:
-            encoded = encode_events(self.schema, _listed(events))
-        return places(self.space, self.ranges, encoded)[0]
-
-
-def _listed(events: Any) -> Sequence[Any]:
-    if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
-        raise EventError(f"events are a sequence of mappings or a frame; got one {type(events).__name__}")
-    return events if isinstance(events, Sequence) else list(events)
+        return places(self.space, self.ranges, encoded(self.schema, events))[0]
 
 
 # --- what a file says --------------------------------------------------------------------------------------------

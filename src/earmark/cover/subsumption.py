@@ -38,6 +38,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.cover.canonical import check_continues, continues
 from earmark.cover.exact import WORK, Decision, Verdict, decide
 from earmark.cover.mics import Related
 from earmark.cover.ranges import APART, INSIDE, MERGED, NO_NUMBERS, Ranges, RangeTable, as_ranges
@@ -192,6 +193,7 @@ class Subsumption:
         self._ranges: dict[int, Ranges] = {}
         self._related: Related | None = None
         self._table: TableArrays | None = None
+        self._latest: TableArrays | None = None
         self._changed: set[int] = set()
 
     @classmethod
@@ -216,6 +218,7 @@ class Subsumption:
 
     def subscribe(self, table: TableArrays, slot: int) -> Told:
         """Take a subscription in: what to forward."""
+        self._follow(table)
         return self.subscribe_ranges(slot, ranges_of_slots(self.space, table, np.array([slot])).of(0))
 
     def subscribe_ranges(self, slot: int, ranges: Ranges) -> Told:
@@ -235,12 +238,19 @@ class Subsumption:
         known = next((slot for slot in chosen if slot in self._ranges), None)
         if known is not None or len(set(chosen)) < len(chosen):
             raise EarmarkError("a slot is given twice." if known is None else f"slot {known} is already a member.")
+        self._follow(table)
         batch = ranges_of_slots(self.space, table, slots)
         forwarded = take_in_many(self.claimed, batch)
         for i, slot in enumerate(chosen):
             self._ranges[slot] = batch.of(i)
         self._changed.update(chosen)
         return forwarded
+
+    def _follow(self, table: TableArrays) -> None:
+        """Take note of the table that subscriptions come from: its keys must be those of the members."""
+        if self._ranges and self._latest is not None:
+            check_continues(table, self._latest)
+        self._latest = table
 
     def unsubscribe(self, slot: int) -> Told:
         """Forget a member: what to withdraw. Nothing is ever to be forwarded then: what others need never left."""
@@ -301,15 +311,6 @@ class Subsumption:
         for ranges in self._ranges.values():
             afresh.subscribe(ranges)
         require(afresh.ranges().pairs() == self.claimed.ranges().pairs(), "the table is not what its members make")
-
-
-def continues(table: TableArrays, before: TableArrays) -> bool:
-    """Whether a table has all slots of another one, unchanged, perhaps with more behind them. O(its size), or O(1)."""
-    if table is before:
-        return True
-    if len(table.sequence) < len(before.sequence):
-        return False
-    return all(np.array_equal(getattr(table, name)[: len(old)], old) for name, old in before._asdict().items())
 
 
 def _verdict(fates: list[int]) -> Verdict:

@@ -8,7 +8,7 @@ looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +32,17 @@ from earmark.model.attribute import (
     Attribute,
     Schema,
 )
-from earmark.model.event import MAX_NESTED, Interval, Reject, checked_weights, clash, interval_of, key_of, shown
+from earmark.model.event import (
+    MAX_NESTED,
+    Interval,
+    Reject,
+    checked_weights,
+    clash,
+    encode_events,
+    interval_of,
+    key_of,
+    shown,
+)
 from earmark.model.keys import float_keys, timestamp_key
 from earmark.model.numbers import wide_keys
 
@@ -108,6 +118,15 @@ def encode_frame(
         lo if points else flat(_interleaved([k.hi for k in encoded], rows, np.int64)),
         flat(_weights([a.name for a, _ in columns], weights, rows)) if weights else frozen(np.empty(0)),
     )
+
+
+def encoded(schema: Schema, events: Any) -> EventArrays:
+    """Events as users give them, a sequence of mappings or a frame, in the keys of a schema."""
+    if is_frame(events):
+        return encode_frame(schema, as_arrow(events))
+    if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
+        raise EventError(f"expected a sequence of events or a frame, got one {type(events).__name__}")
+    return encode_events(schema, events if isinstance(events, Sequence) else list(events))
 
 
 def _interleaved(parts: list[NDArray[Any]], rows: int, dtype: Any) -> NDArray[Any]:
