@@ -109,7 +109,7 @@ def continues(table: TableArrays, before: TableArrays) -> bool:
         return True
     if len(table.sequence) < len(before.sequence):
         return False
-    return all(_begins_with(new, old) for new, old in zip(table, before, strict=True))
+    return all(_begins_with(getattr(table, name), old) for name, old in before._asdict().items())
 
 
 def _begins_with(new: NDArray[Any], old: NDArray[Any]) -> bool:
