@@ -150,7 +150,7 @@ def test_a_stream_counts_by_shard(spark: SparkSession, book: Book, whole: Path, 
 
 
 def test_types_that_change(spark: SparkSession, tmp_path: Path) -> None:
-    """Doubles for a learned integer; then bounds that widen it for good; then constants without room between."""
+    """Doubles for whole bounds; then fractional bounds; then constants without room between; then big numbers."""
     rows = [{"id": f"s{i:03d}", "condition": f"a > {i} AND b = 'v{i % 5}'"} for i in range(40)]
     snapshot = Snapshot.publish(book_frame(spark, rows), tmp_path / "s", shards=3)
     matcher = matcher_of(rows)
@@ -175,6 +175,15 @@ def test_types_that_change(spark: SparkSession, tmp_path: Path) -> None:
     again = snapshot.latest().compact(shards=4)
     assert again.shards == 4
     assert answers(match(frame, again, columns=["row"])) == expected(matcher.match_many(given))
+    big = [("add", f"big{i}", f"a >= {2**53 + i} OR a = {i}") for i in range(3)]
+    wide = again.apply(spark.createDataFrame(big, "op string, id string, condition string"))
+    assert wide.info.kind == "full" and wide.shards == 4
+    for _, one, condition in big:
+        matcher.add(one, condition)
+    whole = [{"a": 2**53 + i, "b": "v1"} for i in range(-2, 4)] + [{"a": i, "b": "v2"} for i in range(4)]
+    longs = spark.createDataFrame([(i, e["a"], e["b"]) for i, e in enumerate(whole)], "row long, a long, b string")
+    for events, rows in ((frame, given), (longs, whole)):
+        assert answers(match(events, wide, columns=["row"])) == expected(matcher.match_many(rows))
 
 
 def test_few_shards_in_memory(book: Book, spark: SparkSession, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +193,7 @@ def test_few_shards_in_memory(book: Book, spark: SparkSession, whole: Path, monk
     opened = reader_module.Reader(snapshot.path, snapshot.version)
     search = search_of(spark, snapshot, None, "exact", None, None)
     column = [row.get("i0") for row in book.given]
-    given = encode_columns(opened.encoding, [("i0", pa.array(column, pa.int64()))], len(column))
+    given = encode_columns(opened.schema, [("i0", pa.array(column, pa.int64()))], len(column))
     first, second = search.answers(opened, given), search.answers(opened, given)
     assert first.subscriptions.equals(second.subscriptions) and len(first.scores)
     assert first.counts[:, 0].max() <= EVENTS

@@ -43,7 +43,7 @@ def found(spark: SparkSession, snapshot: Snapshot, **event: Any) -> list[Any]:
 def test_a_version_says_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
     snapshot = Snapshot.publish(book(spark, "a > 1", "b = 'x' OR c IS NULL"), tmp_path / "s", attributes={"d": "date"})
     assert (snapshot.version, len(snapshot), snapshot.zone) == (1, 2, "UTC")
-    assert snapshot.attributes == {"d": "date", "a": "integer", "b": "string", "c": None}
+    assert snapshot.attributes == {"d": "date", "a": "number", "b": "string", "c": None}
     info = snapshot.info
     assert (info.parent, info.kind, info.base, info.subscriptions, info.rejected) == (None, "full", 1, 2, 0)
     assert info.index == DEFAULT_INDEX
@@ -89,7 +89,7 @@ def test_bad_rows_are_rejects(spark: SparkSession, tmp_path: Path) -> None:
     rejects = {row["id"]: row["reason"] for row in snapshot.rejects.collect()}
     assert len(snapshot) == 2 and snapshot.info.rejected == 7 == snapshot.rejects.count()
     assert rejects.keys() == {"bad syntax", "bad type", "bad function", "bad null", None, "a2", ""}
-    assert "is integer (first used so by subscription 'a1'" in rejects["bad type"]
+    assert "is number (first used so by subscription 'a1'" in rejects["bad type"]
     assert "given twice" in rejects["a2"] and "it is NULL" in rejects[None] and "1 to 10,000" in rejects[""]
     assert len(found(spark, snapshot, a=2)) == 2 and "a1" in found(spark, snapshot, a=11)
 
@@ -100,7 +100,7 @@ def test_the_first_in_the_order_says_the_type(spark: SparkSession, tmp_path: Pat
     frame = spark.createDataFrame(rows, "id long, condition string")
     for partitions in (1, 4):
         snapshot = Snapshot.publish(frame.repartition(partitions), tmp_path / f"s{partitions}", on_error="reject")
-        assert snapshot.attributes == {"x": "integer"} and len(snapshot) == 3
+        assert snapshot.attributes == {"x": "number"} and len(snapshot) == 3
     late = frame.selectExpr("id", "condition", "-id AS rank")
     snapshot = Snapshot.publish(late, tmp_path / "late", order_by="rank", on_error="reject")
     assert snapshot.attributes == {"x": "string"} and len(snapshot) == 9
@@ -158,7 +158,7 @@ def test_ready_made_bounds(spark: SparkSession, tmp_path: Path) -> None:
     )
     assert answers(match(frame, snapshot, 9)) == expected(matcher.top_k_many(given, 9))
     named = Snapshot.publish(pairs.drop("c1", "c2"), tmp_path / "named")
-    assert named.attributes == {"age": "integer"}
+    assert named.attributes == {"age": "number"}
 
 
 def test_ready_made_ranges_with_bad_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_changes_that_cannot_be_done(spark: SparkSession, tmp_path: Path) -> Non
     assert reasons["s8"] == ("remove", "there is no subscription 's8' to remove")
     assert "op is add, update, upsert or remove; got 'replace'" in reasons["s1"][1]
     assert "given twice" in reasons["two"][1]
-    assert "is integer" in reasons["new"][1]
+    assert "is number" in reasons["new"][1]
     assert found(spark, changed, a=4) == ["s1"] and found(spark, changed, a=1) == ["s0"]
     with pytest.raises(Conflict, match=r"version 2 .* was published while this one, begun on version 1"):
         snapshot.apply(changes_frame(spark, ("add", "n", "a = 1")))
@@ -323,14 +323,25 @@ def test_constants_without_room_between(spark: SparkSession, tmp_path: Path) -> 
     assert [found(spark, changed, s=s) for s in "abcd"] == [["s0"], ["n"], ["s1"], []]
 
 
-def test_fractional_bounds_for_a_learned_integer(spark: SparkSession, tmp_path: Path) -> None:
+def test_fractional_bounds_after_whole_ones(spark: SparkSession, tmp_path: Path) -> None:
     first = spark.createDataFrame([("a", 1, 5)], "id string, x_lo int, x_hi int")
     snapshot = Snapshot.publish(first, tmp_path / "s")
-    assert snapshot.attributes == {"x": "integer"}
+    assert snapshot.attributes == {"x": "number"}
     more = spark.createDataFrame([("add", "b", 4.5, 7.0)], "op string, id string, x_lo double, x_hi double")
     changed = snapshot.apply(more)
-    assert changed.attributes == {"x": "float"} and changed.info.kind == "full"
+    assert changed.attributes == {"x": "number"} and changed.info.kind == "delta"
     assert [found(spark, changed, x=x) for x in (4.25, 4.75, 6.0)] == [["a"], ["a", "b"], ["b"]]
+
+
+def test_bounds_beyond_what_a_double_holds(spark: SparkSession, tmp_path: Path) -> None:
+    snapshot = Snapshot.publish(book(spark, "x > 5", "x = 0.5 OR x IS NULL"), tmp_path / "s")
+    changed = snapshot.apply(changes_frame(spark, ("add", "n", f"x = {2**53 + 1}")))
+    assert changed.info.kind == "full"
+    assert [found(spark, changed, x=x) for x in (2**53 + 1, 2**53, 5)] == [["s0", "n"], ["s0"], []]
+    assert [found(spark, changed, x=x) for x in (0.5, 5.5)] == [["s1"], ["s0"]]
+    more = changed.apply(changes_frame(spark, ("add", "m", f"x < {-(2**60) - 1} OR x = 7"), ("remove", "n", None)))
+    assert more.info.kind == "delta"
+    assert [found(spark, more, x=x) for x in (-(2**60) - 2, -(2**60) - 1, 7)] == [["m"], [], ["s0", "m"]]
 
 
 # --- keeping and removing --------------------------------------------------------------------------------------------
