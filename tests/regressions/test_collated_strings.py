@@ -29,9 +29,7 @@ def test_they_are_refused_when_the_plan_is_made(spark: SparkSession, tmp_path: P
     snapshot = Snapshot.publish(rows, tmp_path / "s")
     frame = spark.sql(query)
     event = "e" if "e" in frame.columns else None
-    with pytest.raises(
-        EarmarkError, match="have the collation UTF8_LCASE, but conditions compare strings by their bytes"
-    ):
+    with pytest.raises(EarmarkError, match="have the collation UTF8_LCASE, but conditions compare"):
         match(frame, snapshot, event=event)
     plain = spark.sql("SELECT 'Oslo' COLLATE UTF8_BINARY AS city, 'x' COLLATE UTF8_LCASE AS other")
     assert match(plain, snapshot).count() == 1

@@ -182,8 +182,8 @@ def test_types_that_change(spark: SparkSession, tmp_path: Path) -> None:
         matcher.add(one, condition)
     whole = [{"a": 2**53 + i, "b": "v1"} for i in range(-2, 4)] + [{"a": i, "b": "v2"} for i in range(4)]
     longs = spark.createDataFrame([(i, e["a"], e["b"]) for i, e in enumerate(whole)], "row long, a long, b string")
-    for events, rows in ((frame, given), (longs, whole)):
-        assert answers(match(events, wide, columns=["row"])) == expected(matcher.match_many(rows))
+    for asked, rows in ((frame, given), (longs, whole)):
+        assert answers(match(asked, wide, columns=["row"])) == expected(matcher.match_many(rows))
 
 
 def test_few_shards_in_memory(book: Book, spark: SparkSession, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:

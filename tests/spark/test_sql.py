@@ -76,8 +76,8 @@ def test_doubles_for_whole_bounds(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([(3.5,), (3.0,)], "a double")
     frame.createOrReplaceTempView("halves")
     query = "SELECT a, inline(best(struct(a), 1)) FROM halves"
-    for events in (frame, None):
-        register(spark, snapshot, "best", events=events)
+    for known in (frame, None):
+        register(spark, snapshot, "best", events=known)
         assert [tuple(row) for row in spark.sql(query).collect()] == [(3.5, "x", 1.0)]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
+from struct import Struct
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,7 +32,7 @@ from earmark.model.attribute import (
     Schema,
     attribute_type,
 )
-from earmark.model.keys import date_key, float_key, midnight_key, timestamp_key
+from earmark.model.keys import SIGN, date_key, float_key, midnight_key, timestamp_key
 from earmark.model.literals import LiteralError, date_value, timestamp_value
 from earmark.model.numbers import constant_of, narrow_key, position_of
 
@@ -42,6 +43,7 @@ _EMPTY_F64: F64 = frozen(np.empty(0, np.float64))
 _PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
 _INTEGER, _FLOAT, _STRING = attribute_type(INTEGER), attribute_type(FLOAT), attribute_type(STRING)
 _NUMBER = attribute_type(NUMBER)
+_pack_double, _double_bits = Struct("<d").pack, Struct("<q").unpack
 _ENDS = ({"lo", "hi"}, {"lo"}, {"hi"})
 _MAX_DOUBLE = sys.float_info.max
 MAX_NESTED = 20
@@ -122,8 +124,12 @@ def _entries(schema: Schema, event: Mapping[str, Any]) -> list[Entry]:
                 found += _nested(schema, name, value, 1)
             continue
         type_ = attribute.type  # the usual pairs of types first: this loop is the cost of a single event
-        if type_ is _NUMBER and (given is int or (given is float and (plain_nan or value == value))):
-            low = high = narrow_key(value)
+        if type_ is _NUMBER and (given is int or (given is float and value == value)):
+            try:
+                bits = _double_bits(_pack_double(value))[0]
+                low = high = bits if bits >= 0 else SIGN - bits
+            except OverflowError:  # an integer beyond the doubles
+                low = high = narrow_key(value)
         elif given is str and type_ is _STRING:
             low = high = schema.strings[attribute.number].of_value(utf8(attribute, value))
         elif given is float and type_ is _FLOAT and (plain_nan or value == value):

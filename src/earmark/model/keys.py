@@ -44,6 +44,8 @@ Value: TypeAlias = int | float | Decimal | bool | str | date | datetime
 Cut: TypeAlias = tuple[int, int, bool]
 
 _AS_DOUBLE, _AS_INTEGER = struct.Struct("<d").pack, struct.Struct("<q").unpack
+SIGN = -(2**63)
+"""The bits of −0.0: those of a negative double, taken from it, are its key."""
 _EPOCH_DATE = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 _MICROSECOND = timedelta(microseconds=1)
@@ -64,7 +66,7 @@ def float_key(value: float) -> int:
     if value != value:
         return FLOAT_NAN_KEY
     bits: int = _AS_INTEGER(_AS_DOUBLE(value))[0]
-    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+    return bits if bits >= 0 else SIGN - bits
 
 
 def float_keys(values: F64) -> I64:
