@@ -8,7 +8,19 @@ class EarmarkError(Exception):
 
 
 class SubscriptionError(EarmarkError):
-    """A subscription that cannot be accepted: names the subscription, the piece of text, the reason."""
+    """A subscription that cannot be accepted: names the subscription, the piece of text, the reason.
+
+    `reason` is the message without the part that names the subscription and shows its text; `start` and `end` are the
+    place in the condition's text, None where it is not known.
+    """
+
+    def __init__(
+        self, message: str = "", *, reason: str | None = None, start: int | None = None, end: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.reason = message if reason is None else reason
+        self.start = start
+        self.end = end
 
 
 class EventError(EarmarkError):
@@ -21,6 +33,13 @@ class AttributeTypeError(SubscriptionError, EventError):
 
 class TableError(EarmarkError):
     """A saved table that cannot be opened: truncated, corrupt, foreign, or of another format."""
+
+
+def reworded(problem: EarmarkError, message: str) -> EarmarkError:
+    """The same problem with another message, for whoever knows more about where it comes from."""
+    other = type(problem)(message)
+    other.__dict__.update(problem.__dict__)
+    return other
 
 
 def require(holds: object, what: str) -> None:

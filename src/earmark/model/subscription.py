@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from earmark.errors import SubscriptionError
+from earmark.errors import AttributeTypeError, SubscriptionError
+from earmark.model.bind import leaves
 from earmark.model.event import checked_weights
-from earmark.model.normal import Clauses
+from earmark.model.normal import Clauses, Leaf
 from earmark.model.parse import parse_clauses
-from earmark.model.predicate import Condition, check_text, to_sql
+from earmark.model.predicate import Condition, check_text, literal_sql, shortened, to_sql
 from earmark.model.table import NO_TAGS, Id, Tags
 
 
@@ -49,7 +51,38 @@ def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
     """The clauses of a condition, and the text that keeps it."""
     if isinstance(condition, Condition):
         condition = to_sql(condition)  # one way for all, so that what is kept can always be read again
-    return parse_clauses(condition), condition
+    clauses = parse_clauses(condition)
+    check_lists(clauses)
+    return clauses, condition
+
+
+def check_lists(clauses: Clauses) -> None:
+    """Raise where the values of one predicate are of types that no attribute has at once. O(values)."""
+    seen: set[int] = set()  # a leaf is in many clauses, but is one object
+    for clause in clauses:
+        for _, atoms in clause:
+            for atom in atoms:
+                for leaf in (atom,) if type(atom) is Leaf else leaves(atom):
+                    if len(leaf.predicate.values) > 1 and id(leaf) not in seen:
+                        seen.add(id(leaf))
+                        _check_list(leaf)
+
+
+_FAMILIES = {int: "number", float: "number", Decimal: "number", bool: "boolean"}
+
+
+def _check_list(leaf: Leaf) -> None:
+    """Numbers, booleans, and strings do not mix; dates and timestamps do with strings, which are cast for them."""
+    values = [value for value in leaf.predicate.values if value is not None]
+    if len(set(map(type, values))) < 2:
+        return
+    family = _FAMILIES.get(type(values[0]))
+    for value in values:
+        if _FAMILIES.get(type(value)) != family:
+            raise AttributeTypeError(
+                f"expected values of one type in {shortened(to_sql(leaf.predicate), 200)},"
+                f" got {shortened(literal_sql(values[0]), 60)} and {shortened(literal_sql(value), 60)}"
+            )
 
 
 def checked_id(one: Any) -> Id:
