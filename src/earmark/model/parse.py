@@ -8,7 +8,8 @@ sqlglot (Spark dialect) is the grammar; it is not the validator, and it never se
     template   our clauses with holes for the literals; kept, so that a text of a known shape needs no grammar
     clauses    the template with the literals of this text
 
-Literals are read by literals.py under Spark's rules. Length, nesting and number of clauses are bounded.
+Literals are read by literals.py under Spark's rules. Length, nesting and the numbers of clauses and of values in them
+are bounded.
 Threads may parse at the same time: a template never changes, and new ones are put in place under a lock.
 """
 
@@ -21,11 +22,13 @@ from earmark.errors import SubscriptionError
 from earmark.model.grammar import Grammar, Hole
 from earmark.model.literals import LiteralError, negated, plain_pattern
 from earmark.model.normal import (
+    MAX_VALUES,
     Atom,
     Clauses,
     Leaf,
     Mode,
-    TooManyClauses,
+    TooLarge,
+    TooManyValues,
     filled,
     leaf_of,
     normal_form,
@@ -72,7 +75,7 @@ def parse_clauses(text: str) -> Clauses:
         clauses = template.clauses_with([text[slot.start : slot.end] for slot in lexed.slots])
         assert clauses is not None, "a template takes the literals it was made from"
         return clauses
-    except (Refused, _BadLiteral, TooManyClauses) as problem:
+    except (Refused, _BadLiteral, TooLarge) as problem:
         raise _error(text, problem) from None
 
 
@@ -109,16 +112,18 @@ def _keep(between: tuple[str, ...], template: Template) -> None:
 class Template:
     """Clauses with holes, compiled flat: literals -> values -> leaves -> clauses, each from those before it."""
 
-    __slots__ = ("_clauses", "_derived", "_kinds", "_leaves", "size")
+    __slots__ = ("_clauses", "_derived", "_kinds", "_leaves", "_repeats", "_values", "size")
 
     def __init__(self, lexed: Lexed, clauses: Clauses) -> None:
         self._kinds = [KINDS[slot.kind] for slot in lexed.slots]
         self._derived: list[Any] = []  # values beyond the literals: constants, dates, negated numbers
         self._leaves: list[tuple[str, str, tuple[int, ...], Mode]] = []
+        self._repeats: list[int] = []  # in how many clauses a leaf is, counted with its repetitions in one
         numbers: dict[int, int] = {}
         self._clauses = [
             [(name, [self._compiled(atom, numbers) for atom in atoms]) for name, atoms in clause] for clause in clauses
         ]
+        self._values = sum(n * max(1, len(leaf[2])) for n, leaf in zip(self._repeats, self._leaves, strict=True))
         self.size = len(self._leaves) + sum(len(atoms) for clause in self._clauses for _, atoms in clause)
 
     def _compiled(self, atom: Atom, numbers: dict[int, int]) -> Any:
@@ -130,6 +135,8 @@ class Template:
             predicate = atom.predicate
             values = tuple([self._place(value) for value in predicate.values])
             self._leaves.append((predicate.attribute, predicate.operator, values, atom.mode))
+            self._repeats.append(0)
+        self._repeats[numbers[id(atom)]] += 1
         return numbers[id(atom)]
 
     def _place(self, value: Any) -> int:
@@ -146,12 +153,17 @@ class Template:
         if self._derived:
             values += [_filled(value, values) for value in self._derived]
         leaves: list[Leaf] = []
+        count = self._values
         for attribute, operator, places, mode in self._leaves:
             if len(places) == 1:
                 value = values[places[0]]
+                if type(value) is tuple:
+                    count += self._repeats[len(leaves)] * (len(value) - 1)
                 leaves.append(leaf_of(attribute, operator, value if type(value) is tuple else (value,), mode))
             else:
                 leaves.append(leaf_of(attribute, operator, tuple([values[p] for p in places]), mode))
+        if count > MAX_VALUES:  # of plain lists only their places were known when the clauses were made
+            raise TooManyValues
         return tuple([tuple([(name, _made(atoms, leaves)) for name, atoms in clause]) for clause in self._clauses])
 
 
