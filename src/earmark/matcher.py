@@ -39,9 +39,10 @@ from earmark.model.files import DAMAGE, open_whole, save_stored
 from earmark.model.forms import reader_of
 from earmark.model.frames import as_arrow, encode_frame, is_frame
 from earmark.model.intake import Prepared, admit, prepare, without_row
+from earmark.model.parameters import Params
 from earmark.model.predicate import Condition
 from earmark.model.stored import stored_of
-from earmark.model.subscription import Subscription, checked_id, still_used
+from earmark.model.subscription import Subscription, checked_id, still_used, with_params
 from earmark.model.table import Id, Table, TableView
 from earmark.model.widen import weights_of, widen
 
@@ -116,9 +117,14 @@ class Matcher:
         weights: Weights | None = None,
         score: float = 0.0,
         tags: Mapping[str, str] | None = None,
+        params: Params | None = None,
     ) -> None:
-        """Add one subscription; its id must be new."""
-        self._add(lambda table: prepare(table, [Subscription(id, condition, weights, score, tags)]), single=True)
+        """Add one subscription; its id must be new.
+
+        `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`.
+        """
+        given = Subscription(id, condition, weights, score, tags, params)
+        self._add(lambda table: prepare(table, [given]), single=True)
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, all or none; returns how many.
@@ -171,10 +177,18 @@ class Matcher:
         weights: Weights | None = _KEEP,
         score: float = _KEEP,
         tags: Mapping[str, str] | None = _KEEP,
+        params: Params | None = None,
     ) -> None:
-        """Change a subscription in one step; what is not given stays, and so does its place in the order."""
+        """Change a subscription in one step; what is not given stays, and so does its place in the order.
+
+        `params` are the values of the parameters in the new condition.
+        """
         with self._writing:
             old = self.get(id)
+            if params is not None:
+                if condition is _KEEP:
+                    raise SubscriptionError("params need a condition with parameters, got none")
+                condition = with_params(condition, params)
             if weights is _KEEP:
                 weights = old.weights if condition is _KEEP else still_used(old.weights, condition)
             new = Subscription(

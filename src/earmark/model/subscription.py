@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +12,7 @@ from earmark.errors import AttributeTypeError, SubscriptionError
 from earmark.model.bind import leaves
 from earmark.model.event import checked_weights
 from earmark.model.normal import Clauses, Leaf
+from earmark.model.parameters import Params, bound
 from earmark.model.parse import parse_clauses
 from earmark.model.predicate import Condition, check_text, literal_sql, shortened, to_sql
 from earmark.model.table import NO_TAGS, Id, Tags
@@ -19,32 +20,52 @@ from earmark.model.table import NO_TAGS, Id, Tags
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An id, a condition (SQL text or objects), and optionally weights, a static score and tags."""
+    """An id, a condition (SQL text or objects), and optionally weights, a static score, tags and params.
+
+    `params` are the values of the parameters in the condition's text, `?` or `:name`.
+    """
 
     id: Id
     condition: str | Condition
     weights: Mapping[str, float] | None = None
     score: float = 0.0
     tags: Mapping[str, str] | None = None
+    params: Params | None = None
+
+
+_FIELDS = tuple(field.name for field in fields(Subscription))
 
 
 def as_subscription(item: Any) -> Subscription:
-    """A Subscription from one, from an (id, condition) pair, or from a mapping of its fields."""
+    """A Subscription from one, from an (id, condition) pair, or from a mapping of its fields; its params written in."""
     if isinstance(item, Subscription):
-        return item
+        if item.params is None:
+            return item
+        return replace(item, condition=with_params(item.condition, item.params), params=None)
     if isinstance(item, Mapping):
-        unknown = [k for k in item if k not in ("id", "condition", "weights", "score", "tags")]
+        unknown = [k for k in item if k not in _FIELDS]
         if unknown or "id" not in item or "condition" not in item:
             raise SubscriptionError(
-                f"a subscription has id, condition and optionally weights, score, tags; got {sorted(map(str, item))}"
+                "a subscription has id, condition and optionally weights, score, tags and params,"
+                f" got {sorted(map(str, item))}"
             )
         score = item.get("score")
+        condition = with_params(item["condition"], item.get("params"))
         return Subscription(
-            item["id"], item["condition"], item.get("weights"), 0.0 if score is None else score, item.get("tags")
+            item["id"], condition, item.get("weights"), 0.0 if score is None else score, item.get("tags")
         )
     if isinstance(item, tuple | list) and len(item) == 2:
         return Subscription(item[0], item[1])
     raise SubscriptionError(f"a subscription is an (id, condition) pair or a mapping; got {type(item).__name__}")
+
+
+def with_params(condition: Any, params: Params | None) -> Any:
+    """The condition with the values of its parameters written in."""
+    if params is None:
+        return condition
+    if not isinstance(condition, str):
+        raise SubscriptionError(f"params go with a condition as a string, got {type(condition).__name__}")
+    return bound(condition, params)
 
 
 def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
