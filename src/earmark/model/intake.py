@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, reworded
 from earmark.model.attribute import Draft, Schema
 from earmark.model.bind import Binder, BoundClauses
 from earmark.model.rows import block_of
@@ -93,7 +93,7 @@ def _named(problem: EarmarkError, row: int, item: Any) -> EarmarkError:
     if one is None and isinstance(item, tuple | list) and item:
         one = item[0]
     prefix = f"row {row}" if one is None else f"row {row}, subscription {one!r}"
-    return type(problem)(f"{prefix}: {str(problem).removeprefix(f'subscription {one!r}: ')}")
+    return reworded(problem, f"{prefix}: {str(problem).removeprefix(f'subscription {one!r}: ')}")
 
 
 def admit(table: Table, prepared: Prepared) -> Block:
@@ -124,4 +124,4 @@ def as_mapping(value: Any) -> Any:
 
 def without_row(problem: EarmarkError) -> EarmarkError:
     """What is wrong with a batch of one, said without its row."""
-    return type(problem)(str(problem).removeprefix("row 0, ").removeprefix("row 0: "))
+    return reworded(problem, str(problem).removeprefix("row 0, ").removeprefix("row 0: "))
