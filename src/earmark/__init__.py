@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from earmark.model.parse import parse
     from earmark.model.predicate import Condition, Predicate
     from earmark.model.subscription import Subscription
+    from earmark.model.validate import Problem, validate
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,8 @@ _HOMES = {
     "Condition": "model.predicate",
     "Predicate": "model.predicate",
     "Subscription": "model.subscription",
+    "Problem": "model.validate",
+    "validate": "model.validate",
 }
 
 __all__ = [
@@ -54,11 +57,13 @@ __all__ = [
     "Matcher",
     "NearMiss",
     "Predicate",
+    "Problem",
     "Subscription",
     "SubscriptionError",
     "TableError",
     "Verification",
     "parse",
+    "validate",
 ]
 
 

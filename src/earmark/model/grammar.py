@@ -118,21 +118,20 @@ _HINTS = {
     "Tuple": "a list of values goes after IN only",
     **dict.fromkeys(("Add", "Sub", "Neg"), NO_CALCULATIONS),
 }
+_BEFORE_CONSTANT = frozenset({"comparison", "IS", "NOT", "DISTINCT", "FROM", "LIKE"})  # constants have no stand-in
 Span: TypeAlias = tuple[int, int]
 
 
 class Grammar:
     """The condition of one text, with Holes for its literals: a walk over sqlglot's tree that knows every node.
 
-    Refusals go to `refuse`; where it returns, the refused part counts as TRUE and the walk goes on. `names` are the
-    attributes in the order of the walk, each with its place in the text.
+    Refusals go to `refuse`; where it returns, the refused part counts as TRUE and the walk goes on.
     """
 
     def __init__(self, lexed: Lexed, refuse: Refuse = raised) -> None:
         self._lexed = lexed
         self._refuse = refuse
         self._nodes: dict[int, tuple[Predicate, exp.Expression]] = {}
-        self.names: list[tuple[str, Span]] = []
 
     def condition(self) -> Condition:
         """All of the text; raises Refused where sqlglot cannot read it."""
@@ -146,9 +145,21 @@ class Grammar:
             self._refuse(Refused("NULL alone is not a condition", "", 0, len(self._lexed.text)))
         return made
 
+    def predicates(self) -> list[Predicate]:
+        """The predicates of the condition, in the order of the text."""
+        return sorted((predicate for predicate, _ in self._nodes.values()), key=self.place)
+
     def place(self, predicate: Predicate) -> Span:
         """Where a predicate of the condition is in the text."""
-        return self._span(self._nodes[id(predicate)][1]) or (0, len(self._lexed.text))
+        span = self._span(self._nodes[id(predicate)][1])
+        if span is None:
+            return 0, len(self._lexed.text)
+        start, end = span
+        kinds, spans = self._lexed.kinds, self._lexed.spans
+        i = bisect_right(spans, end - 1, key=lambda token: token[0])
+        while i < len(kinds) and kinds[i] in _BEFORE_CONSTANT:
+            i += 1
+        return start, spans[i][1] if i < len(kinds) and kinds[i] == "constant" else end
 
     # --- conditions ---
 
@@ -281,7 +292,6 @@ class Grammar:
                 check_text(name, f"the name {shortened(name, 60)!r}")
             except SubscriptionError as problem:
                 raise self._refused(str(problem), node) from None
-        self.names.append((name, self._span(node) or (0, len(self._lexed.text))))
         return name
 
     def _joined_name(self, node: exp.Expression) -> str:

@@ -28,6 +28,7 @@ FOREIGN_WORDS = {
     "COLLATE": "COLLATE is not part of the language: strings compare by their UTF-8 bytes",
 }
 _CURLY_QUOTES = "‘’‚‛“”„‟«»‹›′″´"
+_CURLY_STRING = re.compile(rf"[{_CURLY_QUOTES}][^{_CURLY_QUOTES}\n]*+[{_CURLY_QUOTES}]")
 _LOOKALIKES = {
     **{"≥": ">=", "≤": "<=", "≠": "!=", "−": "-", "–": "-", "—": "-", "＝": "=", "（": "(", "）": ")", "，": ","},
     **dict.fromkeys("\u00a0\u2007\u2009\u202f\u3000\ufeff\u200b", "a plain space"),
@@ -102,6 +103,8 @@ def _stray(text: str, at: int) -> tuple[str, int | None]:
         return "a parameter is written ? or :name, with its value in params", 1
     if char in "[]":
         return f"expected a parenthesis, got {char!r}: a list is written IN (1, 2)", 1
+    if found := _CURLY_STRING.match(text, at):
+        return _beyond_ascii(char), len(found[0])
     return _beyond_ascii(char) if char > "\x7f" else f"{char!r} is not part of the language", 1
 
 
