@@ -14,7 +14,7 @@ from earmark.model.event import checked_weights
 from earmark.model.normal import Clauses, Leaf
 from earmark.model.parameters import Params, bound
 from earmark.model.parse import parse_clauses
-from earmark.model.predicate import Condition, check_text, literal_sql, shortened, to_sql
+from earmark.model.predicate import Condition, Predicate, check_text, literal_sql, shortened, to_sql
 from earmark.model.table import NO_TAGS, Id, Tags
 
 
@@ -79,29 +79,28 @@ def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
 
 def check_lists(clauses: Clauses) -> None:
     """Raise where the values of one predicate are of types that no attribute has at once. O(values)."""
-    seen: set[int] = set()  # a leaf is in many clauses, but is one object
     for clause in clauses:
         for _, atoms in clause:
             for atom in atoms:
-                for leaf in (atom,) if type(atom) is Leaf else leaves(atom):
-                    if len(leaf.predicate.values) > 1 and id(leaf) not in seen:
-                        seen.add(id(leaf))
-                        _check_list(leaf)
+                if type(atom) is not Leaf:
+                    for leaf in leaves(atom):
+                        _check_list(leaf.predicate)
+                elif len(atom.predicate.values) > 1:
+                    _check_list(atom.predicate)
 
 
 _FAMILIES = {int: "number", float: "number", Decimal: "number", bool: "boolean"}
 
 
-def _check_list(leaf: Leaf) -> None:
-    """Numbers, booleans, and strings do not mix; dates and timestamps do with strings, which are cast for them."""
-    values = [value for value in leaf.predicate.values if value is not None]
-    if len(set(map(type, values))) < 2:
+def _check_list(predicate: Predicate) -> None:
+    """Numbers, booleans and strings do not mix; dates and timestamps do with strings, which are cast for them."""
+    if len(set(map(type, predicate.values))) < 2:
         return
-    family = _FAMILIES.get(type(values[0]))
+    values = [value for value in predicate.values if value is not None]
     for value in values:
-        if _FAMILIES.get(type(value)) != family:
+        if _FAMILIES.get(type(value)) != _FAMILIES.get(type(values[0])):
             raise AttributeTypeError(
-                f"expected values of one type in {shortened(to_sql(leaf.predicate), 200)},"
+                f"expected values of one type in {shortened(to_sql(predicate), 200)},"
                 f" got {shortened(literal_sql(values[0]), 60)} and {shortened(literal_sql(value), 60)}"
             )
 
