@@ -288,7 +288,7 @@ def _predicate_sql(predicate: Predicate) -> str:
 
 
 def name_sql(name: str) -> str:
-    """An attribute's name, in backquotes where it needs them; a dot separates the parts of a nested name."""
+    """An attribute's name, in backticks where it needs them; a dot separates the parts of a nested name."""
     return ".".join(
         part if _PLAIN_NAME.match(part) and part.upper() not in _KEYWORDS else "`" + part.replace("`", "``") + "`"
         for part in name.split(".")

@@ -8,7 +8,7 @@
 A word is a keyword only where the language has one; everywhere else it is a name, whatever SQL dialects make of
 it. So the grammar never sees a word or a literal of the user's. Length, tokens and nesting are bounded.
 
-`split_units` finds names in backquotes, literals and plain lists without looking at the rest. **Invariant**: two
+`split_units` finds names in backticks, literals and plain lists without looking at the rest. **Invariant**: two
 texts that are the same between their units, and whose units are of the same kinds, have the same shape. (Between
 units no token can reach into the next unit: a number does not start right after a word or a number, and no sign or
 word goes on with a quote.) That is what lets the parser keep templates by what stands between the units.
@@ -120,7 +120,7 @@ class Token(NamedTuple):
 
 
 def split_units(text: str) -> tuple[tuple[str, ...], list[str]]:
-    """What stands between the units of a text (with its names in backquotes), and the literals."""
+    """What stands between the units of a text (with its names in backticks), and the literals."""
     parts = _UNIT.split(text)
     units = parts[1::2]
     if units and units[-1] is None:
@@ -132,7 +132,7 @@ def split_units(text: str) -> tuple[tuple[str, ...], list[str]]:
 
 
 def units_are_slots(lexed: Lexed) -> bool:
-    """Whether `split_units` sees the literals and names in backquotes of this text as the tokens do."""
+    """Whether `split_units` sees the literals and names in backticks of this text as the tokens do."""
     units = [(m.start(), m.end()) for m in _UNIT.finditer(lexed.text)]
     slots = {(slot.start, slot.end) for slot in lexed.slots}
     quoted = {span for span in lexed.spans if lexed.text[span[0]] == "`"}
