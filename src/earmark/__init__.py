@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from earmark.model.predicate import Condition, Predicate
     from earmark.model.seen import Unseen
     from earmark.model.subscription import Subscription
+    from earmark.model.validate import Problem, validate
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,8 @@ _HOMES = {
     "Condition": "model.predicate",
     "Predicate": "model.predicate",
     "Subscription": "model.subscription",
+    "Problem": "model.validate",
+    "validate": "model.validate",
 }
 
 __all__ = [
@@ -67,6 +70,7 @@ __all__ = [
     "Matcher",
     "NearMiss",
     "Predicate",
+    "Problem",
     "Reject",
     "Subscription",
     "SubscriptionError",
@@ -75,6 +79,7 @@ __all__ = [
     "Unseen",
     "Verification",
     "parse",
+    "validate",
 ]
 
 

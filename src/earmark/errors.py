@@ -4,7 +4,27 @@ from __future__ import annotations
 
 
 class EarmarkError(Exception):
-    """Base of all earmark errors."""
+    """Base of all earmark errors: a message, and the facts in it, each None where it does not apply."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        reason: str | None = None,
+        attribute: str | None = None,
+        event: int | None = None,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> None:
+        super().__init__(message if event is None else f"event {event}: {message}")
+        self.reason = message if reason is None else reason
+        """The message without what says where: the event, or the subscription and its text."""
+        self.attribute = attribute
+        self.event = event
+        """Which event of a batch."""
+        self.start = start
+        """The place in the text of a condition."""
+        self.end = end
 
 
 class SubscriptionError(EarmarkError):
@@ -13,12 +33,6 @@ class SubscriptionError(EarmarkError):
 
 class EventError(EarmarkError):
     """An event that cannot be read: says which event of a batch, which attribute, and what was expected."""
-
-    def __init__(self, reason: str, *, attribute: str | None = None, event: int | None = None) -> None:
-        super().__init__(reason if event is None else f"event {event}: {reason}")
-        self.reason = reason
-        self.attribute = attribute
-        self.event = event
 
     def at(self, event: int | None) -> EventError:
         """The same problem in a batch, at this event."""
@@ -35,6 +49,13 @@ class TooManyAnswers(EarmarkError):
 
 class TableError(EarmarkError):
     """A saved table that cannot be opened: truncated, corrupt, foreign, or of another format."""
+
+
+def reworded(problem: EarmarkError, message: str) -> EarmarkError:
+    """The same problem with another message, for whoever knows more about where it comes from."""
+    other = type(problem)(message)
+    other.__dict__.update(problem.__dict__)
+    return other
 
 
 def require(holds: object, what: str) -> None:

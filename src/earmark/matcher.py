@@ -38,12 +38,13 @@ from earmark.model.explain import Explanation, NearMiss, explain_slot, near_miss
 from earmark.model.files import DAMAGE, open_whole, save_stored
 from earmark.model.forms import reader_of
 from earmark.model.intake import Prepared, admitted, prepare, replaced
+from earmark.model.parameters import Params
 from earmark.model.plain import subscription_at, to_frame
 from earmark.model.predicate import Condition
 from earmark.model.retype import retyped
 from earmark.model.seen import Seen, Unseen
 from earmark.model.stored import stored_of
-from earmark.model.subscription import Subscription, checked_id, still_used
+from earmark.model.subscription import Subscription, checked_id, still_used, with_params
 from earmark.model.table import Id, Table
 
 if TYPE_CHECKING:
@@ -139,9 +140,13 @@ class Matcher:
         weights: Weights | None = None,
         score: float = 0.0,
         tags: Mapping[str, str] | None = None,
+        params: Params | None = None,
     ) -> None:
-        """Add one subscription; its id must be new."""
-        given = Subscription(id, condition, weights, score, tags)
+        """Add one subscription; its id must be new.
+
+        `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`.
+        """
+        given = Subscription(id, condition, weights, score, tags, params)
         self._add(lambda table: prepare(table, [given], numbered=False))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
@@ -198,11 +203,19 @@ class Matcher:
         weights: Weights | None = _KEEP,
         score: float = _KEEP,
         tags: Mapping[str, str] | None = _KEEP,
+        params: Params | None = None,
     ) -> None:
-        """Change a subscription in one step; what is not given stays, and so does its place in the order."""
+        """Change a subscription in one step; what is not given stays, and so does its place in the order.
+
+        `params` are the values of the parameters in the new condition.
+        """
         with self._writing:
             table = self._state.table
             old = self.get(id)
+            if params is not None:
+                if condition is _KEEP:
+                    raise SubscriptionError("params need a condition with parameters, got none")
+                condition = with_params(condition, params)
             if weights is _KEEP:
                 weights = old.weights if condition is _KEEP else still_used(old.weights, condition)
             new = Subscription(

@@ -16,6 +16,7 @@ from tests.oracle import generate, spellings
 from tests.oracle.syntax import to_sql
 
 from earmark import Predicate, SubscriptionError, parse
+from earmark.model import grammar
 from earmark.model import parse as parsing
 from earmark.model.normal import normal_form
 from earmark.model.parse import parse_clauses
@@ -98,7 +99,7 @@ def test_known_shapes_skip_the_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
     def unexpected(shape: str) -> Any:
         raise AssertionError(f"{shape} is known")
 
-    monkeypatch.setattr(parsing, "_tree", unexpected)
+    monkeypatch.setattr(grammar, "_tree", unexpected)
     for sql in texts:
         parse_clauses(sql.format(5, 6, 7, 8))
     parse_clauses("q1 = 5 AND q2 IN ('x', NULL, 3.5, 1, 2, 3) AND `q 3` > 'y'")

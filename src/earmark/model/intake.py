@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from earmark.errors import EarmarkError, SubscriptionError
+from earmark.errors import EarmarkError, SubscriptionError, reworded
 from earmark.model.arrays import I64
 from earmark.model.attribute import Draft, Schema
 from earmark.model.bind import Binder, BoundClauses
@@ -129,7 +129,7 @@ def _named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
     where = [] if row is None else [f"row {row}"]
     where += [] if one is None else [f"subscription {one!r}"]
     reason = str(problem).removeprefix(f"subscription {one!r}: ")
-    return type(problem)(f"{', '.join(where)}: {reason}" if where else reason)
+    return reworded(problem, f"{', '.join(where)}: {reason}" if where else reason)
 
 
 def replaced(table: Table, slots: I64, items: Iterable[Any]) -> Table:

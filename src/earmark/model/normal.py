@@ -11,6 +11,12 @@ makes NOT_TRUE out of FALSE. So every leaf ends as (predicate, mode), which is a
 A clause maps each attribute to its atoms; an atom is a leaf, or ANDs and ORs of leaves on that one attribute
 (an OR over one attribute is a set of intervals, not several clauses). Nothing is absorbed or simplified beyond
 that, because it could change a score; only a clause with a constant FALSE or NULL in it is dropped.
+
+The expansion multiplies: `(a OR b) AND (c OR d) AND …` doubles the clauses with every part, and each clause repeats the
+values of its predicates, so a list of a million characters could become gigabytes of intervals. Clauses and values are
+therefore counted before anything is expanded.
+
+**Complexity**: O(text) to count; O(clauses x atoms per clause) to expand, both bounded.
 """
 
 from __future__ import annotations
@@ -20,19 +26,34 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import chain, product
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from earmark.model.predicate import And, Condition, Constant, Is, Not, Or, Predicate, test, to_sql
 
 MAX_CLAUSES = 1024
+MAX_VALUES = 1 << 19  # of all clauses together; more than any text holds, so that only what is repeated is refused
 _MAX_ATOMS = 1 << 18  # of all clauses together
 
 
-class TooManyClauses(Exception):
+class TooLarge(Exception):
     """The OR of ANDs would be too long."""
+
+
+class TooManyClauses(TooLarge):
+    """There would be more than MAX_CLAUSES clauses, or too many predicates in them."""
 
     def __init__(self) -> None:
         super().__init__(f"its ORs make more than {MAX_CLAUSES:,} clauses; split it into several subscriptions")
+
+
+class TooManyValues(TooLarge):
+    """There would be more than MAX_VALUES literal values in the clauses."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"its ORs repeat its values, to more than {MAX_VALUES:,} in all clauses;"
+            " split it into several subscriptions, or use shorter lists"
+        )
 
 
 class Mode(IntEnum):
@@ -92,8 +113,10 @@ Clauses: TypeAlias = tuple[Clause, ...]
 
 
 def normal_form(condition: Condition) -> Clauses:
-    """The clauses of a condition; raises TooManyClauses beyond MAX_CLAUSES."""
-    return tuple(_grouped(atoms) for atoms in _product(_pushed(condition, Mode.TRUE)))
+    """The clauses of a condition; raises TooLarge beyond MAX_CLAUSES or MAX_VALUES."""
+    tree = _with_atoms(_pushed(condition, Mode.TRUE))
+    _extent(tree)
+    return tuple(_grouped(atoms) for atoms in _product(tree))
 
 
 # --- NOT pushed down: a tree of Leaf, bool, and ("and" | "or", parts) -------------------------------------------
@@ -135,28 +158,68 @@ def _joined(kind: str, parts: list[Any]) -> _Pushed:
 # --- to an OR of ANDs ---------------------------------------------------------------------------------------
 
 
-def _product(node: _Pushed) -> list[list[Atom]]:
+class _Extent(NamedTuple):
+    """How much a part expands to; its atoms and values are those of all its clauses together."""
+
+    clauses: int
+    atoms: int
+    values: int
+
+
+def _with_atoms(node: _Pushed) -> Any:
+    """The same tree, with the parts of each OR that are on one attribute as one atom."""
+    if not isinstance(node, tuple):
+        return node
+    kind, parts = node
+    if kind == "or":
+        parts = _grouped_parts(parts)
+    return kind, [_with_atoms(part) for part in parts]
+
+
+def _extent(node: Any) -> _Extent:
+    """How much a tree expands to; raises TooLarge. O(tree): nothing is expanded."""
+    if isinstance(node, bool):
+        return _Extent(int(node), 0, 0)
+    if not isinstance(node, tuple):
+        return _Extent(1, 1, _count_values(node))
+    kind, parts = node
+    extents = [_extent(part) for part in parts]
+    if kind == "or":
+        total = _Extent(*(sum(column) for column in zip(*extents, strict=True)))
+    else:
+        clauses = prod(extent.clauses for extent in extents)
+        total = _Extent(clauses, 0, 0)
+        if 0 < clauses <= MAX_CLAUSES:
+            total = _Extent(
+                clauses,
+                sum(clauses // extent.clauses * extent.atoms for extent in extents),
+                sum(clauses // extent.clauses * extent.values for extent in extents),
+            )
+    if total.clauses > MAX_CLAUSES or total.atoms > _MAX_ATOMS:
+        raise TooManyClauses
+    if total.values > MAX_VALUES:
+        raise TooManyValues
+    return total
+
+
+def _count_values(atom: Atom) -> int:
+    """The literals of an atom; a predicate without any counts as one."""
+    if isinstance(atom, Leaf):
+        return max(1, len(atom.predicate.values))
+    return sum(map(_count_values, atom.parts))
+
+
+def _product(node: Any) -> list[list[Atom]]:
     """The clauses as lists of atoms; O(atoms of the result)."""
     if isinstance(node, bool):
         return [[]] if node else []
-    if isinstance(node, Leaf):
+    if not isinstance(node, tuple):
         return [[node]]
     kind, parts = node
-    if kind == "or":
-        found = [clause for part in _grouped_parts(parts) for clause in _alternatives(part)]
-        if len(found) > MAX_CLAUSES:
-            raise TooManyClauses
-        return found
     factors = [_product(part) for part in parts]
-    count = prod(map(len, factors))
-    atoms = sum(count // len(factor) * sum(map(len, factor)) for factor in factors) if count else 0
-    if count > MAX_CLAUSES or atoms > _MAX_ATOMS:
-        raise TooManyClauses
+    if kind == "or":
+        return [clause for factor in factors for clause in factor]
     return [list(chain.from_iterable(chosen)) for chosen in product(*factors)]
-
-
-def _alternatives(part: Any) -> list[list[Atom]]:
-    return [[part]] if isinstance(part, AnyOf) else _product(part)
 
 
 def _grouped_parts(parts: list[Any]) -> list[Any]:

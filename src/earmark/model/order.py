@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from earmark.model.refusals import NO_CALCULATIONS
+
 COMPARISONS = frozenset({"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>"})
 START, END = "start", "end"
 
@@ -25,7 +27,7 @@ _PREDICATE = frozenset({"IS", "IN", "BETWEEN", "LIKE"})
 
 FOLLOW: dict[str, frozenset[str]] = {
     **dict.fromkeys((START, "(", "AND", "OR", "NOT"), _CONDITION),
-    **dict.fromkeys(("comparison", "BETWEEN", "LIKE", "FROM", ","), _VALUE),
+    **dict.fromkeys(("comparison", "BETWEEN", "AND of BETWEEN", "LIKE", "FROM", ","), _VALUE),
     **dict.fromkeys(("name", ")"), _JOINED | _PREDICATE | {"comparison", "NOT", ",", "."}),
     "string": _JOINED | {"comparison", ",", "ESCAPE"},
     **dict.fromkeys(("number", "typed"), _JOINED | {"comparison", ","}),
@@ -42,11 +44,35 @@ FOLLOW: dict[str, frozenset[str]] = {
 }
 
 
+_A_CONDITION = "a condition"
+_A_VALUE = "a value"
+_AN_END = "AND, OR or the end"
+_AN_OPERATOR = "an operator such as =, <, IN, LIKE or IS NULL"
+_NULL_TRUE_FALSE = "NULL, TRUE or FALSE"
+EXPECTED: dict[str, str] = {
+    **dict.fromkeys((START, "(", "AND", "OR", "NOT"), _A_CONDITION),
+    **dict.fromkeys(("comparison", "BETWEEN", "AND of BETWEEN", "FROM", ","), _A_VALUE),
+    **dict.fromkeys(("string", "number", "typed", "list", "constant", ")"), _AN_END),
+    "name": _AN_OPERATOR,
+    "LIKE": "a pattern such as 'prefix%'",
+    "IN": "a list of values in parentheses",
+    "IS": _NULL_TRUE_FALSE,
+    "IS NOT": _NULL_TRUE_FALSE,
+    "infix NOT": "IN, BETWEEN or LIKE",
+    "DISTINCT": "FROM",
+    "ESCAPE": "one character in quotes",
+    "-": "a number",
+    "+": "a number",
+    ".": "a name",
+}
+
+
 class Misplaced(NamedTuple):
-    """The first token that cannot stand where it does (their number, for the end), and why."""
+    """The first token that is out of place (their number, for the end), what was expected there, and why if not."""
 
     at: int
-    reason: str
+    expected: str
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -60,12 +86,12 @@ class _Level:
     def misplaced(self, kind: str) -> str:
         """Take the next token; why it cannot stand here, or nothing."""
         if self.predicate and (kind in _PREDICATE or kind in ("infix NOT", "comparison")):
-            return "a part of a condition has one test: AND, OR or parentheses were expected"
+            return "expected AND, OR or parentheses: a part of a condition has one test"
         if self.between and kind in ("OR", ")", END):
-            return "BETWEEN takes two values with AND between them"
+            return "expected two values with AND between them after BETWEEN"
         if kind in _PREDICATE:
             self.predicate, self.between = True, kind == "BETWEEN"
-        elif kind == "AND" and self.between:
+        elif kind == "AND of BETWEEN":
             self.between = False
         elif kind in ("AND", "OR"):
             self.predicate = False
@@ -78,39 +104,37 @@ def misplaced(kinds: list[str]) -> Misplaced | None:
     before = START
     for i, given in enumerate([*kinds, END]):
         if given not in FOLLOW[before]:
-            return Misplaced(i, _reason(before, given))
+            in_list = before == "(" and levels[-1].closes_as == "list"
+            return Misplaced(i, _A_VALUE if in_list else EXPECTED[before], _reason(before, given))
         kind = given
         if given == "NOT" and before in ("name", ")"):
             kind = "infix NOT"
         elif given == "NOT" and before == "IS":
             kind = "IS NOT"
+        elif given == "AND" and levels[-1].between:
+            kind = "AND of BETWEEN"
         if problem := levels[-1].misplaced(kind):
-            return Misplaced(i, problem)
+            return Misplaced(i, EXPECTED[before], problem)
         if kind == "(":
             levels.append(_Level("list" if before == "IN" else ")"))
         elif kind == ")":
             if len(levels) == 1:
-                return Misplaced(i, "there is no '(' for this")
+                return Misplaced(i, _AN_END, "there is no '(' for this ')'")
             kind = levels.pop().closes_as
         before = kind
-    return Misplaced(len(kinds), "a '(' is not closed") if len(levels) > 1 else None
+    return Misplaced(len(kinds), "')'", "a '(' is not closed: expected ')'") if len(levels) > 1 else None
 
 
 def _reason(before: str, kind: str) -> str:
-    if kind == END:
-        return "it ends too early"
-    if kind in ("-", "+") and before not in ("-", "+"):
-        return "calculations are not part of a condition"
+    """Why this pair is refused, where "expected X, got Y" does not say enough."""
+    if kind in ("-", "+") and before not in ("-", "+", "IN", "IS", "IS NOT"):
+        return NO_CALCULATIONS
     if before == kind == "string":
-        return "two strings stand side by side"
-    if before == "," or (before == "(" and kind == ")"):
-        return "a value is missing before this"
-    if kind == "list":
-        return "a list of values stands after IN only"
-    if before == "IN":
-        return "IN takes a list of values in parentheses"
-    if before == "IS":
-        return "IS takes NULL, TRUE, FALSE or NOT"
+        return "expected one string, got two side by side"
+    if kind == "list" and before != "IN":
+        return "a list of values goes after IN only"
     if kind == "IS":
-        return "what IS is asked of stands in parentheses"
+        return "put the operand of IS in parentheses"
+    if before == "IS" and kind in ("number", "string", "typed", "name", "(", "-"):
+        return f"expected {_NULL_TRUE_FALSE} after IS: compare with other values by ="
     return ""

@@ -75,11 +75,11 @@ class Predicate(Condition):
         name = " ".join(operator.upper().split())
         name = {"==": "=", "<>": "!="}.get(name, name)
         if len(values) == 1 and name in ("IN", "NOT IN"):
-            values = _listed(values[0])
+            values = listed(values[0])
         _check_arity(attribute, operator, name, values)
         object.__setattr__(self, "attribute", attribute)
         object.__setattr__(self, "operator", name)
-        object.__setattr__(self, "values", tuple(_checked(attribute, v) for v in values))
+        object.__setattr__(self, "values", tuple(checked_value(v, f"on {attribute!r}") for v in values))
 
     def __repr__(self) -> str:
         return f"Predicate({', '.join(map(repr, (self.attribute, self.operator, *self.values)))})"
@@ -158,11 +158,16 @@ def _condition(value: object) -> Condition:
     return value
 
 
-def _listed(value: Any) -> tuple[Any, ...]:
+def listed(value: Any) -> tuple[Any, ...]:
     """The values of an IN, given one by one or as a list; a set is sorted, so that its text is always the same."""
     if isinstance(value, set | frozenset):
         return tuple(sorted(value, key=repr))
-    return tuple(value) if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1 else (value,)
+    return tuple(value) if is_list(value) else (value,)
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value is several: a list, a tuple, a set or an array of one dimension."""
+    return isinstance(value, list | tuple | set | frozenset) or getattr(value, "ndim", 0) == 1
 
 
 def _check_arity(attribute: str, operator: str, name: str, values: tuple[object, ...]) -> None:
@@ -176,46 +181,48 @@ def _check_arity(attribute: str, operator: str, name: str, values: tuple[object,
         raise SubscriptionError(f"{name} on {attribute!r} takes {number}; got {len(values)}")
 
 
-def _checked(attribute: str, value: Any) -> Value | None:
-    """The value as one of ours (scalars of numpy and pandas become Python's), or an error."""
+def checked_value(value: Any, where: str) -> Value | None:
+    """The value as one of ours (scalars of numpy and pandas become Python's), or an error that says where it is."""
     if type(value).__module__ == "numpy" and getattr(value, "ndim", -1) == 0:
         value = _python_scalar(value)
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
         if abs(value) >= 10**_MAX_DIGITS:
-            raise SubscriptionError(f"an integer of more than {_MAX_DIGITS} digits on {attribute!r} cannot be compared")
+            raise SubscriptionError(f"an integer of more than {_MAX_DIGITS} digits {where} cannot be compared")
         return int(value)
     if isinstance(value, float):
         return float(value)
     if isinstance(value, Decimal):
         if not value.is_finite() or decimal_size(value)[0] > _MAX_DIGITS:
-            raise SubscriptionError(f"{value} on {attribute!r} is not a decimal of at most {_MAX_DIGITS} digits")
+            raise SubscriptionError(f"{value} {where} is not a decimal of at most {_MAX_DIGITS} digits")
         return Decimal(f"{value:f}")  # as its text is read: 1E+3 is 1000
     if isinstance(value, str):
-        check_text(value, f"the string {shortened(value, 60)!r} on {attribute!r}")
-        return value
+        check_text(value, f"the string {shortened(value, 60)!r} {where}")
+        return str.__str__(value)
     if isinstance(value, datetime):
-        return _checked_datetime(attribute, value)
+        return _checked_datetime(value, where)
     if isinstance(value, date):
-        return value
+        return date(value.year, value.month, value.day)
     raise SubscriptionError(
-        f"{shortened(repr(value), 60)} on {attribute!r} is of no type a condition can hold"
-        " (number, text, boolean, date, datetime, Decimal or None)"
+        f"{shortened(repr(value), 60)} {where} is of no type a condition can hold"
+        " (number, string, boolean, date, datetime, Decimal or None)"
     )
 
 
 def _python_scalar(value: Any) -> Any:
-    """A numpy scalar as Python's; nanoseconds only where microseconds hold them."""
-    if value.dtype.kind == "M" and isinstance(value.item(), int):
+    """A numpy scalar as Python's where that holds it exactly; otherwise as it is, for the checks to refuse."""
+    if value.dtype.kind == "M" and isinstance(value.item(), int):  # finer than microseconds, or beyond the calendar
         whole = value.astype("datetime64[us]")
-        return whole.item() if whole == value else value
+        return whole.item() if whole == value and isinstance(whole.item(), datetime) else value
+    if value.dtype.kind == "f" and not isinstance(value.item(), float):  # wider than double
+        return float(value) if float(value) == value or value != value else value
     return value.item()
 
 
-def _checked_datetime(attribute: str, value: datetime) -> datetime:
+def _checked_datetime(value: datetime, where: str) -> datetime:
     if getattr(value, "nanosecond", 0):
-        raise SubscriptionError(f"{value} on {attribute!r} has nanoseconds, which do not fit microseconds")
+        raise SubscriptionError(f"{value} {where} has nanoseconds, which do not fit microseconds")
     try:
         if value != value:
             raise ValueError("pandas.NaT is not a moment")
@@ -224,7 +231,7 @@ def _checked_datetime(attribute: str, value: datetime) -> datetime:
         parts = (value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond)
         return datetime(*parts, tzinfo=value.tzinfo)
     except (ValueError, OverflowError):
-        raise SubscriptionError(f"{value!r} on {attribute!r} is not a moment of the years 1 to 9999 in UTC") from None
+        raise SubscriptionError(f"{value!r} {where} is not a moment of the years 1 to 9999 in UTC") from None
 
 
 def check_text(text: str, what: str) -> None:
@@ -281,7 +288,7 @@ def _predicate_sql(predicate: Predicate) -> str:
 
 
 def name_sql(name: str) -> str:
-    """An attribute's name, in backquotes where it needs them; a dot separates the parts of a nested name."""
+    """An attribute's name, in backticks where it needs them; a dot separates the parts of a nested name."""
     return ".".join(
         part if _PLAIN_NAME.match(part) and part.upper() not in _KEYWORDS else "`" + part.replace("`", "``") + "`"
         for part in name.split(".")

@@ -4,52 +4,105 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from typing import Any
 
-from earmark.errors import SubscriptionError
+from earmark.errors import AttributeTypeError, SubscriptionError
+from earmark.model.bind import leaves
 from earmark.model.event import checked_weights
-from earmark.model.normal import Clauses
+from earmark.model.normal import Clauses, Leaf
+from earmark.model.parameters import Params, bound
 from earmark.model.parse import parse_clauses
-from earmark.model.predicate import Condition, check_text, to_sql
+from earmark.model.predicate import Condition, Predicate, check_text, literal_sql, shortened, to_sql
 from earmark.model.table import NO_TAGS, Id, Table, Tags
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An id, a condition (SQL text or objects), and optionally weights, a static score and tags."""
+    """An id, a condition (SQL text or objects), and optionally weights, a static score, tags and params.
+
+    `params` are the values of the parameters in the condition's text, `?` or `:name`.
+    """
 
     id: Id
     condition: str | Condition
     weights: Mapping[str, float] | None = None
     score: float = 0.0
     tags: Mapping[str, str] | None = None
+    params: Params | None = None
+
+
+_FIELDS = tuple(field.name for field in fields(Subscription))
 
 
 def as_subscription(item: Any) -> Subscription:
-    """A Subscription from one, from an (id, condition) pair, or from a mapping of its fields."""
+    """A Subscription from one, from an (id, condition) pair, or from a mapping of its fields; its params written in."""
     if isinstance(item, Subscription):
-        return item
+        if item.params is None:
+            return item
+        return replace(item, condition=with_params(item.condition, item.params), params=None)
     if isinstance(item, Mapping):
-        unknown = [k for k in item if k not in ("id", "condition", "weights", "score", "tags")]
+        unknown = [k for k in item if k not in _FIELDS]
         if unknown or "id" not in item or "condition" not in item:
             raise SubscriptionError(
-                f"a subscription has id, condition and optionally weights, score, tags; got {sorted(map(str, item))}"
+                "a subscription has id, condition and optionally weights, score, tags and params,"
+                f" got {sorted(map(str, item))}"
             )
         score = item.get("score")
+        condition = with_params(item["condition"], item.get("params"))
         return Subscription(
-            item["id"], item["condition"], item.get("weights"), 0.0 if score is None else score, item.get("tags")
+            item["id"], condition, item.get("weights"), 0.0 if score is None else score, item.get("tags")
         )
     if isinstance(item, tuple | list) and len(item) == 2:
         return Subscription(item[0], item[1])
     raise SubscriptionError(f"a subscription is an (id, condition) pair or a mapping; got {type(item).__name__}")
 
 
+def with_params(condition: Any, params: Params | None) -> Any:
+    """The condition with the values of its parameters written in."""
+    if params is None:
+        return condition
+    if not isinstance(condition, str):
+        raise SubscriptionError(f"params go with a condition as a string, got {type(condition).__name__}")
+    return bound(condition, params)
+
+
 def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
     """The clauses of a condition, and the text that keeps it."""
     if isinstance(condition, Condition):
         condition = to_sql(condition)  # one way for all, so that what is kept can always be read again
-    return parse_clauses(condition), condition
+    clauses = parse_clauses(condition)
+    check_lists(clauses)
+    return clauses, condition
+
+
+def check_lists(clauses: Clauses) -> None:
+    """Raise where the values of one predicate are of types that no attribute has at once. O(values)."""
+    for clause in clauses:
+        for _, atoms in clause:
+            for atom in atoms:
+                if type(atom) is not Leaf:
+                    for leaf in leaves(atom):
+                        _check_list(leaf.predicate)
+                elif len(atom.predicate.values) > 1:
+                    _check_list(atom.predicate)
+
+
+_FAMILIES = {int: "number", float: "number", Decimal: "number", bool: "boolean"}
+
+
+def _check_list(predicate: Predicate) -> None:
+    """Numbers, booleans and strings do not mix; dates and timestamps do with strings, which are cast for them."""
+    if len(set(map(type, predicate.values))) < 2:
+        return
+    values = [value for value in predicate.values if value is not None]
+    for value in values:
+        if _FAMILIES.get(type(value)) != _FAMILIES.get(type(values[0])):
+            raise AttributeTypeError(
+                f"expected values of one type in {shortened(to_sql(predicate), 200)},"
+                f" got {shortened(literal_sql(values[0]), 60)} and {shortened(literal_sql(value), 60)}"
+            )
 
 
 def checked_id(one: Any) -> Id:
