@@ -126,19 +126,16 @@ def _one(matcher: Matcher, seed: int) -> None:
     for place, one in enumerate(best, 1):
         click.echo(f"  {place}. {one.id:<10} {one.score:5.2f}   {matcher.get(one.id).condition}")
     if best:
-        first = matcher.get(best[0].id)
-        explanation = matcher.explain(first.id, visitor)
-        _title(f"Why {first.id}?")
-        click.echo(
-            f"  it {str(explanation).splitlines()[0].removeprefix(repr(first.id)).strip()}: its bid {first.score:g}"
-        )
-        for held in explanation.clauses[0].constraints:
-            click.echo(f"  + {held.weight:.1f}  {held}")
+        explanation = matcher.explain(best[0].id, visitor)
+        _title(f"Why {best[0].id}?")
+        click.echo(f"  it {explanation.verdict}")
+        for line in explanation.lines():
+            click.echo(line)
     for miss in matcher.near_misses(visitor, limit=1):
         _title("A near miss")
         click.echo(f"  {miss.id} wants {matcher.get(miss.id).condition}")
-        for held in miss.failing:
-            click.echo(f"  {held}")
+        for constraint in miss.failing:
+            click.echo(f"  {constraint}")
 
 
 def _somebody(matcher: Matcher, crowd: Iterator[Visitor]) -> tuple[Visitor, list[Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from datetime import date, datetime
 from pathlib import Path
 from random import Random
