@@ -11,10 +11,12 @@ Names load when first used, so that importing the package is quick.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from earmark.errors import AttributeTypeError, EarmarkError, EventError, SubscriptionError, TableError
+    from earmark.index.contract import MicsAdaptation, TreeAdaptation
+    from earmark.index.given import Mode
     from earmark.index.verify import Verification
     from earmark.matcher import Match, Matcher
     from earmark.model.event import Interval
@@ -31,6 +33,9 @@ _HOMES = {
     "EventError": "errors",
     "SubscriptionError": "errors",
     "TableError": "errors",
+    "MicsAdaptation": "index.contract",
+    "TreeAdaptation": "index.contract",
+    "Mode": "index.given",
     "Match": "matcher",
     "Matcher": "matcher",
     "Verification": "index.verify",
@@ -52,24 +57,29 @@ __all__ = [
     "Interval",
     "Match",
     "Matcher",
+    "MicsAdaptation",
+    "Mode",
     "NearMiss",
     "Predicate",
     "Subscription",
     "SubscriptionError",
     "TableError",
+    "TreeAdaptation",
     "Verification",
     "parse",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'earmark' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name
 
-    value = getattr(import_module(f"earmark.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'earmark' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"earmark.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

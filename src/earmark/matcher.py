@@ -24,7 +24,8 @@ import numpy as np
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
-from earmark.index.given import asked_k, asked_relaxed
+from earmark.index.contract import Adaptation
+from earmark.index.given import Mode, asked_k, asked_relaxed
 from earmark.index.live import NO_SLOTS, Live
 from earmark.index.state import State
 from earmark.index.verify import Verification, compare
@@ -40,6 +41,7 @@ from earmark.model.forms import reader_of
 from earmark.model.frames import as_arrow, encode_frame, is_frame
 from earmark.model.intake import Prepared, admit, prepare, without_row
 from earmark.model.predicate import Condition
+from earmark.model.stats import Stats
 from earmark.model.stored import stored_of
 from earmark.model.subscription import Subscription, checked_id, still_used
 from earmark.model.table import Id, Table, TableView
@@ -308,18 +310,19 @@ class Matcher:
             self._related = Relations(view)
         return ask(self._related, slot)
 
-    def adapt(self, events: Any) -> Any:
+    def adapt(self, events: Any) -> Adaptation:
         """Let the index learn from past events, such as the last thousand, and say what it did.
 
         'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
         """
         with self._writing:
             state, encoded = self._encoded(events)
+            found: Adaptation
             live, found = state.index.adapted(encoded)
             self._state = State(state.view, live, self.index)
         return found
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Counts, types and sizes, for people and monitoring."""
         state = self._state
         view = state.view
@@ -354,7 +357,7 @@ class Matcher:
         event: Event,
         k: int = 10,
         *,
-        mode: str = "exact",
+        mode: Mode = "exact",
         weights: Weights | None = None,
         scope: Mapping[str, str] | None = None,
         index: str | None = None,
@@ -389,7 +392,7 @@ class Matcher:
         events: Any,
         k: int = 10,
         *,
-        mode: str = "exact",
+        mode: Mode = "exact",
         weights: Weights | Iterable[Weights | None] | None = None,
         scope: Mapping[str, str] | None = None,
         index: str | None = None,

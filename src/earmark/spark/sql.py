@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import EarmarkError, EventError
+from earmark.index.given import Mode
 from earmark.model.arrays import EventArrays
 from earmark.spark import frames
 from earmark.spark.events import Encoding, Weights, encode_columns, encode_map
@@ -38,7 +39,7 @@ def register(
     snapshot: Snapshot,
     name: str = "top_matches",
     *,
-    mode: str = "exact",
+    mode: Mode = "exact",
     scope: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | None = None,
     events: DataFrame | None = None,
@@ -59,7 +60,7 @@ def matching_function(
     spark: SparkSession,
     snapshot: Snapshot,
     *,
-    mode: str = "exact",
+    mode: Mode = "exact",
     scope: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | None = None,
     events: DataFrame | None = None,
