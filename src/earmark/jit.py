@@ -33,6 +33,7 @@ from typing import Any, TypeVar
 import numba
 import numba.extending
 from numba.core import config
+from numba.core.compiler_lock import global_compiler_lock
 
 from earmark.cache import cache_folder, private_folder, write_atomically
 
@@ -46,6 +47,13 @@ HEAD_BYTES = len(MAGIC) + hashlib.sha256().digest_size
 KEPT_STAMPS = 6  # of each source file: several environments, a few edits back
 PACKAGE = Path(__file__).parent
 IMPORT = re.compile(rf"^\s*(?:from|import) ({PACKAGE.name}[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
+
+if hasattr(os, "register_at_fork"):  # a fork waits for a kernel that compiles: its child would wait for ever
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 def kernel(function: F) -> F:

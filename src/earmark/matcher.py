@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from earmark.index.given import Mode, asked_k, asked_relaxed
 from earmark.index.live import NO_SLOTS, Live
 from earmark.index.state import State
 from earmark.index.verify import Verification, compare
+from earmark.locks import remade_rlock
 from earmark.model import arrow
 from earmark.model.arrays import F64, I32, I64, EventArrays
 from earmark.model.attribute import Draft, Schema
@@ -89,8 +89,8 @@ class Matcher:
         if attributes is not None and not isinstance(attributes, Mapping):
             raise EarmarkError(f"attributes map names to types, such as {{'age': 'integer'}}; got {attributes!r}")
         schema.declare(attributes or {})
-        self._writing = RLock()
-        self._lock = RLock()
+        self._writing = remade_rlock()
+        self._lock = remade_rlock()
         self._table = Table(schema)
         self._state: State
         self._indexed: tuple[Table, int] | None = None

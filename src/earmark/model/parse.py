@@ -18,10 +18,11 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache
-from threading import Lock, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import SubscriptionError
+from earmark.locks import remade_lock
 from earmark.model.attribute import MAX_NAME
 from earmark.model.literals import LiteralError, negated, plain_pattern
 from earmark.model.normal import Atom, Clauses, Leaf, Mode, TooManyClauses, filled, leaf_of, normal_form
@@ -105,7 +106,7 @@ def _error(text: Any, problem: Exception) -> SubscriptionError:
 # --- templates -----------------------------------------------------------------------------------------------
 
 _templates: dict[tuple[str, ...], Template] = {}
-_templates_lock = Lock()
+_templates_lock = remade_lock()
 
 
 def _keep(between: tuple[str, ...], template: Template) -> None:

@@ -22,10 +22,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import groupby, islice, pairwise
 from operator import lt
-from threading import Lock
 
 import numpy as np
 
+from earmark.locks import awaited_lock
 from earmark.model.arrays import I64
 
 _MIN, _END = -(2**63), 2**63  # _END is one past the greatest key
@@ -40,7 +40,7 @@ class StringKeys:
         self._sorted: list[bytes] = [b""]
         self._keys = array("q", [_MIN])  # in the order of _sorted
         self._key: dict[bytes, int] = {b"": _MIN}
-        self._lock = Lock()
+        self._lock = awaited_lock()
 
     def __len__(self) -> int:
         return len(self._sorted)
