@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from earmark.model.parse import parse
     from earmark.model.predicate import Condition, Predicate
     from earmark.model.subscription import Subscription
+    from earmark.warming import warm
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _HOMES = {
     "Condition": "model.predicate",
     "Predicate": "model.predicate",
     "Subscription": "model.subscription",
+    "warm": "warming",
 }
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "TreeAdaptation",
     "Verification",
     "parse",
+    "warm",
 ]
 
 

@@ -151,6 +151,7 @@ from earmark.cli.generate import generate  # noqa: E402
 from earmark.cli.match import explain, match, top_k  # noqa: E402
 from earmark.cli.publish import publish  # noqa: E402
 from earmark.cli.stream import stream  # noqa: E402
+from earmark.cli.warm import warm  # noqa: E402
 
-for command in (demo, match, top_k, explain, audit, backtest, compact, generate, publish, stream):
+for command in (demo, match, top_k, explain, audit, backtest, compact, generate, publish, stream, warm):
     main.add_command(command)
