@@ -42,7 +42,7 @@ def python(code: str, cache: Path, *arguments: str) -> tuple[str, str]:
     environment = {name: value for name, value in os.environ.items() if name != "EARMARK_QUIET"}
     environment["EARMARK_CACHE_DIR"] = str(cache)
     command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -105,6 +105,7 @@ def test_which_indexes() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("index", ["scan", "be_star_tree"])
 def test_nothing_is_left_to_compile(empty: Path, index: str) -> None:
     assert python(f"import earmark; earmark.warm([{index!r}])", empty) == ("", "")
