@@ -4,7 +4,8 @@ VENV ?= .venv
 WORKERS ?= 3
 BENCH ?= --quick
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+# A fixed hash seed, so that tests that iterate over sets repeat too.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 # Explicit only when the caller chose one; otherwise the set-up picks a suitable Python.
 SETUP := VENV=$(VENV) PYTHON=$(PYTHON) scripts/setup.sh
 
@@ -52,8 +53,9 @@ test-all: dev ## as test, with the slow tests
 	@$(MAKE) --no-print-directory lint types layers
 	@$(PYTEST)
 
-soak: dev ## property tests with many more examples (an hour or more)
-	@$(PYTEST) --hypothesis-profile=soak --timeout 7200
+soak: dev ## property tests that search at random, many more examples (an hour or more; SEED=… repeats a run)
+	@seed=$${SEED:-$$(date +%s)}; echo "== soak with seed $$seed; to repeat it: make soak SEED=$$seed"; \
+		$(PYTEST) --hypothesis-profile=soak --hypothesis-seed=$$seed --timeout 7200
 
 bench: dev ## the benchmarks, short versions
 	@status=0; for script in $$(grep -l -e '"--quick"' benchmarks/*.py); do \

@@ -5,7 +5,7 @@
 fractions   200,000 rules with whole bounds; single matches before and after the first event with a fraction. Bar: no
             call above 5 times the median, measured by processor time, since other programs stop any call for longer.
 removals    single removals from an index that is built again, the first thousand against the last. Bar: 2 times.
-wide        one rule with a bound beyond 2^53, which gives the attribute other keys: what that write and later reads cost.
+wide        one rule with a bound beyond 2^53, which gives the attribute other keys: what it and later reads cost.
 
 `--quick` takes a tenth. Exit code 1 when a bar is missed.
 """

@@ -6,14 +6,14 @@
 # against the hashes in requirements/. A second run with nothing changed does nothing; `core` after `dev` removes
 # nothing.
 #
-# PYTHON  the Python to use (else the first of python3, python3.13, python3.12, python3.11 that is 3.11 to 3.13)
+# PYTHON  the Python to use (else the first of python3, python3.14 to python3.11, python that is 3.11 or newer)
 # VENV    the environment's folder (else .venv)
 set -eu
 cd "$(dirname "$0")/.."
 level=${1:-core}
 venv=${VENV:-.venv}
 python=$venv/bin/python
-in_range='import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'
+is_new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -22,23 +22,23 @@ version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/de
 choose_python() {
     if [ -n "${PYTHON:-}" ]; then
         [ "$(version_of "$PYTHON")" != none ] || fail "PYTHON=$PYTHON does not start."
-        "$PYTHON" -c "$in_range" ||
-            fail "PYTHON=$PYTHON is version $(version_of "$PYTHON"); earmark needs Python 3.11, 3.12 or 3.13."
+        "$PYTHON" -c "$is_new_enough" ||
+            fail "PYTHON=$PYTHON is version $(version_of "$PYTHON"); earmark needs Python 3.11 or newer."
         echo "$PYTHON"
         return
     fi
-    for candidate in python3 python3.13 python3.12 python3.11 python; do
-        if "$candidate" -c "$in_range" 2>/dev/null; then
+    for candidate in python3 python3.14 python3.13 python3.12 python3.11 python; do
+        if "$candidate" -c "$is_new_enough" 2>/dev/null; then
             echo "$candidate"
             return
         fi
     done
-    fail "earmark needs Python 3.11, 3.12 or 3.13; python3 here is version $(version_of python3)." \
-        "Install one of these, or name it: make PYTHON=/path/to/python3.12 ..."
+    fail "earmark needs Python 3.11 or newer; python3 here is version $(version_of python3)." \
+        "Install one, or name it: make PYTHON=/path/to/python3.12 ..."
 }
 
 make_environment() {
-    if [ -x "$python" ] && "$python" -c "$in_range" 2>/dev/null; then
+    if [ -x "$python" ] && "$python" -c "$is_new_enough" 2>/dev/null; then
         [ -z "${PYTHON:-}" ] || [ "$(version_of "$PYTHON")" = "$(version_of "$python")" ] && return
     fi
     chosen=$(choose_python) || exit 1

@@ -1,9 +1,10 @@
-"""What all tests share: hypothesis profiles, and one Spark session a run."""
+"""What all tests share: hypothesis profiles, and one Spark session per run."""
 
 from __future__ import annotations
 
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -25,10 +26,23 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests
 
 # The first call of a kernel compiles it, so no deadline per example.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("local", **COMMON)
-settings.register_profile("ci", derandomize=True, print_blob=True, **COMMON)
-settings.register_profile("soak", max_examples=5_000, stateful_step_count=200, **COMMON)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+# Ordinary runs repeat the same examples, on every machine; only `make soak` searches at random.
+settings.register_profile("fixed", derandomize=True, print_blob=True, **COMMON)
+settings.register_profile("soak", max_examples=5_000, stateful_step_count=200, print_blob=True, **COMMON)
+settings.load_profile("fixed")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """After a random search, print the command that repeats each failure."""
+    seed = config.getoption("--hypothesis-seed")
+    if seed is None or config.getoption("--hypothesis-profile") != "soak":
+        return
+    failed = sorted({report.nodeid for report in terminalreporter.getreports("failed")})
+    for nodeid in failed:
+        terminalreporter.write_line(
+            f"replay: PYTHONHASHSEED=0 {sys.executable} -m pytest --timeout 7200 "
+            f"--hypothesis-profile=soak --hypothesis-seed={seed} {shlex.quote(nodeid)}"
+        )
 
 
 class OneSession(LoadScopeScheduling):

@@ -11,7 +11,7 @@ Names load when first used, so that importing the package is quick.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from earmark.errors import (
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         TableError,
         TooManyAnswers,
     )
+    from earmark.index.contract import MicsAdaptation, TreeAdaptation
+    from earmark.index.given import Mode
     from earmark.index.verify import Verification
     from earmark.matcher import AttributeInfo, Match, Matcher
     from earmark.model.event import Interval, Reject
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from earmark.model.seen import Unseen
     from earmark.model.subscription import Subscription
     from earmark.model.validate import Problem, validate
+    from earmark.warming import warm
 
 __version__ = "0.1.0"
 
@@ -42,6 +45,9 @@ _HOMES = {
     "TableError": "errors",
     "TooManyAnswers": "errors",
     "AttributeInfo": "matcher",
+    "MicsAdaptation": "index.contract",
+    "TreeAdaptation": "index.contract",
+    "Mode": "index.given",
     "Match": "matcher",
     "Matcher": "matcher",
     "Verification": "index.verify",
@@ -56,6 +62,7 @@ _HOMES = {
     "Subscription": "model.subscription",
     "Problem": "model.validate",
     "validate": "model.validate",
+    "warm": "warming",
 }
 
 __all__ = [
@@ -68,6 +75,8 @@ __all__ = [
     "Interval",
     "Match",
     "Matcher",
+    "MicsAdaptation",
+    "Mode",
     "NearMiss",
     "Predicate",
     "Problem",
@@ -76,21 +85,25 @@ __all__ = [
     "SubscriptionError",
     "TableError",
     "TooManyAnswers",
+    "TreeAdaptation",
     "Unseen",
     "Verification",
     "parse",
     "validate",
+    "warm",
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'earmark' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker that saw __getattr__ would take any name
 
-    value = getattr(import_module(f"earmark.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'earmark' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"earmark.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -21,18 +21,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import pickle
 import re
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import numba
 import numba.extending
 from numba.core import config
+from numba.core.compiler_lock import global_compiler_lock
 
 from earmark.cache import cache_folder, private_folder, write_atomically
 
@@ -44,8 +48,17 @@ JIT: bool = not config.DISABLE_JIT
 MAGIC = b"earmark kernel 1\n"
 HEAD_BYTES = len(MAGIC) + hashlib.sha256().digest_size
 KEPT_STAMPS = 6  # of each source file: several environments, a few edits back
+PAUSE_ENDS = 1.0  # seconds without a kernel being compiled
+SAY_AGAIN = 5.0
 PACKAGE = Path(__file__).parent
 IMPORT = re.compile(rf"^\s*(?:from|import) ({PACKAGE.name}[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
+
+if hasattr(os, "register_at_fork"):  # a fork waits for a kernel that compiles: its child would wait for ever
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 def kernel(function: F) -> F:
@@ -118,18 +131,19 @@ class KernelCache:
                 path.unlink()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The stored kernel for a signature, or None: then Numba compiles, and the user is told, once."""
+        """The stored kernel for a signature, or None: then Numba compiles it, and a note says so."""
         folder = self._folder()
         compiled = None
         if folder is not None:
             target_context.refresh()
             compiled = self._load(folder, sig, target_context)
         if compiled is None:
-            _say_that_kernels_compile(cached=folder is not None)
+            note.begins(cached=folder is not None)
         return compiled
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store a compiled kernel. A full disk or a vanished folder costs the cache, never the call."""
+        note.ended()
         folder = self._folder()
         with contextlib.suppress(Exception):
             if folder is None or data.lifted or data.library.has_dynamic_globals:
@@ -180,20 +194,81 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-@functools.cache
-def _say_that_kernels_compile(*, cached: bool) -> None:
-    """One line on stderr, once a process, so that the first call does not look stuck. EARMARK_QUIET=1 silences."""
-    if os.environ.get("EARMARK_QUIET", "0") not in ("", "0") or sys.stderr is None:
-        return
-    if cached:
-        text = "earmark: compiling kernels for this machine; this happens once and takes some seconds ..."
-    else:
-        text = (
-            "earmark: compiling kernels, at every start, because no cache folder of yours can be written "
-            "(set EARMARK_CACHE_DIR to a folder that only you can write) ..."
-        )
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+class Note:
+    """Says on stderr that kernels compile, so that a call does not look stuck. EARMARK_QUIET=1 silences it.
+
+    A pause is what one call of the API takes: each has a line when it begins, and another every few seconds.
+    """
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        """Kernels compiled by this process."""
+        self._is_replaced = False
+        self._listener: Callable[[int], None] | None = None
+        self._call: str | None = None
+        self._active = self._said = -math.inf
+        self._before = 0
+
+    def begins(self, cached: bool) -> None:
+        """A kernel is about to be compiled; `cached`: into a folder, so that the next process need not."""
+        now, call = time.monotonic(), _call_of_the_api()
+        what = f" for {call}" if call else ""
+        if call != self._call or now - self._active > PAUSE_ENDS:
+            self._call, self._before = call, self.compiled
+            if cached:
+                text = f"{what}, once on this machine; it takes seconds (`earmark warm` does it ahead of time) ..."
+            else:
+                text = (
+                    f"{what}, at every start, because no cache folder of yours can be written "
+                    "(set EARMARK_CACHE_DIR to a folder that only you can write) ..."
+                )
+            self._say(text)
+        elif now - self._said > SAY_AGAIN:
+            self._say(f"{what}: {self.compiled - self._before} so far ...")
+        self._active = now
+
+    def ended(self) -> None:
+        """A kernel was compiled."""
+        self.compiled += 1
+        self._active = time.monotonic()
+        if self._listener is not None:
+            self._listener(self.compiled)
+
+    @contextlib.contextmanager
+    def replaced_by(self, listener: Callable[[int], None] | None) -> Iterator[None]:
+        """Say nothing meanwhile; a listener, if there is one, hears the count after each kernel."""
+        before = self._is_replaced, self._listener
+        self._is_replaced, self._listener = True, listener
+        try:
+            yield
+        finally:
+            self._is_replaced, self._listener = before
+
+    def _say(self, text: str) -> None:
+        self._said = time.monotonic()
+        if self._is_replaced or os.environ.get("EARMARK_QUIET", "0") not in ("", "0") or sys.stderr is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            print(f"earmark: compiling kernels{text}", file=sys.stderr, flush=True)
+
+
+note = Note()
+
+
+def _call_of_the_api() -> str | None:
+    """What a user called: the outermost function of the matcher, or else of the package; None outside of it."""
+    call: str | None = None
+    is_matcher = False
+    inside: FrameType | None = sys._getframe(1)
+    while inside is not None:
+        module = inside.f_globals.get("__name__", "")
+        if module.startswith(f"{PACKAGE.name}.") and module != __name__ and not inside.f_code.co_name.startswith("<"):
+            if module == f"{PACKAGE.name}.matcher":
+                call, is_matcher = inside.f_code.co_name, True
+            elif not is_matcher:
+                call = inside.f_code.co_name
+        inside = inside.f_back
+    return "Matcher()" if call == "__init__" and is_matcher else call
 
 
 @functools.cache

@@ -17,18 +17,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
-from earmark.index.batches import Batch, BatchSearch, Mode, OnError, read, reader
+from earmark.index.batches import Batch, BatchSearch, OnError, read, reader
+from earmark.index.contract import Adaptation
+from earmark.index.given import Mode
 from earmark.index.live import NO_SLOTS, Live
 from earmark.index.probes import check_answers
 from earmark.index.state import State
 from earmark.index.verify import Verification, compare
+from earmark.locks import remade_rlock
 from earmark.model import arrow
 from earmark.model.arrays import I32, EventArrays
 from earmark.model.attribute import Draft, Schema
@@ -43,6 +45,7 @@ from earmark.model.plain import subscription_at, to_frame
 from earmark.model.predicate import Condition
 from earmark.model.retype import retyped
 from earmark.model.seen import Seen, Unseen
+from earmark.model.stats import Stats
 from earmark.model.stored import stored_of
 from earmark.model.subscription import Subscription, checked_id, still_used, with_params
 from earmark.model.table import Id, Table
@@ -107,7 +110,7 @@ class Matcher:
             raise EarmarkError(f"expected 'value' or 'null' for nan, got {nan!r}")
         schema = Schema(zone, strict=strict, nan_is_null=nan == "null")
         schema.declare({} if attributes is None else attributes)
-        self._writing = RLock()
+        self._writing = remade_rlock()
         self._id_column = arrow.IdColumn()
         self._related: Relations | None = None
         self._seen = Seen()
@@ -344,18 +347,19 @@ class Matcher:
             related = self._related = Relations(table)  # kept for the next question
         return ask(related, slot)
 
-    def adapt(self, events: Any) -> Any:
+    def adapt(self, events: Any) -> Adaptation:
         """Let the index learn from past events, such as the last thousand, and say what it did.
 
         'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
         """
         with self._writing:
             state, encoded = self._encoded(events)
+            found: Adaptation
             live, found = state.index.adapted(encoded)
             self._state = State(state.table, live, self.index)
         return found
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Counts, types and sizes, for people and monitoring."""
         state = self._state
         table = state.table

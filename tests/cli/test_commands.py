@@ -316,9 +316,11 @@ def test_demo_for_machines(earmark: Earmark) -> None:
 def test_demo_scores_add_up(earmark: Earmark) -> None:
     lines = earmark("demo", "--campaigns", 300, "--visitors", 20).out.splitlines()
     why = lines.index(next(line for line in lines if line.startswith("Why ad-")))
-    total, bid = lines[why + 1].split("score ")[1].split(": its bid ")
-    parts = [float(line.split()[1]) for line in lines[why + 2 :] if line.startswith("  + ")]
-    assert sum(parts) + float(bid) == pytest.approx(float(total))
+    total = lines[why + 1].split("score ")[1]
+    bid, static = lines[why + 2].split(maxsplit=1)
+    assert static == "static score"
+    parts = [float(line.split()[1]) for line in lines[why + 3 :] if line.startswith("  + ")]
+    assert sum(parts) + float(bid) == pytest.approx(float(total)) and parts
 
 
 # --- help ----------------------------------------------------------------------------------------------------

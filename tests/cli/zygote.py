@@ -40,9 +40,10 @@ def _child(request: dict[str, Any], files: list[int]) -> None:
 
 def main() -> None:
     import earmark.cli.run  # noqa: F401
-    from earmark.cli.demo import warm_up
+    from earmark.matcher import DEFAULT_INDEX
+    from earmark.warming import warm_search
 
-    warm_up()  # loads the kernels, or compiles them
+    warm_search(DEFAULT_INDEX)  # loads the kernels, or compiles them
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(sys.argv[1])
         server.listen()

@@ -29,4 +29,4 @@ def test_names_are_imported(page: str) -> None:
 
 
 def test_the_image_step_warms_the_index_of_snapshots() -> None:
-    assert f"warm_up('{DEFAULT_INDEX}')" in (DOCS / "spark.md").read_text()
+    assert f"earmark warm --index {DEFAULT_INDEX}" in (DOCS / "spark.md").read_text()

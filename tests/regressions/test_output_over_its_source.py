@@ -23,7 +23,7 @@ def test_it_is_refused(tmp_path: Path, arguments: list[str]) -> None:
     pq.write_table(pa.table({"id": ["one"], "condition": ["a > 1"]}), tmp_path / "ads.parquet")
     pq.write_table(pa.table({"a": [5]}), tmp_path / "events.parquet")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    command = [sys.executable, "-m", "earmark.cli", *arguments]
+    command = [sys.executable, "-m", "earmark", *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"'{arguments[-1]}' cannot be written: it is read from" in done.stderr

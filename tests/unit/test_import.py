@@ -36,3 +36,10 @@ def test_import_is_quick() -> None:
         if times[-1] < SECONDS:
             return
     raise AssertionError(f"import earmark took {min(times):.2f} s at best")
+
+
+def test_the_package_runs_as_a_module() -> None:
+    from earmark import __version__
+
+    done = subprocess.run([sys.executable, "-m", "earmark", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"earmark {__version__}\n"

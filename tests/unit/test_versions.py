@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REQUIREMENTS = ROOT / "requirements" / "core.txt"
 KEPT = Path(sys.prefix if sys.prefix != sys.base_prefix else tempfile.gettempdir()) / "versions"
-SUPPORTED = ("3.11", "3.12", "3.13")
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 SECONDS = 240
 
 SMOKE = """

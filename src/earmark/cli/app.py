@@ -152,6 +152,7 @@ from earmark.cli.match import explain, match, top_k  # noqa: E402
 from earmark.cli.publish import publish  # noqa: E402
 from earmark.cli.save import save  # noqa: E402
 from earmark.cli.stream import stream  # noqa: E402
+from earmark.cli.warm import warm  # noqa: E402
 
-for command in (demo, match, top_k, explain, save, audit, backtest, compact, generate, publish, stream):
+for command in (demo, match, top_k, explain, save, audit, backtest, compact, generate, publish, stream, warm):
     main.add_command(command)

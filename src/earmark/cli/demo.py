@@ -126,19 +126,16 @@ def _one(matcher: Matcher, seed: int) -> None:
     for place, one in enumerate(best, 1):
         click.echo(f"  {place}. {one.id:<10} {one.score:5.2f}   {matcher.get(one.id).condition}")
     if best:
-        first = matcher.get(best[0].id)
-        explanation = matcher.explain(first.id, visitor)
-        _title(f"Why {first.id}?")
-        click.echo(
-            f"  it {str(explanation).splitlines()[0].removeprefix(repr(first.id)).strip()}: its bid {first.score:g}"
-        )
-        for held in explanation.clauses[0].constraints:
-            click.echo(f"  + {held.weight:.1f}  {held}")
+        explanation = matcher.explain(best[0].id, visitor)
+        _title(f"Why {best[0].id}?")
+        click.echo(f"  it {explanation.verdict}")
+        for line in explanation.lines():
+            click.echo(line)
     for miss in matcher.near_misses(visitor, limit=1):
         _title("A near miss")
         click.echo(f"  {miss.id} wants {matcher.get(miss.id).condition}")
-        for held in miss.failing:
-            click.echo(f"  {held}")
+        for constraint in miss.failing:
+            click.echo(f"  {constraint}")
 
 
 def _somebody(matcher: Matcher, crowd: Iterator[Visitor]) -> tuple[Visitor, list[Any]]:
@@ -179,8 +176,10 @@ def _kernels_compiling() -> Iterator[None]:
     if _compiled():
         yield
         return
+    from earmark.matcher import DEFAULT_INDEX
+
     click.echo("(first run: kernels are being compiled for this machine meanwhile; this happens once)\n", err=True)
-    command = [sys.executable, "-c", "from earmark.cli.demo import warm_up; warm_up()"]
+    command = [sys.executable, "-c", f"from earmark.warming import warm_search; warm_search({DEFAULT_INDEX!r})"]
     helper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
@@ -201,18 +200,3 @@ def _compiled() -> bool:
         return True
     folder = score_matches._cache.cache_path  # type: ignore[attr-defined]
     return folder is None or any(Path(folder).glob("*score_matches*"))
-
-
-def warm_up(index: str | None = None) -> None:
-    """Everything the demo does, on a small market and with some index: compiles the kernels into the cache."""
-    from earmark.matcher import DEFAULT_INDEX, Matcher
-    from earmark.workload.ads import Campaigns, visitors
-
-    matcher = Matcher(index or DEFAULT_INDEX)
-    matcher.add_many(Campaigns(100))
-    crowd = list(visitors(600))
-    matcher.match_many(crowd)
-    matcher.top_k_many(crowd, 5)
-    visitor, best = _somebody(matcher, iter(crowd))
-    matcher.explain(best[0].id, visitor)
-    matcher.near_misses(visitor, limit=1)

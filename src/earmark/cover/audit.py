@@ -33,6 +33,7 @@ from earmark.model import bits
 from earmark.model.arrays import I32, I64, U64, A, TableArrays
 from earmark.model.explain import clause_texts
 from earmark.model.table import Id, Table
+from earmark.model.words import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +72,7 @@ class Audit:
 
     @property
     def redundant(self) -> tuple[Id, ...]:
-        """All that could go without an event matching nobody that matches somebody now."""
+        """Subscriptions that can be removed without leaving any event unmatched."""
         younger = [one for group in self.duplicates for one in group[1:]]
         return (*self.never, *younger, *(one.id for one in self.covered))
 
@@ -85,7 +86,7 @@ class Audit:
         return {**asdict(self), "redundant": list(self.redundant)}
 
     def to_arrow(self) -> pa.Table:
-        """One row a finding: (finding, subscription, other, clause, text); other is the one that covers it."""
+        """One row per finding: (finding, subscription, other, clause, text); other is the one that covers it."""
         import pyarrow as pa
 
         rows: list[tuple[Any, ...]] = [("duplicate", b, g[0], None, None) for g in self.duplicates for b in g[1:]]
@@ -100,26 +101,44 @@ class Audit:
         return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
 
     def report(self, shown: int = SHOWN) -> str:
-        """For people: counts, and the first so many findings of each kind."""
+        """The findings for people: counts, and the first `shown` of each kind."""
         groups = len(self.duplicates)
-        younger = sum(len(group) - 1 for group in self.duplicates)
-        lines = [f"{self.subscriptions:,} subscriptions, {len(self.redundant):,} of them redundant"]
+        lines = [f"{counted(self.subscriptions, 'subscription')}, {len(self.redundant):,} of them redundant"]
         lines += _part(
-            f"{younger:,} duplicates of {groups:,} others",
+            counted(self._duplicates, "duplicate"),
             [f"{group[0]!r} = {', '.join(map(repr, group[1:]))}" for group in self.duplicates[:shown]],
             groups,
         )
         covered = [f"{one.id!r} is covered by {one.by!r}" for one in self.covered[:shown]]
         lines += _part(f"{len(self.covered):,} covered by another", covered, len(self.covered))
-        lines += _part(f"{len(self.never):,} never match", [repr(one) for one in self.never[:shown]], len(self.never))
+        lines += _part(self._never_match(), [repr(one) for one in self.never[:shown]], len(self.never))
         clauses = [f"{one.id!r}, clause {one.clause}: {one.text}" for one in self.never_clauses[:shown]]
-        lines += _part(f"{len(self.never_clauses):,} clauses never match", clauses, len(self.never_clauses))
+        head = counted(len(self.never_clauses), "clause never matches", "clauses never match")
+        lines += _part(head, clauses, len(self.never_clauses))
         everything = [repr(one) for one in self.everything[:shown]]
-        lines += _part(f"{len(self.everything):,} match everything", everything, len(self.everything))
+        head = counted(len(self.everything), "matches everything", "match everything")
+        lines += _part(head, everything, len(self.everything))
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.report()
+
+    def __repr__(self) -> str:
+        findings = [
+            (self._duplicates, counted(self._duplicates, "duplicate")),
+            (len(self.covered), f"{len(self.covered):,} covered"),
+            (len(self.never), self._never_match()),
+            (len(self.never_clauses), counted(len(self.never_clauses), "clause never matches", "clauses never match")),
+        ]
+        text = ", ".join(text for count, text in findings if count) or "nothing found"
+        return f"<Audit of {counted(self.subscriptions, 'subscription')}: {text}>"
+
+    @property
+    def _duplicates(self) -> int:
+        return sum(len(group) - 1 for group in self.duplicates)
+
+    def _never_match(self) -> str:
+        return counted(len(self.never), "never matches", "never match")
 
 
 def _part(head: str, examples: list[str], count: int) -> list[str]:

@@ -91,7 +91,8 @@ class Merged:
     name: I64
     box: I64
     boxes: TableArrays
-    never: I64
+    never: tuple[Id, ...]
+    """Subscriptions that no event can match, in order of insertion."""
     budget: float
     decided: Traffic
     """On the events that stopped the merging."""
@@ -166,7 +167,7 @@ def merge(
     if budget > 0:
         merging.within(parts, wanted)
     grouped, boxes = _grouped(table, slots, top, simple, merging)
-    made = _assembled(view, live, slots, grouped, boxes, live[empty], budget)
+    made = _assembled(view, slots, grouped, boxes, live[empty], budget)
     measured = [_measured(made, table, part, one) for part, one in zip(parts[1:], wanted[1:], strict=True)]
     return replace(made, decided=measured[0], held_back=measured[1])
 
@@ -463,9 +464,7 @@ def _grouped(table: TableArrays, slots: I64, top: I64, simple: I64, merging: _Me
 _NO_WEIGHT: F64 = np.empty(0, np.float64)
 
 
-def _assembled(
-    view: Table, live: I64, slots: I64, grouped: I64, boxes: TableArrays, never: I64, budget: float
-) -> Merged:
+def _assembled(view: Table, slots: I64, grouped: I64, boxes: TableArrays, never: I64, budget: float) -> Merged:
     """Groups by the age of their oldest member; `slots` and `grouped` go by age."""
     count = len(boxes.sequence)
     _, first, inverse = np.unique(grouped, return_index=True, return_inverse=True)
@@ -482,4 +481,5 @@ def _assembled(
     box[is_box] = np.arange(len(used))
     nothing = Traffic(0, 0, 0)
     kept = _boxes(gather(boxes, used))
-    return Merged(view, start, slots[order], name, box, kept, never, budget, nothing, nothing)
+    ids = tuple(view.ids[slot] for slot in never.tolist())
+    return Merged(view, start, slots[order], name, box, kept, ids, budget, nothing, nothing)

@@ -86,7 +86,7 @@ class RangeSummary:
                 _check_columns(file.schema_arrow)
                 table = file.read()
             return cls.from_arrow(table)
-        except (pa.ArrowException, OSError) as problem:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             said = " ".join(str(problem).split())[:300]
             raise TableError(f"{str(path)!r} cannot be read as a range summary: {said}") from None
         except TableError as problem:
@@ -128,7 +128,11 @@ class RangeSummary:
 def _check_columns(schema: pa.Schema) -> None:
     import pyarrow as pa
 
-    if [(field.name, field.type) for field in schema] != [("first", pa.int64()), ("last", pa.int64())]:
+    try:
+        columns = [(field.name, field.type) for field in schema]
+    except UnicodeDecodeError:
+        raise TableError("the name of a column is not UTF-8") from None
+    if columns != [("first", pa.int64()), ("last", pa.int64())]:
         raise TableError("it does not have the columns first and last of 64-bit integers, and no others")
 
 

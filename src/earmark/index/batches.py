@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 OnError: TypeAlias = Literal["raise", "null", "reject"]
-Mode: TypeAlias = Literal["exact", "relaxed"]
 GROUP = 8_192
 """Events searched at a time where answers are read piece by piece."""
 _ANSWERS_AT_ONCE = 4_000_000

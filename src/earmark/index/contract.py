@@ -117,11 +117,34 @@ class Measured(Protocol):
         """What the last call did."""
 
 
+class TreeAdaptation(NamedTuple):
+    """What 'be_star_tree' found in the events and did about it."""
+
+    events: int
+    """Events in the window."""
+    probability: float
+    """The share of clauses that an event matched, on average."""
+    capacity: int
+    """The leaf capacity from now on."""
+    recycled: int
+    """Clauses that were inserted or clustered again."""
+
+
+class MicsAdaptation(NamedTuple):
+    """What 'mics' gained: candidates per event, before and after."""
+
+    before: float
+    after: float
+
+
+Adaptation = TreeAdaptation | MicsAdaptation
+
+
 @runtime_checkable
 class Adaptive(Updatable, Protocol):
     """A structure that can learn from events; call it on a copy."""
 
-    def adapt(self, events: EventArrays) -> Any:
+    def adapt(self, events: EventArrays) -> Adaptation:
         """Learn from these events, and place again what they show to be ill placed."""
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from earmark.errors import EarmarkError
 from earmark.model.arrays import EventArrays, TableArrays
 from earmark.model.bits import read_only
+
+Mode = Literal["exact", "relaxed"]
+"""What a ranked search ranks: subscriptions that match, or those of which at least one constraint holds."""
 
 
 def read_only_table(table: TableArrays) -> TableArrays:
@@ -43,6 +46,6 @@ def asked_k(k: Any) -> int:
 
 def asked_relaxed(mode: Any) -> bool:
     """Whether the mode that a user asks for is "relaxed"."""
-    if mode not in ("exact", "relaxed"):
+    if mode not in get_args(Mode):
         raise EarmarkError(f"mode is 'exact' or 'relaxed'; got {mode!r}")
     return bool(mode == "relaxed")

@@ -13,12 +13,12 @@ Invariant: every index here answers for exactly the slots of the table; one in `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from threading import Lock
 
 import numpy as np
 
 from earmark.index import builder
 from earmark.index.live import Live
+from earmark.locks import remade_lock
 from earmark.model.arrays import I32, I64, U64, EventArrays, frozen
 from earmark.model.subscription import checked_tags
 from earmark.model.table import Table
@@ -34,7 +34,7 @@ class State:
         self.index = index
         self.name = name
         self._others: dict[str, Live] = {}
-        self._building = Lock()
+        self._building = remade_lock()
 
     def eligible(self, scope: Mapping[str, str] | None = None) -> U64:
         """The bitmap of living slots that carry the tags of a scope; without one, made when first asked for."""

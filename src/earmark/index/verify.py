@@ -11,6 +11,9 @@ from earmark.model import bits
 from earmark.model.arrays import U64, EventArrays
 from earmark.model.evaluate import match_rows
 from earmark.model.table import Id, Table
+from earmark.model.words import counted
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,17 @@ class Verification:
     def ok(self) -> bool:
         """Whether the answers agree."""
         return not self.differences
+
+    def __repr__(self) -> str:
+        if self.ok:
+            outcome = "no differences"
+        else:
+            first = "; ".join(f"event {d.event}: {d.id!r} {d.kind}" for d in self.differences[:_SHOWN])
+            more = "; …" if len(self.differences) > _SHOWN else ""
+            outcome = f"{counted(len(self.differences), 'difference')} ({first}{more})"
+        return (
+            f"<Verification: {counted(self.events, 'event')}, {counted(self.matches, 'match', 'matches')}, {outcome}>"
+        )
 
 
 def compare(index: MatchIndex, view: Table, events: EventArrays, eligible: U64) -> Verification:

@@ -11,7 +11,7 @@ import numpy as np
 from earmark.model import bits
 from earmark.model.arrays import U64, EventArrays
 from earmark.model.attribute import STRING, Attribute, Schema
-from earmark.model.evaluate import clause_score, constraint_holds, find_attribute, static_score
+from earmark.model.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.model.evaluate import near_misses as find_near_misses
 from earmark.model.event import Interval, is_null
 from earmark.model.keys import value_of_key
@@ -25,60 +25,96 @@ MISSING = None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """One constraint of a clause: everything the clause asks of one attribute."""
+class ConstraintExplanation:
+    """One constraint of a clause: everything the clause asks of one attribute.
+
+    `part` is what it adds to the score: `weight`, the subscription's, times `event_weight`; 0 when it does not hold or
+    the event lacks the attribute.
+    """
 
     attribute: str
     asked: str
     got: Any
     held: bool
     weight: float
+    event_weight: float
+    part: float
 
     def __str__(self) -> str:
+        return f"{'✓' if self.held else '✗'} {self.asked}   ({self._given()})"
+
+    def _given(self) -> str:
         if self.got is MISSING:
-            got = "is missing"
-        elif isinstance(self.got, Interval):
-            got = f"in [{self.got.lo}, {self.got.hi}]"
-        else:
-            got = f"= {literal_sql(self.got.item() if hasattr(self.got, 'item') else self.got)}"
-        return f"{'✓' if self.held else '✗'} {self.asked}   ({self.attribute} {got})"
+            return f"{self.attribute} is missing"
+        if isinstance(self.got, Interval):
+            return f"{self.attribute} in [{self.got.lo}, {self.got.hi}]"
+        return f"{self.attribute} = {literal_sql(self.got.item() if hasattr(self.got, 'item') else self.got)}"
+
+    def _product(self) -> str:
+        """How the part comes about: the weight, times the event's where it has one."""
+        if self.part == self.weight:
+            return f"{self.part:g}"
+        return f"{self.weight:g} × {self.event_weight:g} = {self.part:g}" if self.got is not MISSING else "0"
 
 
 @dataclass(frozen=True, slots=True)
 class ClauseExplanation:
     """One clause: it holds when all its constraints do."""
 
-    constraints: tuple[Held, ...]
+    constraints: tuple[ConstraintExplanation, ...]
     held: bool
     score: float | None
 
-    def failing(self) -> tuple[Held, ...]:
+    def failing(self) -> tuple[ConstraintExplanation, ...]:
         """The constraints that did not hold."""
         return tuple(c for c in self.constraints if not c.held)
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a subscription matches an event or not; `str()` is made for people."""
+    """Why a subscription matches an event or not; `str()` is made for people, and adds up the score."""
 
     id: Id
     matched: bool
     score: float | None
+    static_score: float
+    """The subscription's own score, to which the constraints add their parts."""
     clauses: tuple[ClauseExplanation, ...]
 
     def __str__(self) -> str:
-        verdict = f"matches, score {self.score:g}" if self.score is not None else "does not match"
-        lines = [f"{self.id!r} {verdict}"]
+        return "\n".join([f"{self.id!r} {self.verdict}", *self.lines()])
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.id!r} {self.verdict}>"
+
+    @property
+    def verdict(self) -> str:
+        """Whether it matches, in words."""
+        return f"matches, score {self.score:g}" if self.score is not None else "does not match"
+
+    def lines(self) -> list[str]:
+        """One line per constraint; where a clause holds, in front of each what it adds to the score."""
+        lines = []
+        several = len(self.clauses) > 1
         for i, clause in enumerate(self.clauses, 1):
-            if len(self.clauses) > 1:
-                lines.append(f"  clause {i} of {len(self.clauses)} {'holds' if clause.held else 'fails'}")
-            indent = "    " if len(self.clauses) > 1 else "  "
-            lines.extend(f"{indent}{constraint}" for constraint in clause.constraints)
-            if not clause.constraints:
-                lines.append(f"{indent}✓ always true")
-        if not self.clauses:
-            lines.append("  ✗ always false")
-        return "\n".join(lines)
+            if several:
+                outcome = "fails" if clause.score is None else f"holds, score {clause.score:g}"
+                lines.append(f"  clause {i} of {len(self.clauses)} {outcome}")
+            indent = "    " if several else "  "
+            lines.extend(f"{indent}{line}" for line in self._sum(clause))
+        return lines or ["  ✗ always false"]
+
+    def _sum(self, clause: ClauseExplanation) -> list[str]:
+        constraints = [str(constraint) for constraint in clause.constraints] or ["✓ always true"]
+        if clause.score is None:
+            return constraints
+        parts = [f"+ {constraint._product()}" for constraint in clause.constraints] or [""]
+        if self.static_score:
+            parts.insert(0, f"  {self.static_score:g}")
+            constraints.insert(0, "static score")
+        width = max(map(len, parts))
+        gap = "  " if width else ""
+        return [f"{part:<{width}}{gap}{text}" for part, text in zip(parts, constraints, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +122,13 @@ class NearMiss:
     """A subscription that almost matched: the constraints of its nearest clause that failed."""
 
     id: Id
-    failing: tuple[Held, ...]
+    failing: tuple[ConstraintExplanation, ...]
 
     def __str__(self) -> str:
         return f"{self.id!r} misses by " + "; ".join(str(f) for f in self.failing)
+
+    def __repr__(self) -> str:
+        return f"<NearMiss: {self.id!r} misses by {'; '.join(f'{f.asked} ({f._given()})' for f in self.failing)}>"
 
 
 def explain_slot(view: Table, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
@@ -99,7 +138,8 @@ def explain_slot(view: Table, slot: int, events: EventArrays, event: Mapping[str
     asked = clause_texts(view, slot)
     clauses = tuple(explain_clause(view, slot, first + i, asked[i], events, event) for i in range(last - first))
     scores = [c.score for c in clauses if c.score is not None]
-    return Explanation(view.ids[slot], bool(scores), max(scores, default=None), clauses)
+    static = float(static_score(table, slot))
+    return Explanation(view.ids[slot], bool(scores), max(scores, default=None), static, clauses)
 
 
 def explain_clause(
@@ -107,16 +147,19 @@ def explain_clause(
 ) -> ClauseExplanation:
     """Every constraint of a clause against the event."""
     table, schema = view.arrays, view.schema
-    found = []
+    constraints = []
     for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
         name = schema.names[table.attr[c]]
         position = find_attribute(events, 0, int(table.attr[c]))
         held = bool(constraint_holds(table, c, events, position))
         weight = float(table.weight[c]) if len(table.weight) else 1.0
-        found.append(Held(name, asked[name], value_at(event, name), held, weight))
-    held = all(c.held for c in found)
+        event_weight = float(events.weight[position]) if position != ABSENT and len(events.weight) else 1.0
+        part = weight * event_weight if held and position != ABSENT else 0.0
+        got = value_at(event, name)
+        constraints.append(ConstraintExplanation(name, asked[name], got, held, weight, event_weight, part))
+    held = all(c.held for c in constraints)
     score = float(clause_score(table, clause, events, 0, False, static_score(table, slot))[1]) if held else None
-    return ClauseExplanation(tuple(found), held, score)
+    return ClauseExplanation(tuple(constraints), held, score)
 
 
 def value_at(event: Mapping[str, Any], name: str) -> Any:

@@ -10,11 +10,11 @@ Complexity: O(new slots) to catch up, then O(1) for an id, O(slots with it) for 
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from earmark.locks import awaited_lock
 from earmark.model.arrays import I32
 from earmark.model.growable import Growable
 
@@ -28,7 +28,7 @@ class Lookups:
     """Slots by id, slots by tag, and sets of tags by content."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = awaited_lock()
         self._slot: dict[Any, int] = {}
         self._known_ids = 0
         self._tagged: dict[tuple[str, str], Growable] = {}

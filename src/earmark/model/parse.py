@@ -15,10 +15,10 @@ Threads may parse at the same time: a template never changes, and new ones are p
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Any
 
 from earmark.errors import SubscriptionError
+from earmark.locks import remade_lock
 from earmark.model.grammar import Grammar, Hole
 from earmark.model.literals import LiteralError, negated, plain_pattern
 from earmark.model.normal import (
@@ -97,7 +97,7 @@ def _error(text: Any, problem: Exception) -> SubscriptionError:
 # --- templates -----------------------------------------------------------------------------------------------
 
 _templates: dict[tuple[str, ...], Template] = {}
-_templates_lock = Lock()
+_templates_lock = remade_lock()
 
 
 def _keep(between: tuple[str, ...], template: Template) -> None:

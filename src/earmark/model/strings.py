@@ -25,11 +25,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import groupby, islice, pairwise
 from operator import lt
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from earmark.locks import awaited_lock
 from earmark.model.arrays import I64
 
 _MIN, _END = -(2**63), 2**63  # _END is one past the greatest key
@@ -47,7 +47,7 @@ class StringKeys:
         self._behind = False  # the lists may lack constants that _key has
         self.ladders: dict[str, Any] = {}
         """What numbers.py keeps of the constants of a wide attribute."""
-        self._lock = Lock()
+        self._lock = awaited_lock()
 
     def _catch_up(self) -> None:
         """Make the ordered lists from the dictionary. The caller holds the lock."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from earmark.index.given import Mode
 from earmark.spark import contents
 from earmark.spark.frames import struct_of
 from earmark.spark.matching import Prepared, Search, given_back, prepared, searched
@@ -40,7 +41,7 @@ def shard_counts(
     snapshot: Snapshot,
     k: int | None = None,
     *,
-    mode: str = "exact",
+    mode: Mode = "exact",
     scope: Mapping[str, str] | None = None,
     event: str | None = None,
 ) -> DataFrame:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, EventError
-from earmark.index.given import asked_k, asked_relaxed
+from earmark.index.given import Mode, asked_k, asked_relaxed
 from earmark.model.arrays import EventArrays
 from earmark.model.event import checked_weights
 from earmark.model.subscription import checked_tags
@@ -70,7 +70,7 @@ def match(
     snapshot: Snapshot,
     k: int | None = None,
     *,
-    mode: str = "exact",
+    mode: Mode = "exact",
     columns: Sequence[str] | None = None,
     scope: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | str | None = None,
@@ -127,7 +127,7 @@ def prepared(
     events: DataFrame,
     snapshot: Snapshot,
     k: int | None,
-    mode: str,
+    mode: Mode,
     columns: Sequence[str] | None,
     scope: Mapping[str, str] | None,
     weights: Mapping[str, float] | str | None,
@@ -149,7 +149,7 @@ def search_of(
     spark: SparkSession,
     snapshot: Snapshot,
     k: int | None,
-    mode: str,
+    mode: Mode,
     scope: Mapping[str, str] | None,
     weights: Mapping[str, float] | None,
 ) -> Search:

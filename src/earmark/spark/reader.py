@@ -24,7 +24,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ import pyarrow as pa
 
 from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex, RankedIndex
+from earmark.locks import remade_lock
 from earmark.model import bits
 from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays, frozen
 from earmark.model.attribute import Schema
@@ -313,7 +313,7 @@ def _schema(record: Mapping[str, Any], tables: list[Stored]) -> Schema:
 # --- kept between tasks --------------------------------------------------------------------------------------
 
 _readers: OrderedDict[tuple[str, int, str], Reader] = OrderedDict()
-_opening = Lock()
+_opening = remade_lock()
 
 
 def reader_of(root: str, version: int, checksum: str) -> Reader:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import EarmarkError, EventError
+from earmark.index.given import Mode
 from earmark.model.arrays import EventArrays
 from earmark.model.attribute import Schema
 from earmark.spark import frames
@@ -39,7 +40,7 @@ def register(
     snapshot: Snapshot,
     name: str = "top_matches",
     *,
-    mode: str = "exact",
+    mode: Mode = "exact",
     scope: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | None = None,
     events: DataFrame | None = None,
@@ -60,7 +61,7 @@ def matching_function(
     spark: SparkSession,
     snapshot: Snapshot,
     *,
-    mode: str = "exact",
+    mode: Mode = "exact",
     scope: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | None = None,
     events: DataFrame | None = None,

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from earmark.errors import EarmarkError
+from earmark.index.given import Mode
 from earmark.spark import counts
 from earmark.spark.ledger import (
     MARK,
@@ -67,7 +68,7 @@ def stream(
     checkpoint: Folder,
     *,
     k: int | None = None,
-    mode: str = "exact",
+    mode: Mode = "exact",
     columns: Sequence[str] | None = None,
     scope: Mapping[str, str] | None = None,
     weights: Mapping[str, float] | str | None = None,
@@ -153,7 +154,7 @@ class Options:
     """How to match, and what to carry along."""
 
     k: int | None
-    mode: str
+    mode: Mode
     columns: tuple[str, ...] | None
     scope: dict[str, str] | None
     weights: Mapping[str, float] | str | None

@@ -163,7 +163,7 @@ def test_nothing_to_find() -> None:
     matcher.add(7, "x = 1")
     found = audit(matcher._state.table)
     assert found.clean
-    assert str(found) == "1 subscriptions, 0 of them redundant"
+    assert str(found) == "1 subscription, 0 of them redundant"
     assert found.to_arrow().num_rows == 0
     assert found.to_dict()["redundant"] == []
 

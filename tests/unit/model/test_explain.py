@@ -9,7 +9,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from earmark import Interval, Matcher
+from earmark import Interval, Matcher, Verification
+from earmark.index.verify import Difference
 
 
 def explained(condition: str, event: dict[str, Any], **options: Any) -> Any:
@@ -45,7 +46,43 @@ def test_a_match_and_its_best_clause() -> None:
     found = m.explain(7, {"a": 5, "b": 2}, weights={"b": 4.0})
     assert [c.score for c in found.clauses] == [3.0, 5.0]
     assert (found.matched, found.score) == (True, 5.0)
-    assert str(found).startswith("7 matches, score 5\n  clause 1 of 2 holds\n")
+    assert str(found).split("\n") == [
+        "7 matches, score 5",
+        "  clause 1 of 2 holds, score 3",
+        "      1  static score",
+        "    + 2  ✓ a > 3   (a = 5)",
+        "  clause 2 of 2 holds, score 5",
+        "      1            static score",
+        "    + 2            ✓ a > 3   (a = 5)",
+        "    + 0.5 × 4 = 2  ✓ b > 1   (b = 2)",
+    ]
+    assert found.static_score == 1.0
+    assert [(c.weight, c.event_weight, c.part) for c in found.clauses[1].constraints] == [(2, 1, 2), (0.5, 4, 2)]
+
+
+def test_what_adds_nothing_to_the_score() -> None:
+    found = explained("a IS NULL AND b > 1", {"b": 2}, weights={"a": 3.0})
+    assert str(found) == "'x' matches, score 1\n  + 0  ✓ a IS NULL   (a is missing)\n  + 1  ✓ b > 1   (b = 2)"
+    assert (
+        str(explained("TRUE", {}, score=2.5)) == "'x' matches, score 2.5\n    2.5  static score\n         ✓ always true"
+    )
+
+
+def test_short_for_people_at_a_prompt() -> None:
+    m = Matcher("scan")
+    m.add_many(
+        [("x", "a > 3 AND b > 1"), ("y", "a > 3"), ("z", "a > 3 OR b < 1 AND b > 2"), ("never", "a < 1 AND a > 2")]
+    )
+    assert repr(m.explain("x", {"a": 5, "b": 2})) == "<Explanation: 'x' matches, score 2>"
+    assert repr(m.explain("x", {"a": 5})) == "<Explanation: 'x' does not match>"
+    assert repr(m.near_misses({"a": 5}, limit=1)) == "[<NearMiss: 'x' misses by b > 1 (b is missing)>]"
+    assert (
+        repr(m.audit()) == "<Audit of 4 subscriptions: 1 duplicate, 1 covered, 1 never matches, 1 clause never matches>"
+    )
+    assert repr(Matcher("scan").audit()) == "<Audit of 0 subscriptions: nothing found>"
+    assert repr(m.verify([{"a": 5}, {}])) == "<Verification: 2 events, 2 matches, no differences>"
+    wrong = Verification(1, 1, (Difference(0, "x", "missing"), *[Difference(0, i, "extra") for i in range(9)]))
+    assert repr(wrong).endswith("10 differences (event 0: 'x' missing; event 0: 0 extra; event 0: 1 extra; …)>")
 
 
 def test_one_attribute_is_one_constraint() -> None:

@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from earmark.errors import EarmarkError, require
 from earmark.index.answers import MOST_ANSWERS, check_room
 from earmark.index.be_star_tree.adapt import (
-    Adapted,
     clauses_below,
     event_rates,
     extensions,
@@ -68,7 +67,7 @@ from earmark.index.be_star_tree.change import Change
 from earmark.index.be_star_tree.check import check_shape, check_tree
 from earmark.index.be_star_tree.search import Room, match_events, new_room
 from earmark.index.be_star_tree.topk import new_queue, rank_events, ranked
-from earmark.index.contract import Work
+from earmark.index.contract import TreeAdaptation, Work
 from earmark.index.counters import COUNTERS
 from earmark.index.flat import from_stored
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
@@ -177,7 +176,7 @@ class BEStarTree(Held[Tree]):
         """Forget slots. O(depth x constraints) a clause, amortised."""
         self._change(self._table, lambda change: change.remove(np.asarray(slots, np.int32)))
 
-    def adapt(self, events: EventArrays, window: int = 1000) -> Adapted:
+    def adapt(self, events: EventArrays, window: int = 1000) -> TreeAdaptation:
         """Learn from the last `window` of these events, and recycle what they show to be ill placed (`adapt.py`).
 
         It changes the tree, so call it on a copy and publish that. O(search of the events + clauses recycled).
@@ -187,7 +186,7 @@ class BEStarTree(Held[Tree]):
         events = read_only_events(_last(events, window))
         count = len(events.start) - 1
         if not count:
-            return Adapted(0, 0.0, self.capacity, 0)
+            return TreeAdaptation(0, 0.0, self.capacity, 0)
         tree = self._tree if self._tree.head.flags.writeable else copied(self._tree)
         loss, work = np.zeros(int(tree.head[BUCKETS])), np.zeros(COUNTERS, np.int64)
         matched = observe(as_read_only(tree), self._table, events, 0, count, self._room(), loss, work)
@@ -200,7 +199,7 @@ class BEStarTree(Held[Tree]):
         change = Change(tree, self._table)
         recycled = self._recycle(change, probability)
         self._set_tree(self._table, change.tree)
-        return Adapted(count, probability, self.capacity, recycled)
+        return TreeAdaptation(count, probability, self.capacity, recycled)
 
     @staticmethod
     def _recycle(change: Change, probability: float) -> int:

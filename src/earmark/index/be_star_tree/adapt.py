@@ -21,8 +21,6 @@ attribute's boxes over the occupied buckets, as a share of its clauses.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from earmark.index.be_star_tree.arrays import (
@@ -63,19 +61,6 @@ SIGNATURE_COST = 1 / 16
 """What a signature that rejects a clause costs, in predicate evaluations."""
 SAMPLE = 4096
 """Constraints of an attribute that its rate is worked out from."""
-
-
-class Adapted(NamedTuple):
-    """What `adapt` found and did."""
-
-    events: int
-    """Events in the window."""
-    probability: float
-    """The share of clauses that an event matched, on average."""
-    capacity: int
-    """The leaf capacity from now on."""
-    recycled: int
-    """Clauses that were inserted or clustered again."""
 
 
 @kernel

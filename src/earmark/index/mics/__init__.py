@@ -30,12 +30,12 @@ An insert O(entries), at the speed of memory, so slots are inserted in groups (`
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from earmark.curves.space import Space
-from earmark.index.contract import Work
+from earmark.index.contract import MicsAdaptation, Work
 from earmark.index.counters import COUNTERS, NODES
 from earmark.index.given import read_only_table
 from earmark.index.mics.arrays import (
@@ -65,13 +65,6 @@ NO_SIEVE = Space._make(read_only(column) for column in NO_PLAN.sieve)
 """Everything passes."""
 FIRST_ROOM = 1 << 14
 """Slots that there is room for when a subscription is looked up; one that finds more is looked up again."""
-
-
-class Adapted(NamedTuple):
-    """What `adapt` changed: candidates an event, before and after."""
-
-    before: float
-    after: float
 
 
 class MicsIndex(Staged[MicsArrays]):
@@ -185,12 +178,12 @@ class MicsIndex(Staged[MicsArrays]):
         if len(slots):
             self._become(self._table, without(self._arrays, np.asarray(slots, np.int32)))
 
-    def adapt(self, events: EventArrays) -> Adapted:
+    def adapt(self, events: EventArrays) -> MicsAdaptation:
         """Learn the cells from these events (section 6.3). They stay until the index is built anew."""
         before = self._candidates(events)
         held = bitmaps.to_slots(self._everyone)
         self._become(self._table, built(self._table, held, options_of(self._arrays), events))
-        return Adapted(before, self._candidates(events))
+        return MicsAdaptation(before, self._candidates(events))
 
     def _candidates(self, events: EventArrays) -> float:
         """How many candidates an event has."""

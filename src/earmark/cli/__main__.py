@@ -1,5 +1,0 @@
-"""`python -m earmark.cli`."""
-
-from earmark.cli import main
-
-main()
