@@ -35,6 +35,7 @@ FLOAT_INF_KEY = 0x7FF0000000000000
 FLOAT_NAN_KEY = FLOAT_INF_KEY + 1
 PRESENT = 0
 MAX_NAME = 1_000  # characters of an attribute's name
+MAX_PARTS = 40  # of a name with dots
 MAX_ATTRIBUTES = 1_000_000
 
 _ALIASES = {
@@ -272,3 +273,8 @@ def check_name(name: object) -> None:
         name.encode()
     except UnicodeEncodeError:
         raise EarmarkError(f"the attribute name {name!r} holds a lone surrogate, which UTF-8 cannot carry") from None
+    parts = name.split(".")
+    if not all(parts) or len(parts) > MAX_PARTS:  # no condition could say it
+        raise EarmarkError(
+            f"expected a name of 1 to {MAX_PARTS} parts with dots between them, none of them empty, got {name[:100]!r}"
+        )

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from earmark.model.attribute import MAX_PARTS
 from earmark.model.literals import date_value, named_double, negated, number_value, string_value, timestamp_value
 from earmark.model.order import COMPARISONS, misplaced
 from earmark.model.predicate import MAX_TEXT, shortened
@@ -39,7 +40,6 @@ from earmark.model.refusals import (
 )
 
 MAX_NESTING = 40
-MAX_PARTS = 40  # of a name with dots
 MAX_TOKENS = 40_000  # a plain list counts once
 FIRST_HOLE = 900_000_000
 FIRST_LIST = 800_000_000
