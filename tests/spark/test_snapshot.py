@@ -333,6 +333,18 @@ def test_fractional_bounds_after_whole_ones(spark: SparkSession, tmp_path: Path)
     assert [found(spark, changed, x=x) for x in (4.25, 4.75, 6.0)] == [["a"], ["a", "b"], ["b"]]
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_type_is_free_again_after_compaction(spark: SparkSession, tmp_path: Path, shards: int) -> None:
+    conditions = ["age > '30' AND b IS NULL", "age IS NOT NULL", "c = 1", "c = 2 AND age IS NULL"]
+    snapshot = Snapshot.publish(book(spark, *conditions), tmp_path / "s", shards=shards)
+    assert snapshot.attributes["age"] == "string"
+    compacted = snapshot.apply(changes_frame(spark, ("remove", "s0", None))).compact()
+    assert compacted.attributes == {"age": None, "b": None, "c": "number"}
+    changed = compacted.apply(changes_frame(spark, ("add", "n", "age > 30")))
+    assert changed.attributes["age"] == "number"
+    assert [found(spark, changed, age=v, c=2) for v in (31, 30)] == [["s1", "n"], ["s1"]]
+
+
 def test_bounds_beyond_what_a_double_holds(spark: SparkSession, tmp_path: Path) -> None:
     snapshot = Snapshot.publish(book(spark, "x > 5", "x = 0.5 OR x IS NULL"), tmp_path / "s")
     changed = snapshot.apply(changes_frame(spark, ("add", "n", f"x = {2**53 + 1}")))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,7 @@ from earmark.model import bits
 from earmark.model.arrays import I64, U64
 from earmark.model.attribute import Schema
 from earmark.model.files import save_stored
+from earmark.model.rows import gather, uses_of
 from earmark.model.stored import Stored
 from earmark.spark import contents
 from earmark.spark.contents import Loaded, by_sequence, fold
@@ -92,8 +94,25 @@ def compact(root: Path, record: Mapping[str, Any], shards: int | None = None) ->
         checked_shards(shards)
     with building(root, record["version"]) as site:
         site.check_parent()
-        told = _whole(site.folder, root, contents.load(root, record), _session(), shards)
+        loaded = contents.load(root, record)
+        told = _whole(site.folder, root, loaded._replace(schema=_with_free_types(loaded)), _session(), shards)
         return commit(site, told, REJECTS.empty_table())
+
+
+def _with_free_types(loaded: Loaded) -> Schema:
+    """The schema of a version without the learned types that no living subscription uses."""
+    uses = np.zeros(len(loaded.schema), np.int64)
+    for stored, living in zip(loaded.pieces, _living(loaded), strict=True):
+        own = uses_of(gather(stored.arrays, living), stored.schema)
+        uses[: len(own)] += own
+    free = [a for a in loaded.schema if a.type is not None and not a.declared and not uses[a.number]]
+    return loaded.schema.replaced(replace(a, type=None, origin="") for a in free) if free else loaded.schema
+
+
+def _living(loaded: Loaded) -> list[I64]:
+    """The living slots of each table."""
+    kept = [contents.living_of(one.slots, gone) for one, gone in zip(loaded.bases, loaded.removed, strict=True)]
+    return kept if loaded.delta is None else [*kept, np.arange(loaded.delta.slots)]
 
 
 def _session() -> Any:
@@ -116,11 +135,8 @@ def _whole(folder: Path, root: Path, loaded: Loaded, spark: Any, shards: int | N
     wanted = shards or len(before)
     if wanted == 1:
         return contents.write_full(folder, fold(loaded), loaded.record["index"])
-    kept = [contents.living_of(one.slots, gone) for one, gone in zip(loaded.bases, loaded.removed, strict=True)]
-    if loaded.delta is not None:
-        kept.append(np.arange(loaded.delta.slots))
     known = len(loaded.bases) == len(before)
-    for number, (stored, living) in enumerate(zip(loaded.pieces, kept, strict=True)):
+    for number, (stored, living) in enumerate(zip(loaded.pieces, _living(loaded), strict=True)):
         where = version_folder(root, base["version"]) / contents.shard_name(number)
         if not known or number == len(loaded.bases):
             where = folder / "pieces" / str(number)
