@@ -201,7 +201,7 @@ def test_nothing_is_a_book_too(spark: SparkSession, tmp_path: Path) -> None:
         ("1 AS id, 'a = 1' AS condition", {"on_error": "ignore"}, "on_error is 'fail' or 'reject'"),
         ("1 AS id, 'a = 1' AS condition", {"index": "magic"}, "there is no index called 'magic'"),
         ("1 AS id, 'a = 1' AS condition", {"zone": "Mars/Base"}, "not a time zone"),
-        ("1 AS id, 'a = 1' AS condition", {"attributes": {"a": "number"}}, "'number' is not a type"),
+        ("1 AS id, 'a = 1' AS condition", {"attributes": {"a": "whole"}}, "'whole' is not a type"),
         ("1 AS id, 2 AS lo", {"bounds": {"a": ("lo", "hi")}}, "a pair of the DataFrame's columns"),
     ],
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 from earmark.cover.canonical import ABOVE_ALL, first_text_after, is_valid_text
 from earmark.model.arrays import TableArrays
-from earmark.model.attribute import INT64_MAX, INT64_MIN, STRING, Attribute, Schema
+from earmark.model.attribute import FLOAT, INT64_MAX, INT64_MIN, NUMBER, STRING, Attribute, Schema
 from earmark.model.keys import value_of_key
 from earmark.model.numbers import HIGHEST, LOWEST, number_at, position_at
 from earmark.model.predicate import literal_sql, name_sql
@@ -79,10 +79,11 @@ class Writer:
         point, start, end = _literal(attribute, lo) if lo == hi else None, None, None
         if point is not None:
             return ("=", point), None
+        dense = type_.kind in (FLOAT, NUMBER)
         if not below:
-            start = _bound(">=", _literal(attribute, lo), ">", _literal(attribute, lo - 1))
+            start = _bound(">=", _literal(attribute, lo), ">", _literal(attribute, lo - 1), dense)
         if not above:
-            end = _bound("<=", _literal(attribute, hi), "<", _literal(attribute, hi + 1))
+            end = _bound("<=", _literal(attribute, hi), "<", _literal(attribute, hi + 1), dense)
         return start, end
 
     def _known(self, number: int) -> tuple[list[bytes], list[int]]:
@@ -102,8 +103,11 @@ class Writer:
         high = positions[last] if hi == keys[last] else positions[last + 1] - 1
         if low == high:
             return ("=", literal_sql(number_at(low))), None
-        start = None if low <= LOWEST else (">=", literal_sql(number_at(low)))
-        return start, None if high >= HIGHEST else ("<=", literal_sql(number_at(high)))
+        inner, outer = ((literal_sql(number_at(at)) for at in pair) for pair in ((low, high), (low - 1, high + 1)))
+        start, end = (
+            _bound(*operators, dense=True) for operators in zip((">=", "<="), inner, (">", "<"), outer, strict=True)
+        )
+        return None if low <= LOWEST else start, None if high >= HIGHEST else end
 
     def _string_bounds(self, number: int, lo: int, hi: int) -> tuple[Bound, Bound]:
         constants, keys = self._known(number)
@@ -146,9 +150,12 @@ def _between(name: str, low: Bound, high: Bound) -> str:
     return f"({' AND '.join(parts)})" if len(parts) > 1 else parts[0]
 
 
-def _bound(inner: str, literal: str | None, outer: str, beyond: str | None) -> Bound:
-    """A bound, or the same one told by the value just outside: `> DATE '9999-12-31'` is the last that can be asked."""
-    if literal is not None:
+def _bound(inner: str, literal: str | None, outer: str, beyond: str | None, dense: bool = False) -> Bound:
+    """A bound, or the same one told by the value just outside: `> DATE '9999-12-31'` is the last that can be asked.
+
+    Of `dense` values, doubles, whichever is shorter: `> 100` rather than `>= 100.00000000000001`.
+    """
+    if literal is not None and not (dense and beyond is not None and len(beyond) < len(literal)):
         return inner, literal
     return None if beyond is None else (outer, beyond)
 
