@@ -19,6 +19,7 @@ import numpy as np
 from earmark.errors import AttributeTypeError, EventError
 from earmark.model.arrays import F64, EventArrays, frozen
 from earmark.model.attribute import (
+    DATE,
     DECIMAL,
     FLOAT,
     INT64_MAX,
@@ -27,6 +28,7 @@ from earmark.model.attribute import (
     NUMBER,
     PRESENT,
     STRING,
+    TIMESTAMP,
     Attribute,
     Schema,
     attribute_type,
@@ -43,6 +45,7 @@ _PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
 _INTEGER, _FLOAT, _STRING = attribute_type(INTEGER), attribute_type(FLOAT), attribute_type(STRING)
 _NUMBER = attribute_type(NUMBER)
 _ENDS = ({"lo", "hi"}, {"lo"}, {"hi"})
+_WRITTEN = {DATE: "'2024-02-29'", TIMESTAMP: "'2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'"}
 _MAX_DOUBLE = sys.float_info.max
 MAX_NESTED = 20
 
@@ -269,6 +272,10 @@ def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
     use = f"{type(value).__name__} {shown(value)}"
     if isinstance(value, Mapping):
         use += "; an interval is earmark.Interval(lo, hi) or {'lo': …, 'hi': …}"
+    elif attribute.type is not None and attribute.type.kind in _WRITTEN:
+        use += f"; write it as {_WRITTEN[attribute.type.kind]}"
+    elif isinstance(value, date):
+        use += f"; declare the attribute as {'timestamp' if isinstance(value, datetime) else 'date'}"
     return AttributeTypeError(
         f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}",
         attribute=attribute.name,
