@@ -158,7 +158,11 @@ def test_event_ids(earmark: Earmark, tmp_path: Path) -> None:
 
 WIDE = [
     ("e.csv", b"age\n1\n9223372036854775808\n", "'e.csv', line 3: attribute 'age': 9223372036854775808 does not fit"),
-    ("e.jsonl", b'{"age": 99999999999999999999}\n', "'e.jsonl', line 1: attribute 'age': 99999999999999999999 does not"),
+    (
+        "e.jsonl",
+        b'{"age": 99999999999999999999}\n',
+        "'e.jsonl', line 1: attribute 'age': 99999999999999999999 does not",
+    ),
 ]
 
 

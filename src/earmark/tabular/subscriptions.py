@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
@@ -139,8 +140,11 @@ def _bounds(file: SubscriptionFile, name: str, column: Any) -> Any:
     """A column of bounds as Arrow has it: exact numbers of any size as decimals."""
     import pyarrow as pa
 
+    if not isinstance(column, list):
+        return column
+    exact = [Decimal(repr(value)) if isinstance(value, float) else value for value in column]
     try:
-        return pa.array(column, pa.decimal256(76, 38)) if isinstance(column, list) else column
+        return pa.array(exact, pa.decimal256(76, 38))
     except pa.ArrowException as problem:
         raise EarmarkError(f"{file.source}: the values of {name!r} make no column: {reason(problem)}") from None
 
