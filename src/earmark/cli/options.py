@@ -85,8 +85,8 @@ _types = together(
         multiple=True,
         callback=pairs,
         metavar="NAME=TYPE",
-        help="Declare a type: integer, float, boolean, string, date, timestamp or decimal(p,s). May be repeated; "
-        "other types are learned.",
+        help="Declare a type: number, integer, float, boolean, string, date, timestamp or decimal(p,s). May be "
+        "repeated; other types are learned.",
     ),
     click.option("--zone", metavar="ZONE", help="Time zone of timestamps that name none.  [default: UTC]"),
 )
