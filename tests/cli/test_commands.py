@@ -246,8 +246,7 @@ def test_explain(earmark: Earmark, tmp_path: Path, kind: str) -> None:
     assert told["matched"] is True and told["score"] == m.explain("b", yes).score
     assert [c["asked"] for c in told["clauses"][0]["constraints"]] == ["age < 50", "city = 'Oslo'"]
     endless = earmark("explain", f"ads.{kind}", "a", '{"age": {"lo": 31, "hi": 1e999}}', "--json")
-    got = json.loads(endless.out, parse_constant=pytest.fail)["clauses"][0]["constraints"][0]["got"]
-    assert got == {"lo": 31, "hi": "inf"}  # as it was given
+    assert json.loads(endless.out, parse_constant=pytest.fail)["clauses"][0]["constraints"][0]["got"] == [31, "inf"]
     extended = earmark("explain", f"ads.{kind}", "a", '{"age": {"lo": 10, "hi": 31}}')
     assert extended.code == 0 and "age in [10, 31]" in extended.out
 

@@ -212,10 +212,16 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float | np.floating | Decimal) and value != value
 
 
+def as_interval(value: Any) -> Any:
+    """A mapping of `lo` and `hi`, or of one of them, as the interval that it means; other values as they are."""
+    if isinstance(value, Mapping) and set(value) in _ENDS:
+        return Interval(value.get("lo"), value.get("hi"))
+    return value
+
+
 def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, int]:
     """The keys of both ends of an event's value."""
-    if isinstance(value, Mapping) and set(value) in _ENDS:
-        value = Interval(value.get("lo"), value.get("hi"))
+    value = as_interval(value)
     if not isinstance(value, Interval):
         key = key_of(schema, attribute, value)
         return key, key

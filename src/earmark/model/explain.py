@@ -13,7 +13,7 @@ from earmark.model.arrays import U64, EventArrays
 from earmark.model.attribute import STRING, Attribute, Schema
 from earmark.model.evaluate import clause_score, constraint_holds, find_attribute, static_score
 from earmark.model.evaluate import near_misses as find_near_misses
-from earmark.model.event import Interval, is_null
+from earmark.model.event import Interval, as_interval, is_null
 from earmark.model.keys import value_of_key
 from earmark.model.normal import atom_sql
 from earmark.model.numbers import number_at, position_at
@@ -113,7 +113,10 @@ def explain_clause(
         position = find_attribute(events, 0, int(table.attr[c]))
         held = bool(constraint_holds(table, c, events, position))
         weight = float(table.weight[c]) if len(table.weight) else 1.0
-        found.append(Held(name, asked[name], value_at(event, name), held, weight))
+        got = value_at(event, name)
+        if schema.by_name[name].type is not None:
+            got = as_interval(got)
+        found.append(Held(name, asked[name], got, held, weight))
     held = all(c.held for c in found)
     score = float(clause_score(table, clause, events, 0, False, static_score(table, slot))[1]) if held else None
     return ClauseExplanation(tuple(found), held, score)
