@@ -50,10 +50,10 @@ def test_standard_input_of_many_blocks(earmark: Earmark, tmp_path: Path) -> None
     assert [(row["event"], row["subscription"]) for row in rows] == [(0, 2), (399_999, 1)]
     wrong = csv.replace(",399998\n", ",many\n").encode()
     told = earmark("match", "s.csv", "-", "--format", "csv", "-o", "o.csv", given=wrong).sentence
-    assert told == "standard input, line 799998: expected an integer for 'n', got 'many'"
+    assert told == "standard input, line 799998: expected a number for 'n', got 'many'"
     packed = gzip.compress(wrong)
     told = earmark("match", "s.csv", "-", "--format", "csv.gz", "-o", "o.csv", given=packed).sentence
-    assert told == "standard input, line 799998: expected an integer for 'n', got 'many'"
+    assert told == "standard input, line 799998: expected a number for 'n', got 'many'"
     assert not (tmp_path / "o.csv").exists()
 
 
@@ -184,8 +184,8 @@ def test_every_index_gives_the_same(earmark: Earmark, tmp_path: Path, command: s
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        ({"age": "old"}, "attribute 'age' is integer"),
-        ({"a": {"b": 1}, "a.b": 2, "age": 1}, "the event gives an attribute twice"),
+        ({"age": "old"}, "attribute 'age' is number"),
+        ({"a": {"b": 1}, "a.b": 2, "age": 1}, "attribute 'a.b' is given twice"),
         ({"age": {"lo": 3, "hi": 1}}, "the interval of 'age' is empty"),
     ],
 )

@@ -19,6 +19,7 @@ from earmark.errors import EarmarkError
 @options.output
 @options.json_rows
 @options.event_id
+@options.rejects
 @options.index()
 @options.reading
 def backtest(sources: tuple[str, ...], condition: str | None, **given: Any) -> None:

@@ -19,6 +19,7 @@ _results = options.together(
     options.json_rows,
     options.event_id,
     options.scope,
+    options.rejects,
     options.index(),
     options.reading,
     click.option(
@@ -39,6 +40,13 @@ def _not_on_spark(given: dict[str, Any]) -> dict[str, Any]:
         if source(name) is ParameterSource.COMMANDLINE:
             raise EarmarkError(f"--{name} is for --engine spark")
     return {name: value for name, value in given.items() if name not in ("master", "conf")}
+
+
+def _on_spark(given: dict[str, Any]) -> dict[str, Any]:
+    """The options without those that Spark does not have yet."""
+    if given["rejects"].is_given:
+        raise EarmarkError("--on-error and --reject are for the local engine; --engine spark does not have them yet")
+    return {name: value for name, value in given.items() if name != "rejects"}
 
 
 @click.command(short_help="All subscriptions that each event matches.")
@@ -66,11 +74,14 @@ def match(scope: dict[str, str], engine: str, **given: Any) -> None:
     if engine == "spark":
         from earmark.cli.engine import run_on_spark
 
-        run_on_spark(scope=scope or None, **given)
+        run_on_spark(scope=scope or None, **_on_spark(given))
         return
     from earmark.cli.run import run
 
-    run(lambda m, rows: m.match_many(rows, scope=scope or None), **_not_on_spark(given))
+    def search(m: Any, rows: Any, **unread: Any) -> Any:
+        return m.match_many(rows, scope=scope or None, **unread)
+
+    run(search, **_not_on_spark(given))
 
 
 @click.command("top-k", short_help="The k best subscriptions for each event.")
@@ -93,12 +104,12 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], e
     if engine == "spark":
         from earmark.cli.engine import run_on_spark
 
-        run_on_spark(k=k, mode=mode, weights=weights or None, scope=scope or None, **given)
+        run_on_spark(k=k, mode=mode, weights=weights or None, scope=scope or None, **_on_spark(given))
         return
     from earmark.cli.run import run
 
-    def search(m: Any, rows: Any) -> Any:
-        return m.top_k_many(rows, k, mode=mode, weights=weights or None, scope=scope or None)
+    def search(m: Any, rows: Any, **unread: Any) -> Any:
+        return m.top_k_many(rows, k, mode=mode, weights=weights or None, scope=scope or None, **unread)
 
     run(search, weights=weights, **_not_on_spark(given))
 

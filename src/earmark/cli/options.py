@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from earmark.cli.reading import Reading
+from earmark.cli.rejects import MODES, OnError, Rejects
 from earmark.cli.session import MASTER
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,8 +85,8 @@ _types = together(
         multiple=True,
         callback=pairs,
         metavar="NAME=TYPE",
-        help="Declare a type: integer, float, boolean, string, date, timestamp or decimal(p,s). May be repeated; "
-        "other types are learned.",
+        help="Declare a type: number, integer, float, boolean, string, date, timestamp or decimal(p,s). May be "
+        "repeated; other types are learned.",
     ),
     click.option("--zone", metavar="ZONE", help="Time zone of timestamps that name none.  [default: UTC]"),
 )
@@ -131,6 +132,29 @@ json_rows = click.option(
 )
 
 event_id = click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
+
+_unread = together(
+    click.option(
+        "--on-error",
+        type=click.Choice(MODES),
+        help="What becomes of an event that cannot be read: the run fails, the value counts as NULL, or the event is "
+        "left out.  [default: raise; with --reject, reject]",
+    ),
+    click.option(
+        "--reject", metavar="FILE", help="Write what could not be read of events here (.parquet, .csv, .tsv, .jsonl)."
+    ),
+)
+
+
+def rejects(command: F) -> F:
+    """Say what becomes of events that cannot be read; the command gets it as one `Rejects`."""
+
+    @functools.wraps(command)
+    def packed(on_error: OnError | None, reject: str | None, **rest: Any) -> Any:
+        return command(rejects=Rejects(on_error, reject), **rest)
+
+    return cast(F, _unread(packed))
+
 
 scope = click.option(
     "--scope",

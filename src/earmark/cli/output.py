@@ -9,6 +9,7 @@ from itertools import chain
 import click
 import pyarrow as pa
 
+from earmark.cli.rejects import Rejects
 from earmark.tabular.write import Writer, csv_text, json_lines, written_format
 
 
@@ -41,17 +42,24 @@ def flat(table: pa.Table) -> pa.Table:
 
 
 def sum_up(
-    events: int, results: int, subscriptions: int, seconds: tuple[float, float], output: str | None, as_json: bool
+    events: int,
+    results: int,
+    subscriptions: int,
+    seconds: tuple[float, float],
+    output: str | None,
+    as_json: bool,
+    rejects: Rejects | None = None,
 ) -> None:
     """What came of a search: a line on stderr, or an object on stdout where no rows of JSON go there.
 
-    `seconds` are those of loading and those of matching.
+    `seconds` are those of loading and those of matching. A second line tells what was not read.
     """
     loading, matching = seconds
+    rejects = rejects or Rejects()
     if as_json and output is not None:
         counts = {"events": events, "results": results, "subscriptions": subscriptions}
         times = {"load_seconds": round(loading, 3), "match_seconds": round(matching, 3)}
-        click.echo(json.dumps({**counts, **times, "output": output}))
+        click.echo(json.dumps({**counts, **rejects.counts(), **times, "output": output}))
     elif not as_json:
         rate = f" ({events / matching:,.0f} per second)" if matching > 1 and events > 1 else ""
         click.echo(
@@ -59,6 +67,8 @@ def sum_up(
             f"{counted(events, 'event')} in {matching:.1f} s{rate}: {counted(results, 'result')}",
             err=True,
         )
+    if rejects.on_error != "raise" and not (as_json and output is not None):
+        click.echo(rejects.summary(events), err=True)
 
 
 def counted(number: int, what: str) -> str:

@@ -77,7 +77,7 @@ def sampled(matcher: Matcher, source: Source | None, seed: int) -> tuple[Table, 
         return sample.encoded(matcher)
     nothing = pa.table({"event": pa.array([], pa.int64())})
 
-    def keep(matcher: Matcher, rows: Any) -> pa.Table:
+    def keep(matcher: Matcher, rows: Any, **_: Any) -> pa.Table:
         matcher._encoded(rows)
         sample.add(rows)
         return nothing

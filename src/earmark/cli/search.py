@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import click
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from earmark.cli.locate import locate
-from earmark.errors import EarmarkError
+from earmark.cli.rejects import Rejects
+from earmark.errors import EarmarkError, EventError
 from earmark.matcher import Matcher
-from earmark.model.event import Interval
+from earmark.model.event import Reject
 from earmark.progress import shares
 from earmark.tabular.csvtypes import typed_table
 from earmark.tabular.read import Chunk, Row, read_batches
 from earmark.tabular.source import Source
 
-Search = Callable[[Matcher, Any], pa.Table]
-"""What is asked about each group of events: rows of (event, …), events numbered within the group."""
+Search = Callable[..., pa.Table]
+"""What is asked about each group of events: `search(matcher, rows, on_error=…, rejects=…)`, as `Matcher.match_many` has
+them, gives rows of (event, …), events numbered within the group."""
 
 GROUP = 2_048  # events searched at a time, so that a group's results fit in memory
 
@@ -28,18 +29,22 @@ GROUP = 2_048  # events searched at a time, so that a group's results fit in mem
 class EventSearch:
     """The search of all events of a source. Memory: a chunk of the source and the results of a group."""
 
-    def __init__(self, matcher: Matcher, source: Source, search: Search, event_id: str | None) -> None:
+    def __init__(
+        self, matcher: Matcher, source: Source, search: Search, event_id: str | None, rejects: Rejects | None = None
+    ) -> None:
         self.matcher = matcher
         self.source = source
         self.search = search
         self.event_id = event_id
+        self.rejects = rejects or Rejects()
         self.id_type: Any = None
         self.events = 0
         self.found = 0
 
     def results(self, shown: bool) -> Iterator[pa.Table]:
         """Results group by group; at least one table, so that an output has its columns."""
-        chunks = read_batches(self.source, self._convert, self._wanted())
+        tolerant = self.rejects.on_error != "raise"
+        chunks = read_batches(self.source, self._convert, self._wanted(), tolerant)
         empty = True
         for group in shares(_groups(self._checked(chunks)), "matching", shown):
             yield self._of_group(group)
@@ -52,9 +57,11 @@ class EventSearch:
         names = {name for full in kinds_of(self.matcher) for name in _heads(full)} | {self.event_id}
         return names.__contains__
 
-    def _convert(self, table: pa.Table) -> pa.Table:
+    def _convert(self, table: pa.Table) -> tuple[pa.Table | list[Row], list[Reject]]:
         kinds = kinds_of(self.matcher)
-        return typed_table(table, {name: kind for name, kind in kinds.items() if name != self.event_id})
+        unread: list[Reject] = []
+        wanted = {name: kind for name, kind in kinds.items() if name != self.event_id}
+        return typed_table(table, wanted, None if self.rejects.on_error == "raise" else unread), unread
 
     def _checked(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
         """The same chunks; the columns of the first are looked at before anything is searched."""
@@ -74,46 +81,55 @@ class EventSearch:
 
     def _of_group(self, group: Chunk) -> pa.Table:
         """The results of a group, its events named as the user wants them."""
-        if isinstance(group.rows, list):
-            kinds = kinds_of(self.matcher)
-            group = replace(group, rows=[with_intervals(row, kinds) for row in group.rows])
-        results = self._searched(group)
-        numbers = results.column("event")
-        names = pc.add(numbers, group.first) if self.event_id is None else self._ids(group).take(numbers)
+        names, unread = self._names(group)
+        results = self._searched(group, unread)
+        self.rejects.take(group, unread, names)
         self.events += len(group.rows)
         self.found += results.num_rows
-        return results.set_column(0, "event", names)
+        return results.set_column(0, "event", names.take(results.column("event")))
 
-    def _searched(self, group: Chunk) -> pa.Table:
-        """The one place where events that cannot be read come up."""
+    def _searched(self, group: Chunk, unread: list[Reject]) -> pa.Table:
+        """The results of the events that can be read; what cannot be is added to `unread`."""
+        before = self.rejects.left_out(unread)
         try:
-            return self.search(self.matcher, group.rows)
+            results = self.search(self.matcher, group.rows, on_error=self.rejects.on_error, rejects=unread)
+        except EventError as problem:
+            where = str(self.source) if problem.event is None else group.place(self.source, problem.event)
+            raise EarmarkError(f"{where}: {problem.reason}") from None
         except EarmarkError as problem:
-            raise locate(problem, self.source, group, self._refuses) from None
+            raise type(problem)(f"{self.source}: {problem}") from None
+        if not before:
+            return results
+        return results.filter(pc.invert(pc.is_in(results.column("event"), pa.array(sorted(before), pa.int64()))))
 
-    def _refuses(self, rows: Any) -> bool:
-        try:
-            self.search(self.matcher, rows)
-        except EarmarkError:
-            return True
-        return False
-
-    def _ids(self, group: Chunk) -> Any:
-        """What names the events of a group. JSON lines: all strings or all integers, as the first is."""
+    def _names(self, group: Chunk) -> tuple[Any, list[Reject]]:
+        """What names the events of a group, and what could not be read of them so far."""
+        unread = list(group.rejects)
+        if self.event_id is None:
+            return pa.array(np.arange(group.first, group.first + len(group.rows), dtype=np.int64)), unread
         if isinstance(group.rows, pa.Table):
-            return group.rows.column(self.event_id)
-        ids: list[Any] = [row.get(str(self.event_id)) for row in group.rows]
-        for row, value in enumerate(ids):
-            kind = {str: pa.string(), int: pa.int64()}.get(type(value))
-            self.id_type = self.id_type or kind
-            if kind is None or kind != self.id_type or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-                known = {pa.string(): "a string", pa.int64(): "an integer"}.get(self.id_type)
-                wanted = "a string or an integer" if kind is None or known is None else known
-                where = group.place(self.source, row)
-                raise EarmarkError(
-                    f"{where}: expected {wanted} for {self.event_id!r}, which names events, got {value!r}"
-                )
-        return pa.array(ids, self.id_type or pa.int64())
+            return group.rows.column(self.event_id), unread
+        unreadable = {one.event for one in unread if one.attribute is None}
+        ids: list[Any] = []
+        for row, event in enumerate(group.rows):
+            value = event.get(self.event_id)
+            problem = None if row in unreadable else self._wrong_id(value)
+            if problem is not None and self.rejects.on_error == "raise":
+                raise EarmarkError(f"{group.place(self.source, row)}: {problem}")
+            if problem is not None:
+                unread.append(Reject(row, None, problem))
+            ids.append(None if row in unreadable or problem is not None else value)
+        return pa.array(ids, self.id_type or pa.string()), unread
+
+    def _wrong_id(self, value: Any) -> str | None:
+        """Why this cannot name an event of JSON lines: all are strings or all are integers, as the first is."""
+        kind = {str: pa.string(), int: pa.int64()}.get(type(value))
+        self.id_type = self.id_type or kind
+        if kind is not None and kind == self.id_type and (kind == pa.string() or -(2**63) <= value < 2**63):
+            return None
+        known = {pa.string(): "a string", pa.int64(): "an integer"}.get(self.id_type)
+        wanted = "a string or an integer" if kind is None or known is None else known
+        return f"expected {wanted} for {self.event_id!r}, which names events, got {value!r}"
 
 
 def _groups(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
@@ -127,7 +143,7 @@ def _groups(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def kinds_of(matcher: Matcher) -> dict[str, str | None]:
-    """The types of attributes as they are now: events may teach and widen them."""
+    """The types of attributes, by name; None where no condition compares one with a value."""
     kinds: dict[str, str | None] = matcher.stats()["attributes"]
     return kinds
 
@@ -138,19 +154,3 @@ def _heads(name: str) -> Iterator[str]:
     for i, character in enumerate(name):
         if character == ".":
             yield name[:i]
-
-
-def with_intervals(row: Row, kinds: dict[str, Any], prefix: str = "") -> Row:
-    """The event with {"lo": …, "hi": …} under an attribute's name as an interval; nothing is copied without need."""
-    made = row
-    for name, value in row.items():
-        if isinstance(value, dict):
-            if prefix + name not in kinds:
-                new: Any = with_intervals(value, kinds, f"{prefix}{name}.") if prefix.count(".") < 30 else value
-            elif value.keys() == {"lo", "hi"}:
-                new = Interval(value["lo"], value["hi"])
-            else:
-                continue
-            if new is not value:
-                made = {**made, name: new}
-    return made

@@ -13,6 +13,7 @@ import pyarrow as pa
 from earmark.cli.load import Loaded, load
 from earmark.cli.output import sum_up, write_tables
 from earmark.cli.reading import Reading
+from earmark.cli.rejects import Rejects
 from earmark.cli.search import EventSearch
 from earmark.matcher import DEFAULT_INDEX, Matcher
 from earmark.model.arrays import I64
@@ -32,6 +33,7 @@ def run(
     output: str | None,
     as_json: bool,
     reading: Reading,
+    rejects: Rejects,
 ) -> None:
     """Count the matches of all events, and write one row per subscription to a file or to stdout."""
     inputs = [events] if subscriptions is None else [subscriptions, events]
@@ -39,14 +41,16 @@ def run(
     source = reading.source(events)
     if output is not None:
         check_target(output, inputs)
+    rejects.check(inputs, output)
     loaded = _of_condition(str(condition), reading) if subscriptions is None else load(subscriptions, reading)
     begun = time.perf_counter()
-    searched = EventSearch(loaded.matcher, source, lambda m, rows: m.match_many(rows), event_id)
+    searched = EventSearch(loaded.matcher, source, Matcher.match_many, event_id, rejects)
     tally = Tally(loaded.matcher, sample)
-    tally.take(searched.results(shown=output is not None or not sys.stdout.isatty()))
-    write_tables(iter([tally.table(searched.events)]), output, as_json)
+    with rejects:
+        tally.take(searched.results(shown=output is not None or not sys.stdout.isatty()))
+        write_tables(iter([tally.table(searched.events - rejects.events)]), output, as_json)
     took = time.perf_counter() - begun
-    sum_up(searched.events, searched.found, len(loaded.matcher), (loaded.seconds, took), output, as_json)
+    sum_up(searched.events, searched.found, len(loaded.matcher), (loaded.seconds, took), output, as_json, rejects)
 
 
 def _of_condition(condition: str, reading: Reading) -> Loaded:

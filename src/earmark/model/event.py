@@ -20,6 +20,7 @@ import numpy as np
 from earmark.errors import AttributeTypeError, EventError
 from earmark.model.arrays import F64, EventArrays, frozen
 from earmark.model.attribute import (
+    DATE,
     DECIMAL,
     FLOAT,
     INT64_MAX,
@@ -28,6 +29,7 @@ from earmark.model.attribute import (
     NUMBER,
     PRESENT,
     STRING,
+    TIMESTAMP,
     Attribute,
     Schema,
     attribute_type,
@@ -45,6 +47,7 @@ _INTEGER, _FLOAT, _STRING = attribute_type(INTEGER), attribute_type(FLOAT), attr
 _NUMBER = attribute_type(NUMBER)
 _pack_double, _double_bits = Struct("<d").pack, Struct("<q").unpack
 _ENDS = ({"lo", "hi"}, {"lo"}, {"hi"})
+_WRITTEN = {DATE: "'2024-02-29'", TIMESTAMP: "'2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'"}
 _MAX_DOUBLE = sys.float_info.max
 MAX_NESTED = 20
 
@@ -215,10 +218,16 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float | np.floating | Decimal) and value != value
 
 
+def as_interval(value: Any) -> Any:
+    """A mapping of `lo` and `hi`, or of one of them, as the interval that it means; other values as they are."""
+    if isinstance(value, Mapping) and set(value) in _ENDS:
+        return Interval(value.get("lo"), value.get("hi"))
+    return value
+
+
 def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, int]:
     """The keys of both ends of an event's value."""
-    if isinstance(value, Mapping) and set(value) in _ENDS:
-        value = Interval(value.get("lo"), value.get("hi"))
+    value = as_interval(value)
     if not isinstance(value, Interval):
         key = key_of(schema, attribute, value)
         return key, key
@@ -275,6 +284,10 @@ def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
     use = f"{type(value).__name__} {shown(value)}"
     if isinstance(value, Mapping):
         use += "; an interval is earmark.Interval(lo, hi) or {'lo': …, 'hi': …}"
+    elif attribute.type is not None and attribute.type.kind in _WRITTEN:
+        use += f"; write it as {_WRITTEN[attribute.type.kind]}"
+    elif isinstance(value, date):
+        use += f"; declare the attribute as {'timestamp' if isinstance(value, datetime) else 'date'}"
     return AttributeTypeError(
         f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}",
         attribute=attribute.name,

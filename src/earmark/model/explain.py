@@ -13,7 +13,7 @@ from earmark.model.arrays import U64, EventArrays
 from earmark.model.attribute import STRING, Attribute, Schema
 from earmark.model.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.model.evaluate import near_misses as find_near_misses
-from earmark.model.event import Interval, is_null
+from earmark.model.event import Interval, as_interval, is_null
 from earmark.model.keys import value_of_key
 from earmark.model.normal import atom_sql
 from earmark.model.numbers import number_at, position_at
@@ -156,6 +156,8 @@ def explain_clause(
         event_weight = float(events.weight[position]) if position != ABSENT and len(events.weight) else 1.0
         part = weight * event_weight if held and position != ABSENT else 0.0
         got = value_at(event, name)
+        if schema.by_name[name].type is not None:
+            got = as_interval(got)
         constraints.append(ConstraintExplanation(name, asked[name], got, held, weight, event_weight, part))
     held = all(c.held for c in constraints)
     score = float(clause_score(table, clause, events, 0, False, static_score(table, slot))[1]) if held else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
+from earmark.model.event import Reject
 from earmark.tabular.records import Block, RecordError, blocks
 from earmark.tabular.source import Source, Stream, reason
 
@@ -47,8 +48,12 @@ class NotOfType(Exception):
         self.row = row
 
 
-Converter = Callable[["pa.Table"], "pa.Table"]
-"""Gives the columns of a CSV table, all strings, their types; raises NotOfType."""
+class NotARow(Exception):
+    """A line that is not a JSON object: a sentence."""
+
+
+Converter = Callable[["pa.Table"], tuple["pa.Table | list[Row]", Sequence[Reject]]]
+"""Gives the columns of a CSV table, all strings, their types; says what did not fit, or raises NotOfType."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +61,15 @@ class Chunk:
     """Some rows of a source.
 
     `first` is the number of the first row in the source; `share` how much of the source has been read after them, from
-    0 to 1, or None where nobody knows; `lines` the line of each row, for text.
+    0 to 1, or None where nobody knows; `lines` the line of each row, for text; `rejects` what could not be read of
+    them, with rows counted from the first of this chunk.
     """
 
     rows: pa.Table | list[Row]
     first: int
     share: float | None
     lines: Sequence[int] = ()
+    rejects: Sequence[Reject] = ()
 
     def part(self, start: int, end: int, before: float | None) -> Chunk:
         """Some of the rows; `before` is the share of the source that had been read before this chunk."""
@@ -71,17 +78,22 @@ class Chunk:
         if share is not None and end < len(self.rows):
             before = before or 0.0
             share = before + (share - before) * end / len(self.rows)
-        return Chunk(rows, self.first + start, share, self.lines[start:end])
+        rejects = [one._replace(event=one.event - start) for one in self.rejects if start <= one.event < end]
+        return Chunk(rows, self.first + start, share, self.lines[start:end], rejects)
 
     def place(self, source: Source, row: int) -> str:
         """Where in the source a row of this chunk is."""
         return source.place(self.first + row, int(self.lines[row]) if len(self.lines) else None)
 
 
-def read_batches(source: Source, convert: Converter | None = None, wanted: Wanted | None = None) -> Iterator[Chunk]:
+def read_batches(
+    source: Source, convert: Converter | None = None, wanted: Wanted | None = None, tolerant: bool = False
+) -> Iterator[Chunk]:
     """A source in chunks of some thousand rows; Parquet and CSV give at least one, with their columns.
 
-    `convert` gives CSV columns their types (without it they are strings); columns not `wanted` are left out.
+    `convert` gives CSV columns their types (without it they are strings); columns not `wanted` are left out. If
+    `tolerant`, a line that is not a JSON object and a record of CSV with the wrong number of fields are empty rows, and
+    the chunk's rejects say why; otherwise they are errors.
     """
     import pyarrow as pa
 
@@ -90,9 +102,9 @@ def read_batches(source: Source, convert: Converter | None = None, wanted: Wante
             if source.format == "parquet":
                 yield from _read_parquet(source, stream, wanted)
             elif source.format == "csv":
-                yield from _read_csv(source, stream, convert, wanted)
+                yield from _read_csv(source, stream, convert, wanted, tolerant)
             else:
-                yield from _read_jsonl(source, stream)
+                yield from _read_jsonl(source, stream, tolerant)
     except pa.ArrowCancelled:
         raise KeyboardInterrupt from None
     except RecordError as problem:
@@ -126,7 +138,9 @@ def _read_parquet(source: Source, stream: Stream, wanted: Wanted | None) -> Iter
             yield Chunk(schema.empty_table().select(names), 0, 1.0)
 
 
-def _read_csv(source: Source, stream: Stream, convert: Converter | None, wanted: Wanted | None) -> Iterator[Chunk]:
+def _read_csv(
+    source: Source, stream: Stream, convert: Converter | None, wanted: Wanted | None, tolerant: bool
+) -> Iterator[Chunk]:
     names: list[str] = []
     chosen: list[str] = []
     done = 0
@@ -136,9 +150,9 @@ def _read_csv(source: Source, stream: Stream, convert: Converter | None, wanted:
             names, block = _header(source, block)
             chosen = [name for name in names if wanted is None or wanted(name)] or names[:1]
         if len(block.starts):
-            table = _parsed(source, block, names, chosen)
+            table, rejects = _parsed(source, block, names, chosen, tolerant)
             lines: Any = block.lines if len(block.lines) == len(table) else ()
-            yield from _typed_parts(source, Chunk(table, done, stream.share, lines), before, convert)
+            yield from _typed_parts(source, Chunk(table, done, stream.share, lines, rejects), before, convert)
             done += len(table)
         before = stream.share
     if not names:
@@ -163,17 +177,28 @@ def _empty(names: list[str]) -> pa.Table:
     return pa.schema([(name, pa.string()) for name in names]).empty_table()
 
 
-def _parsed(source: Source, block: Block, names: list[str], chosen: list[str]) -> pa.Table:
-    """The records of a block as columns of strings."""
+def _parsed(
+    source: Source, block: Block, names: list[str], chosen: list[str], tolerant: bool
+) -> tuple[pa.Table, list[Reject]]:
+    """The records of a block as columns of strings; if `tolerant`, those of another length as empty rows."""
     import pyarrow as pa
     from pyarrow import csv
 
+    rejects: list[Reject] = []
+
+    def skip(row: Any) -> str:
+        reason = f"expected {row.expected_columns} columns, got {row.actual_columns}: {row.text[:100]}"
+        rejects.append(Reject(row.number - 1, None, reason))  # Arrow counts from 1
+        return "skip"
+
     try:
-        return csv.read_csv(
+        table = csv.read_csv(
             pa.BufferReader(block.text),
             # One thread: only then do messages number the rows. The work is in the search.
             csv.ReadOptions(column_names=names, block_size=len(block.text), use_threads=False),
-            csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
+            csv.ParseOptions(
+                delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=skip if tolerant else None
+            ),
             # Only an empty field is NULL: "NA" is a country, "nan" a number.
             csv.ConvertOptions(
                 include_columns=chosen,
@@ -189,6 +214,11 @@ def _parsed(source: Source, block: Block, names: list[str], chosen: list[str]) -
             raise
         where = source.place(0, int(block.lines[int(found[1]) - 1]))  # Arrow counts from 1
         raise EarmarkError(f"{where}: {reason(problem)[found.end() :]}") from None
+    if rejects:
+        skipped = {one.event for one in rejects}
+        place = iter(range(len(table)))
+        table = table.take(pa.array([None if i in skipped else next(place) for i in range(len(table) + len(skipped))]))
+    return table, rejects
 
 
 def _typed_parts(source: Source, chunk: Chunk, before: float | None, convert: Converter | None) -> Iterator[Chunk]:
@@ -196,41 +226,49 @@ def _typed_parts(source: Source, chunk: Chunk, before: float | None, convert: Co
     for start in range(0, max(len(chunk.rows), 1), ROWS):
         part = chunk.part(start, min(start + ROWS, len(chunk.rows)), before)
         try:
-            rows = part.rows if convert is None else convert(part.rows)
+            rows, rejects = (part.rows, ()) if convert is None else convert(part.rows)
         except NotOfType as problem:
             raise EarmarkError(f"{part.place(source, problem.row)}: {problem}") from None
-        yield Chunk(rows, part.first, part.share, part.lines)
+        yield Chunk(rows, part.first, part.share, part.lines, [*part.rejects, *rejects])
 
 
-def _read_jsonl(source: Source, stream: Stream) -> Iterator[Chunk]:
+def _read_jsonl(source: Source, stream: Stream, tolerant: bool) -> Iterator[Chunk]:
     pending, number, first = 0, 0, 0
     rows: list[Row] = []
     lines: list[int] = []
+    rejects: list[Reject] = []
     while line := stream.file.readline(MAX_LINE + 1):
         number += 1
         if len(line) > MAX_LINE:
             raise EarmarkError(f"{source}, line {number}: longer than {MAX_LINE >> 20} MB")
         pending += len(line)
         if line.strip():
-            rows.append(_json_row(line, source, number))
+            try:
+                row = _json_row(line, number)
+            except NotARow as problem:
+                if not tolerant:
+                    raise EarmarkError(f"{source}, line {number}: {problem}") from None
+                rejects.append(Reject(len(rows), None, str(problem)))
+                row = {}
+            rows.append(row)
             lines.append(number)
         if len(rows) == ROWS or (rows and pending > _BLOCK):
-            yield Chunk(rows, first, stream.share, lines)
-            first, pending, rows, lines = first + len(rows), 0, [], []
+            yield Chunk(rows, first, stream.share, lines, rejects)
+            first, pending, rows, lines, rejects = first + len(rows), 0, [], [], []
     if rows:
-        yield Chunk(rows, first, 1.0, lines)
+        yield Chunk(rows, first, 1.0, lines, rejects)
 
 
-def _json_row(line: bytes, source: Source, number: int) -> Row:
-    where = f"{source}, line {number}: expected one JSON object per line"
+def _json_row(line: bytes, number: int) -> Row:
+    expected = "expected one JSON object per line"
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         advice = "; `jq -c` writes JSON so" if number == 1 and line.strip() in (b"{", b"[") else ""
-        raise EarmarkError(f"{where}, got {_shown(line)}, which is not JSON{advice}") from None
+        raise NotARow(f"{expected}, got {_shown(line)}, which is not JSON{advice}") from None
     if not isinstance(row, dict):
         advice = "; `jq -c '.[]'` turns a list into lines" if isinstance(row, list) and number == 1 else ""
-        raise EarmarkError(f"{where}, got {_JSON_WORDS[type(row)]}{advice}")
+        raise NotARow(f"{expected}, got {_JSON_WORDS[type(row)]}{advice}")
     return row
 
 

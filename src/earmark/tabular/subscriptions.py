@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
@@ -126,13 +127,26 @@ def _typed(file: SubscriptionFile, declared: Mapping[str, str], extra: Sequence[
             elif name == "score":
                 column = typed_column(column, "float", "score")
             elif stem is not None and (untyped or stem in declared):
-                column = typed_column(column, declared.get(stem), name)
+                column = _bounds(file, name, typed_column(column, declared.get(stem), name))
             elif name == "id" and untyped:
                 column = integers(column)
         except NotOfType as problem:
             raise EarmarkError(f"{file.place(problem.row)}: {problem}") from None
         table = table.set_column(i, name, column)
     return SubscriptionFile(file.source, _with_decoded(file, table, decoded, extra), file.lines)
+
+
+def _bounds(file: SubscriptionFile, name: str, column: Any) -> Any:
+    """A column of bounds as Arrow has it: exact numbers of any size as decimals."""
+    import pyarrow as pa
+
+    if not isinstance(column, list):
+        return column
+    exact = [Decimal(repr(value)) if isinstance(value, float) else value for value in column]
+    try:
+        return pa.array(exact, pa.decimal256(76, 38))
+    except pa.ArrowException as problem:
+        raise EarmarkError(f"{file.source}: the values of {name!r} make no column: {reason(problem)}") from None
 
 
 def _nested_names(table: pa.Table) -> set[str]:

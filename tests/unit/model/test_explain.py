@@ -194,3 +194,10 @@ def test_it_learns_and_widens_like_a_search() -> None:
     m.add("x", "a > 3 AND b IS NOT NULL")
     assert m.explain("x", {"a": 3.5, "b": "text"}).matched
     assert m.stats()["attributes"] == {"a": "float", "b": "string"}
+
+
+def test_an_interval_as_a_mapping() -> None:
+    """It is shown as the interval that it means; a mapping for an attribute without a type is only present."""
+    found = explained("a > 3 AND b IS NOT NULL", {"a": {"lo": 1, "hi": 9}, "b": {"lo": 1}})
+    assert [c.got for c in found.clauses[0].constraints] == [Interval(1, 9), {"lo": 1}]
+    assert "(a in [1, 9])" in str(found)
