@@ -4,8 +4,8 @@ They are made from the table, and catch up with it when someone asks (`_follow`)
 step. What they say is checked against the moment that asks: an id may point at a slot that is dead there, or later.
 Moments share them along one line of changes; where a table has two futures, each has its own (`Table.appended`).
 
-**Invariant.** For every slot below `known`: its id maps to it or to a later slot with the same id, from which `_earlier`
-leads back to it; and each of its tags lists it, perhaps twice.
+**Invariant.** For every slot below `known`: its id maps to it or to a later slot with the same id, from which
+`_earlier` leads back to it; and each of its tags lists it, perhaps twice.
 Complexity: O(new slots) to catch up, then O(1) for an id, O(slots with it) for a tag.
 """
 
