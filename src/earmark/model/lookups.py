@@ -71,10 +71,10 @@ class Lookups:
 
     def _follow_tags(self, table: Table) -> None:
         first = self._known_tags
-        numbers = table.tagset[first:]
+        numbers = table.tagset[first:]  # none at all where nobody has tags
         order = np.argsort(numbers, kind="stable")
         distinct, starts = np.unique(numbers[order], return_index=True)
-        for number, slots in zip(distinct.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, slots in zip(distinct.tolist(), np.split(order, starts)[1:], strict=True):
             for tag in table.tagsets[number]:
                 posting = self._tagged.get(tag) or Growable(np.int32)
                 self._tagged[tag] = posting.extended(slots + first)
