@@ -274,7 +274,7 @@ class Lifetime(RuleBasedStateMachine):
         used = [name for name in OTHER_TYPES if name in self.matcher.attributes and self.uses(name)]
         if used:
             name, before = rng.choice(used), self.matcher.stats()
-            with pytest.raises(earmark.AttributeTypeError, match=f"'{name}' cannot become string: subscription"):
+            with pytest.raises(earmark.AttributeTypeError, match=f"'{name}' cannot become string: .*subscription"):
                 self.matcher.retype(name, "string")
             assert self.matcher.stats() == before
 
