@@ -149,7 +149,8 @@ def test_relations_are_those_of_a_scan(seed: int, lists: str) -> None:
     domain = view.schema.domains
     by_age = [slot for slot in np.argsort(made.sequence).tolist() if slot % 7]
     for id in by_age:
-        slot = matcher._table.slot_of[id]
+        slot = view.find(id)
+        assert slot is not None
         wanted = decide(relations.table, slot, relations.slots, domain)
         assert decide(relations.table, slot, relations.meeting(slot), domain) == wanted
         assert matcher.covered_by(id) == [other for other in by_age if made.covers(other, id)]
@@ -284,7 +285,7 @@ def test_what_never_matches() -> None:
 
 def test_a_space_is_learned_from_the_slots_given() -> None:
     """What has been unsubscribed, or never was a member, neither chooses attributes nor moves cells."""
-    m = Matcher()
+    m = Matcher(attributes=dict.fromkeys("xyz", "integer"))
     m.add_many([(i, f"x BETWEEN {i} AND {i + 1}") for i in range(200)])
     m.add_many([(1000 + i, f"x = {10**12 + i} AND y = {i} AND z = {i}") for i in range(400)])
     table = boxed(m)
