@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -35,6 +36,7 @@ ARROW_TYPES = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "decimal(9,2)": pa.decimal128(9, 2),
+    "number": pa.float64(),
 }
 
 
@@ -96,9 +98,9 @@ def outcomes(node: Node, row: Row) -> list[tuple[Clause, bool]]:
     return _known[key][2]
 
 
-def entry(rng: Random, node: Node | None = None) -> Entry:
+def entry(rng: Random, node: Node | None = None, schema: Mapping[str, str] = generate.SCHEMA) -> Entry:
     """A random subscription, over the oracle's schema unless its condition is given."""
-    node = node or generate.condition(rng, depth=3, max_clauses=24)
+    node = node or generate.condition(rng, schema, depth=3, max_clauses=24)
     names = sorted({name for clause in clauses(node) for name in clause})
     weights = generate.weights(rng, names) if rng.random() < 0.5 else {}
     return Entry(node, weights, rng.choice(SCORES), rng.choice(TENANTS))
@@ -173,6 +175,23 @@ def without_nan(rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if not is_nan(value)} for row in rows]
 
 
+def in_columns(rows: Sequence[Row], schema: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Rows that columns can hold: of numbers, those that are doubles; a learned number takes others one by one."""
+
+    def fits(name: str, value: Any) -> bool:
+        ends = (value.lo, value.hi) if isinstance(value, Interval) else (value,)
+        return schema[name] != "number" or all(map(is_double, ends))
+
+    return [{name: value for name, value in row.items() if fits(name, value)} for row in rows]
+
+
+def is_double(value: Any) -> bool:
+    try:
+        return not isinstance(value, Decimal) and (value != value or float(value) == value)
+    except OverflowError:
+        return False
+
+
 # --- everything a Matcher can be asked --------------------------------------------------------------------------
 
 
@@ -200,6 +219,8 @@ def assert_batches(matcher: earmark.Matcher, book: Book, rows: Sequence[Row], sc
     expected = [(e, one, score) for e, row in enumerate(rows) for one, score in book.scored(row)]
     found = matcher.match_many([as_event(row) for row in rows])
     assert triples(found) == expected
+    rows = in_columns(rows, schema)
+    found = matcher.match_many([as_event(row) for row in rows])
     assert found.equals(matcher.match_many(as_arrow(rows, schema)))
     assert found.equals(matcher.match_many(as_arrow(rows, schema).to_batches()[0]))
     assert found.equals(matcher.match_many(as_polars(rows, schema)))

@@ -28,6 +28,7 @@ from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 every_index = pytest.mark.parametrize("index", indexes.names())
 few = settings(max_examples=max(1, settings.default.max_examples // 10))
 seeds = st.integers(0, 2**32)
+SCHEMA = generate.WITH_NUMBERS
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,7 @@ def tails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def matcher_for(index: str) -> earmark.Matcher:
+    """All types declared, but for the numbers, which are learned."""
     return earmark.Matcher(index, attributes=generate.SCHEMA)
 
 
@@ -54,7 +56,7 @@ def add_some(matcher: earmark.Matcher, book: Book, rng: Random, count: int) -> N
     first = 1 + max(book.entries, default=-1)
     batch = []
     for one in range(first, first + count):
-        made = books.entry(rng)
+        made = books.entry(rng, schema=SCHEMA)
         if one % 2:
             if accepted(matcher, one, made):
                 book.entries[one] = made
@@ -73,7 +75,7 @@ def remove_some(matcher: earmark.Matcher, book: Book, rng: Random) -> None:
 
 def update_some(matcher: earmark.Matcher, book: Book, rng: Random) -> None:
     for one in rng.sample(sorted(book.entries), len(book.entries) // 4):
-        made = books.entry(rng)
+        made = books.entry(rng, schema=SCHEMA)
         if accepted(matcher_for("scan"), one, made):
             matcher.update(one, to_sql(made.node), weights=made.weights, score=made.score, tags=made.tags)
             book.entries[one] = made
@@ -90,18 +92,18 @@ def check(matcher: earmark.Matcher) -> None:
 def test_a_lifetime(index: str, seed: int) -> None:
     rng = Random(seed)
     matcher, book = filled(index, rng, 30)
-    assert_agrees(matcher, book, rows(rng, book, 6), rng)
+    assert_agrees(matcher, book, rows(rng, book, 6, SCHEMA), rng, SCHEMA)
     remove_some(matcher, book, rng)
     add_some(matcher, book, rng, 8)
     check(matcher)
-    assert_agrees(matcher, book, rows(rng, book, 4), rng)
+    assert_agrees(matcher, book, rows(rng, book, 4, SCHEMA), rng, SCHEMA)
     update_some(matcher, book, rng)
     remove_some(matcher, book, rng)
     check(matcher)
-    assert_agrees(matcher, book, rows(rng, book, 5), rng)
+    assert_agrees(matcher, book, rows(rng, book, 5, SCHEMA), rng, SCHEMA)
     matcher.compact()
     check(matcher)
-    assert_agrees(matcher, book, rows(rng, book, 3), rng)
+    assert_agrees(matcher, book, rows(rng, book, 3, SCHEMA), rng, SCHEMA)
 
 
 @every_index
@@ -116,7 +118,7 @@ def test_ranked_by_another_index(index: str, seed: int) -> None:
     for change in (lambda: None, *rng.sample(changes, len(changes))):
         change()
         book.order = list(matcher.stats()["attributes"])
-        some = rows(rng, book, 2)
+        some = rows(rng, book, 2, SCHEMA)
         weights = [generate.weights(rng, book.order) if rng.random() < 0.5 else None for _ in some]
         for mode in ("exact", "relaxed"):
             for scope in (None, {"tenant": "acme"}):
@@ -128,14 +130,14 @@ def test_ranked_by_another_index(index: str, seed: int) -> None:
 def test_empty(index: str) -> None:
     rng = Random(index)
     matcher, book = matcher_for(index), Book()
-    assert_agrees(matcher, book, rows(rng, book, 5), rng)
+    assert_agrees(matcher, book, rows(rng, book, 5, SCHEMA), rng, SCHEMA)
     assert matcher.match_many([]).num_rows == 0
     assert matcher.top_k_many([], 3).num_rows == 0
     matcher.add(1, "TRUE")
     assert matcher.match_many([]).num_rows == 0
     assert matcher.match({}) == [1]
     matcher.remove(1)
-    assert_agrees(matcher, book, rows(rng, book, 5), rng)
+    assert_agrees(matcher, book, rows(rng, book, 5, SCHEMA), rng, SCHEMA)
     check(matcher)
 
 
@@ -276,7 +278,7 @@ def test_an_index_comes_back_from_its_arrays(index: str) -> None:
     restored = indexes.restore(index, view.arrays, indexes.stored(main))
     restored.check()
     assert restored.nbytes == main.nbytes
-    events = matcher._encoded([as_event(row) for row in rows(rng, book, 20)])[1]
+    events = matcher._encoded([as_event(row) for row in rows(rng, book, 20, SCHEMA)])[1]
     for got, wanted in zip(
         restored.match_many(events, view.eligible()), main.match_many(events, view.eligible()), strict=True
     ):
@@ -299,7 +301,7 @@ def test_a_tail_answers_as_the_index_does(index: str, monkeypatch: pytest.Monkey
     update_some(matcher, book, rng)
     assert index == "scan" or matcher.stats()["index_tail"] > 20
     for _ in range(3):
-        assert_agrees(matcher, book, rows(rng, book, 6), rng)
+        assert_agrees(matcher, book, rows(rng, book, 6, SCHEMA), rng, SCHEMA)
     check(matcher)
 
 
@@ -310,7 +312,7 @@ def test_event_by_event_or_in_a_batch(index: str, seed: int) -> None:
     """Batches of every size around the lanes of a vector answer as their events do."""
     rng = Random(seed)
     matcher, book = filled(index, rng, 12)
-    events = [as_event(row) for row in rows(rng, book, 5)] * 130
+    events = [as_event(row) for row in rows(rng, book, 5, SCHEMA)] * 130
     size = rng.choice((1, 63, 64, 65, 511, 512, 513, 650))
     found = matcher.match_many(events[:size])
     singles = [(e, one) for e in range(size) for one in matcher.match(events[e])]
@@ -323,7 +325,7 @@ def test_threads_share_an_index(index: str) -> None:
     rng = Random(31)
     matcher, book = filled(index, rng, 50)
     matcher.compact()
-    events = [as_event(row) for row in rows(rng, book, 40)]
+    events = [as_event(row) for row in rows(rng, book, 40, SCHEMA)]
     searches: list[Callable[[], Any]] = [
         lambda: matcher.match_many(events).to_pydict(),
         lambda: matcher.top_k_many(events, 3).to_pydict(),

@@ -61,6 +61,8 @@ SCHEMA: dict[str, str] = {
     "m0": "decimal(9,2)",
     "m1": "decimal(9,2)",
 }
+WITH_NUMBERS = {**SCHEMA, "u0": "number", "u1": "number"}
+"""With attributes of a type that Spark does not have."""
 
 NOON = datetime(2024, 2, 29, 12, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
@@ -72,6 +74,7 @@ POOLS: dict[str, tuple[Any, ...]] = {
     "integer": (-1, 0, 1, 2, 3, 5),
     "float": (-1.5, 0.0, -0.0, 0.1, 1.0, 2.5),
     "boolean": (False, True),
+    "number": (-1, 0, 1, 2, 0.0, 1.0, 0.1, 2.5, Decimal("0.1"), Decimal("2")),
     "string": ("", "a", "ab", "abc", "b", "é"),
     "date": (date(2024, 1, 5), date(2024, 2, 29), date(2024, 3, 1), date(1969, 12, 31)),
     "timestamp": (NOON, NOON + TICK, NOON.replace(hour=0), datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
@@ -88,6 +91,22 @@ EDGES: dict[str, tuple[Any, ...]] = {
         *(2.0**53, 2.0**53 + 2, 2.0**63, -(2.0**63), math.nextafter(0.1, 1), math.nextafter(1.0, 0)),
     ),
     "boolean": (),
+    "number": (
+        *(-0.0, math.inf, -math.inf, math.nan, 5e-324, 1e300, 2.0**53, 2.0**63, Decimal("NaN")),
+        *(
+            2**53,
+            2**53 + 1,
+            2**53 + 2,
+            -(2**53) - 1,
+            INT64_MAX,
+            INT64_MIN,
+            INT64_MAX + 1,
+            2**64 - 1,
+            10**38 - 1,
+            10**400,
+        ),
+        Decimal("9007199254740993"),
+    ),
     "string": (
         *("it's", "''", "\\", "a\\b", "a%", "a%b", "a_b", "%", "_", '"', "a\nb", "\t", "A", " a", "a "),
         *("--", "/*", ";"),
@@ -114,6 +133,8 @@ def literal(rng: Random, column: Column, nulls: float = 0.04) -> Literal:
         return integer_column_literal(rng, value)
     if column.type == "float":
         return float_column_literal(rng, value)
+    if column.type == "number":
+        return number_column_literal(rng, value)
     if column.type.startswith("decimal"):
         return decimal_column_literal(rng, value)
     if column.type == "boolean":
@@ -175,6 +196,40 @@ def float_column_literal(rng: Random, value: float) -> Literal:
             decimal("-0.0"),
         )
     )
+
+
+def number_column_literal(rng: Random, value: Any) -> Literal:
+    """Bounds beyond 2^53 among them, so seldom that many tables have none."""
+    if not math.isfinite(value):
+        value = 2.5
+    style = rng.random()
+    if style < 0.04:
+        return rng.choice(
+            (
+                integer(2**53),
+                integer(2**53 + 1),
+                integer(-(2**53) - 1),
+                integer(INT64_MAX),
+                integer(INT64_MIN - 1),
+                integer(10**38 - 1),
+                double(2.0**53),
+                double(2.0**63),
+                double(1e300),
+                decimal("9007199254740993.0"),
+                decimal("9007199254740993.5"),
+            )
+        )
+    if isinstance(value, int) and abs(value) < 2**53:
+        return (
+            integer(value)
+            if style < 0.6
+            else double(float(value))
+            if style < 0.7
+            else decimal(f"{value}.{rng.choice('059')}")
+        )
+    if 1e-5 < abs(value) < 1e15 and style < 0.5:
+        return decimal(format(Decimal(repr(float(value))), "f"))
+    return double(float(value)) if abs(value) < 2**53 or style < 0.1 else double(0.1)
 
 
 def decimal_column_literal(rng: Random, value: Decimal) -> Literal:

@@ -10,6 +10,11 @@ The rules are Spark 4's own (ANSI mode), each checked against a session in tests
     NaN, zeros                         NaN = NaN, above every number; -0.0 = 0.0
     date against timestamp             the date is its midnight, UTC
     string against date, timestamp     the string is cast (plain ISO text only, here)
+
+"number" is a type of earmark's own, that of attributes whose type is learned from numbers:
+
+    number against any number          a whole one counts as itself, any other as its nearest double; they compare
+                                       exactly, with NaN above all
 """
 
 from __future__ import annotations
@@ -137,6 +142,8 @@ def common_type(column: Column, literals: Sequence[Literal], listed: bool = Fals
         return bool
     if column.type in ("date", "timestamp"):
         return microseconds
+    if column.type == "number":
+        return number_key
     if column.type == "float" or "double" in kinds:
         return double_key
     if column.type == "integer" and kinds <= {"integer"}:
@@ -153,6 +160,16 @@ def double_key(value: Any) -> tuple[bool, float]:
     """Rounded to double; NaN above all, equal to itself. Zeros are equal already."""
     rounded = float(value)
     return (True, 0.0) if math.isnan(rounded) else (False, rounded)
+
+
+def number_key(value: Any) -> tuple[int, Fraction]:
+    """A whole number is itself, any other its nearest double; -inf, the finite, inf, NaN."""
+    if value != value:
+        return 2, Fraction(0)
+    if isinstance(value, (float, Decimal)) and math.isinf(value):
+        return (1 if value > 0 else -1), Fraction(0)
+    given = Fraction(value)
+    return 0, given if given.denominator == 1 else Fraction(float(given))
 
 
 def microseconds(value: Any) -> int:

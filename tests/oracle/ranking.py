@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from .naive import EPOCH, Truth, decimal_type, double_key, evaluate, exact, microseconds
+from .naive import EPOCH, Truth, decimal_type, double_key, evaluate, exact, microseconds, number_key
 from .syntax import (
     INT64_MAX,
     INT64_MIN,
@@ -238,6 +238,8 @@ def asked_in(part: Part) -> list[Asked]:
 
 def order_key(column: Column, value: Any) -> Any:
     """A key that orders the column's own values."""
+    if column.type == "number":
+        return number_key(value)
     if column.type == "float":
         return double_key(value)
     if column.type == "string":
@@ -255,6 +257,8 @@ def neighbours(column: Column, literal: Literal) -> list[Any]:
         return [False, True]
     if value is None:
         return []
+    if column.type == "number":
+        return numbers_around(value)
     if column.type == "float":
         near = float(value)  # type: ignore[arg-type]
         return [near, math.nextafter(near, -math.inf), math.nextafter(near, math.inf), *FLOAT_SPECIALS]
@@ -268,6 +272,14 @@ def neighbours(column: Column, literal: Literal) -> list[Any]:
         last = date.max.toordinal()
         return [date.fromordinal(n) for n in range(number - 1, number + 3) if 1 <= n <= last]
     return number_neighbours(column, value)
+
+
+def numbers_around(value: Any) -> list[Any]:
+    """Integers and doubles at the number and next to it on both sides."""
+    whole = math.floor(value)
+    near = float(value)
+    doubles = [near, math.nextafter(near, -math.inf), math.nextafter(near, math.inf)]
+    return [whole - 1, whole, whole + 1, whole + 2, *doubles, *FLOAT_SPECIALS]
 
 
 def in_calendar(ticks: int) -> bool:

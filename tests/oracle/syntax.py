@@ -3,7 +3,8 @@
     Or((Compare(Column("age", "integer"), ">", integer(21)), IsNull(Column("city", "string"))))
     to_sql(…) == "age > 21 OR city IS NULL"
 
-A column carries its type ("integer", "float", "boolean", "string", "date", "timestamp", "decimal(9,2)"), because
+A column carries its type ("integer", "float", "boolean", "string", "date", "timestamp", "decimal(9,2)"; "number" where
+it is learned), because
 what a comparison means depends on it even when the row has no value.
 """
 

@@ -16,7 +16,7 @@ NONE = np.empty(0, np.int32)
 @pytest.mark.parametrize("kind", [RelationGraph, CompleteGraph, StrictPoset])
 @pytest.mark.parametrize("name", sorted(INDEXES))
 def test_the_older_of_two_equals_is_forwarded(name: str, kind: type[RelationGraph]) -> None:
-    matcher = Matcher()
+    matcher = Matcher(attributes={"a": "integer"})
     matcher.add_many([("X", "a BETWEEN 0 AND 9"), ("A", "a IN (2, 3)"), ("B", "a >= 2 AND a < 4")])
     table = canonical(matcher._state.table)
     graph = kind(builder(name)(table, NONE))

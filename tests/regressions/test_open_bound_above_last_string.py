@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from earmark import Matcher
 from earmark.model.strings import StringKeys
 
@@ -11,14 +13,13 @@ LEAST, GREATEST = -(2**63), 2**63 - 1
 def test_the_bound_moves_with_its_constant() -> None:
     m = Matcher()
     m.add("above z", "s > 'z'")
-    strings = m._table.schema.strings[0]
-    old = strings.of_constant(b"z")
+    table = m._table
     packed = StringKeys.from_items([b"", b"z"], [LEAST, GREATEST - 1])
-    m._table._columns["lo"]._data[0] += GREATEST - 1 - old
-    m._table.schema.strings[0] = packed
-    m._publish()
+    lo = table.arrays.lo + (GREATEST - 1 - table.schema.strings[0].of_constant(b"z"))
+    moved = replace(table._with_bounds(lo, table.arrays.hi), schema=table.schema.replaced((), {0: packed}))
+    m._publish(replace(moved, generation=1))
     assert m.match({"s": "zz"}) == ["above z"]
     m.add("no room", "s = 'zzz'")
-    assert m.stats()["generation"] == 1
+    assert m.stats()["generation"] == 2
     assert m.match({"s": "zz"}) == ["above z"]
     assert m.match({"s": "z"}) == []

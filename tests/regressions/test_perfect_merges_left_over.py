@@ -12,7 +12,7 @@ from earmark.cover import merged
 
 
 def conditions(rows: list[tuple[str, str]]) -> list[str]:
-    m = Matcher(index="scan")
+    m = Matcher(index="scan", attributes=dict.fromkeys("xyb", "integer"))
     m.add_many(rows)
     made = merged(m, [], 0)
     assert sorted(one for _, _, ids in made.rows() for one in ids) == sorted(one for one, _ in rows)

@@ -19,7 +19,7 @@ def test_fractions_late_in_a_csv_file(tmp_path: Path, late: str) -> None:
     path = tmp_path / "events.csv"
     path.write_text("y\n" + "".join(f"{i % 10}\n" for i in range(17_000)) + f"{late}\n" * 9)
     view, events = sampled(m, str(path), 0)
-    assert str(next(iter(view.schema)).type) == "float"
+    assert str(next(iter(view.schema)).type) == "number"
     values = [{"y": i % 10} for i in range(17_000)] + [{"y": float(late)}] * 9
     expected = m._encoded(values)[1]
     assert np.array_equal(events.start, expected.start) and np.array_equal(events.attr, expected.attr)

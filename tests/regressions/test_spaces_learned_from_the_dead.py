@@ -12,7 +12,7 @@ from earmark.cover.subsumption import Subsumption
 
 
 def test_the_removed_teach_nothing() -> None:
-    m = Matcher()
+    m = Matcher(attributes=dict.fromkeys("xyz", "integer"))
     m.add_many([(i, f"x BETWEEN {i} AND {i + 1}") for i in range(50)])
     m.add_many([(1000 + i, f"x = {10**12 + i} AND y = {i} AND z = {i}") for i in range(400)])
     m.remove_many([1000 + i for i in range(400)])

@@ -10,7 +10,7 @@ from earmark.model.table import Table
 
 
 def test_the_zone_is_kept() -> None:
-    assert Table(Schema("Europe/Paris")).schema.zone_name == "Europe/Paris"
+    assert Table.empty(Schema("Europe/Paris")).schema.zone_name == "Europe/Paris"
     m = Matcher(zone="Europe/Paris")
     m.add("summer", "t = TIMESTAMP '2024-07-01 12:00:00'")
     assert m.match({"t": datetime(2024, 7, 1, 10, tzinfo=UTC)}) == ["summer"]

@@ -64,7 +64,7 @@ class EventWriter:
         constants, keys = self._schema.strings[number].items()
         place = bisect_right(keys, key) - 1  # '' has the least key of all
         position = position_at(constants[place]) if place else LOWEST - 1
-        return number_at(position + (place == 0 or keys[place] != key))
+        return number_at(position if place and int(keys[place]) == key else position + 1)
 
     def _text(self, number: int, key: int) -> str:
         """A text with this key."""

@@ -282,6 +282,8 @@ def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
 def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
     """Two uses of an attribute that disagree."""
     use = f"{type(value).__name__} {shown(value)}"
+    if isinstance(value, Decimal) and attribute.type is _FLOAT:
+        use += "; for decimals declare it as number or decimal(p, s)"
     if isinstance(value, Mapping):
         use += "; an interval is earmark.Interval(lo, hi) or {'lo': …, 'hi': …}"
     elif attribute.type is not None and attribute.type.kind in _WRITTEN:

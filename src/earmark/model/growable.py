@@ -71,7 +71,7 @@ class Listed(Generic[T]):
 
     def extended(self, values: list[T]) -> Listed[T]:
         """The list with others behind it."""
-        items = self._items if len(self._items) == self.size else self._items[: self.size]
+        items = self._items if self.is_last else self._items[: self.size]
         items.extend(values)
         other: Listed[T] = object.__new__(Listed)
         other._items, other.size = items, self.size + len(values)
@@ -79,6 +79,11 @@ class Listed(Generic[T]):
 
     def __len__(self) -> int:
         return self.size
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nobody has extended this moment."""
+        return len(self._items) == self.size
 
     @property
     def items(self) -> list[T]:

@@ -2,9 +2,10 @@
 
 They are made from the table, and catch up with it when someone asks (`_follow`), so no change has to keep them in
 step. What they say is checked against the moment that asks: an id may point at a slot that is dead there, or later.
+Moments share them along one line of changes; where a table has two futures, each has its own (`Table.appended`).
 
-**Invariant.** For every slot below `known`: its id maps to it or to a later slot with the same id, and each of its tags
-lists it, perhaps twice.
+**Invariant.** For every slot below `known`: its id maps to it or to a later slot with the same id, from which
+`_earlier` leads back to it; and each of its tags lists it, perhaps twice.
 Complexity: O(new slots) to catch up, then O(1) for an id, O(slots with it) for a tag.
 """
 
@@ -30,6 +31,7 @@ class Lookups:
     def __init__(self) -> None:
         self._lock = awaited_lock()
         self._slot: dict[Any, int] = {}
+        self._earlier: dict[int, int] = {}
         self._known_ids = 0
         self._tagged: dict[tuple[str, str], Growable] = {}
         self._known_tags = 0
@@ -42,10 +44,20 @@ class Lookups:
             with self._lock:
                 first = self._known_ids
                 if first < table.slots:
-                    self._slot.update(zip(table.ids[first : table.slots], range(first, table.slots), strict=True))
-                    self._known_ids = table.slots
+                    self._follow_ids(table)
         slot = self._slot.get(one)
+        while slot is not None and slot >= table.slots:  # of a later moment
+            slot = self._earlier.get(slot)
         return slot if slot is not None and table.is_live(slot) else None
+
+    def _follow_ids(self, table: Table) -> None:
+        for slot in range(self._known_ids, table.slots):
+            one = table.ids[slot]
+            earlier = self._slot.get(one)
+            if earlier is not None and earlier < slot:  # else it is there already, from a call that was interrupted
+                self._earlier[slot] = earlier
+            self._slot[one] = slot
+        self._known_ids = table.slots
 
     def tagged(self, table: Table, tag: tuple[str, str]) -> I32:
         """The slots with this tag, ascending but for repetitions, the dead included."""
@@ -59,10 +71,10 @@ class Lookups:
 
     def _follow_tags(self, table: Table) -> None:
         first = self._known_tags
-        numbers = table.tagset[first:]
+        numbers = table.tagset[first:]  # none at all where nobody has tags
         order = np.argsort(numbers, kind="stable")
         distinct, starts = np.unique(numbers[order], return_index=True)
-        for number, slots in zip(distinct.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, slots in zip(distinct.tolist(), np.split(order, starts)[1:], strict=True):
             for tag in table.tagsets[number]:
                 posting = self._tagged.get(tag) or Growable(np.int32)
                 self._tagged[tag] = posting.extended(slots + first)

@@ -263,6 +263,7 @@ class Table:
         of["sequence"] = of["sequence"].extended(sequence)
         asked_start, asked = _with_texts(self.columns, block.asked, count)
         tagset, tagsets = _tagged(self, block.tags, count)
+        lookups = self.lookups if self.columns.ids.is_last else Lookups()
         ids = self.columns.ids.extended(list(block.ids))
         uses = uses_of(arrays, self.schema)
         uses[: len(self.uses)] += self.uses
@@ -271,6 +272,7 @@ class Table:
             columns=Columns(of, asked_start, asked, tagset, tagsets, ids),
             dead=_reserved(self.dead, first + count),
             live=self.live + count,
+            lookups=lookups,
             uses=frozen(uses),
             next_sequence=max(self.next_sequence, int(sequence.max()) + 1),
             ordered=bool(

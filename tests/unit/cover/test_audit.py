@@ -87,7 +87,7 @@ def test_relations_of_one() -> None:
 
 
 def book() -> Matcher:
-    matcher = Matcher()
+    matcher = Matcher(attributes={"x": "integer", "y": "integer"})
     matcher.add_many(
         [
             ("a", "x BETWEEN 0 AND 9"),
@@ -144,8 +144,10 @@ def test_an_update_keeps_its_age() -> None:
     matcher.update(1, "x > 7")
     assert audit(matcher._state.table).duplicates == ((1, 2),)
     relations = Relations(matcher._state.table)
-    assert relations.covers(matcher._table.slot_of[1]) == [2]
-    assert relations.covered_by(matcher._table.slot_of[1]) == []
+    slot = matcher._table.find(1)
+    assert slot is not None
+    assert relations.covers(slot) == [2]
+    assert relations.covered_by(slot) == []
 
 
 def test_part_of_the_subscriptions() -> None:

@@ -133,7 +133,7 @@ def squares(count: int, seed: int = 1) -> tuple[Matcher, pa.Table]:
     rng = np.random.default_rng(seed)
     centre = rng.integers(0, 900, (12, 2))
     corner = centre[rng.integers(0, 12, count)] + rng.integers(0, 60, (count, 2))
-    m = Matcher(index="scan")
+    m = Matcher(index="scan", attributes={"x": "integer", "y": "integer"})
     m.add_many(
         pa.table(
             {
@@ -177,7 +177,7 @@ def test_what_is_reported_is_what_happens() -> None:
 
 
 def test_too_small_a_sample_permits_perfect_merges_alone() -> None:
-    m = Matcher()
+    m = Matcher(attributes=dict.fromkeys("xyz", "integer"))
     m.add("a", "x BETWEEN 0 AND 4 AND y = 1")
     m.add("b", "x BETWEEN 5 AND 9 AND y = 1")
     m.add("c", "x BETWEEN 20 AND 24 AND y = 1")
@@ -207,7 +207,7 @@ def test_texts_make_lists_and_several_clauses_stay() -> None:
 
 
 def test_what_was_removed_plays_no_part() -> None:
-    m = Matcher()
+    m = Matcher(attributes={"x": "integer"})
     m.add_many([(f"s{i}", f"x BETWEEN {i} AND {i + 1}") for i in range(0, 40, 2)])
     m.remove_many([f"s{i}" for i in range(20, 40, 2)])
     m.update("s4", "x = 100")

@@ -14,7 +14,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from earmark import Matcher
 from earmark.cover import mics
 from earmark.cover.audit import Relations
-from earmark.cover.canonical import domains
 from earmark.cover.exact import Verdict, decide, subsumed
 from earmark.cover.linear import Linear
 from earmark.cover.mics import Mics, Related
@@ -147,10 +146,11 @@ def test_relations_are_those_of_a_scan(seed: int, lists: str) -> None:
     matcher.remove_many(list(range(0, 60, 7)))
     view = matcher._state.table
     relations = Relations(view)
-    domain = domains(view.schema)
+    domain = view.schema.domains
     by_age = [slot for slot in np.argsort(made.sequence).tolist() if slot % 7]
     for id in by_age:
-        slot = matcher._table.slot_of[id]
+        slot = view.find(id)
+        assert slot is not None
         wanted = decide(relations.table, slot, relations.slots, domain)
         assert decide(relations.table, slot, relations.meeting(slot), domain) == wanted
         assert matcher.covered_by(id) == [other for other in by_age if made.covers(other, id)]
@@ -210,7 +210,7 @@ class Brokers(RuleBasedStateMachine):
     @rule(data=st.data())
     def ask(self, data: st.DataObject) -> None:
         slot = data.draw(st.integers(0, len(self.table.sequence) - 1))
-        domain = domains(schema())
+        domain = schema().domains
         found = self.broker.verdict(self.table, slot, exact=True, domain=domain)
         assert found == decide(self.table, slot, self.broker.members().astype(np.int64), domain)
 
@@ -285,7 +285,7 @@ def test_what_never_matches() -> None:
 
 def test_a_space_is_learned_from_the_slots_given() -> None:
     """What has been unsubscribed, or never was a member, neither chooses attributes nor moves cells."""
-    m = Matcher()
+    m = Matcher(attributes=dict.fromkeys("xyz", "integer"))
     m.add_many([(i, f"x BETWEEN {i} AND {i + 1}") for i in range(200)])
     m.add_many([(1000 + i, f"x = {10**12 + i} AND y = {i} AND z = {i}") for i in range(400)])
     table = boxed(m)

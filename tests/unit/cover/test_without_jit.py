@@ -10,7 +10,6 @@ SCRIPT = """
 import numpy as np
 from tests.unit.cover.worlds import schema, world
 from earmark.cover import INDEXES, builder
-from earmark.cover.canonical import domains
 from earmark.cover.exact import decide
 from earmark.cover.relation_graph import RelationGraph
 
@@ -30,7 +29,7 @@ for name in sorted(INDEXES):
         graph.unsubscribe(slot)
     graph.check()
 index, members = builder("mics")(table), np.arange(80)
-domain = domains(schema())
+domain = schema().domains
 for slot in range(0, 80, 3):
     wanted = decide(table, slot, members, domain)
     assert slot in index.meeting(slot) or not made.bits[slot]

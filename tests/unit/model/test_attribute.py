@@ -64,7 +64,8 @@ def test_a_draft_leaves_no_trace_until_it_is_committed() -> None:
     draft.get("c")
     assert schema.names == ["a"]
     assert schema.strings == {}
-    draft.commit()
+    old, schema = schema, draft.commit()
+    assert (old.names, old.strings, list(old.by_name)) == (["a"], {}, ["a"])
     assert schema.names == ["a", "b", "c"]
     assert [attribute.number for attribute in schema] == [0, 1, 2]
     assert schema.by_name["c"].type is None
@@ -85,12 +86,45 @@ def test_a_replaced_schema_leaves_the_old_one() -> None:
     schema = Schema("Europe/Paris")
     schema.declare({"s": "string", "i": "integer"})
     keys = StringKeys()
-    other = schema.replaced(schema.by_name["s"], keys)
+    other = schema.replaced((), {0: keys})
     assert other.strings[0] is keys is not schema.strings[0]
-    wider = schema.replaced(replace(schema.by_name["i"], type=attribute_type("float")))
+    wider = schema.replaced([replace(schema.by_name["i"], type=attribute_type("float"))])
     assert (str(schema.by_name["i"].type), str(wider.by_name["i"].type)) == ("integer", "float")
     assert wider.strings[0] is schema.strings[0]
     assert {other.zone_name, wider.zone_name} == {"Europe/Paris"}
+    free = schema.replaced([replace(schema.by_name["s"], type=None)])
+    assert (list(schema.strings), list(free.strings)) == ([0], [])
+
+
+def test_a_schema_keeps_its_rules() -> None:
+    schema = Schema("Europe/Paris", strict=True, nan_is_null=True)
+    schema.declare({"age": "integer"})
+    other = schema.replaced([replace(schema.by_name["age"], type=attribute_type("float"))])
+    assert (other.strict, other.nan_is_null, other.zone_name) == (True, True, "Europe/Paris")
+    with pytest.raises(EarmarkError, match="attribute 'agee' is not declared; did you mean 'age'"):
+        Draft(other).get("agee")
+
+
+def test_what_is_undone_was_never_there() -> None:
+    draft = Draft(Schema())
+    draft.get("a")
+    mark = len(draft.log)
+    draft.set_type(draft.get("a"), attribute_type("string"), "x")
+    draft.get("b")
+    assert draft.undo(mark)
+    assert not draft.undo(mark)
+    assert [(a.name, a.type, a.number) for a in draft.new.values()] == [("a", None, 0)]
+    assert draft.get("c").number == 1
+
+
+def test_domains() -> None:
+    schema = Schema()
+    schema.declare({"b": "boolean", "i": "integer", "n": "number"})
+    schema = schema.replaced([Attribute(3, "x", None, False, "")])
+    low, high = schema.domains
+    assert low.tolist() == [0, -(2**63), -0x7FF0000000000000, -(2**63)]
+    assert high.tolist() == [1, 2**63 - 1, 0x7FF0000000000001, 2**63 - 1]
+    assert schema.typed.tolist() == [True, True, True, False]
 
 
 def test_an_empty_schema_is_still_a_schema() -> None:

@@ -32,8 +32,18 @@ def filled(columns: Any, attributes: dict[str, str] | None = None, **options: An
         (None, 3, 3, [3], [2, 4], "a = 3"),
         (None, None, 5, [-(2**63), 5], [6], "a <= 5"),
         (None, 3, None, [3, 2**63 - 1], [2], "a >= 3"),
-        (None, -(2**63), 2**63 - 1, [0], [], "a IS NOT NULL"),
-        (None, -0.0, 2.5, [0.0, -0.0, 2.5, 1], [-5e-324, 2.6, float("nan")], "a BETWEEN 0.0D AND 2.5D"),
+        ("integer", -(2**63), 2**63 - 1, [0], [], "a IS NOT NULL"),
+        (
+            None,
+            -(2**63),
+            2**63 - 1,
+            [0, 2**63 - 1],
+            [2**63, float("inf"), -1e19],
+            f"a BETWEEN {-(2**63)} AND {2**63 - 1}",
+        ),
+        (None, 2**53 + 1, 2**53 + 1, [2**53 + 1, Decimal(2**53 + 1)], [2**53, 2.0**53, 2**53 + 2], f"a = {2**53 + 1}"),
+        (None, -0.0, 2.5, [0.0, -0.0, 2.5, 1], [-5e-324, 2.6, float("nan")], "a BETWEEN 0 AND 2.5D"),
+        ("float", -0.0, 2.5, [0.0, -0.0, 2.5, 1], [-5e-324, 2.6, float("nan")], "a BETWEEN 0.0D AND 2.5D"),
         (None, 2.5, float("inf"), [2.5, float("inf")], [2.4, float("nan")], None),
         (None, float("nan"), None, [float("nan")], [float("inf")], None),
         (None, "b", "ba", ["b", "b\0", "ba"], ["a", "baa", "c"], "a BETWEEN 'b' AND 'ba'"),
@@ -133,7 +143,7 @@ def test_named_bounds() -> None:
     frame = pa.table({"id": ["x"], "min_age": [22], "max_age": [36], "age_lo": [0], "age_hi": [1], "other": [5]})
     m = filled(frame, bounds={"age": ("min_age", "max_age"), "exact": ("other", "other")})
     assert m.match({"age": 30, "exact": 5}) == ["x"]
-    assert m.stats()["attributes"] == {"age": "integer", "exact": "integer"}
+    assert m.stats()["attributes"] == {"age": "number", "exact": "number"}
 
 
 class TestRanges:
@@ -205,9 +215,9 @@ def test_weights_scores_and_tags_beside_bounds() -> None:
 
 def test_types_are_learned_from_either_side() -> None:
     m = filled({"id": ["x"], "a_lo": [1], "a_hi": [2.5], "b_lo": pa.array([None], pa.int64()), "b_hi": [4]})
-    assert m.stats()["attributes"] == {"a": "float", "b": "integer"}
+    assert m.stats()["attributes"] == {"a": "number", "b": "number"}
     assert m.match({"a": 2.5, "b": 4}) == ["x"]
-    assert m.get("x").condition == "a BETWEEN 1.0D AND 2.5D AND b <= 4"
+    assert m.get("x").condition == "a BETWEEN 1 AND 2.5D AND b <= 4"
 
 
 def test_categories_and_unsigned() -> None:
@@ -221,6 +231,11 @@ def test_categories_and_unsigned() -> None:
         }
     )
     m = filled(frame)
+    assert m.match({"s": "b", "u": 3}) == ["x"]
+    assert m.match({"s": "b", "u": 2**64 - 1}) == ["x", "y"]
+    assert m.match({"s": "b", "u": 2**64}) == []
+    assert m.never_matching() == []
+    m = filled(frame, attributes={"u": "integer"})
     assert m.match({"s": "b", "u": 3}) == ["x"]
     assert m.never_matching() == ["y"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from types import MappingProxyType
@@ -16,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from earmark.errors import AttributeTypeError, EarmarkError, EventError
-from earmark.model.attribute import INT64_MAX, INT64_MIN, Schema
-from earmark.model.event import Interval, SchemaChange, encode_events, is_null, repeated
+from earmark.model.attribute import INT64_MAX, INT64_MIN, PRESENT, WIDE_NUMBER, Draft, Schema, attribute_type
+from earmark.model.event import Interval, Reject, encode_events, is_null, repeated
 from earmark.model.keys import date_key, float_key, timestamp_key
+from earmark.model.numbers import constant_of, position_of
 
 TYPES = {
     "i": "integer",
@@ -30,7 +32,10 @@ TYPES = {
     "m": "decimal(9,2)",
     "a.b": "integer",
     "a.c.e": "integer",
+    "n": "number",
+    "w": "number",
 }
+WIDE = 2**60  # a bound of the last
 
 
 def schema(zone: str = "UTC", **types: str) -> Schema:
@@ -38,18 +43,18 @@ def schema(zone: str = "UTC", **types: str) -> Schema:
     made.declare(types or TYPES)
     if not types:
         made.strings[3].insert([b"k", b"m"])
+        made.put(replace(made.by_name["w"], type=WIDE_NUMBER))
+        made.strings[10].insert([constant_of(position_of(end)) for end in (0.5, WIDE)])
     return made
 
 
-def learned(name: str, type_: str) -> Schema:
-    """A schema whose attribute got its type from a use, not from a declaration."""
-    from earmark.model.attribute import Draft, attribute_type
-
-    made = Schema()
-    draft = Draft(made)
-    draft.set_type(draft.get(name), attribute_type(type_), "subscription 'x': n > 1")
-    draft.commit()
-    return made
+def learned(name: str, type_: str | None) -> Schema:
+    """A schema whose attribute got its type from a use, not from a declaration, or that has none."""
+    draft = Draft(Schema())
+    attribute = draft.get(name)
+    if type_ is not None:
+        draft.set_type(attribute, attribute_type(type_), "subscription 'x': n > 1")
+    return draft.commit()
 
 
 def key(name: str, value: Any, zone: str = "UTC") -> int:
@@ -105,7 +110,22 @@ MOMENT = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
         ("m", 0.1, 10),
         ("m", Decimal("-9999999.99"), -999_999_999),
         ("m", Decimal("0E-50"), 0),
+        ("n", 7, float_key(7.0)),
+        ("n", 7.5, float_key(7.5)),
+        ("n", Decimal("7.5"), float_key(7.5)),
+        ("n", Decimal("0.1"), float_key(0.1)),
+        ("n", np.uint64(2**64 - 1), float_key(2.0**64)),
+        ("n", np.float32(0.5), float_key(0.5)),
+        ("n", -0.0, 0),
+        ("n", HUGE, float_key(1.7976931348623157e308)),
+        ("n", -HUGE, float_key(-1.7976931348623157e308)),
+        ("n", Decimal("1E+1000000"), float_key(1.7976931348623157e308)),
+        ("n", Decimal("1E-1000000"), 0),
+        ("n", Decimal("-Infinity"), float_key(-math.inf)),
+        ("n", Decimal("NaN"), float_key(math.nan)),
+        ("n", math.nan, float_key(math.nan)),
     ],
+    ids=lambda value: f"{value:.30}" if isinstance(value, str) else type(value).__name__,
 )
 def test_values_have_keys(name: str, value: Any, wanted: int) -> None:
     assert key(name, value) == wanted
@@ -163,6 +183,16 @@ CLASHES = [
     ("t", timedelta(1)),
     ("m", True),
     ("m", "1.5"),
+    ("n", True),
+    ("n", "7"),
+    ("n", np.bool_(True)),
+    ("n", 1j),
+    ("n", date(2024, 1, 1)),
+    ("n", [1]),
+    ("n", {"x": 1}),
+    ("w", True),
+    ("w", "7"),
+    ("w", {"x": 1}),
 ]
 
 
@@ -197,6 +227,12 @@ UNFIT = [
     ("i", Interval(5, 4), "is empty: 5 is above 4"),
     ("s", Interval("lb", "la"), "is empty"),
     ("f", Interval(math.nan, 1.0), "is empty"),
+    ("n", Interval(math.nan, 1.0), "is empty"),
+    ("n", Interval(2**53 + 1, 2**53), "is empty"),
+    ("n", Interval(2.0**53 + 2, 2**53 + 1), "is empty"),
+    ("n", Interval(2**1050 + 1, 2**1050), "is empty"),
+    ("w", Interval(3, 2.5), "is empty"),
+    ("w", Interval(Decimal("3.5"), 2), "is empty"),
 ]
 
 
@@ -246,7 +282,7 @@ def test_an_interval_of_strings_between_constants() -> None:
 
 @pytest.mark.parametrize("event", [5, None, "x", [("i", 1)], pd.Series({"i": 1})])
 def test_an_event_is_a_mapping(event: Any) -> None:
-    with pytest.raises(EventError, match=r"event 1 is a .*maps attribute names to values"):
+    with pytest.raises(EventError, match=r"event 1: expected a mapping of attribute names to values, got a "):
         encode_events(schema(), [{}, event])
 
 
@@ -264,7 +300,7 @@ def test_nested_attributes_by_dotted_name() -> None:
 
 
 def test_an_attribute_twice_is_an_error() -> None:
-    with pytest.raises(EventError, match="event 0 gives an attribute twice"):
+    with pytest.raises(EventError, match=r"event 0: attribute 'a\.b' is given twice"):
         encode_events(schema(), [{"a.b": 1, "a": {"b": 1}}])
 
 
@@ -287,54 +323,102 @@ def test_arrays_are_frozen_and_typed() -> None:
         assert not any(a.flags.writeable for a in arrays)
 
 
-# --- learning --------------------------------------------------------------------------------------------------------
+# --- learned types, and none -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("value", "type_"),
+    "value",
     [
-        (True, "boolean"),
-        (1, "integer"),
-        (np.int16(1), "integer"),
-        (1.0, "float"),
-        ("x", "string"),
-        (date(2024, 1, 1), "date"),
-        (np.datetime64("2024-01-01"), "date"),
-        (datetime(2024, 1, 1), "timestamp"),
-        (pd.Timestamp("2024-01-01"), "timestamp"),
-        (np.datetime64("2024-01-01T00:00:00", "ns"), "timestamp"),
-        (Interval(None, 5), "integer"),
+        True,
+        1,
+        np.int16(1),
+        1.0,
+        math.nan,
+        "x",
+        "\ud800",
+        date(2024, 1, 1),
+        np.datetime64("20000-01-01"),
+        pd.Timestamp(1),
+        Interval(None, 5),
+        Interval(5, 4),
+        Decimal("1.5"),
+        b"x",
+        [1],
+        np.array([1, 2]),
+        timedelta(1),
+        object(),
+        {"x": 1},
+        HUGE,
     ],
+    ids=lambda value: type(value).__name__,
 )
-def test_an_attribute_without_type_learns_it(value: Any, type_: str) -> None:
-    made = Schema()
-    from earmark.model.attribute import Draft
-
-    draft = Draft(made)
-    draft.get("n")
-    draft.commit()
-    with pytest.raises(SchemaChange) as caught:
-        encode_events(made, [{"n": value}])
-    assert str(caught.value.type) == type_
-    assert caught.value.attribute.name == "n"
-    for odd in (Decimal("1.5"), b"x", [1], timedelta(1), np.datetime64("20000-01-01")):
-        with pytest.raises(EventError, match="event 0: attribute 'n'"):
-            encode_events(made, [{"n": odd}])
+def test_without_a_type_any_value_is_present(value: Any) -> None:
+    made = learned("n", None)
+    arrays = encode_events(made, [{"n": value}, {"n": None}, {}])
+    assert (arrays.start.tolist(), arrays.lo.tolist()) == ([0, 1, 1, 1], [PRESENT])
+    assert made.by_name["n"].type is None
 
 
-def test_a_learned_integer_widens_and_a_declared_one_does_not() -> None:
-    with pytest.raises(SchemaChange) as caught:
-        encode_events(learned("n", "integer"), [{"n": 7.5}])
-    assert str(caught.value.type) == "float"
-    for value in (True, "7", Decimal("7.5")):
+@pytest.mark.parametrize(
+    "value", [7, 7.5, Decimal("7.5"), HUGE, math.inf, np.uint64(2**64 - 1), np.float16(0.5)], ids=range(7)
+)
+def test_a_learned_number_takes_every_kind_of_number(value: Any) -> None:
+    made = learned("n", "number")
+    arrays = encode_events(made, [{"n": value}])
+    wanted = schema(n="number")
+    assert arrays.lo.tolist() == encode_events(wanted, [{"n": value}]).lo.tolist()
+    for other in (True, "7", b"7", date(2024, 1, 1)):
         with pytest.raises(AttributeTypeError, match="first used so by subscription 'x': n > 1"):
-            encode_events(learned("n", "integer"), [{"n": value}])
+            encode_events(made, [{"n": other}])
 
 
 @pytest.mark.parametrize("type_", ["date", "timestamp"])
-def test_texts_are_cast_for_declared_moments_only(type_: str) -> None:
-    with pytest.raises(AttributeTypeError):
-        encode_events(learned("n", type_), [{"n": "2024-01-01"}])
+def test_strings_are_cast_for_moments_declared_or_learned(type_: str) -> None:
+    wanted = encode_events(schema(n=type_), [{"n": "2024-01-01"}])
+    assert encode_events(learned("n", type_), [{"n": "2024-01-01"}]).lo.tolist() == wanted.lo.tolist()
+    with pytest.raises(EventError, match=f"event 0: attribute 'n': .*is not a {type_}"):
+        encode_events(learned("n", type_), [{"n": "yesterday"}])
+
+
+def test_an_error_has_its_parts() -> None:
+    with pytest.raises(EventError) as caught:
+        encode_events(schema(), [{}, {"i": 1, "s": 5}])
+    problem = caught.value
+    assert (problem.event, problem.attribute) == (1, "s")
+    assert str(problem) == f"event 1: {problem.reason}"
+
+
+# --- events that are read in part ------------------------------------------------------------------------------------
+
+
+def test_rejects_say_what_could_not_be_read() -> None:
+    rejects: list[Reject] = []
+    events: list[Any] = [
+        {"i": 1, "s": 5},
+        {"i": 2},
+        7,
+        {"i": "x", "a": {"b": 1.5, "c": {"e": 3}}},
+        {"a.b": 1, "a": {"b": 2}},
+    ]
+    arrays = encode_events(schema(), events, None, rejects)
+    assert arrays.start.tolist() == [0, 1, 2, 2, 3, 3]
+    assert arrays.lo.tolist() == [1, 2, 3]
+    assert [(one.event, one.attribute) for one in rejects] == [(0, "s"), (2, None), (3, "i"), (3, "a.b"), (4, None)]
+    for one in rejects:
+        with pytest.raises(EventError) as caught:
+            encode_events(schema(), [events[one.event]])
+        if one.attribute != "a.b":
+            assert caught.value.reason == one.reason
+
+
+@pytest.mark.parametrize("name", ["f", "n", "w", "i"])
+def test_nan_may_be_null(name: str) -> None:
+    made = schema()
+    made.nan_is_null = True
+    for value in (math.nan, np.float32("nan"), Decimal("NaN")):
+        assert encode_events(made, [{name: value}]).attr.tolist() == []
+    arrays = encode_events(learned("x", None), [{"x": math.nan}])
+    assert arrays.attr.tolist() == [0]
 
 
 # --- zones -----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,10 +21,11 @@ from hypothesis import strategies as st
 
 from earmark.errors import AttributeTypeError, EarmarkError, EventError
 from earmark.model.arrays import EventArrays
-from earmark.model.attribute import INT64_MAX, INT64_MIN, Draft, Schema, attribute_type
-from earmark.model.event import Interval, SchemaChange, encode_events
+from earmark.model.attribute import INT64_MAX, INT64_MIN, PRESENT, WIDE_NUMBER, Draft, Schema, attribute_type
+from earmark.model.event import Interval, encode_events
 from earmark.model.frames import as_arrow, encode_frame, is_frame
 from earmark.model.keys import float_key
+from earmark.model.numbers import constant_of, position_of
 
 TYPES = {
     "i": "integer",
@@ -35,6 +37,8 @@ TYPES = {
     "m": "decimal(9,2)",
     "n.x": "integer",
     "n.o.y": "string",
+    "u": "number",
+    "w": "number",
 }
 ARROW = {
     "i": pa.int64(),
@@ -44,7 +48,10 @@ ARROW = {
     "d": pa.date32(),
     "t": pa.timestamp("us"),
     "m": pa.decimal128(9, 2),
+    "u": pa.float64(),
+    "w": pa.int64(),
 }
+BOUNDS = (-(2.0**70), INT64_MIN, -(2**53) - 1, -2.5, 0, 0.1, 0.5, 1, 2**53, 2**53 + 1, INT64_MAX, 2**64 - 1, 1e300)
 ZONES = ("UTC", "Europe/Paris", "+05:30", "America/Toronto")
 
 
@@ -53,18 +60,20 @@ def schema(zone: str = "UTC", types: dict[str, str] | None = None) -> Schema:
     made.declare(types or TYPES)
     for strings in made.strings.values():
         strings.insert([b"b", b"k", "é".encode(), "😀".encode()])
+    if types is None:
+        wide = made.by_name["w"]
+        made.put(replace(wide, type=WIDE_NUMBER))
+        made.strings[wide.number].insert([constant_of(position_of(end)) for end in BOUNDS])
     return made
 
 
 def undeclared(name: str, type_: str | None) -> Schema:
     """A schema that has met the attribute, and maybe learned its type."""
-    made = Schema()
-    draft = Draft(made)
+    draft = Draft(Schema())
     attribute = draft.get(name)
     if type_ is not None:
         draft.set_type(attribute, attribute_type(type_), "subscription 'x'")
-    draft.commit()
-    return made
+    return draft.commit()
 
 
 def same(a: EventArrays, b: EventArrays) -> None:
@@ -87,6 +96,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "d": st.dates(),
     "t": st.datetimes(datetime(1680, 1, 1), datetime(2260, 1, 1)),  # what pandas' nanoseconds reach
     "m": st.integers(-999_999_999, 999_999_999).map(lambda n: Decimal(n).scaleb(-2)),
+    "u": st.floats(),
+    "w": st.integers(INT64_MIN, INT64_MAX) | st.sampled_from([b for b in BOUNDS if isinstance(b, int) and b < 2**63]),
 }
 rows_of = st.lists(
     st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()}), min_size=1, max_size=8
@@ -126,7 +137,17 @@ def test_pandas_equals_single_events_but_for_nan(rows: list[dict[str, Any]], zon
     wanted = encode_events(made, [{k: None if v != v else v for k, v in row.items()} for row in rows])
     objects = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in ARROW})
     same(encode_frame(made, as_arrow(objects)), wanted)
-    typed = objects.astype({"i": "Int64", "f": "float64", "b": "boolean", "s": "string", "t": "datetime64[us]"})
+    typed = objects.astype(
+        {
+            "i": "Int64",
+            "f": "float64",
+            "b": "boolean",
+            "s": "string",
+            "t": "datetime64[us]",
+            "u": "float64",
+            "w": "Int64",
+        }
+    )
     same(encode_frame(made, as_arrow(typed)), wanted)
     same(encode_frame(made, as_arrow(typed.astype({"s": "category", "t": "datetime64[ns]"}))), wanted)
 
@@ -210,7 +231,7 @@ FLOATS = [pa.float16(), pa.float32(), pa.float64()]
 
 
 @pytest.mark.parametrize("type_", [*INTEGERS, *FLOATS, pa.decimal128(20, 3), pa.decimal256(40, 0)], ids=str)
-@pytest.mark.parametrize("name", ["i", "m", "f"])
+@pytest.mark.parametrize("name", ["i", "m", "f", "u", "w"])
 def test_every_width_of_whole_numbers(name: str, type_: pa.DataType) -> None:
     values = [np.float16(v) if pa.types.is_float16(type_) and v is not None else v for v in (1, None, 100)]
     column = pa.array([None if v is None else Decimal(v) for v in values], type_) if "dec" in str(type_) else None
@@ -218,7 +239,9 @@ def test_every_width_of_whole_numbers(name: str, type_: pa.DataType) -> None:
         with pytest.raises(AttributeTypeError, match="event 0: attribute 'f' is float"):
             one(name, column)
         return
-    keys = {"i": [1, 100], "m": [100, 10_000], "f": [float_key(1.0), float_key(100.0)]}[name]
+    doubles = [float_key(1.0), float_key(100.0)]
+    wide = encode_events(schema(), [{"w": 1}, {"w": 100}]).lo.tolist()
+    keys = {"i": [1, 100], "m": [100, 10_000], "f": doubles, "u": doubles, "w": wide}[name]
     assert one(name, pa.array(values, type_) if column is None else column).lo.tolist() == keys
 
 
@@ -364,6 +387,11 @@ def test_structs_nested_too_deep() -> None:
         ("t", pa.array([None, timedelta(1)])),
         ("m", pa.array([None, True])),
         ("m", pa.array([None, "1.5"])),
+        ("u", pa.array([None, True])),
+        ("u", pa.array([None, "1.5"])),
+        ("u", pa.array([None, [1]])),
+        ("w", pa.array([None, True])),
+        ("w", pa.array([None, date(2024, 1, 1)])),
     ],
     ids=str,
 )
@@ -436,44 +464,71 @@ def test_a_pandas_frame_that_arrow_refuses() -> None:
         as_arrow(pd.DataFrame({"i": [1, "x", [2]]}))
 
 
-# --- learning --------------------------------------------------------------------------------------------------------
+# --- learned types, and none -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("column", "type_"),
+    "column",
     [
-        (pa.array([1], pa.uint8()), "integer"),
-        (pa.array([1.0]), "float"),
-        (pa.array([True]), "boolean"),
-        (pa.array(["x"]), "string"),
-        (pa.array(["x"], pa.string_view()), "string"),
-        (pa.array(["x"]).dictionary_encode(), "string"),
-        (pa.array([1]).dictionary_encode(), "integer"),
-        (pa.array([date(2024, 1, 1)]), "date"),
-        (pa.array([datetime(2024, 1, 1)]), "timestamp"),
-        (intervals(pa.int64(), [(1, None)]), "integer"),
+        pa.array([1, None], pa.uint8()),
+        pa.array([math.nan, None]),
+        pa.array([True, None]),
+        pa.array(["x", None], pa.string_view()),
+        pa.array(["x", None]).dictionary_encode(),
+        pa.array([datetime(2024, 1, 1), None]),
+        pa.array([1001, None], pa.timestamp("ns")),
+        pa.array([Decimal(1), None]),
+        pa.array([[1], None]),
+        pa.array([timedelta(1), None]),
+        pa.array([{"lo": 1, "hi": None}, None]),
+        pa.array([{"x": 1}, None]),
+        pa.array([b"x", None]),
+        pc.run_end_encode(pa.array([1, None])),
     ],
-    ids=str,
+    ids=lambda column: str(column.type),
 )
-def test_an_attribute_without_type_learns_from_its_column(column: pa.Array, type_: str) -> None:
-    with pytest.raises(SchemaChange) as caught:
-        encode_frame(undeclared("n", None), pa.table({"n": column}))
-    assert str(caught.value.type) == type_
+def test_without_a_type_any_column_is_present_or_null(column: pa.Array) -> None:
+    arrays = encode_frame(undeclared("n", None), pa.table({"n": column}))
+    assert (arrays.start.tolist(), arrays.lo.tolist()) == ([0, 1, 1], [PRESENT])
 
 
-@pytest.mark.parametrize("column", [pa.array([Decimal(1)]), pa.array([[1]]), pa.array([timedelta(1)])], ids=str)
-def test_columns_that_teach_nothing(column: pa.Array) -> None:
-    with pytest.raises(EventError, match="attribute 'n'"):
-        encode_frame(undeclared("n", None), pa.table({"n": column}))
+NUMBERS = [
+    *((type_, st.integers(0 if "u" in str(type_) else -128, 127)) for type_ in INTEGERS),
+    (pa.int64(), st.integers(INT64_MIN, INT64_MAX)),
+    (pa.uint64(), st.integers(0, 2**64 - 1)),
+    (pa.float32(), st.floats(width=32)),
+    (pa.float64(), st.floats()),
+    (pa.decimal128(38, 3), st.decimals(-(10**30), 10**30, places=3)),
+    (pa.decimal256(70, 10), st.decimals(-(10**30), 10**30, places=10)),
+]
 
 
-def test_a_learned_integer_widens_at_the_first_fraction() -> None:
-    table = pa.table({"n": [1.0, 2.5]})
-    with pytest.raises(SchemaChange, match="n") as caught:
-        encode_frame(undeclared("n", "integer"), table)
-    assert caught.value.origin == "event 1's value 2.5"
-    assert encode_frame(undeclared("n", "integer"), pa.table({"n": [1.0, 2.0]})).lo.tolist() == [1, 2]
-    assert encode_frame(undeclared("n", None), pa.table({"n": pa.nulls(2)})).lo.tolist() == []
+@pytest.mark.parametrize(("type_", "values"), NUMBERS, ids=[str(type_) for type_, _ in NUMBERS])
+@pytest.mark.parametrize("name", ["u", "w"])
+@given(data=st.data())
+@settings(max_examples=25)
+def test_columns_of_numbers_equal_single_events(
+    name: str, type_: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    column = pa.array(data.draw(st.lists(st.none() | values, max_size=9)), type_)
+    same(one(name, column), encode_events(schema(), [{name: value} for value in column.to_pylist()]))
+
+
+def test_the_ends_of_wide_numbers() -> None:
+    for type_ in (pa.int64(), pa.uint64(), pa.float64(), pa.decimal128(38, 1)):
+        fit = [b for b in BOUNDS for b in (b, -b) if _fits(b, type_)]
+        of = Decimal if pa.types.is_decimal(type_) else float if pa.types.is_floating(type_) else int
+        column = pa.array([of(b) for b in fit], type_)
+        same(one("w", column), encode_events(schema(), [{"w": value} for value in fit]))
+
+
+def _fits(value: float, type_: pa.DataType) -> bool:
+    if pa.types.is_floating(type_):
+        return float(value) == value
+    if value != int(value):
+        return False
+    low, high = {"int64": (INT64_MIN, INT64_MAX), "uint64": (0, 2**64 - 1)}.get(str(type_), (-(10**37), 10**37))
+    return low <= value <= high
 
 
 # --- weights ---------------------------------------------------------------------------------------------------------

@@ -10,22 +10,21 @@ import pyarrow as pa
 import pytest
 
 from earmark import EarmarkError, Matcher, Predicate, Subscription
-from earmark.model.intake import admit, prepare, rows_of_frame
+from earmark.model.intake import admitted, prepare, rows_of_frame
 from earmark.model.table import Table
 
 
 def test_prepare_leaves_no_trace() -> None:
-    table = Table()
+    table = Table.empty()
     prepared = prepare(table, [("x", "a > 3 AND s = 'k'"), {"id": "y", "condition": "b"}, Subscription("z", "TRUE")])
     assert (len(table.schema), table.slots, len(table)) == (0, 0, 0)
     assert prepared.ids == ["x", "y", "z"]
-    block = admit(table, prepared)
-    assert table.schema.names == ["a", "s", "b"]
-    assert b"k" in table.schema.strings[1]
-    assert table.slots == 0
-    table.append(block)
-    table.check()
-    assert table.ids == ["x", "y", "z"]
+    made = admitted(table, prepared)
+    assert (len(table.schema), table.slots, len(table)) == (0, 0, 0)
+    assert made.schema.names == ["a", "s", "b"]
+    assert b"k" in made.schema.strings[1]
+    made.check()
+    assert made.ids == ["x", "y", "z"]
 
 
 def test_a_row_is_named_by_number_and_id() -> None:
@@ -37,7 +36,7 @@ def test_a_row_is_named_by_number_and_id() -> None:
         ({"condition": "a > 1"}, "row 2: a subscription has id, condition"),
     ):
         with pytest.raises(EarmarkError, match=f"^{reason}"):
-            prepare(Table(), [("p", "a > 1"), ("q", "b > 1"), bad])
+            prepare(Table.empty(), [("p", "a > 1"), ("q", "b > 1"), bad])
 
 
 @pytest.mark.parametrize(
@@ -101,19 +100,19 @@ class TestBatchesAreAtomic:
         ("bad", "reason"),
         [
             (("x", "new > 1 AND"), "row 1, subscription 'x': "),
-            (("x", "other > 1 AND a = 'x'"), "row 1, subscription 'x': attribute 'a' is integer"),
+            (("x", "other > 1 AND a = 'x'"), "row 1, subscription 'x': attribute 'a' is number"),
             (("x", "s > 5"), "row 1, subscription 'x': attribute 's' is string"),
             (("old", "a > 5"), "row 1: the id 'old' is already in use"),
             (("p", "a > 5"), "row 1: the id 'p' is given twice"),
-            ((5, "a > 5"), "row 1: the ids here are texts"),
+            ((5, "a > 5"), "row 1: the ids here are strings"),
             (("", "a > 5"), "row 1"),
             (5, "row 1: a subscription is an"),
             ({"id": "x", "condition": "a > 1", "weights": {"b": 1}}, "row 1, subscription 'x': weights name 'b'"),
             ({"id": "x", "condition": "a > 1", "score": "high"}, "row 1, subscription 'x': a score"),
             ({"id": "x", "condition": "a > 1", "tags": [1]}, "row 1, subscription 'x': tags"),
             ({"id": "x", "condition": "a > 1", "colour": "red"}, "row 1, subscription 'x': a subscription has id"),
-            (Subscription("x", "a LIKE 'x%'"), "row 1, subscription 'x': attribute 'a' is integer"),
-            (Subscription("x", Predicate("a", "=", "x")), "row 1, subscription 'x': attribute 'a' is integer"),
+            (Subscription("x", "a LIKE 'x%'"), "row 1, subscription 'x': attribute 'a' is number"),
+            (Subscription("x", Predicate("a", "=", "x")), "row 1, subscription 'x': attribute 'a' is number"),
         ],
     )
     def test_rows(self, bad: Any, reason: str) -> None:
@@ -122,7 +121,7 @@ class TestBatchesAreAtomic:
     @pytest.mark.parametrize("frame", [lambda t: t, lambda t: t.to_pandas(), lambda t: pl.from_arrow(t)])
     def test_frame_of_conditions(self, frame: Callable[[pa.Table], Any]) -> None:
         table = pa.table({"id": ["p", "x", "q"], "condition": ["new = 'z'", "a = 'x'", "a > 1"]})
-        self.assert_refused(lambda m: m.add_many(frame(table)), "row 1, subscription 'x': attribute 'a' is integer")
+        self.assert_refused(lambda m: m.add_many(frame(table)), "row 1, subscription 'x': attribute 'a' is number")
         table = pa.table({"id": ["p", "x"], "condition": ["new = 'z'", None]})
         self.assert_refused(lambda m: m.add_many(frame(table)), "row 1, subscription 'x': ")
         table = pa.table({"id": ["p", "x"], "condition": ["new = 'z'", "a > 1"], "weights": [None, [1, 2]]})
@@ -131,14 +130,14 @@ class TestBatchesAreAtomic:
     @pytest.mark.parametrize(
         ("columns", "reason"),
         [
-            ({"a_lo": [1, 2], "a_hi": [None, "x"]}, "row 1: attribute 'a' is integer"),
+            ({"a_lo": [1, 2], "a_hi": [None, "x"]}, "row 1: attribute 'a' is number"),
             ({"s_lo": ["z", None], "s_hi": [None, None], "score": [0.0, float("inf")]}, "row 1: a score is finite"),
             ({"a_lo": [0.5, 1.5], "a_hi": [2.0, 3.0], "score": [0.0, float("nan")]}, "row 1: a score is finite"),
             ({"a_lo": [0.5, 1.5], "a_hi": [2.0, 3.0], "score": ["x", "y"]}, "'score' holds numbers"),
             ({"new_lo": [1, 2], "new_hi": [3, 4], "tags": [None, [1]]}, "row 1: tags map texts"),
             ({"new_lo": [1, 2], "new_hi": [3, 4], "weights": [None, {"b": 1.0}]}, "row 1: weights name 'b'"),
             ({"new_lo": [1, 2], "new_hi": [3, 4], "weights": [None, {"new": -1.0}]}, "row 1: the weight of 'new'"),
-            ({"new_lo": [1, 2], "new_hi": ["a", "b"]}, "row 0: attribute 'new' is integer"),
+            ({"new_lo": [1, 2], "new_hi": ["a", "b"]}, "row 0: attribute 'new' is number"),
             ({"new_lo": [1, 2], "high": [3, 4]}, "neither a column 'condition', nor 'ranges', nor pairs"),
         ],
     )
@@ -151,8 +150,8 @@ class TestBatchesAreAtomic:
             (["p", "old"], "row 1: the id 'old'"),
             (["p", "p"], "row 1: the id 'p' is given twice"),
             (["p", None], "row 1"),
-            ([1, 2], "row 0: the ids here are texts"),
-            ([1.5, 2.5], "row 0: an id is a text"),
+            ([1, 2], "row 0: the ids here are strings"),
+            ([1.5, 2.5], "row 0: expected a string or an integer as id"),
         ],
     )
     def test_ids_of_frames(self, ids: list[Any], reason: str) -> None:
@@ -168,7 +167,7 @@ class TestBatchesAreAtomic:
     @pytest.mark.parametrize(
         ("entry", "reason"),
         [
-            ({"attribute": "a", "lo": "x", "hi": "y"}, "row 1: attribute 'a' is integer"),
+            ({"attribute": "a", "lo": "x", "hi": "y"}, "row 1: attribute 'a' is number"),
             ({"attribute": "", "lo": "x", "hi": "y"}, "row 1: an attribute's name"),
             ({"attribute": None, "lo": "x", "hi": "y"}, "row 1: an entry of 'ranges' has no attribute"),
             ({"attribute": "s", "lo": "x", "hi": "y", "weight": -1.0}, "row 1: a weight is -1.0"),
@@ -190,7 +189,7 @@ class TestBatchesAreAtomic:
         self.assert_refused(lambda m: m.add_many(other.to_arrow()), "row 1: the id 'old' is already in use")
         other = Matcher()
         other.add_many([("p", "new = 'z'"), ("q", "a = 'x'")])
-        self.assert_refused(lambda m: m.add_many(other.to_arrow()), "attribute 'a' is integer .* here, but string")
+        self.assert_refused(lambda m: m.add_many(other.to_arrow()), "attribute 'a' is number .* here, but string")
         self.assert_refused(lambda m: m.add_many(other.to_arrow().drop_columns("clauses")), "lacks the columns clauses")
 
     def test_bounds_that_name_no_columns(self) -> None:

@@ -138,9 +138,9 @@ def test_keys_beyond_the_calendar_are_shown_as_text() -> None:
     ("value", "name"),
     [
         (True, "boolean"),
-        (1, "integer"),
-        (1.0, "float"),
-        (Decimal("1"), "float"),
+        (1, "number"),
+        (1.0, "number"),
+        (Decimal("1"), "number"),
         ("x", "string"),
         (date(2024, 1, 1), "date"),
         (datetime(2024, 1, 1), "timestamp"),

@@ -1,7 +1,8 @@
-"""The table: append, tombstone, views that never change, compaction, and how much room it takes."""
+"""The table: append, tombstone, moments that never change, compaction, and how much room it takes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from earmark import EarmarkError, Matcher
 from earmark.model import bits
 from earmark.model import table as module
 from earmark.model.attribute import Schema
-from earmark.model.intake import admit, prepare
+from earmark.model.growable import Listed
+from earmark.model.intake import admitted, prepare, replaced
+from earmark.model.lookups import Lookups
 from earmark.model.table import Table, spread_bytes
 from earmark.workload import standard
 
@@ -20,15 +23,24 @@ from earmark.workload import standard
 def table(*conditions: str, **attributes: str) -> Table:
     schema = Schema()
     schema.declare(attributes)
-    made = Table(schema)
-    add(made, *conditions)
+    return added(Table.empty(schema), *conditions)
+
+
+def added(made: Table, *conditions: str, **fields: Any) -> Table:
+    items = [{"id": f"s{made.slots + i}", "condition": c, **fields} for i, c in enumerate(conditions)]
+    made = admitted(made, prepare(made, items))
+    made.check()
     return made
 
 
-def add(made: Table, *conditions: str, **fields: Any) -> None:
-    items = [{"id": f"s{made.slots + i}", "condition": c, **fields} for i, c in enumerate(conditions)]
-    made.append(admit(made, prepare(made, items)))
+def removed(made: Table, *ids: str) -> Table:
+    made = made.removed(slots(made, *ids))
     made.check()
+    return made
+
+
+def slots(made: Table, *ids: str) -> Any:
+    return np.array([made.find(one) for one in ids], np.int64)
 
 
 def everything(view: Any) -> list[Any]:
@@ -37,33 +49,52 @@ def everything(view: Any) -> list[Any]:
             [view.tags(s) for s in range(view.slots)], view.eligible().tolist(), view.live]  # fmt: skip
 
 
-class TestViews:
+class TestMoments:
     def test_never_change(self) -> None:
-        """Whatever the writer does next."""
-        made = table("a > 3", "s = 'k' OR b IS NULL")
-        add(made, "TRUE", tags={"t": "1"}, score=2.0)
-        view = made.view()
-        before = everything(view)
-        scoped = view.eligible((("t", "1"),)).tolist()
-        add(made, *["a > 9 AND s = 'zz'"] * 100, tags={"t": "1"}, weights={"a": 2.0})
-        made.remove(["s0", "s5"])
-        made.rekey_strings(made.schema.by_name["s"].number, [b"m", b"n"])
-        made.replace("s1", admit(made, prepare(made, [("s1", "a > 1")], replacing=True)))
-        made.compacted()
-        made.check()
-        assert everything(view) == before
-        assert view.eligible((("t", "1"),)).tolist() == scoped
+        """Whatever is made of them next."""
+        made = added(table("a > 3", "s = 'k' OR b IS NULL"), "TRUE", tags={"t": "1"}, score=2.0)
+        moments = [(made, everything(made), made.eligible((("t", "1"),)).tolist())]
+
+        def then(other: Table) -> Table:
+            other.check()
+            moments.append((other, everything(other), other.eligible((("t", "1"),)).tolist()))
+            return other
+
+        made = then(added(made, *["a > 9 AND s = 'zz'"] * 100, tags={"t": "1"}, weights={"a": 2.0}))
+        made = then(removed(made, "s0", "s5"))
+        made = then(made.relabelled(made.schema.by_name["s"].number, [b"m", b"n"]))
+        made = then(replaced(made, slots(made, "s1"), [("s1", f"a > {2**60}")]))
+        made = then(removed(made, "s1"))
+        made = then(made.compacted())
+        for moment, before, scoped in moments:
+            moment.check()
+            assert everything(moment) == before
+            assert moment.eligible((("t", "1"),)).tolist() == scoped
+
+    def test_two_futures_of_one_moment(self) -> None:
+        """As after a change that was given up."""
+        made = table("a > 3", "s = 'k'")
+        given_up = added(made, "a > 4", "s = 'm'", tags={"t": "1"})
+        other = added(made, "a > 5 OR b", tags={"t": "2"})
+        assert given_up.find("s3") == 3
+        assert (other.find("s2"), other.find("s3")) == (2, None)
+        assert [other.asked(s) for s in range(3)] == ["a > 3", "s = 'k'", "a > 5 OR b"]
+        assert other.eligible((("t", "1"),)).tolist() == [0]
+        assert other.eligible((("t", "2"),)).tolist() == [4]
+        assert given_up.eligible((("t", "1"),)).tolist() == [12]
+        assert given_up.eligible((("t", "2"),)).tolist() == [0]
+        for moment in (made, given_up, other):
+            moment.check()
 
     def test_arrays_are_read_only(self) -> None:
-        for array in table("a > 3").view().arrays:
+        for array in table("a > 3").arrays:
             assert not array.flags.writeable
 
     def test_defaults_are_stored_from_the_first_other_value(self) -> None:
         made = table("a > 3", "a > 3 AND b > 3")
-        assert len(made.view().arrays.weight) == len(made.view().arrays.score) == len(made.view().tagset) == 0
-        add(made, "a > 3", weights={"a": 5.0}, score=1.0, tags={"t": "1"})
-        add(made, "a > 3")
-        view = made.view()
+        assert len(made.arrays.weight) == len(made.arrays.score) == len(made.tagset) == 0
+        made = added(made, "a > 3", weights={"a": 5.0}, score=1.0, tags={"t": "1"})
+        view = added(made, "a > 3")
         assert view.arrays.weight.tolist() == [1.0, 1.0, 1.0, 5.0, 1.0]
         assert view.arrays.score.tolist() == [0.0, 0.0, 1.0, 0.0]
         assert [view.tags(s) for s in range(4)] == [(), (), (("t", "1"),), ()]
@@ -72,32 +103,31 @@ class TestViews:
 class TestChanges:
     def test_slots_are_not_reused_and_sequence_goes_on(self) -> None:
         made = table("a > 3", "a > 4")
-        made.remove(["s1"])
-        made.append(admit(made, prepare(made, [("s1", "a > 5")])))
+        made = removed(made, "s1")
+        made = admitted(made, prepare(made, [("s1", "a > 5")]))
         made.check()
-        assert made.slot_of == {"s0": 0, "s1": 2}
-        assert made.view().arrays.sequence.tolist() == [0, 1, 2]
+        assert slots(made, "s0", "s1").tolist() == [0, 2]
+        assert made.arrays.sequence.tolist() == [0, 1, 2]
         again = made.compacted()
         again.check()
-        assert again.view().arrays.sequence.tolist() == [0, 2]
+        assert again.arrays.sequence.tolist() == [0, 2]
         assert again.next_sequence == 3
         assert again.generation == made.generation + 1
-        assert [again.view().asked(s) for s in range(2)] == ["a > 3", "a > 5"]
+        assert [again.asked(s) for s in range(2)] == ["a > 3", "a > 5"]
 
     def test_replace_keeps_the_sequence(self) -> None:
         made = table("a > 3", "a > 4", "a > 5")
-        made.replace("s1", admit(made, prepare(made, [("s1", "a > 9")], replacing=True)))
+        made = replaced(made, slots(made, "s1"), [("s1", "a > 9")])
         made.check()
-        view = made.view()
-        assert not view.ordered
-        assert view.live_slots().tolist() == [0, 3, 2]
+        assert not made.ordered
+        assert made.live_slots().tolist() == [0, 3, 2]
         again = made.compacted()
-        assert again.view().ordered
+        assert again.ordered
         assert again.ids == ["s0", "s1", "s2"]
 
     def test_compaction_forgets_unused_constants(self) -> None:
         made = table(*(f"s = 'k{i}'" for i in range(20)), "s > 'k5' AND s <= 'k7'")
-        made.remove([f"s{i}" for i in range(20)])
+        made = removed(made, *(f"s{i}" for i in range(20)))
         again = made.compacted()
         again.check()
         assert set(again.schema.strings[0].constants()) <= {b"", b"k5", b"k7"}
@@ -113,9 +143,16 @@ class TestChanges:
 
     def test_check_finds_what_is_broken(self) -> None:
         made = table("a > 3", "a > 4")
-        made.slot_of["s0"] = 1
-        with pytest.raises(AssertionError):
-            made.check()
+        for broken in (
+            replace(made, live=1),
+            replace(made, uses=made.uses + 1),
+            replace(made, dead=bits.set_slots(made.dead, np.array([1]))),
+            replace(made, columns=replace(made.columns, ids=Listed(["s0"]))),
+            replace(made, columns=replace(made.columns, ids=Listed(["s0", "s0"])), lookups=Lookups()),
+        ):
+            with pytest.raises(AssertionError):
+                broken.check()
+        made.check()
 
 
 def test_spread_bytes() -> None:
