@@ -529,6 +529,7 @@ class Matcher:
         """Raise AssertionError, naming what is broken, unless every invariant of table and index holds. O(size)."""
         state = self._state
         state.table.check()
+        state.table.check_lookups()
         state.index.check()
 
     # --- files and frames ------------------------------------------------------------------------------------

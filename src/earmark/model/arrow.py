@@ -330,7 +330,7 @@ def _starts(lists: pa.Array) -> Any:
 
 def _learn(draft: Draft, source: Schema, arrays: TableArrays) -> None:
     """Take over the attributes and the constants in use of the source; types must agree."""
-    used = set(np.flatnonzero(uses_of(arrays, source)).tolist())
+    used = {number for number, count in uses_of(arrays, source).items() if count}
     for theirs in source:
         ours = draft.get(theirs.name)
         type_ = theirs.type if theirs.declared or theirs.number in used else None

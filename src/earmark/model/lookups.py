@@ -38,13 +38,20 @@ class Lookups:
         self._set: dict[Any, int] = {}
         self._known_sets = 0
 
-    def find(self, table: Table, one: object) -> int | None:
-        """The slot that has this id, alive, in this moment of the table."""
+    def has_any(self, table: Table, ids: set[Any]) -> bool:
+        """Whether one of these ids is alive in this moment of the table. O(ids), at the speed of sets."""
+        self._know_ids(table)
+        return any(self.find(table, one) is not None for one in ids & self._slot.keys())
+
+    def _know_ids(self, table: Table) -> None:
         if self._known_ids < table.slots:
             with self._lock:
-                first = self._known_ids
-                if first < table.slots:
+                if self._known_ids < table.slots:
                     self._follow_ids(table)
+
+    def find(self, table: Table, one: object) -> int | None:
+        """The slot that has this id, alive, in this moment of the table."""
+        self._know_ids(table)
         slot = self._slot.get(one)
         while slot is not None and slot >= table.slots:  # of a later moment
             slot = self._earlier.get(slot)

@@ -18,6 +18,7 @@ from earmark.model.bind import BoundClauses, Constraint, resolved
 from earmark.model.sets import KeySet
 
 _EMPTY_F64: F64 = np.empty(0, np.float64)
+_FEW = 64
 
 
 def block_of(
@@ -61,14 +62,29 @@ def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]
     return sets
 
 
-def uses_of(table: TableArrays, schema: Schema) -> I32:
-    """By attribute, how many constraints compare it with a value: neither empty nor open to everything."""
+def uses_of(table: TableArrays, schema: Schema) -> dict[int, int]:
+    """For every attribute in a block, how many constraints compare it with a value: neither empty nor wide open."""
+    if len(table.attr) <= _FEW:
+        return _few_uses(table, schema)
     low, high = schema.domains
     typed = (table.interval_start[1:] > table.interval_start[:-1]) & schema.typed[table.attr]
     first = table.interval_start[:-1][typed]
     attr = table.attr[typed]
     compares = (table.lo[first] > low[attr]) | (table.hi[first] < high[attr])
-    return np.bincount(attr[compares], minlength=len(schema)).astype(np.int32)
+    counted = np.bincount(attr[compares], minlength=len(schema))
+    present = np.flatnonzero(np.bincount(table.attr))
+    return dict(zip(present.tolist(), counted[present].tolist(), strict=True))
+
+
+def _few_uses(table: TableArrays, schema: Schema) -> dict[int, int]:
+    """The same without arrays, which costs less for a subscription or two."""
+    found: dict[int, int] = {}
+    start, lo, hi = table.interval_start.tolist(), table.lo.tolist(), table.hi.tolist()
+    for c, number in enumerate(table.attr.tolist()):
+        type_, first = schema.by_name[schema.names[number]].type, start[c]
+        some = type_ is not None and first < start[c + 1] and (lo[first] > type_.low or hi[first] < type_.high)
+        found[number] = found.get(number, 0) + some
+    return found
 
 
 def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None]) -> F64:
@@ -112,6 +128,8 @@ def intervals_on(table: TableArrays, attribute: int) -> I64:
 
 def gather(table: TableArrays, slots: I64) -> TableArrays:
     """The block of the chosen slots. O(their size)."""
+    if len(slots) == 1:
+        return _one_slot(table, int(slots[0]))
     clause_start, clauses = spread(table.clause_start, slots)
     constraint_start, constraints = spread(table.constraint_start, clauses)
     interval_start, intervals = spread(table.interval_start, constraints)
@@ -126,6 +144,25 @@ def gather(table: TableArrays, slots: I64) -> TableArrays:
         weight=table.weight[constraints] if len(table.weight) else _EMPTY_F64,
         score=table.score[slots] if len(table.score) else _EMPTY_F64,
         sequence=table.sequence[slots],
+    )
+
+
+def _one_slot(table: TableArrays, slot: int) -> TableArrays:
+    """The block of one slot, by slices."""
+    first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
+    begin, end = int(table.constraint_start[first]), int(table.constraint_start[last])
+    low, high = int(table.interval_start[begin]), int(table.interval_start[end])
+    return TableArrays(
+        clause_start=np.array([0, last - first], np.int32),
+        constraint_start=table.constraint_start[first : last + 1] - np.int32(begin),
+        attr=table.attr[begin:end],
+        accepts_null=table.accepts_null[begin:end],
+        interval_start=table.interval_start[begin : end + 1] - np.int32(low),
+        lo=table.lo[low:high],
+        hi=table.hi[low:high],
+        weight=table.weight[begin:end],
+        score=table.score[slot : slot + 1],
+        sequence=table.sequence[slot : slot + 1],
     )
 
 

@@ -125,6 +125,13 @@ def checked_id(one: Any) -> Id:
 
 def check_new_ids(ids: Sequence[Id], table: Table, numbered: bool = True) -> None:
     """Ids must be new to a table, distinct, and of one kind (all strings or all integers)."""
+    distinct = set(ids)
+    if (
+        len(distinct) == len(ids)
+        and len({*map(type, ids), *map(type, table.ids[:1])}) <= 1
+        and not table.has_any(distinct)
+    ):
+        return
     seen: set[Id] = set()
     kind = type(table.ids[0]) if table.slots else type(ids[0]) if ids else None
     words: dict[Any, str] = {str: "strings", int: "integers"}

@@ -75,6 +75,11 @@ class Columns:
     tagsets: Listed[Tags]
     ids: Listed[Id]
 
+    @cached_property
+    def arrays(self) -> TableArrays:
+        """The arrays of all slots, read-only."""
+        return TableArrays(**{name: column.view() for name, column in self.of.items()})
+
     @classmethod
     def empty(cls) -> Columns:
         """The columns of no subscriptions."""
@@ -145,7 +150,7 @@ class Table:
             columns=columns,
             dead=_reserved(start.dead, len(sequence)),
             live=len(sequence),
-            uses=frozen(uses_of(block.arrays, schema)),
+            uses=start._counting(uses_of(block.arrays, schema), 1),
             next_sequence=max(next_sequence, int(sequence.max()) + 1 if len(sequence) else 0),
             ordered=ordered,
         )
@@ -161,10 +166,10 @@ class Table:
         """Always: a table without subscriptions still has its schema."""
         return True
 
-    @cached_property
+    @property
     def arrays(self) -> TableArrays:
         """The arrays of all slots, read-only."""
-        return TableArrays(**{name: column.view() for name, column in self.columns.of.items()})
+        return self.columns.arrays
 
     @property
     def slots(self) -> int:
@@ -199,6 +204,10 @@ class Table:
     def find(self, one: object) -> int | None:
         """The slot of a living id; None when there is none. Amortised O(1)."""
         return self.lookups.find(self, one)
+
+    def has_any(self, ids: set[Id]) -> bool:
+        """Whether one of these ids is living."""
+        return self.lookups.has_any(self, ids)
 
     def eligible(self, scope: Tags = NO_TAGS) -> U64:
         """The bitmap of living slots that carry all these tags. O(slots / 64 + slots with these tags)."""
@@ -266,14 +275,13 @@ class Table:
         lookups = self.lookups if self.columns.ids.is_last else Lookups()
         ids = self.columns.ids.extended(list(block.ids))
         uses = uses_of(arrays, self.schema)
-        uses[: len(self.uses)] += self.uses
         made = replace(
             self,
             columns=Columns(of, asked_start, asked, tagset, tagsets, ids),
             dead=_reserved(self.dead, first + count),
             live=self.live + count,
             lookups=lookups,
-            uses=frozen(uses),
+            uses=self._counting(uses, 1),
             next_sequence=max(self.next_sequence, int(sequence.max()) + 1),
             ordered=bool(
                 self.ordered
@@ -281,14 +289,18 @@ class Table:
                 and (sequence[:-1] < sequence[1:]).all()
             ),
         )
-        return made._with_free_types(np.unique(arrays.attr).tolist())
+        return made._with_free_types(uses)
 
     def removed(self, slots: I64) -> Table:
         """The table without these slots, all of which are living."""
-        gone = gather(self.arrays, slots)
-        uses = self.uses - uses_of(gone, self.schema)
-        made = replace(self, dead=bits.set_slots(self.dead, slots), live=self.live - len(slots), uses=frozen(uses))
-        return made._with_free_types(np.unique(gone.attr).tolist())
+        uses = uses_of(gather(self.arrays, slots), self.schema)
+        made = replace(
+            self,
+            dead=bits.set_slots(self.dead, slots),
+            live=self.live - len(slots),
+            uses=self._counting(uses, -1),
+        )
+        return made._with_free_types(uses)
 
     def with_schema(self, schema: Schema) -> Table:
         """The table under a schema that has more attributes, or types for such as had none.
@@ -348,6 +360,13 @@ class Table:
 
     def _attribute(self, number: int) -> Attribute:
         return self.schema.by_name[self.schema.names[number]]
+
+    def _counting(self, uses: Mapping[int, int], sign: int) -> I32:
+        """The uses of attributes with some more, or fewer."""
+        counted = self.uses.copy()
+        for number, count in uses.items():
+            counted[number] += sign * count
+        return frozen(counted)
 
     def _with_free_types(self, numbers: Iterable[int]) -> Table:
         """Without the learned types of those attributes that nothing living compares with a value."""
@@ -424,15 +443,21 @@ class Table:
         live = bits.to_slots(self._alive)
         require(len(live) == self.live, "the number of living slots is wrong")
         ids = [self.ids[slot] for slot in live.tolist()]
-        require([self.find(one) for one in ids] == live.tolist(), "ids and living slots disagree")
+        require(len(set(ids)) == len(ids), "two living slots have one id")
         require(len(np.unique(self.arrays.sequence[live])) == len(live), "a sequence number is used twice")
         counted = uses_of(gather(self.arrays, live.astype(np.int64)), self.schema)
-        require(np.array_equal(counted, self.uses), "the uses of attributes are not those counted")
+        own = {number: count for number, count in enumerate(self.uses.tolist()) if count}
+        require({n: count for n, count in counted.items() if count} == own, "the uses of attributes are miscounted")
         for attribute in self.schema:
             free = attribute.type is None or attribute.declared or self.uses[attribute.number]
             require(free, f"nothing uses the type of attribute {attribute.name!r}")
         for strings in self.schema.strings.values():
             strings.check()
+
+    def check_lookups(self) -> None:
+        """Raise AssertionError unless every living id leads to its slot. O(slots)."""
+        live = bits.to_slots(self._alive).tolist()
+        require([self.find(self.ids[slot]) for slot in live] == live, "ids and living slots disagree")
 
 
 def _with_default(column: Growable, values: np.ndarray, count: int, before: int, default: float) -> Growable:

@@ -103,8 +103,8 @@ def _with_free_types(loaded: Loaded) -> Schema:
     """The schema of a version without the learned types that no living subscription uses."""
     uses = np.zeros(len(loaded.schema), np.int64)
     for stored, living in zip(loaded.pieces, _living(loaded), strict=True):
-        own = uses_of(gather(stored.arrays, living), stored.schema)
-        uses[: len(own)] += own
+        for number, count in uses_of(gather(stored.arrays, living), stored.schema).items():
+            uses[number] += count
     free = [a for a in loaded.schema if a.type is not None and not a.declared and not uses[a.number]]
     return loaded.schema.replaced(replace(a, type=None, origin="") for a in free) if free else loaded.schema
 
