@@ -417,7 +417,7 @@ class TestArguments:
             Matcher("nope")
         with pytest.raises(EarmarkError, match="expected a mapping of names to types"):
             Matcher(attributes=["a"])  # type: ignore[arg-type]
-        with pytest.raises(EarmarkError, match="'text' is not a type; the types are .*number"):
+        with pytest.raises(EarmarkError, match=r"'text' is not a type; the types are .*number"):
             Matcher(attributes={"a": "text"})
         with pytest.raises(EarmarkError, match="expected 'value' or 'null' for nan"):
             Matcher(nan="none")  # type: ignore[arg-type]
