@@ -139,6 +139,8 @@ def as_columns(rows: Sequence[Row], schema: Mapping[str, str]) -> dict[str, tupl
     made = {}
     for name in schema:
         values = [row.get(name) for row in rows]
+        if schema[name] == "number":
+            values = [as_double(value) for value in values]
         boxed = any(isinstance(v, Interval) for v in values)
         if boxed:
             boxes = [v if v is None or isinstance(v, Interval) else Interval(v, v) for v in values]
@@ -183,6 +185,12 @@ def in_columns(rows: Sequence[Row], schema: Mapping[str, str]) -> list[dict[str,
         return schema[name] != "number" or all(map(is_double, ends))
 
     return [{name: value for name, value in row.items() if fits(name, value)} for row in rows]
+
+
+def as_double(value: Any) -> Any:
+    if isinstance(value, Interval):
+        return Interval(as_double(value.lo), as_double(value.hi))
+    return None if value is None else float(value)
 
 
 def is_double(value: Any) -> bool:

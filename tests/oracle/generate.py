@@ -200,7 +200,7 @@ def float_column_literal(rng: Random, value: float) -> Literal:
 
 def number_column_literal(rng: Random, value: Any) -> Literal:
     """Bounds beyond 2^53 among them, so seldom that many tables have none."""
-    if not math.isfinite(value):
+    if value != value or not -(10**38) <= value <= 10**38:
         value = 2.5
     style = rng.random()
     if style < 0.04:

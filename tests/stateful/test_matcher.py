@@ -157,6 +157,7 @@ def retyped(node: Any, name: str, kind: str) -> Any:
     return replace(node, **{f.name: retyped(getattr(node, f.name), name, kind) for f in fields(node)})
 
 
+@lru_cache(maxsize=4096)
 def mentioned(node: Node) -> dict[str, str]:
     """The attributes of a condition, and their types in it."""
     return {column.name: column.type for part in leaves(node) if (column := column_of(part)) is not None}
