@@ -13,6 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
 from struct import Struct
+from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -131,7 +132,7 @@ def _entries(schema: Schema, event: Mapping[str, Any]) -> list[Entry]:
             try:
                 bits = _double_bits(_pack_double(value))[0]
                 low = high = bits if bits >= 0 else SIGN - bits
-            except OverflowError:  # an integer beyond the doubles
+            except (OverflowError, StructError):  # an integer beyond the doubles
                 low = high = narrow_key(value)
         elif given is str and type_ is _STRING:
             low = high = schema.strings[attribute.number].of_value(utf8(attribute, value))
