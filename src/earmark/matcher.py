@@ -39,7 +39,7 @@ from earmark.model.event import Reject, encode_events
 from earmark.model.explain import Explanation, NearMiss, explain_slot, near_misses, never_matching
 from earmark.model.files import DAMAGE, open_whole, save_stored
 from earmark.model.forms import reader_of
-from earmark.model.intake import Prepared, admitted, prepare, replaced
+from earmark.model.intake import Prepared, admitted, prepare, replaced, revalued
 from earmark.model.parameters import Params
 from earmark.model.plain import subscription_at, to_frame
 from earmark.model.predicate import Condition
@@ -228,8 +228,13 @@ class Matcher:
                 old.score if score is _KEEP else score,
                 old.tags if tags is _KEEP else tags,
             )
-            slot = np.array([table.find(old.id)], np.int64)
-            self._publish(replaced(table, slot, [new]), slot.astype(np.int32))
+            slot = table.find(old.id)
+            assert slot is not None, "it was found above, and writers take turns"
+            if condition is _KEEP:
+                table = revalued(table, slot, new)
+            else:
+                table = replaced(table, np.array([slot]), [new])
+            self._publish(table, np.array([slot], np.int32))
 
     def compact(self) -> None:
         """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""

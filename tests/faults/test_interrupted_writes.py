@@ -59,6 +59,7 @@ CHANGES: dict[str, Change] = {
     "add columns": lambda m: m.add_many(pa.table({"id": ["n1", "n2"], "x_lo": [1, 2], "x_hi": [2, None]})),
     "update": lambda m: m.update("b", "x = 2 AND s > 'a'", tags={"t": "1"}),
     "update the only user of a type": lambda m: m.update("d", "e = 'x' OR s = 'zz'"),
+    "update the score": lambda m: m.update("a", score=3.0, weights=None, tags={"t": "2"}),
     "remove": lambda m: m.remove("b"),
     "remove the only user of a type": lambda m: m.remove("d"),
     "remove many": lambda m: m.remove_many(["a", "c"]),

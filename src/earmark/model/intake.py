@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from earmark.errors import EarmarkError, SubscriptionError, reworded
 from earmark.model.arrays import I64
 from earmark.model.attribute import Draft, Schema
 from earmark.model.bind import Binder, BoundClauses
-from earmark.model.rows import block_of
+from earmark.model.rows import block_of, gather
 from earmark.model.subscription import (
+    Subscription,
     as_subscription,
     check_new_ids,
     checked_id,
@@ -25,6 +28,7 @@ from earmark.model.subscription import (
     checked_tags,
     clauses_and_text,
     used_weights,
+    weights_on,
 )
 from earmark.model.table import Block, Id, Table, Tags
 
@@ -136,6 +140,25 @@ def replaced(table: Table, slots: I64, items: Iterable[Any]) -> Table:
     """The table with subscriptions in the place of others, given by slot, whose places in the order they take."""
     rest = table.removed(slots)
     return admitted(rest, prepare(rest, items, numbered=False), table.arrays.sequence[slots])
+
+
+def revalued(table: Table, slot: int, given: Subscription) -> Table:
+    """The table with other weights, score and tags for a subscription, whose condition stays as it was bound."""
+    arrays, names = gather(table.arrays, np.array([slot])), table.schema.names
+    try:
+        weights = weights_on(given.weights, {names[number] for number in arrays.attr.tolist()})
+        score, tags = checked_score(given.score), checked_tags(given.tags)
+    except EarmarkError as problem:
+        raise _named(problem, None, given) from None
+    weight = np.array([weights.get(names[number], 1.0) for number in arrays.attr.tolist()])
+    arrays = arrays._replace(
+        weight=weight if (weight != 1.0).any() else weight[:0],
+        score=np.array([score]) if score else np.empty(0),
+    )
+    text = table.asked(slot)
+    block = Block(arrays, [table.ids[slot]], [text] if text else [], [tags] if tags else None)
+    # first the new, then away with the old: between them, no attribute is without a user
+    return table.appended(block, arrays.sequence).removed(np.array([slot]))
 
 
 def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:

@@ -177,10 +177,12 @@ def checked_tags(tags: Mapping[str, str] | None, what: str = "tags map") -> Tags
 
 def used_weights(weights: Mapping[str, float] | None, clauses: Clauses) -> dict[str, float]:
     """Weights by attribute; each must be one that the condition uses."""
-    if not weights:
-        return {}
+    return weights_on(weights, {name for clause in clauses for name, _ in clause}) if weights else {}
+
+
+def weights_on(weights: Mapping[str, float] | None, used: set[str]) -> dict[str, float]:
+    """Weights by attribute; each must be one of these."""
     checked = checked_weights(weights, "weights", SubscriptionError)
-    used = {name for clause in clauses for name, _ in clause}
     for name in checked:
         if name not in used:
             raise SubscriptionError(f"weights name {name!r}, which the condition does not use ({_listed(used)})")
