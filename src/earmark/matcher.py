@@ -23,7 +23,7 @@ import numpy as np
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
-from earmark.index.batches import Batch, BatchSearch, OnError, read, reader
+from earmark.index.batches import Batch, BatchSearch, OnError, check_on_error, read, reader
 from earmark.index.contract import Adaptation
 from earmark.index.given import Mode
 from earmark.index.live import NO_SLOTS, Live
@@ -491,6 +491,8 @@ class Matcher:
     def _reader(
         self, search: BatchSearch, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None
     ) -> pa.RecordBatchReader:
+        check_on_error(on_error, rejects)
+
         def take(group: Any, first: int) -> Batch:
             try:
                 own: list[Reject] | None = None if rejects is None else []

@@ -87,7 +87,7 @@ class Canonical:
 
 def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
     """The canonical form of these subscriptions, whose keys are those of the schema."""
-    low, high = schema.domains
+    low, high = domains(schema)
     attr_of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
     lo, hi = np.maximum(arrays.lo, low[attr_of]), np.minimum(arrays.hi, high[attr_of])
     for number, starts in _snaps(schema).items():
@@ -101,6 +101,22 @@ def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
     table = arrays._replace(interval_start=offsets(counts), lo=lo, hi=hi, weight=_NONE, score=_NONE)
     table = _read_only(without_full(table, low, high))
     return Canonized(_read_only(_without_clauses(table, never | _inside_another(table, never))), never)
+
+
+def domains(schema: Schema) -> tuple[I64, I64]:
+    """The least and greatest key of each attribute that some value has, or all of int64 while its type is unknown."""
+    low, high = schema.domains
+    numbers = {n: starts for n, starts in _snaps(schema).items() if _is_number(schema, n)}
+    if numbers:
+        low = low.copy()
+        for number, starts in numbers.items():
+            low[number] = starts[0]  # the first constant, '', is no number
+    return low, high
+
+
+def _is_number(schema: Schema, number: int) -> bool:
+    type_ = schema.by_name[schema.names[number]].type
+    return type_ is not None and type_.kind == NUMBER
 
 
 def continues(table: TableArrays, before: TableArrays) -> bool:
@@ -208,8 +224,7 @@ def _mark_inside(table: TableArrays, never: Flags, inside: Flags) -> None:
 
 def _snaps(schema: Schema) -> dict[int, I64]:
     """For each attribute with a dictionary, and cells that no value falls into: the first keys of the other cells."""
-    types = {number: schema.by_name[schema.names[number]].type for number in schema.strings}
-    cells = {n: _number_cells if t is not None and t.kind == NUMBER else _text_cells for n, t in types.items()}
+    cells = {number: _number_cells if _is_number(schema, number) else _text_cells for number in schema.strings}
     found = {number: _cell_starts(keys, cells[number]) for number, keys in schema.strings.items()}
     return {number: starts for number, starts in found.items() if starts is not None}
 

@@ -20,7 +20,7 @@ from earmark.cover.canonical import ABOVE_ALL, first_text_after, is_valid_text
 from earmark.model.arrays import TableArrays
 from earmark.model.attribute import FLOAT, INT64_MAX, INT64_MIN, NUMBER, STRING, Attribute, Schema
 from earmark.model.keys import value_of_key
-from earmark.model.numbers import HIGHEST, LOWEST, number_at, position_at
+from earmark.model.numbers import HIGHEST, LOWEST, literal_at, position_at
 from earmark.model.predicate import literal_sql, name_sql
 
 Bound = tuple[str, str] | None
@@ -102,8 +102,8 @@ class Writer:
         last = bisect_right(keys, hi) - 1
         high = positions[last] if hi == keys[last] else positions[last + 1] - 1
         if low == high:
-            return ("=", literal_sql(number_at(low))), None
-        inner, outer = ((literal_sql(number_at(at)) for at in pair) for pair in ((low, high), (low - 1, high + 1)))
+            return ("=", str(_number(low))), None
+        inner, outer = ((_number(at) for at in pair) for pair in ((low, high), (low - 1, high + 1)))
         start, end = (
             _bound(*operators, dense=True) for operators in zip((">=", "<="), inner, (">", "<"), outer, strict=True)
         )
@@ -158,6 +158,12 @@ def _bound(inner: str, literal: str | None, outer: str, beyond: str | None, dens
     if literal is not None and not (dense and beyond is not None and len(beyond) < len(literal)):
         return inner, literal
     return None if beyond is None else (outer, beyond)
+
+
+def _number(position: int) -> str | None:
+    """The number at a position in SQL; None where no literal says it."""
+    number = literal_at(position)
+    return None if number is None else literal_sql(number)
 
 
 def _literal(attribute: Attribute, key: int) -> str | None:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from earmark.cover.audit import Relations
+from earmark.cover.canonical import domains
 from earmark.cover.containment import slot_contains
 from earmark.cover.given import check_whole
 from earmark.cover.subtract import BOUND, LEFT, NO_DOMAIN, Rest, subtracted
@@ -80,7 +81,7 @@ def subsumed(matcher: Any, id: Id, work: int = WORK) -> Decision:
     def ask(relations: Relations, slot: int) -> Decision:
         view, writer = relations.view, EventWriter(relations.view.schema)
         others = relations.meeting(slot)
-        found = decide(relations.table, slot, others, view.schema.domains, work, writer.pick)
+        found = decide(relations.table, slot, others, domains(view.schema), work, writer.pick)
         event = None if found.witness is None else writer.event(found.witness)
         return found._replace(by=tuple(view.ids[int(one)] for one in found.by), witness=event)
 

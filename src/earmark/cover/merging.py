@@ -40,7 +40,7 @@ import numpy as np
 
 from earmark.cover.audit import constraint_hashes, mixed, sums
 from earmark.cover.blocks import Blocks
-from earmark.cover.canonical import canonical, without_full
+from earmark.cover.canonical import canonical, domains, without_full
 from earmark.cover.conditions import Writer
 from earmark.cover.given import check_budget, check_whole
 from earmark.cover.traffic import (
@@ -162,7 +162,7 @@ def merge(
     simple = roots[np.diff(table.clause_start)[roots] == 1]
     eligible = bits.from_slots(roots, len(table.sequence))
     wanted = [taken(table, eligible, part) for part in parts]
-    merging = _Merging(gather(table, simple), view.schema.domains, pieces, budget, told)
+    merging = _Merging(gather(table, simple), domains(view.schema), pieces, budget, told)
     merging.perfectly()
     if budget > 0:
         merging.within(parts, wanted)

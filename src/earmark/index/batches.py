@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
 def read(state: State, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None, seen: Seen) -> Batch:
     """A batch as keys of a state."""
-    _check_on_error(on_error, rejects)
+    check_on_error(on_error, rejects)
     schema = state.table.schema
     found: list[Reject] | None = None if on_error == "raise" else []
     if is_frame(events):
@@ -68,11 +68,14 @@ def read(state: State, events: Any, weights: Any, on_error: OnError, rejects: li
     return Batch(some_events(encoded, rows), rows)
 
 
-def _check_on_error(on_error: Any, rejects: Any) -> None:
+def check_on_error(on_error: Any, rejects: Any) -> None:
+    """Refuse what is none of the words, and what rejects cannot be added to."""
     if on_error not in ("raise", "null", "reject"):
         raise EarmarkError(f"expected 'raise', 'null' or 'reject' for on_error, got {on_error!r}")
     if rejects is not None and not isinstance(rejects, list):
-        raise EarmarkError(f"expected a list for rejects, to be added to, got {type(rejects).__name__}")
+        raise EarmarkError(
+            f"rejects must be a list, to which rejected events are appended, got {type(rejects).__name__}"
+        )
 
 
 def _listed(events: Any) -> Sequence[Any]:
@@ -137,6 +140,8 @@ class BatchSearch(NamedTuple):
             try:
                 yield self.table(part, ids, first)
             except TooManyAnswers:
+                if len(part.events.start) <= 2:
+                    raise
                 middle = (len(part.events.start) - 1) // 2
                 for half in (_some(part, 0, middle), _some(part, middle, len(part.events.start) - 1)):
                     yield from self.pieces(ids, half, first)

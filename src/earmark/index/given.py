@@ -9,6 +9,7 @@ import numpy as np
 from earmark.errors import EarmarkError
 from earmark.model.arrays import EventArrays, TableArrays
 from earmark.model.bits import read_only
+from earmark.model.event import shown
 
 Mode = Literal["exact", "relaxed"]
 """What a ranked search ranks: subscriptions that match, or those of which at least one constraint holds."""
@@ -40,7 +41,7 @@ def checked_k(k: int, table: TableArrays) -> int:
 def asked_k(k: Any) -> int:
     """The number of results that a user asks for."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise EarmarkError(f"k is a number of results, 1 or more; got {k!r}")
+        raise EarmarkError(f"k is a number of results, 1 or more; got {shown(k)}")
     return int(k)
 
 

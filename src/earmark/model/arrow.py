@@ -24,7 +24,7 @@ from earmark.model.attribute import DATE, TIMESTAMP, Attribute, Draft, Schema, a
 from earmark.model.files import DAMAGE, check_content, restored_strings, schema_of, schema_record
 from earmark.model.frames import is_text, one_array
 from earmark.model.intake import Prepared
-from earmark.model.numbers import HIGHEST, LOWEST, constant_of, position_of_narrow, wide_bounds
+from earmark.model.numbers import narrow_constants, wide_bounds
 from earmark.model.rows import check_arrays, intervals_on, spread, uses_of
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
 from earmark.model.table import Block, Id, Table
@@ -352,11 +352,10 @@ def constants_in(arrays: TableArrays, source: Schema, attribute: Attribute) -> l
     """The constants that bounds on an attribute of the source lie on: strings, or positions of numbers."""
     assert attribute.type is not None
     positions = intervals_on(arrays, attribute.number)
-    bounds = np.concatenate([arrays.lo[positions], arrays.hi[positions]])
+    lo, hi = arrays.lo[positions], arrays.hi[positions]
     if attribute.type.keyed:
-        return source.strings[attribute.number].used_by(bounds)
-    places = {position_of_narrow(key) for key in np.unique(bounds).tolist()}
-    return [constant_of(place) for place in places - {LOWEST, HIGHEST}]
+        return source.strings[attribute.number].used_by(np.concatenate([lo, hi]))
+    return list(narrow_constants(lo, hi))
 
 
 def translated(arrays: TableArrays, source: Schema, schema: Schema) -> TableArrays:

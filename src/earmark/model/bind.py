@@ -31,12 +31,13 @@ from earmark.model.keys import Cut, cut, decimal_room, type_of
 from earmark.model.literals import LiteralError, cast_text, like_prefix
 from earmark.model.normal import AnyOf, Atom, Clauses, Leaf, Mode, atom_sql
 from earmark.model.numbers import HIGHEST, LOWEST, bounds_of, narrowed, position_of, wide_intervals, widened
-from earmark.model.sets import KeySet, complement, union
+from earmark.model.sets import Intervals, KeySet, complement, union
 from earmark.model.strings import StringKeys, successor
 
 _SMALL = 10**18
 _MAX_KNOWN = 1 << 16
 _PLAIN = frozenset((int, float, str, bool))
+OPEN: Intervals = ((INT64_MIN, INT64_MAX),)
 _NOTHING = KeySet((), False)
 _ONLY_NULL = KeySet((), True)
 
@@ -136,11 +137,10 @@ class Binder:
         if type_ is not None and type_.kind == NUMBER:
             return attribute.number, self._numbers(attribute, atoms)
         low, high = (INT64_MIN, INT64_MAX) if type_ is None else (type_.low, type_.high)
-        if len(atoms) == 1 and isinstance(atoms[0], Leaf):
-            return attribute.number, _leaf_set(atoms[0], self._cuts(atoms[0], attribute), low, high)
-        return attribute.number, _combined(
-            atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), low, high), all
-        )
+        found = _combined(atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), low, high), all)
+        if found.intervals == ((low, high),):  # open to every value: in one form, whatever the type is or becomes
+            found = KeySet(OPEN, found.null)
+        return attribute.number, found
 
     def _numbers(self, attribute: Attribute, atoms: tuple[Atom, ...]) -> KeySet | Positions:
         found = _combined(atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), LOWEST, HIGHEST), all)

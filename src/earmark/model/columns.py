@@ -22,12 +22,23 @@ from numpy.typing import NDArray
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
 from earmark.model.arrays import F64, I32, I64, TableArrays
-from earmark.model.attribute import FLOAT, INTEGER, NUMBER, STRING, Attribute, AttributeType, Draft, Schema
+from earmark.model.attribute import (
+    FLOAT,
+    INT64_MAX,
+    INT64_MIN,
+    INTEGER,
+    NUMBER,
+    STRING,
+    Attribute,
+    AttributeType,
+    Draft,
+    Schema,
+)
 from earmark.model.event import checked_weights
 from earmark.model.frames import is_text, one_array, plain_array
 from earmark.model.intake import Prepared, as_mapping
 from earmark.model.keys import cut, float_keys, type_of
-from earmark.model.numbers import constant_of, narrow_key, position_of
+from earmark.model.numbers import constant_of, is_narrow, narrow_key, position_of
 from earmark.model.rows import offsets
 from earmark.model.subscription import check_new_ids, checked_id, checked_tags
 from earmark.model.table import Block, Id, Table, Tags
@@ -298,7 +309,7 @@ def _is_beyond(column: pa.Array) -> bool:
     if column.null_count == len(column):
         return False
     if _family(column) == "other":
-        return any(abs(value) >= _EXACT for value in column.drop_null().to_pylist())
+        return not all(is_narrow(value) for value in column.drop_null().to_pylist())
     values = np.asarray(column.drop_null())
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]
@@ -315,6 +326,8 @@ def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
     hi, below = _bound_keys(schema, attribute, piece.hi, 1)
     never = above | below
     lo[never], hi[never] = type_.high, type_.low
+    whole = (lo <= type_.low) & (hi >= type_.high)
+    lo[whole], hi[whole] = INT64_MIN, INT64_MAX
     return lo, hi
 
 

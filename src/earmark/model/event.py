@@ -216,7 +216,9 @@ def is_null(value: Any) -> bool:
 
 
 def _is_nan(value: Any) -> bool:
-    return isinstance(value, float | np.floating | Decimal) and value != value
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return isinstance(value, float | np.floating) and bool(value != value)
 
 
 def as_interval(value: Any) -> Any:
@@ -234,7 +236,8 @@ def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, 
         return key, key
     type_ = attribute.type
     assert type_ is not None
-    low, high = (None if is_null(end) else _plain(attribute, end) for end in value)
+    open_ends = [is_null(end) or (schema.nan_is_null and _is_nan(end)) for end in value]
+    low, high = (None if is_open else _plain(attribute, end) for is_open, end in zip(open_ends, value, strict=True))
     first = type_.low if low is None else key_of(schema, attribute, low)
     last = type_.high if high is None else key_of(schema, attribute, high)
     reversed_ = first > last
@@ -245,7 +248,8 @@ def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, 
             reversed_ = position_of(low) > position_of(high)
     if reversed_:
         raise EventError(
-            f"the interval of {attribute.name!r} is empty: {low!r} is above {high!r}", attribute=attribute.name
+            f"the interval of {attribute.name!r} is empty: {shown(low)} is above {shown(high)}",
+            attribute=attribute.name,
         )
     return first, last
 
@@ -300,8 +304,11 @@ def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
 def shown(value: Any) -> str:
     """A value for a message: short, and without the limits that Python sets to writing out integers."""
     if isinstance(value, int) and value.bit_length() > 256:
-        return f"of {value.bit_length():,} bits"
-    text = repr(value)
+        return f"an integer of {value.bit_length():,} bits"
+    try:
+        text = repr(value)
+    except ValueError:  # a container of such integers
+        return f"a {type(value).__name__}"
     return text if len(text) <= 100 else text[:100] + "…"
 
 
@@ -433,10 +440,9 @@ def checked_weights(weights: Mapping[str, float] | None, where: str, error: type
         if isinstance(weight, np.generic):
             weight = weight.item()
         if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
-            raise error(f"{where}: the weight of {name!r} is {weight!r}, not a number")
+            raise error(f"{where}: the weight of {name!r} is {shown(weight)}, not a number")
         if not 0 <= weight <= _MAX_DOUBLE:
-            shown = str(weight)[:50]
-            raise error(f"{where}: the weight of {name!r} is {shown}; weights are finite and not negative")
+            raise error(f"{where}: the weight of {name!r} is {shown(weight)}; weights are finite and not negative")
         checked[name] = float(weight)
     return checked
 

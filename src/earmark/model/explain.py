@@ -16,7 +16,7 @@ from earmark.model.evaluate import near_misses as find_near_misses
 from earmark.model.event import Interval, as_interval, is_null
 from earmark.model.keys import value_of_key
 from earmark.model.normal import atom_sql
-from earmark.model.numbers import number_at, position_at
+from earmark.model.numbers import literal_at, position_at
 from earmark.model.parse import parse_clauses
 from earmark.model.predicate import literal_sql, name_sql
 from earmark.model.table import Id, Table
@@ -277,4 +277,4 @@ def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
     if not attribute.type.keyed:
         return value_of_key(attribute.type, key)
     constant = schema.strings[attribute.number].constant_near(key)
-    return constant.decode() if attribute.type.kind == STRING else number_at(position_at(constant))
+    return constant.decode() if attribute.type.kind == STRING else literal_at(position_at(constant))

@@ -44,7 +44,7 @@ from earmark.model.event import (
     shown,
 )
 from earmark.model.keys import float_keys, timestamp_key
-from earmark.model.numbers import wide_keys
+from earmark.model.numbers import EDGE, position_of, wide_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -281,8 +281,11 @@ def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Ke
         # between two constants all strings share a key; Arrow, too, compares texts by their bytes
         above = pc.greater(*(end.cast(pa.large_string()) for end in ends)).fill_null(False)
         wrong |= valid & above.to_numpy(zero_copy_only=False)
-    elif type_.kind == NUMBER and known[0].any() and known[1].any():  # integers beyond 2^53 may share a key
-        wrong |= valid & pc.greater(*ends).fill_null(False).to_numpy(zero_copy_only=False)
+    elif type_.kind == NUMBER:  # numbers beyond 2^53, and between two constants, may share a key
+        shared = valid & known[0] & known[1] & (low == high)
+        for row in np.flatnonzero(shared if type_.keyed else shared & (np.abs(low) >= EDGE)).tolist():
+            first, last = (position_of(end[row].as_py()) for end in ends)
+            wrong[row] |= first > last
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise EventError(

@@ -18,6 +18,7 @@ from earmark.errors import EarmarkError, SubscriptionError, reworded
 from earmark.model.arrays import I64
 from earmark.model.attribute import Draft, Schema
 from earmark.model.bind import Binder, BoundClauses
+from earmark.model.event import shown
 from earmark.model.rows import block_of, gather
 from earmark.model.subscription import (
     Subscription,
@@ -131,8 +132,8 @@ def _named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
     if one is None and isinstance(item, tuple | list) and item:
         one = item[0]
     where = [] if row is None else [f"row {row}"]
-    where += [] if one is None else [f"subscription {one!r}"]
-    reason = str(problem).removeprefix(f"subscription {one!r}: ")
+    where += [] if one is None else [f"subscription {shown(one)}"]
+    reason = str(problem).removeprefix(f"subscription {shown(one)}: ")
     return reworded(problem, f"{', '.join(where)}: {reason}" if where else reason)
 
 

@@ -50,6 +50,7 @@ _NARROW = {
 _FROM_NARROW = {key: position for position, key in _NARROW.items()}
 _ROOM, _BYTES = 2**71, 9  # positions of all but enormous numbers
 _MORE_BYTES = 140
+_LONGEST = 10**38  # integers with more digits are no literals
 
 
 def position_of(value: float | Decimal) -> int:
@@ -111,6 +112,8 @@ def narrow_key(value: float | Decimal) -> int:
 
 def narrowed(numbers: KeySet) -> KeySet | None:
     """A set of positions as keys of doubles; None where some bound does not lie among them."""
+    if numbers.intervals == ((LOWEST, HIGHEST),):  # open to every value, of any type
+        return KeySet(((INT64_MIN, INT64_MAX),), numbers.null)
     ends = []
     for pair in numbers.intervals:
         for position in pair:
@@ -168,8 +171,8 @@ def check_numbers(constants: Sequence[bytes]) -> None:
 
 def bounds_of(numbers: KeySet) -> list[bytes]:
     """The constants that a wide attribute needs for a set of positions."""
-    ends = {end for pair in numbers.intervals for end in pair}
-    return [constant_of(end) for end in ends - {LOWEST, HIGHEST}]
+    lows, highs = {lo for lo, _ in numbers.intervals}, {hi for _, hi in numbers.intervals}
+    return [constant_of(end) for end in (lows - {LOWEST}) | (highs - {HIGHEST})]
 
 
 def wide_intervals(numbers: KeySet, key_of: Any) -> Intervals:
@@ -183,17 +186,38 @@ def wide_intervals(numbers: KeySet, key_of: Any) -> Intervals:
 
 def wide_bounds(lo: I64, hi: I64, constants: Any) -> tuple[I64, I64]:
     """Bounds that are keys of doubles, as keys of a dictionary that has all of their positions."""
-    keys = {LOWEST: INT64_MIN, HIGHEST: INT64_MAX}
 
-    def key(narrow: int) -> int:
-        position = position_of_narrow(narrow)
-        return keys[position] if position in keys else int(constants.of_constant(constant_of(position)))
-
-    made = []
-    for column in (lo, hi):
+    def keys(column: I64, open_end: int, open_key: int) -> I64:
         distinct, at = np.unique(column, return_inverse=True)
-        made.append(np.array([key(narrow) for narrow in distinct.tolist()], np.int64)[at])
-    return made[0], made[1]
+        places = [position_of_narrow(key) for key in distinct.tolist()]
+        new = [open_key if p == open_end else constants.of_constant(constant_of(p)) for p in places]
+        return np.array(new, np.int64)[at]
+
+    return keys(lo, LOWEST, INT64_MIN), keys(hi, HIGHEST, INT64_MAX)
+
+
+def narrow_constants(lo: I64, hi: I64) -> set[bytes]:
+    """The constants that bounds that are keys of doubles need in a dictionary."""
+    lows = {position_of_narrow(key) for key in np.unique(lo).tolist()} - {LOWEST}
+    highs = {position_of_narrow(key) for key in np.unique(hi).tolist()} - {HIGHEST}
+    return {constant_of(place) for place in lows | highs}
+
+
+def is_narrow(value: float | Decimal) -> bool:
+    """Whether a bound at this number has a key among the doubles."""
+    position = position_of(value)
+    return -EDGE < position < EDGE or position in _NARROW
+
+
+def literal_at(position: int) -> int | float | None:
+    """The number at a position as a literal can say it: a double for more digits than SQL takes; None if none can."""
+    if not LOWEST <= position <= HIGHEST:
+        return None
+    number = number_at(position)
+    if not isinstance(number, int) or abs(number) < _LONGEST:
+        return number
+    near = narrow_key(number)
+    return float_of_key(near) if position_of(float_of_key(near)) == position else None
 
 
 class _Ladder(NamedTuple):

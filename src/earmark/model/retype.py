@@ -26,8 +26,11 @@ def retyped(table: Table, name: str, type_name: str) -> Table:
     slots = _users(table, attribute.number)
     rest = table.removed(slots)
     changed = replace(attribute, type=type_, declared=True, origin="its declaration")
-    keys = {attribute.number: StringKeys()} if type_.keyed else None
-    rest = rest.with_schema(rest.schema.replaced([changed], keys))
+    # the other attributes keep their types, also where nobody else uses them: what was asked means what it meant
+    kept = [a for a in table.schema if a != rest.schema.by_name[a.name] and a.number != attribute.number]
+    keys = {a.number: table.schema.strings[a.number] for a in kept if a.number in table.schema.strings}
+    keys |= {attribute.number: StringKeys()} if type_.keyed else {}
+    rest = rest.with_schema(rest.schema.replaced([*kept, changed], keys))
     items = [subscription_at(table, slot) for slot in slots.tolist()]
     try:
         prepared = prepare(rest, items, numbered=False)
@@ -37,8 +40,9 @@ def retyped(table: Table, name: str, type_name: str) -> Table:
 
 
 def _users(table: Table, number: int) -> I64:
-    """The living slots that constrain an attribute, ascending."""
+    """The living slots that constrain an attribute, in order of insertion."""
     constraints = np.flatnonzero(table.arrays.attr == number)
     clauses = np.searchsorted(table.arrays.constraint_start, constraints, "right") - 1
     slots = np.unique(np.searchsorted(table.arrays.clause_start, clauses, "right") - 1)
-    return slots[[table.is_live(slot) for slot in slots.tolist()]] if len(slots) else slots
+    living = slots[[table.is_live(slot) for slot in slots.tolist()]] if len(slots) else slots
+    return living[np.argsort(table.arrays.sequence[living])]

@@ -6,12 +6,14 @@ counted here: nothing that is noted changes an answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from earmark.model.arrays import I32
+from earmark.model.rows import gather
 from earmark.model.table import Table
 
 WINDOW = 100_000
@@ -40,7 +42,7 @@ class Seen:
         self._fields: tuple[set[str], set[str]] = (set(), set())
         self._counts = (0, 0)
 
-    def note(self, attributes: I32, count: int, events: Sequence[Any]) -> None:
+    def note(self, attributes: I32, count: int, events: Iterable[Any]) -> None:
         """Take note of encoded events, and of the fields of some of them as they came."""
         if self._counts[0] >= WINDOW:
             self._attributes = (set(), self._attributes[0])
@@ -52,14 +54,15 @@ class Seen:
         elif len(attributes):
             self._attributes[0].update(np.flatnonzero(np.bincount(attributes)).tolist())
         fields = self._fields[0]
-        for event in events[::EVERY]:
-            if len(fields) < MOST_FIELDS:
+        for event in islice(events, 0, None, EVERY):
+            if len(fields) < MOST_FIELDS and isinstance(event, Mapping | list):
                 fields.update(event)
 
     def unseen(self, table: Table) -> Unseen:
         """What events and the conditions of a table do not share. O(constraints)."""
         names = table.schema.names
-        used = {names[number] for number in np.unique(table.arrays.attr).tolist()}
+        living = gather(table.arrays, table.live_slots())
+        used = {names[number] for number in np.unique(living.attr).tolist()}
         seen = {names[number] for number in set().union(*self._attributes) if number < len(names)}
         heads = {name[:i] for name in used for i, letter in enumerate(name) if letter == "."}
         fields = {field for field in set().union(*self._fields) if isinstance(field, str)}

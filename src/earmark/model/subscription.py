@@ -10,7 +10,7 @@ from typing import Any
 
 from earmark.errors import AttributeTypeError, SubscriptionError
 from earmark.model.bind import leaves
-from earmark.model.event import checked_weights
+from earmark.model.event import checked_weights, shown
 from earmark.model.normal import Clauses, Leaf
 from earmark.model.parameters import Params, bound
 from earmark.model.parse import parse_clauses
@@ -110,7 +110,7 @@ def checked_id(one: Any) -> Id:
     if type(one).__module__ == "numpy" and hasattr(one, "item"):
         one = one.item()
     if isinstance(one, bool) or not isinstance(one, str | int):
-        raise SubscriptionError(f"expected a string or an integer as id, got {type(one).__name__} {one!r}")
+        raise SubscriptionError(f"expected a string or an integer as id, got {type(one).__name__} {shown(one)}")
     if isinstance(one, str):
         text = str.__str__(one)
         if not text or len(text) > 10_000:
@@ -119,7 +119,7 @@ def checked_id(one: Any) -> Id:
         return text
     number = int.__index__(one)
     if not -(2**63) <= number < 2**63:
-        raise SubscriptionError(f"the id {number} does not fit a 64-bit integer")
+        raise SubscriptionError(f"the id {shown(number)} does not fit a 64-bit integer")
     return number
 
 
@@ -151,13 +151,13 @@ def check_new_ids(ids: Sequence[Id], table: Table, numbered: bool = True) -> Non
 def checked_score(score: Any) -> float:
     """A static score: finite."""
     if isinstance(score, bool) or (not isinstance(score, int | float) and not hasattr(score, "__float__")):
-        raise SubscriptionError(f"a score is a number; got {score!r}")
+        raise SubscriptionError(f"a score is a number; got {shown(score)}")
     try:
         value = float(score)
     except (OverflowError, TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        raise SubscriptionError(f"a score is finite; got {str(score)[:50]}")
+        raise SubscriptionError(f"a score is finite; got {shown(score)}")
     return value
 
 

@@ -28,11 +28,11 @@ import numpy as np
 from earmark.errors import EarmarkError, require
 from earmark.model import bits
 from earmark.model.arrays import I32, I64, U8, U64, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN, WIDE_NUMBER, Attribute, Schema
+from earmark.model.attribute import WIDE_NUMBER, Attribute, Schema
 from earmark.model.growable import Growable, Listed
 from earmark.model.lookups import Lookups
-from earmark.model.numbers import HIGHEST, LOWEST, constant_of, position_of_narrow, wide_bounds
-from earmark.model.rows import check_arrays, gather, intervals_on, spread, uses_of
+from earmark.model.numbers import narrow_constants, wide_bounds
+from earmark.model.rows import check_arrays, gather, spread, uses_of
 from earmark.model.strings import StringKeys
 
 Id: TypeAlias = str | int
@@ -303,19 +303,12 @@ class Table:
         return made._with_free_types(uses)
 
     def with_schema(self, schema: Schema) -> Table:
-        """The table under a schema that has more attributes, or types for such as had none.
-
-        What accepts every value goes on to do so: constraints from before, under a narrower type, are made wide open.
-        """
+        """The table under a schema that has more attributes, or types for such as had none."""
         if schema is self.schema:
             return self
         uses = np.zeros(len(schema), np.int32)
         uses[: len(self.uses)] = self.uses
-        made = replace(self, schema=schema, uses=frozen(uses))
-        typed = [a for a in self.schema if a.type is None and schema.by_name[a.name].type is not None]
-        for attribute in typed:
-            made = made._opened(schema.by_name[attribute.name])
-        return made
+        return replace(self, schema=schema, uses=frozen(uses))
 
     def with_constants(self, constants: Mapping[int, Iterable[bytes]]) -> Table:
         """The table after constants, by attribute, have keys; where gaps run out, the attribute's get new ones.
@@ -376,27 +369,16 @@ class Table:
             return self
         return replace(self, schema=self.schema.replaced(replace(a, type=None, origin="") for a in free))
 
-    def _opened(self, attribute: Attribute) -> Table:
-        """With constraints on an attribute that accept every value of its former type open to all of its new one."""
-        assert attribute.type is not None
-        positions = self._living_intervals(attribute.number)
-        lo, hi = self.arrays.lo, self.arrays.hi
-        narrow = positions[(lo[positions] > attribute.type.low) | (hi[positions] < attribute.type.high)]
-        if not len(narrow):
-            return self
-        lo, hi = lo.copy(), hi.copy()
-        lo[narrow], hi[narrow] = INT64_MIN, INT64_MAX
-        return replace(self._with_bounds(lo, hi), generation=self.generation + 1)
-
     def _widened(self, attribute: Attribute, constants: Iterable[bytes]) -> Table:
         """With the bounds of a number attribute as keys of a dictionary, with room for some more."""
         positions = self._living_intervals(attribute.number)
-        lo, hi = self.arrays.lo.copy(), self.arrays.hi.copy()
-        distinct = np.unique(np.concatenate([lo[positions], hi[positions]]))
-        places = {position_of_narrow(key) for key in distinct.tolist()} - {LOWEST, HIGHEST}
-        keys = StringKeys().relabelled({*map(constant_of, places), *constants})
-        lo[positions], hi[positions] = wide_bounds(lo[positions], hi[positions], keys)
+        own = narrow_constants(self.arrays.lo[positions], self.arrays.hi[positions])
+        keys = StringKeys().relabelled({*own, *constants})
         schema = self.schema.replaced([replace(attribute, type=WIDE_NUMBER)], {attribute.number: keys})
+        if not len(positions):  # nobody has keys yet
+            return replace(self, schema=schema)
+        lo, hi = self.arrays.lo.copy(), self.arrays.hi.copy()
+        lo[positions], hi[positions] = wide_bounds(lo[positions], hi[positions], keys)
         return replace(self._with_bounds(lo, hi), schema=schema, generation=self.generation + 1)
 
     def _living_intervals(self, number: int) -> I64:
@@ -408,7 +390,7 @@ class Table:
         return spread(self.arrays.interval_start, constraints[alive.astype(bool)])[1]
 
     def _rekeyed(self, number: int, new: StringKeys) -> Table:
-        old, positions = self.schema.strings[number], intervals_on(self.arrays, number)
+        old, positions = self.schema.strings[number], self._living_intervals(number)  # the dead may have other types
         lo, hi = self.arrays.lo.copy(), self.arrays.hi.copy()
         lo[positions] = old.translated(lo[positions], new, 1)
         hi[positions] = old.translated(hi[positions], new, -1)
@@ -421,7 +403,7 @@ class Table:
     def _without_unused(self, number: int) -> Table:
         """Without the constants of an attribute that no bound uses any more, when they are many."""
         old = self.schema.strings[number]
-        positions = intervals_on(self.arrays, number)
+        positions = self._living_intervals(number)
         used = old.used_by(np.concatenate([self.arrays.lo[positions], self.arrays.hi[positions]]))
         return self._rekeyed(number, StringKeys().relabelled(used)) if len(used) * 2 < len(old) else self
 

@@ -84,7 +84,7 @@ def only_set(text: str) -> KeySet:
         ("t >= '1970-01-01 00:00:01'", [(1_000_000, HIGH)], False),
         ("m = 1.5", [(150, 150)], False),
         ("m > 1.505", [(151, 9999)], False),
-        ("m < 100", [(-9999, 9999)], False),
+        ("m < 100", [(-(2**63), 2**63 - 1)], False),
     ],
 )
 def test_sets(text: str, intervals: list[tuple[int, int]], null: bool) -> None:

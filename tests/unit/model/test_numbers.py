@@ -531,7 +531,7 @@ class TestClashes:
             ("a", "a = 1"),
             ("a = 'x'", "a = DATE '2024-01-05'"),
             ("a > 3", "a LIKE 'x%'"),
-            ("a > 3", "a IN (1, DATE '2024-01-05')"),
+            ("a > 3", "a IN (DATE '2024-01-04', DATE '2024-01-05')"),
             ("a > 3.5", "a BETWEEN 'x' AND 'y'"),
             ("a = TIMESTAMP '2024-01-05 08:00:00'", "a = 5"),
         ],
