@@ -10,6 +10,7 @@ import pytest
 
 from earmark import Matcher
 from earmark.cli.sample import Sample, sampled
+from earmark.tabular.source import source_of
 
 
 @pytest.mark.parametrize("late", ["1.5", "3.5"])
@@ -18,7 +19,7 @@ def test_fractions_late_in_a_csv_file(tmp_path: Path, late: str) -> None:
     m.add_many([(1, "y > 3"), (2, "y < 2")])
     path = tmp_path / "events.csv"
     path.write_text("y\n" + "".join(f"{i % 10}\n" for i in range(17_000)) + f"{late}\n" * 9)
-    view, events = sampled(m, str(path), 0)
+    view, events = sampled(m, source_of(str(path)), 0)
     assert str(next(iter(view.schema)).type) == "number"
     values = [{"y": i % 10} for i in range(17_000)] + [{"y": float(late)}] * 9
     expected = m._encoded(values)[1]
@@ -31,7 +32,7 @@ def test_zones_late_in_a_csv_file(tmp_path: Path) -> None:
     m.add(1, "t > TIMESTAMP '2024-01-01 12:00:00'")
     path = tmp_path / "events.csv"
     path.write_text("t\n" + "2024-01-01 13:00:00\n" * 16_384 + "2024-01-01 13:00:00+02:00\n" * 9)
-    events = sampled(m, str(path), 0)[1]
+    events = sampled(m, source_of(str(path)), 0)[1]
     assert len(events.start) - 1 == 16_393
     assert len(set(events.lo[:16_384].tolist())) == len(set(events.lo[16_384:].tolist())) == 1
     assert events.lo[0] - events.lo[-1] == 2 * 3600 * 10**6
@@ -59,5 +60,5 @@ def test_no_file_and_an_empty_one(tmp_path: Path) -> None:
     m.add(1, "y > 3")
     path = tmp_path / "events.csv"
     path.write_text("y\n")
-    for source in (None, str(path)):
+    for source in (None, source_of(str(path))):
         assert len(sampled(m, source, 0)[1].start) == 1
