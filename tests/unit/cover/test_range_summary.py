@@ -140,7 +140,7 @@ def test_events_that_are_none() -> None:
     matcher.add(1, "x > 3")
     opened = read_back(matcher)
     for nonsense in ({"x": 4}, 7, "text"):
-        with pytest.raises(EventError, match="a sequence of mappings or a frame"):
+        with pytest.raises(EventError, match="expected a sequence of events or a frame"):
             opened.wants(nonsense)
     with pytest.raises(EventError, match="the range summary"):
         opened.wants([{"x": "four"}])
