@@ -70,7 +70,7 @@ def test_messages() -> None:
         Problem(0, 9, "attribute 'age' is integer (declared), which does not go with age = 'x'")
     ]
     assert validate("new = 1 AND new = 'x'")[0].message == (
-        "attribute 'new' is integer (first used so by new = 1), which does not go with new = 'x'"
+        "attribute 'new' is number (first used so by new = 1), which does not go with new = 'x'"
     )
     assert validate("a = b")[0] == Problem(
         4,
