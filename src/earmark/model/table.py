@@ -427,7 +427,8 @@ class Table:
         ids = [self.ids[slot] for slot in live.tolist()]
         require(len(set(ids)) == len(ids), "two living slots have one id")
         require(len(np.unique(self.arrays.sequence[live])) == len(live), "a sequence number is used twice")
-        counted = uses_of(gather(self.arrays, live.astype(np.int64)), self.schema)
+        living = self.arrays if len(live) == self.slots else gather(self.arrays, live.astype(np.int64))
+        counted = uses_of(living, self.schema)
         own = {number: count for number, count in enumerate(self.uses.tolist()) if count}
         require({n: count for n, count in counted.items() if count} == own, "the uses of attributes are miscounted")
         for attribute in self.schema:
