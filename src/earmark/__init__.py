@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from earmark.index.contract import MicsAdaptation, TreeAdaptation
     from earmark.index.given import Mode
     from earmark.index.verify import Verification
-    from earmark.matcher import AttributeInfo, Match, Matcher
+    from earmark.matcher import Match, Matcher
     from earmark.model.event import Interval, Reject
     from earmark.model.explain import Explanation, NearMiss
     from earmark.model.parse import parse
     from earmark.model.predicate import Condition, Predicate
     from earmark.model.seen import Unseen
+    from earmark.model.stats import AttributeInfo
     from earmark.model.subscription import Subscription
     from earmark.model.validate import Problem, validate
     from earmark.warming import warm
@@ -44,7 +45,7 @@ _HOMES = {
     "SubscriptionError": "errors",
     "TableError": "errors",
     "TooManyAnswers": "errors",
-    "AttributeInfo": "matcher",
+    "AttributeInfo": "model.stats",
     "MicsAdaptation": "index.contract",
     "TreeAdaptation": "index.contract",
     "Mode": "index.given",

@@ -45,7 +45,7 @@ from earmark.model.plain import subscription_at, to_frame
 from earmark.model.predicate import Condition
 from earmark.model.retype import retyped
 from earmark.model.seen import Seen, Unseen
-from earmark.model.stats import Stats
+from earmark.model.stats import AttributeInfo, Stats
 from earmark.model.stored import stored_of
 from earmark.model.subscription import Subscription, checked_id, still_used, with_params
 from earmark.model.table import Id, Table
@@ -68,19 +68,6 @@ class Match(NamedTuple):
 
     id: Id
     score: float
-
-
-class AttributeInfo(NamedTuple):
-    """What is known of an attribute."""
-
-    type: str | None
-    """None while no condition compares it with a value."""
-    declared: bool
-    """Declared by a user, or learned from a condition."""
-    origin: str | None
-    """Who fixed the type: the first condition that used the attribute so, for a learned one."""
-    uses: int
-    """Constraints that compare it with a value."""
 
 
 class Matcher:

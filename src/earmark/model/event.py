@@ -117,7 +117,8 @@ def _weights(weights: Sequence[Mapping[str, float] | None], starts: list[int], n
 def _entries(schema: Schema, event: Mapping[str, Any]) -> list[Entry]:
     """The attributes of one event, ascending by number."""
     if type(event) is not dict and not isinstance(event, Mapping):
-        raise EventError(f"expected a mapping of attribute names to values, got a {type(event).__name__}")
+        several = "; for several events use match_many" if isinstance(event, list | tuple) else ""
+        raise EventError(f"expected a mapping of attribute names to values, got a {type(event).__name__}{several}")
     found: list[Entry] = []
     by_name, plain_nan = schema.by_name, not schema.nan_is_null
     for name, value in event.items():

@@ -1,8 +1,8 @@
-"""What `Matcher.stats` reports."""
+"""What a matcher reports of itself: `Matcher.stats` and `Matcher.attributes`."""
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 
 class Stats(TypedDict):
@@ -26,3 +26,16 @@ class Stats(TypedDict):
     asked_bytes: int
     """Size of the conditions' text."""
     generation: int
+
+
+class AttributeInfo(NamedTuple):
+    """What is known of an attribute."""
+
+    type: str | None
+    """None while no condition compares it with a value."""
+    declared: bool
+    """Declared by a user, or learned from a condition."""
+    origin: str | None
+    """Who fixed the type: the first condition that used the attribute so, for a learned one."""
+    uses: int
+    """Constraints that compare it with a value."""
