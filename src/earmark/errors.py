@@ -18,7 +18,7 @@ class EarmarkError(Exception):
     ) -> None:
         super().__init__(message if event is None else f"event {event}: {message}")
         self.reason = message if reason is None else reason
-        """The message without what says where: the event, or the subscription and its text."""
+        """The message without its place: the event's number, or the subscription and its text."""
         self.attribute = attribute
         self.event = event
         """Which event of a batch."""

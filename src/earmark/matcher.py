@@ -250,7 +250,7 @@ class Matcher:
     def retype(self, name: str, type: str) -> None:
         """Give an attribute another type, as if it had been declared so from the start.
 
-        Fails, naming them, while conditions do not fit the type. O(subscriptions that use the attribute).
+        An error names the subscriptions whose conditions do not fit the type. O(subscriptions that use the attribute).
         """
         with self._writing:
             self._publish(retyped(self._state.table, name, type))

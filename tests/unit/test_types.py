@@ -65,7 +65,7 @@ class TestAttributes:
             AttributeTypeError, match=r"'age' cannot become string: 3 subscriptions were refused: subscr"
         ):
             m.retype("age", "string")
-        with pytest.raises(EarmarkError, match=r"there is no attribute 'agee'; did you mean 'age'\?"):
+        with pytest.raises(EarmarkError, match=r"there is no attribute 'agee': did you mean 'age'\?"):
             m.retype("agee", "string")
         with pytest.raises(EarmarkError, match="'whole' is not a type"):
             m.retype("age", "whole")

@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from difflib import get_close_matches
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
 from earmark.model.arrays import I64
+from earmark.model.nearest import nearest_name
 from earmark.model.strings import StringKeys
 from earmark.model.zones import zone_of
 
@@ -260,8 +260,8 @@ class Draft:
 
 def _undeclared(name: str, schema: Schema) -> EarmarkError:
     known = [a.name for a in schema if a.declared]
-    near = get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"declared are {', '.join(known[:20]) or 'none'}"
+    near = nearest_name(name, known)
+    hint = f"did you mean {near!r}?" if near else f"declared are {', '.join(known[:20]) or 'none'}"
     return SubscriptionError(f"attribute {name!r} is not declared; {hint}")
 
 

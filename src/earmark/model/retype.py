@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from earmark.errors import AttributeTypeError, EarmarkError
 from earmark.model.arrays import I64
 from earmark.model.attribute import attribute_type
 from earmark.model.intake import admitted, prepare
+from earmark.model.nearest import did_you_mean
 from earmark.model.plain import subscription_at
 from earmark.model.strings import StringKeys
 from earmark.model.table import Table
@@ -20,8 +20,7 @@ def retyped(table: Table, name: str, type_name: str) -> Table:
     """The table as if an attribute had been declared with this type from the start; an error names who disagrees."""
     attribute = table.schema.by_name.get(name)
     if attribute is None:
-        near = get_close_matches(str(name), table.schema.names, 1)
-        raise EarmarkError(f"there is no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise EarmarkError(f"there is no attribute {name!r}{did_you_mean(str(name), table.schema.names)}")
     type_ = attribute_type(type_name)
     slots = _users(table, attribute.number)
     rest = table.removed(slots)
