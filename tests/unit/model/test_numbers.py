@@ -401,7 +401,7 @@ class TestRetyping:
         before = m._state
         with pytest.raises(AttributeTypeError, match=r"attribute 'a' cannot become string: .*subscription 0: .*a > 3"):
             m.retype("a", "string")
-        with pytest.raises(EarmarkError, match="there is no attribute 'aa'; did you mean 'a'"):
+        with pytest.raises(EarmarkError, match="there is no attribute 'aa': did you mean 'a'"):
             m.retype("aa", "integer")
         with pytest.raises(EarmarkError, match="is not a type"):
             m.retype("a", "text")
