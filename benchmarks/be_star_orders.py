@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 
 from contenders import BULK, RIGID, SCAN, Bars, all_eligible, median, race, unequal
 from contenders import figures as as_figures
-from earmark.model.arrays import EventArrays, TableArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import frozen
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.begen import Setting, generate
 from protocol import QUICK_REPEATS, REPEATS
 from results import Figure, Result
@@ -38,7 +40,7 @@ from tables import number, size_name
 BAR = 3.0
 EVENTS = 200
 Numbers = NDArray[np.int64]
-Shape = tuple[TableArrays, EventArrays]
+Shape = tuple[SegmentArrays, EventArrays]
 
 
 def expressions(size: int, exponent: float = 0.0, probability: float = 0.001) -> Shape:
@@ -65,7 +67,7 @@ def made(attr: Numbers, lo: Numbers, hi: Numbers, event_attr: Numbers, value: Nu
     keys = value.ravel().astype(np.int64)
     start = np.arange(0, keys.size + 1, value.shape[1], dtype=np.int64)
     events = (start, event_attr.ravel().astype(np.int32), keys, keys, np.empty(0))
-    return TableArrays._make(map(frozen, table)), EventArrays._make(map(frozen, map(np.copy, events)))
+    return SegmentArrays._make(map(frozen, table)), EventArrays._make(map(frozen, map(np.copy, events)))
 
 
 def dense_events(random: np.random.Generator, width: int, domain: int) -> tuple[Numbers, Numbers]:
@@ -93,7 +95,7 @@ def duplicates(size: int) -> Shape:
     start = np.zeros(size + 1, np.int32)
     np.cumsum(counts, out=start[1:])
     place = np.repeat(table.constraint_start[again] - start[:-1], counts) + np.arange(start[-1])
-    repeated = TableArrays(
+    repeated = SegmentArrays(
         np.arange(size + 1, dtype=np.int32),
         start,
         table.attr[place],
@@ -105,7 +107,7 @@ def duplicates(size: int) -> Shape:
         np.empty(0),
         np.arange(size, dtype=np.int64),
     )
-    return TableArrays._make(map(frozen, repeated)), events
+    return SegmentArrays._make(map(frozen, repeated)), events
 
 
 def constant(size: int) -> Shape:
@@ -136,7 +138,7 @@ def no_care(size: int) -> Shape:
         constraint_start=np.minimum(start, slots // 2),
         sequence=np.arange(slots, dtype=np.int64),
     )
-    return TableArrays._make(map(frozen, changed)), events
+    return SegmentArrays._make(map(frozen, changed)), events
 
 
 SHAPES: dict[str, Callable[[int], Shape]] = {
@@ -151,7 +153,7 @@ SHAPES: dict[str, Callable[[int], Shape]] = {
 }
 
 
-def orders(table: TableArrays) -> dict[str, Numbers]:
+def orders(table: SegmentArrays) -> dict[str, Numbers]:
     """Slots in each order. A slot is known by its first attribute, the least bound there, and the sum of its widths."""
     first, slots = table.constraint_start[:-1], len(table.sequence)
     attr, lo = np.append(table.attr, 0)[first], np.append(table.lo, 0)[first]
@@ -168,14 +170,14 @@ def orders(table: TableArrays) -> dict[str, Numbers]:
     }
 
 
-def empty(table: TableArrays) -> TableArrays:
+def empty(table: SegmentArrays) -> SegmentArrays:
     """The table with no slots, of the same kind."""
     none = np.zeros(1, np.int32)
     columns = (none, none, *(column[:0] for column in table[2:4]), none, *(column[:0] for column in table[5:]))
-    return TableArrays._make(frozen(column.copy()) for column in columns)
+    return SegmentArrays._make(frozen(column.copy()) for column in columns)
 
 
-def grown(contender: Any, table: TableArrays, order: Numbers) -> Any:
+def grown(contender: Any, table: SegmentArrays, order: Numbers) -> Any:
     """A tree into which the slots came in this order."""
     tree = contender.build(empty(table))
     tree.insert(table, order.astype(np.int32))

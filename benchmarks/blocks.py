@@ -34,7 +34,8 @@ from contenders import (
     unequal,
 )
 from contenders import figures as as_figures
-from earmark.model.arrays import EventArrays, TableArrays
+from earmark.events.arrays import EventArrays
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import WORKLOADS, Workload
 from results import Figure
 from tables import size_name, terminal
@@ -82,7 +83,7 @@ def differs(wanted: tuple[Any, ...], _: str, answer: tuple[Any, ...]) -> str:
     return unequal(answer, wanted)
 
 
-def asked(table: TableArrays, events: EventArrays, built: dict[str, Any]) -> dict[str, tuple[int, dict[str, Run]]]:
+def asked(table: SegmentArrays, events: EventArrays, built: dict[str, Any]) -> dict[str, tuple[int, dict[str, Run]]]:
     """By way of asking: how many events, and who is asked."""
     eligible, count = all_eligible(table), len(events.start) - 1
     few = first_events(events, min(ONE_BY_ONE, count))

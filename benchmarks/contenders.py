@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from earmark import index
-from earmark.model import bits
-from earmark.model.arrays import EventArrays, TableArrays
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import SUBSCRIPTIONS, Workload
 from protocol import QUICK_REPEATS, REPEATS, clocked, summary
 from results import PER_EVENT, Figure, Result
@@ -33,7 +34,7 @@ class Contender(NamedTuple):
     index: str
     options: Mapping[str, Any] = {}
 
-    def build(self, table: TableArrays) -> Any:
+    def build(self, table: SegmentArrays) -> Any:
         """The index of a table."""
         return index.builder(self.index)(table, **self.options)
 
@@ -117,12 +118,12 @@ def first_events(events: EventArrays, count: int) -> EventArrays:
     return EventArrays(start[: count + 1], attr[:last], lo[:last], hi[:last], weight[:last])
 
 
-def all_eligible(table: TableArrays) -> Any:
+def all_eligible(table: SegmentArrays) -> Any:
     """The bitmap of every slot."""
     return bits.all_set(len(table.sequence))
 
 
-def table_bytes(table: TableArrays) -> int:
+def table_bytes(table: SegmentArrays) -> int:
     """Bytes of the table's arrays."""
     return sum(column.nbytes for column in table)
 

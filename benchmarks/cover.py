@@ -34,9 +34,10 @@ from earmark.cover.blocks import SCANNED, Blocks
 from earmark.cover.members import COMPARISONS, Members
 from earmark.cover.relation_graph import RelationGraph
 from earmark.cover.vector import LANES, at_least64, lanes_below
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64
 from earmark.jit import kernel
-from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.rectangles import Stream, boxes, commands, table_of
 from protocol import QUICK_REPEATS, REPEATS
 from results import Figure, Result
@@ -52,7 +53,7 @@ BATCH_BAR, AUDIT_BAR, NAIVE_BAR = 5.0, 30.0, 10.0
 class Rows(Members):
     """Rectangles of all attributes as rows of bounds, swapped with the last one when they go."""
 
-    def __init__(self, table: TableArrays) -> None:
+    def __init__(self, table: SegmentArrays) -> None:
         super().__init__(table)
         self.width = int(table.constraint_start[1])
         self.bounds = np.stack([table.lo, table.hi], axis=1).reshape(-1, 2 * self.width)
@@ -108,7 +109,7 @@ def scan_rows(rows: I64, slots: I32, count: int, width: int, slot: int, query: I
 class Vectors(Rows):
     """The same rows in blocks of 64, column by column, int32, compared with vectors: the harder rival."""
 
-    def __init__(self, table: TableArrays) -> None:
+    def __init__(self, table: SegmentArrays) -> None:
         super().__init__(table)
         self.points = np.where(np.arange(2 * self.width) % 2 == 0, -self.bounds, self.bounds).astype(np.int32)
         self.blocks = np.empty((16, 2 * self.width, LANES), np.int32)
@@ -182,7 +183,7 @@ def clocked(run: Callable[[], T]) -> tuple[float, T]:
 # --- parts -------------------------------------------------------------------------------------------------------
 
 
-def play(stream: Stream, table: TableArrays, build: Callable[..., Any], k: int) -> RelationGraph:
+def play(stream: Stream, table: SegmentArrays, build: Callable[..., Any], k: int) -> RelationGraph:
     """A whole stream through G_k."""
     graph = RelationGraph(build(table, NONE), k)
     for subscribes, slot in zip(stream.subscribes.tolist(), stream.slot.tolist(), strict=True):

@@ -36,11 +36,12 @@ from earmark.cover.subsumption import ranges_of_slots
 from earmark.curves import hilbert
 from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import Space, boxes_of_events, space_of
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.flat.types import I32, I64, frozen
 from earmark.index.mics import MicsIndex
 from earmark.index.scan import Scan
 from earmark.jit import kernel
-from earmark.model import bits
-from earmark.model.arrays import I32, I64, EventArrays, frozen
 from earmark.workload.mics import CELLS, SIZE, mics
 from earmark.workload.mics import table_2 as table_2_data
 from earmark.workload.standard import Workload

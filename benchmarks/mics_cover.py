@@ -49,8 +49,9 @@ from earmark.cover.ranges import Ranges, RangeTable, as_ranges
 from earmark.cover.subsumption import Batch, take_in_many
 from earmark.cover.subtract import clauses_that_meet
 from earmark.curves import hilbert
+from earmark.flat.types import I64
 from earmark.index.mics import MicsIndex
-from earmark.model.arrays import I64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.mics import CELLS, mics
 from earmark.workload.rectangles import table_of
 from results import Figure, Result
@@ -250,7 +251,7 @@ class Decided(NamedTuple):
     built: float
 
 
-def _decided(table: TableArrays, slots: list[int]) -> Decided:
+def _decided(table: SegmentArrays, slots: list[int]) -> Decided:
     everyone = np.arange(len(table.sequence), dtype=np.int64)
     Mics.build(table, everyone[:1000].astype(np.int32))
     built, index = clocked(lambda: Mics.build(table))

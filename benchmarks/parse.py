@@ -67,7 +67,7 @@ def measures(
     import sqlglot
 
     from earmark import Matcher
-    from earmark.model.parse import parse_clauses
+    from earmark.language.parse import parse_clauses
 
     def plain(text: str) -> Any:
         return sqlglot.parse_one(text, read="spark")

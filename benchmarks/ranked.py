@@ -31,10 +31,12 @@ from typing import Any
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.flat.types import frozen
 from earmark.index import cell_table, interval_tree, ir_tree, r_tree, segment_tree, sopt_r_tree
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import EventArrays, TableArrays, frozen
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.zipf import zipf
 from results import PER_EVENT, Figure, Result
 from tables import number, size_name
@@ -101,7 +103,7 @@ def processor_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
         gc.enable()
 
 
-def w3_table(kind: str, n: int) -> TableArrays:
+def w3_table(kind: str, n: int) -> SegmentArrays:
     """Scored intervals of one attribute: begins uniform, scores uniform, lengths by kind."""
     random = np.random.default_rng(5)
     lo = random.integers(0, TOP, n)
@@ -113,7 +115,7 @@ def w3_table(kind: str, n: int) -> TableArrays:
     nothing, one = np.empty(0), np.zeros(n, np.int32)
     hi = np.minimum(lo + length, TOP - 1)
     columns = (row, row, one, one.astype(np.uint8), row, lo, hi, nothing, random.random(n), np.arange(n))
-    return TableArrays._make(frozen(column.view()) for column in columns)
+    return SegmentArrays._make(frozen(column.view()) for column in columns)
 
 
 def points(count: int) -> EventArrays:
@@ -131,7 +133,7 @@ def head(events: EventArrays, count: int) -> EventArrays:
 
 
 def search(
-    run: Run, name: str, index: Any, table: TableArrays, events: EventArrays, k: int, relaxed: bool, wanted: Any,
+    run: Run, name: str, index: Any, table: SegmentArrays, events: EventArrays, k: int, relaxed: bool, wanted: Any,
     workload: str, what: str,
 ) -> tuple[float, Any]:  # fmt: skip
     """µs an event of a ranked search, compared with what is wanted (the scan's answers to the first events)."""
@@ -150,7 +152,7 @@ def search(
     return run.note(workload, n, name, what, PER_EVENT, values, count), answer
 
 
-def reference(table: TableArrays, events: EventArrays, k: int, relaxed: bool, count: int = CHECKED) -> Any:
+def reference(table: SegmentArrays, events: EventArrays, k: int, relaxed: bool, count: int = CHECKED) -> Any:
     """The scan's answers to the first events."""
     return Scan.build(table).top_k_many(head(events, count), k, bits.all_set(len(table.sequence)), relaxed)
 
@@ -208,7 +210,7 @@ def space(run: Run) -> None:
         run.bar(f"the IR-tree takes {ratio:.2f} x the bytes of the interval tree (bar 2)", ratio <= 2)
 
 
-def compared(run: Run, title: str, label: str, table: TableArrays, events: EventArrays, k: int, relaxed: bool,
+def compared(run: Run, title: str, label: str, table: SegmentArrays, events: EventArrays, k: int, relaxed: bool,
              options: dict[str, Any]) -> dict[str, float]:  # fmt: skip
     """µs an event of each structure on one set; a line each."""
     wanted = reference(table, events, k, relaxed, 50)

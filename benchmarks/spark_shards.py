@@ -51,7 +51,7 @@ def oracle(hits: DataFrame, sharded: Snapshot, spark: SparkSession, events: int)
     """How many shards hold a match of an event, on the average."""
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from earmark.model.files import open_stored
+    from earmark.segment.files import open_stored
     from earmark.spark import contents
     from earmark.spark.versions import version_folder
 

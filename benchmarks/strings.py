@@ -16,7 +16,7 @@ from random import Random
 
 import numpy as np
 
-from earmark.model.strings import StringKeys
+from earmark.keys.strings import StringKeys
 
 
 def timed(work: Callable[[], object], runs: int = 3) -> float:

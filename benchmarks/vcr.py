@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 import engines
+from earmark.flat import bits
 from earmark.index.vcr import VcrIndex, build
-from earmark.model import bits
 from earmark.workload.skew import MODERATE, RULES, skew
 from earmark.workload.standard import Workload
 from engines.base import Answer, Engine, Numbers, Pointed, difference, match_keys

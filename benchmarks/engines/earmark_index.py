@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable
 
 from earmark import index
-from earmark.model import bits
-from earmark.model.arrays import EventArrays, TableArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.flat.types import frozen
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import Workload
 from engines.base import Answer, Engine, Pointed
 
@@ -19,7 +21,7 @@ class EarmarkIndex(Engine):
         self.events = workload.events()
 
     def build(self, workload: Workload) -> None:
-        table = TableArrays._make(frozen(column.copy()) for column in workload.table())
+        table = SegmentArrays._make(frozen(column.copy()) for column in workload.table())
         build = index.builder(self.name)
         threaded = "threads" in inspect.signature(build).parameters
         self.index = build(table, threads=self.threads) if threaded else build(table)

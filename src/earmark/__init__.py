@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from earmark.engine.verify import Verification
     from earmark.errors import (
         AttributeTypeError,
         EarmarkError,
@@ -22,18 +23,17 @@ if TYPE_CHECKING:
         TableError,
         TooManyAnswers,
     )
+    from earmark.events.mappings import Interval, Reject
     from earmark.index.contract import MicsAdaptation, TreeAdaptation
     from earmark.index.given import Mode
-    from earmark.index.verify import Verification
+    from earmark.language.parse import parse
+    from earmark.language.predicate import Condition, Predicate
     from earmark.matcher import Match, Matcher
-    from earmark.model.event import Interval, Reject
-    from earmark.model.explain import Explanation, NearMiss
-    from earmark.model.parse import parse
-    from earmark.model.predicate import Condition, Predicate
-    from earmark.model.seen import Unseen
-    from earmark.model.stats import AttributeInfo
-    from earmark.model.subscription import Subscription
-    from earmark.model.validate import Problem, validate
+    from earmark.segment.explain import Explanation, NearMiss
+    from earmark.segment.seen import Unseen
+    from earmark.segment.stats import AttributeInfo
+    from earmark.segment.subscription import Subscription
+    from earmark.segment.validate import Problem, validate
     from earmark.warming import warm
 
 __version__ = "0.1.0"
@@ -51,7 +51,7 @@ _HOMES = {
     "Mode": "index.given",
     "Match": "matcher",
     "Matcher": "matcher",
-    "Verification": "index.verify",
+    "Verification": "engine.verify",
     "Interval": "model.event",
     "Reject": "model.event",
     "Unseen": "model.seen",

@@ -22,33 +22,34 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from earmark import index as indexes
+from earmark.engine.batches import Batch, BatchSearch, OnError, check_on_error, read, reader
+from earmark.engine.live import NO_SLOTS, Live
+from earmark.engine.probes import check_answers
+from earmark.engine.state import State
+from earmark.engine.verify import Verification, compare
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
-from earmark.index.batches import Batch, BatchSearch, OnError, check_on_error, read, reader
+from earmark.events.arrays import EventArrays
+from earmark.events.mappings import Reject, encode_events
+from earmark.flat.types import I32
 from earmark.index.contract import Adaptation
 from earmark.index.given import Mode
-from earmark.index.live import NO_SLOTS, Live
-from earmark.index.probes import check_answers
-from earmark.index.state import State
-from earmark.index.verify import Verification, compare
+from earmark.keys.schema import Draft, Schema
+from earmark.language.parameters import Params
+from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
-from earmark.model import arrow
-from earmark.model.arrays import I32, EventArrays
-from earmark.model.attribute import Draft, Schema
-from earmark.model.columns import Bounds
-from earmark.model.event import Reject, encode_events
-from earmark.model.explain import Explanation, NearMiss, explain_slot, near_misses, never_matching
-from earmark.model.files import DAMAGE, open_whole, save_stored
-from earmark.model.forms import reader_of
-from earmark.model.intake import Prepared, admitted, prepare, replaced, revalued
-from earmark.model.parameters import Params
-from earmark.model.plain import subscription_at, to_frame
-from earmark.model.predicate import Condition
-from earmark.model.retype import retyped
-from earmark.model.seen import Seen, Unseen
-from earmark.model.stats import AttributeInfo, Stats
-from earmark.model.stored import stored_of
-from earmark.model.subscription import Subscription, checked_id, still_used, with_params
-from earmark.model.table import Id, Table
+from earmark.segment import arrow
+from earmark.segment.columns import Bounds
+from earmark.segment.explain import Explanation, NearMiss, explain_slot, near_misses, never_matching
+from earmark.segment.files import DAMAGE, open_whole, save_stored
+from earmark.segment.forms import reader_of
+from earmark.segment.intake import Prepared, admitted, prepare, replaced, revalued
+from earmark.segment.plain import subscription_at, to_frame
+from earmark.segment.retype import retyped
+from earmark.segment.seen import Seen, Unseen
+from earmark.segment.stats import AttributeInfo, Stats
+from earmark.segment.stored import stored_of
+from earmark.segment.subscription import Subscription, checked_id, still_used, with_params
+from earmark.segment.table import Id, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

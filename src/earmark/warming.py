@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from earmark.errors import EarmarkError
+from earmark.events.mappings import Interval
 from earmark.index import names
 from earmark.index.contract import Adaptive
 from earmark.jit import JIT, note
+from earmark.language.words import counted
 from earmark.matcher import DEFAULT_INDEX, Matcher
-from earmark.model.event import Interval
-from earmark.model.words import counted
 from earmark.progress import is_shown
 
 MANY = 300

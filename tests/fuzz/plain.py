@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
-from earmark.model.predicate import And, Condition, Constant, Is, Not, Or, Predicate
+from earmark.language.predicate import And, Condition, Constant, Is, Not, Or, Predicate
 
 
 class DoubledQuotes(Spark):

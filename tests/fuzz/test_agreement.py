@@ -16,10 +16,10 @@ from tests.oracle import generate, spellings
 from tests.oracle.syntax import to_sql
 
 from earmark import Predicate, SubscriptionError, parse
-from earmark.model import grammar
-from earmark.model import parse as parsing
-from earmark.model.normal import normal_form
-from earmark.model.parse import parse_clauses
+from earmark.language import grammar
+from earmark.language import parse as parsing
+from earmark.language.normal import normal_form
+from earmark.language.parse import parse_clauses
 
 
 def clauses(sql: str) -> Any:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.made import GREATEST, LEAST, Constraint, Made, Subscription, Value, event_arrays, table_arrays
 
 import earmark
+from earmark.flat import bits
 from earmark.index.be_star_tree import CAPACITIES, LEAF_FACTOR, BEStarTree
 from earmark.index.be_star_tree.arrays import (
     BOX,
@@ -33,7 +34,6 @@ from earmark.index.be_star_tree.arrays import (
 )
 from earmark.index.be_star_tree.split import find_split
 from earmark.index.be_tree import BETree
-from earmark.model import bits
 
 Boxes = list[tuple[int, int]]
 

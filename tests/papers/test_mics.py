@@ -10,8 +10,8 @@ from earmark.cover.projection import Projection, ranges_of_events
 from earmark.curves import hilbert
 from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import space_of
+from earmark.flat import bits
 from earmark.index.mics import MicsIndex
-from earmark.model import bits
 from earmark.workload.mics import CELLS, mics
 
 FIGURE_3 = [(32, 35), (45, 46), (50, 55)]

@@ -23,6 +23,8 @@ from tests.unit.index.scored_cases import (
 )
 from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays, table_arrays
 
+from earmark.flat import bits
+from earmark.flat.types import I64, frozen
 from earmark.index.interval_tree import IntervalTree
 from earmark.index.ir_tree import IRTree
 from earmark.index.r_tree import RTree
@@ -30,8 +32,7 @@ from earmark.index.scored.arrays import BLOCKS, EMPTY, FIRST_BLOCK, LEFT, NODE, 
 from earmark.index.scored.base import ScoredIndex
 from earmark.index.segment_tree import SegmentTree
 from earmark.index.sopt_r_tree import SoptRTree, arrangement, constraint_graph, visible_blocks
-from earmark.model import bits
-from earmark.model.arrays import I64, TableArrays, frozen
+from earmark.segment.arrays import SegmentArrays
 
 LO, HI = (np.array(column, np.int64) for column in zip(*PAPER, strict=True))
 ENDPOINTS = [0, 10, 30, 45, 55, 65, 75, 90, 100]
@@ -171,7 +172,7 @@ def test_all_give_the_same_order(name: str) -> None:
 # --- lemmas and theorems ---------------------------------------------------------------------------------------
 
 
-def adversarial(kind: str, n: int) -> TableArrays:
+def adversarial(kind: str, n: int) -> SegmentArrays:
     """Sets that make trouble: stairs, combs under a roof, nested ones, disjoint ones in shuffled score order."""
     at = np.arange(n)
     random = np.random.default_rng(1)
@@ -278,7 +279,7 @@ def test_relaxed_means_at_least_one_dimension(name: str) -> None:
     assert scores.tolist() == [0.6, 0.4, 0.4, 0.1]
 
 
-def in_dimensions(d: int, n: int) -> tuple[TableArrays, Any]:
+def in_dimensions(d: int, n: int) -> tuple[SegmentArrays, Any]:
     random = np.random.default_rng(d)
     subscriptions = []
     for sequence in range(n):

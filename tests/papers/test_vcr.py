@@ -9,6 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from earmark.flat import bits
 from earmark.index.vcr import VcrIndex
 from earmark.index.vcr.arrays import VCRS
 from earmark.index.vcr.rectangles import (
@@ -26,7 +27,6 @@ from earmark.index.vcr.rectangles import (
     steps,
     vcr_id,
 )
-from earmark.model import bits
 from earmark.workload.skew import MODERATE, skew
 
 PAGE = Path(__file__).parents[2] / "docs/papers/vcr.md"

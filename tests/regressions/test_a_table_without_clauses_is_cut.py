@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
-from earmark.model.files import save_stored
-from earmark.model.stored import stored_of
+from earmark.segment.files import save_stored
+from earmark.segment.stored import stored_of
 from earmark.spark import cutting
 from earmark.spark.shards import Table, write_sharded
 from earmark.spark.versions import FULL

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from earmark import Matcher, TableError
-from earmark.model.files import record_checksum, write_file
+from earmark.segment.files import record_checksum, write_file
 
 
 @pytest.mark.parametrize("index", ["blocks", "k_index", "interval_tree"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.unit.made import GREATEST, LEAST, Constraint, Made, Subscription, Value, event_arrays, table_arrays
 
+from earmark.flat import bits
 from earmark.index.be_star_tree import BEStarTree
 from earmark.index.be_tree import BETree
-from earmark.model import bits
 
 
 @pytest.mark.parametrize("kind", [BEStarTree, BETree])

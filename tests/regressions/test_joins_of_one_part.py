@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from earmark import Predicate
-from earmark.model.normal import normal_form
-from earmark.model.predicate import And, Or
+from earmark.language.normal import normal_form
+from earmark.language.predicate import And, Or
 
 
 def test_a_join_of_one_part_is_the_part() -> None:

@@ -11,8 +11,8 @@ import tracemalloc
 import pytest
 
 from earmark import Matcher, SubscriptionError, parse
-from earmark.model.normal import MAX_VALUES, TooManyValues, normal_form
-from earmark.model.parse import parse_clauses
+from earmark.language.normal import MAX_VALUES, TooManyValues, normal_form
+from earmark.language.parse import parse_clauses
 
 
 def repeated(values: int, word: str = "a IN ({})") -> str:

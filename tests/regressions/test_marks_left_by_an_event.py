@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays, table_arrays
 
+from earmark.flat import bits
 from earmark.index.be_star_tree import BEStarTree
-from earmark.model import bits
 
 
 def test_marks_left_by_an_event() -> None:

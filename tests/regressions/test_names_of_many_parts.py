@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from earmark import Matcher, SubscriptionError, parse
-from earmark.model.tokens import MAX_PARTS
+from earmark.language.tokens import MAX_PARTS
 
 
 @pytest.mark.parametrize("parts", [MAX_PARTS + 1, 400, 2_000, 10_000])

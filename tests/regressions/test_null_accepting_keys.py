@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays, table_arrays
 
+from earmark.flat import bits
 from earmark.index.be_star_tree import BEStarTree
 from earmark.index.be_star_tree.arrays import PART, PATTR, PNODES, ROOT
 from earmark.index.be_tree import BETree
-from earmark.model import bits
 
 
 @pytest.mark.parametrize("kind", [BEStarTree, BETree])

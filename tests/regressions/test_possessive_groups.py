@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import earmark
-from earmark.model import tokens
+from earmark.language import tokens
 
 
 def test_no_possessive_groups_in_the_tokenizer() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.index.scored_cases import STRUCTURES
 from tests.unit.made import Constraint, Made, Subscription, Value, best, event_arrays, table_arrays
 
-from earmark.model import bits
+from earmark.flat import bits
 
 
 @pytest.mark.parametrize("name", sorted(STRUCTURES))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
 from earmark.index.vcr import VcrIndex
 from earmark.index.vcr.rectangles import Vcr, decompose
-from earmark.model import bits
-from earmark.model.arrays import EventArrays, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 
 def test_the_paper_s_loops_make_nothing_of_it() -> None:
@@ -36,7 +37,7 @@ def test_rectangles_of_no_extent_among_others(mode: str, decomposition: str) -> 
     lo = np.array(list(product(range(side), range(side))))
     n = len(lo)
     hi = lo + np.array([[0, 0], [2, 0], [0, 3]])[np.arange(n) % 3]
-    table = TableArrays(
+    table = SegmentArrays(
         np.arange(n + 1, dtype=np.int32),
         np.arange(0, 2 * n + 1, 2, dtype=np.int32),
         np.tile(np.arange(2, dtype=np.int32), n),

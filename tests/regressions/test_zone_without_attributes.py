@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from earmark import Matcher
-from earmark.model.attribute import Schema
-from earmark.model.table import Table
+from earmark.keys.schema import Schema
+from earmark.segment.table import Table
 
 
 def test_the_zone_is_kept() -> None:

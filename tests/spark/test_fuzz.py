@@ -16,7 +16,7 @@ from tests.oracle import spellings
 from tests.spark.common import frame, matched, truths
 
 import earmark
-from earmark.model.predicate import And, Condition, Is, Not, Or, Predicate, name_sql
+from earmark.language.predicate import And, Condition, Is, Not, Or, Predicate, name_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -310,7 +310,7 @@ def test_new_constants_between_old_ones(spark: SparkSession, tmp_path: Path) -> 
 
 def test_constants_without_room_between(spark: SparkSession, tmp_path: Path) -> None:
     """A change whose strings need other keys makes a full version, with the same answers."""
-    from earmark.model.strings import StringKeys
+    from earmark.keys.strings import StringKeys
 
     snapshot = Snapshot.publish(book(spark, "s = 'a'", "s = 'c'"), tmp_path / "s")
     refused = StringKeys.insert
@@ -531,7 +531,7 @@ def test_verified_once_a_host(
     spark: SparkSession, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who opens it first reads every byte; the others look at sizes and headers, until a file changes."""
-    from earmark.model import files
+    from earmark.segment import files
     from earmark.spark.reader import Reader
 
     folder = tmp_path / "copy"

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.unit.made import Made, Maker, Subscription, event_arrays, table_arrays
 
+from earmark.flat import bits
+from earmark.flat.types import U64
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import U64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 seeds = st.integers(0, 2**32)
 short = settings(
@@ -43,7 +44,7 @@ class Lifetime(RuleBasedStateMachine):
         self.grow(self.random.choice((0, 3, 20)))
         options = {name: self.random.choice(values) for name, values in self.choices.items()}
         self.index = self.kind.build(self.table(), **options)
-        self.readers: list[tuple[Any, TableArrays, U64]] = []
+        self.readers: list[tuple[Any, SegmentArrays, U64]] = []
 
     def grow(self, count: int) -> None:
         for subscription in self.maker.made(count, 0).subscriptions if count else ():
@@ -51,7 +52,7 @@ class Lifetime(RuleBasedStateMachine):
             self.made.append(subscription)
             self.alive.append(True)
 
-    def table(self) -> TableArrays:
+    def table(self) -> SegmentArrays:
         return table_arrays(Made(self.made, [], weighted=True, scored=True))
 
     def eligible(self) -> U64:

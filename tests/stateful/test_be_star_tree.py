@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from numba import config
 from tests.unit.made import Maker, event_arrays, table_arrays
 
+from earmark.flat import bits
 from earmark.index.be_star_tree import SPLITS, BEStarTree
 from earmark.index.be_star_tree.arrays import CLAUSES, LIVE_BUCKETS, LIVE_PNODES
 from earmark.index.be_tree import BETree
 from earmark.index.scan import Scan
-from earmark.model import bits
 
 PLAIN = bool(config.DISABLE_JIT)
 seeds = st.integers(0, 2**32)

@@ -17,7 +17,7 @@ from tests.unit.cover.worlds import World
 from earmark.cover import INDEXES, builder
 from earmark.cover.contract import CoverIndex
 from earmark.cover.relation_graph import CompleteGraph, RelationGraph, StrictPoset
-from earmark.model.arrays import TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 NONE = np.empty(0, np.int32)
 
@@ -107,7 +107,7 @@ class Graphs(RuleBasedStateMachine):
             slot = self.made.random.choice(waiting)
         else:
             slot = self.made.add(self.made.subscription())
-            self.table: TableArrays = self.made.table()
+            self.table: SegmentArrays = self.made.table()
         covered = bool(self.made.covering(slot, self.live))
         self.live.add(slot)
         for told, graph in zip(self.told, self.graphs, strict=True):

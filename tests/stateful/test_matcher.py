@@ -71,7 +71,7 @@ import earmark
 from earmark import index as indexes
 from earmark import matcher as matcher_module
 from earmark.index import live
-from earmark.model import strings
+from earmark.keys import strings
 
 seeds = st.integers(0, 2**32).map(Random)
 KINDS = {"n0": "number", "n1": "number", "f0": "number", "s0": "string", "b0": "boolean"}

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from earmark import Interval, Matcher
-from earmark.model import strings
+from earmark.keys import strings
 
 OPERATORS: dict[str, Callable[[bytes, bytes], bool]] = {
     "s < '{}'": lambda value, constant: value < constant,

@@ -22,7 +22,7 @@ from earmark import Matcher, SubscriptionError
 from earmark import index as indexes
 from earmark import matcher as matcher_module
 from earmark.index import live
-from earmark.model import strings
+from earmark.keys import strings
 
 FLIPPING = range(1, 21)  # odd and even alike; pairs have ids from 1000 on
 FIRST_PAIR = 1000

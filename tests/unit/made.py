@@ -7,7 +7,9 @@ from random import Random
 
 import numpy as np
 
-from earmark.model.arrays import EventArrays, TableArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import frozen
+from earmark.segment.arrays import SegmentArrays
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 
@@ -86,7 +88,7 @@ def best(made: Made, event: Event, k: int, relaxed: bool) -> list[tuple[int, flo
     return [(slot, -negative) for negative, _, slot in sorted(found)[:k]]
 
 
-def table_arrays(made: Made) -> TableArrays:
+def table_arrays(made: Made) -> SegmentArrays:
     clause_start, constraint_start, interval_start = [0], [0], [0]
     attrs, nulls, weights, los, his = [], [], [], [], []
     for subscription in made.subscriptions:
@@ -112,7 +114,7 @@ def table_arrays(made: Made) -> TableArrays:
         np.array([s.score for s in made.subscriptions] if made.scored else [], np.float64),
         np.array([s.sequence for s in made.subscriptions], np.int64),
     )
-    return TableArrays._make(frozen(column) for column in columns)
+    return SegmentArrays._make(frozen(column) for column in columns)
 
 
 def event_arrays(made: Made, events: list[Event]) -> EventArrays:

@@ -300,12 +300,12 @@ def test_a_stamp_follows_imports_and_nothing_else(tmp_path: Path, monkeypatch: p
     (package / "index" / "tree").mkdir(parents=True)
     files = {
         "index/one.py": "from earmark.index.tree import walk\n",
-        "index/tree/__init__.py": "if 1:\n  from earmark.model import (\n    bits,\n    keys as k,\n  )\n",
+        "index/tree/__init__.py": "if 1:\n  from earmark.pair import (\n    bits,\n    cuts as k,\n  )\n",
         "bits.py": "",
         "other.py": "from earmark.index import one\n",
     }
-    (package / "model").mkdir()
-    files |= {"model/bits.py": "", "model/keys.py": "import earmark.deep\n", "deep.py": "D = 1\n"}
+    (package / "pair").mkdir()
+    files |= {"pair/bits.py": "", "pair/cuts.py": "import earmark.deep\n", "deep.py": "D = 1\n"}
     for name, content in files.items():
         (package / name).write_text(content)
     monkeypatch.setattr(jit, "PACKAGE", package)
@@ -315,7 +315,7 @@ def test_a_stamp_follows_imports_and_nothing_else(tmp_path: Path, monkeypatch: p
         (package / name).write_text("changed = 1\n")
         assert jit._stamp(source) == before
     seen = {before}
-    for name in ("index/one.py", "index/tree/__init__.py", "model/bits.py", "model/keys.py", "deep.py"):
+    for name in ("index/one.py", "index/tree/__init__.py", "pair/bits.py", "pair/cuts.py", "deep.py"):
         (package / name).write_text(files[name] + "changed = 1\n")
         seen.add(jit._stamp(source))
     assert len(seen) == 6

@@ -194,7 +194,7 @@ def _compiled() -> bool:
     from pathlib import Path
 
     from earmark.jit import JIT
-    from earmark.model.evaluate import score_matches
+    from earmark.segment.evaluate import score_matches
 
     if not JIT:
         return True

@@ -43,7 +43,7 @@ def subscriptions_frame(spark: SparkSession, path: str, reading: Reading, change
 
 
 def _is_saved(path: str) -> bool:
-    from earmark.model.files import MANIFEST
+    from earmark.segment.files import MANIFEST
 
     return (Path(path) / MANIFEST).is_file()
 

@@ -20,7 +20,7 @@ from earmark.errors import EarmarkError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from earmark.model.event import Reject
+    from earmark.events.mappings import Reject
     from earmark.tabular.read import Chunk
     from earmark.tabular.write import Writer
 

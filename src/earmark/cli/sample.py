@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from earmark.model.arrays import F64, EventArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import F64, frozen
 
 if TYPE_CHECKING:
     from earmark.matcher import Matcher
-    from earmark.model.table import Table
+    from earmark.segment.table import Table
     from earmark.tabular.source import Source
 
 MOST = 100_000

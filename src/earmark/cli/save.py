@@ -36,7 +36,7 @@ def save(subscriptions: str, folder: str, as_json: bool, reading: Reading) -> No
 
     from earmark.cli.load import load
     from earmark.cli.output import counted
-    from earmark.model.files import refuse_foreign
+    from earmark.segment.files import refuse_foreign
 
     reading.check(subscriptions)
     refuse_foreign(Path(folder))  # before the work, and again when it is done

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from earmark.cli.rejects import Rejects
 from earmark.errors import EarmarkError, EventError
+from earmark.events.mappings import Reject
 from earmark.matcher import Matcher
-from earmark.model.event import Reject
 from earmark.progress import shares
 from earmark.tabular.csvtypes import typed_table
 from earmark.tabular.read import Chunk, Row, read_batches

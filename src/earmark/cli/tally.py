@@ -15,8 +15,8 @@ from earmark.cli.output import sum_up, write_tables
 from earmark.cli.reading import Reading
 from earmark.cli.rejects import Rejects
 from earmark.cli.search import EventSearch
+from earmark.flat.types import I64
 from earmark.matcher import DEFAULT_INDEX, Matcher
-from earmark.model.arrays import I64
 from earmark.tabular.write import check_target
 
 ALONE = "condition"

@@ -23,7 +23,7 @@ def warm(indexes: tuple[str, ...]) -> None:
     from earmark.cache import cache_folder
     from earmark.errors import EarmarkError
     from earmark.jit import JIT, note
-    from earmark.model.words import counted
+    from earmark.language.words import counted
     from earmark.warming import warm
 
     if not JIT:

@@ -28,12 +28,13 @@ from earmark.cover.blocks import Blocks
 from earmark.cover.canonical import canonized
 from earmark.cover.containment import slot_contains
 from earmark.cover.mics import Related
+from earmark.flat import bits
+from earmark.flat.types import I32, I64, U64, A
 from earmark.jit import kernel
-from earmark.model import bits
-from earmark.model.arrays import I32, I64, U64, A, TableArrays
-from earmark.model.explain import clause_texts
-from earmark.model.table import Id, Table
-from earmark.model.words import counted
+from earmark.language.words import counted
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.explain import clause_texts
+from earmark.segment.table import Id, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,7 +251,7 @@ def audit(view: Table, eligible: U64 | None = None) -> Audit:
 # --- equal conditions --------------------------------------------------------------------------------------------
 
 
-def first_equal(table: TableArrays, slots: I64) -> I64:
+def first_equal(table: SegmentArrays, slots: I64) -> I64:
     """For each slot, given by age, the oldest one with an equal condition (itself, if there is none older)."""
     hashes = _slot_hashes(table)[slots]
     order = np.argsort(hashes, kind="stable")  # stable: inside a hash, the oldest comes first
@@ -262,7 +263,7 @@ def first_equal(table: TableArrays, slots: I64) -> I64:
 
 
 @kernel
-def find_leaders(table: TableArrays, slots: I64, hashes: U64, leader: I64) -> None:
+def find_leaders(table: SegmentArrays, slots: I64, hashes: U64, leader: I64) -> None:
     """Slots by hash, then age: leader[i] is the first slot of the same hash that equals slots[i]."""
     begin = 0
     for i in range(len(slots)):
@@ -278,12 +279,12 @@ def find_leaders(table: TableArrays, slots: I64, hashes: U64, leader: I64) -> No
                 break
 
 
-def _slot_hashes(table: TableArrays) -> U64:
+def _slot_hashes(table: SegmentArrays) -> U64:
     """Equal conditions have equal hashes, whatever the order of their clauses."""
     return sums(mixed(sums(constraint_hashes(table), table.constraint_start)), table.clause_start)
 
 
-def constraint_hashes(table: TableArrays) -> U64:
+def constraint_hashes(table: SegmentArrays) -> U64:
     """Equal constraints have equal hashes."""
     first = np.repeat(table.interval_start[:-1], np.diff(table.interval_start)).astype(np.uint64)
     place = np.arange(len(table.lo), dtype=np.uint64) - first

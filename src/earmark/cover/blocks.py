@@ -32,11 +32,12 @@ from earmark.cover.members import COMPARISONS, NODES, Members, covering_never
 from earmark.cover.scale import BOTTOM, Scale, code, learned, points_of
 from earmark.cover.vector import I16, LANES, dominating
 from earmark.errors import require
+from earmark.flat.machine import aligned, at, ctz64
+from earmark.flat.types import I32, I64, U8, U64, frozen
 from earmark.index.dominance import block_columns, kd_order
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U8, U64, TableArrays, frozen
-from earmark.model.machine import aligned, at, ctz64
-from earmark.model.rows import offsets, spread
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import offsets, spread
 
 SMALL = 24
 """A group of fewer clauses is scanned one by one: a block of mostly padding costs more."""
@@ -78,7 +79,7 @@ class Query(NamedTuple):
 class Blocks(Members):
     """Clauses in kd-ordered blocks, by attribute set."""
 
-    def __init__(self, table: TableArrays) -> None:
+    def __init__(self, table: SegmentArrays) -> None:
         super().__init__(table)
         self._widest = _widest(table)
         self._renew(np.empty(0, np.int32))
@@ -99,7 +100,7 @@ class Blocks(Members):
         self._tail_slots = frozen(np.array(self._tail, np.int32))
         self._removed: set[int] = set()
 
-    def _follow(self, table: TableArrays) -> None:
+    def _follow(self, table: SegmentArrays) -> None:
         super()._follow(table)
         self._widest = _widest(table)
 
@@ -184,7 +185,7 @@ class Blocks(Members):
         require(bool((upper[:, :, None] >= coords).all()), f"group {g} has a corner below its points")
 
 
-def _widest(table: TableArrays) -> int:
+def _widest(table: SegmentArrays) -> int:
     """The most constraints that a clause has."""
     return int(np.diff(table.constraint_start).max(initial=0))
 
@@ -192,7 +193,7 @@ def _widest(table: TableArrays) -> int:
 # --- building ----------------------------------------------------------------------------------------------------
 
 
-def _grouped(table: TableArrays, scale: Scale, clauses: I64, owners: I32) -> Groups:
+def _grouped(table: SegmentArrays, scale: Scale, clauses: I64, owners: I32) -> Groups:
     """The groups of these clauses; another draw of words in the unlikely case that two sets share a hash."""
     seed = 0
     while True:
@@ -239,14 +240,14 @@ def _grouped(table: TableArrays, scale: Scale, clauses: I64, owners: I32) -> Gro
     return Groups._make(map(frozen, columns))
 
 
-def _hashes(table: TableArrays, clauses: I64, mixed: U64) -> U64:
+def _hashes(table: SegmentArrays, clauses: I64, mixed: U64) -> U64:
     start, constraints = spread(table.constraint_start, clauses)
     so_far = np.zeros(len(constraints) + 1, np.uint64)
     np.bitwise_xor.accumulate(mixed[table.attr[constraints]], out=so_far[1:])
     return so_far[start[1:]] ^ so_far[start[:-1]]
 
 
-def _same_sets(table: TableArrays, clauses: I64, others: I64) -> bool:
+def _same_sets(table: SegmentArrays, clauses: I64, others: I64) -> bool:
     """Whether each clause constrains the same attributes as the other one."""
     start, own = spread(table.constraint_start, clauses)
     other_start, theirs = spread(table.constraint_start, others)
@@ -272,7 +273,7 @@ def fill_hash_table(hashes: U64, table: I32) -> None:
         table[place] = group
 
 
-def _columns_of(table: TableArrays, scale: Scale, clauses: I64, attrs: I32) -> I16:
+def _columns_of(table: SegmentArrays, scale: Scale, clauses: I64, attrs: I32) -> I16:
     """Points in the columns of a group: −l and r of each of its attributes, ascending."""
     if len(attrs) == 0:
         return np.empty((len(clauses), 0), np.int16)
@@ -288,7 +289,7 @@ def _columns_of(table: TableArrays, scale: Scale, clauses: I64, attrs: I32) -> I
     return points_of(table, own, clauses)
 
 
-def _plain_groups(table: TableArrays, scale: Scale, clauses: I64, owners: I32, group: I64, groups: int) -> U8:
+def _plain_groups(table: SegmentArrays, scale: Scale, clauses: I64, owners: I32, group: I64, groups: int) -> U8:
     """Of which groups the codes say everything about a query whose keys lie inside the scale."""
     start, constraints = spread(table.constraint_start, clauses)
     axis = scale.axis_of[table.attr[constraints]]
@@ -318,7 +319,7 @@ def _aligned(parts: list[I16], length: int) -> I16:
 
 @kernel
 def search_many(
-    table: TableArrays,
+    table: SegmentArrays,
     scale: Scale,
     groups: Groups,
     live: U64,
@@ -355,7 +356,7 @@ def is_live(live: U64, slot: int) -> bool:
 
 @inlined
 def search_tail(
-    table: TableArrays, live: U64, tail: I32, slot: int, out: I32, found: int, room: int, counters: I64
+    table: SegmentArrays, live: U64, tail: I32, slot: int, out: I32, found: int, room: int, counters: I64
 ) -> int:
     """Members that came since the last build, one by one."""
     for i in range(len(tail)):
@@ -370,7 +371,7 @@ def search_tail(
 
 @inlined
 def search_groups(
-    table: TableArrays,
+    table: SegmentArrays,
     scale: Scale,
     groups: Groups,
     live: U64,
@@ -415,7 +416,7 @@ def search_groups(
 
 
 @inlined
-def fill_codes(table: TableArrays, scale: Scale, first: int, last: int, query: Query) -> None:
+def fill_codes(table: SegmentArrays, scale: Scale, first: int, last: int, query: Query) -> None:
     """The codes of constraints, −l and r; those on attributes without an axis are not asked for."""
     for constraint in range(first, last):
         attr, i = at(table.attr, constraint), constraint - first
@@ -435,7 +436,7 @@ def fill_codes(table: TableArrays, scale: Scale, first: int, last: int, query: Q
 
 @inlined
 def search_group(
-    table: TableArrays,
+    table: SegmentArrays,
     groups: Groups,
     live: U64,
     group: int,
@@ -495,7 +496,7 @@ def search_group(
 
 @inlined
 def take(
-    table: TableArrays, groups: Groups, live: U64, entry: int, slot: int, exact: bool, out: I32, found: int, room: int
+    table: SegmentArrays, groups: Groups, live: U64, entry: int, slot: int, exact: bool, out: I32, found: int, room: int
 ) -> int:
     """Append the owner of an entry if it is a member that covers the slot, and there is room.
 

@@ -29,9 +29,10 @@ from earmark.cover.handles import unpacker
 from earmark.cover.scale import Scale, fill_point, points_of
 from earmark.cover.vector import I16, LANES, dominating, lanes_below
 from earmark.errors import require
+from earmark.flat.machine import aligned, at, ctz64
+from earmark.flat.types import I32
 from earmark.jit import inlined
-from earmark.model.arrays import I32, TableArrays
-from earmark.model.machine import aligned, at, ctz64
+from earmark.segment.arrays import SegmentArrays
 
 NOWHERE = -1
 FIRST_FREE, USED = 0, 1
@@ -120,7 +121,7 @@ def free_bucket(buckets: Buckets, bucket: int) -> None:
 
 
 @inlined
-def put_point(buckets: Buckets, bucket: int, table: TableArrays, scale: Scale, clause: int, owner: int) -> None:
+def put_point(buckets: Buckets, bucket: int, table: SegmentArrays, scale: Scale, clause: int, owner: int) -> None:
     """Write the point of a clause into the next lane of a bucket that has one."""
     lane = at(buckets.filled, bucket)
     buckets.filled[bucket] = lane + 1
@@ -167,7 +168,7 @@ def take_point(buckets: Buckets, clause: int, axes: int) -> int:
 
 @inlined
 def search_bucket(
-    buckets: Buckets, bucket: int, table: TableArrays, axes: int, slot: int, query: I16, out: I32, found: int
+    buckets: Buckets, bucket: int, table: SegmentArrays, axes: int, slot: int, query: I16, out: I32, found: int
 ) -> int:
     """Append the owners of this bucket that cover the slot; returns how many there are then."""
     count = at(buckets.filled, bucket)
@@ -185,7 +186,7 @@ def search_bucket(
     return found
 
 
-def check_buckets(buckets: Buckets, table: TableArrays, scale: Scale, used: I32, members: I32) -> None:
+def check_buckets(buckets: Buckets, table: SegmentArrays, scale: Scale, used: I32, members: I32) -> None:
     """Raise AssertionError unless exactly the clauses of the members lie in the buckets in use, each at its point."""
     axes = len(scale.base)
     spots = np.concatenate([b * LANES + np.arange(buckets.filled[b]) for b in used] or [np.empty(0, np.int64)]).astype(

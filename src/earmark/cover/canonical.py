@@ -1,7 +1,7 @@
 """One form for each condition: the table in which subscriptions are compared for covering.
 
 The table of a matcher holds what was asked, key by key. The same set of events can be asked for in several ways, and
-some of it can be void; here each clause becomes its one form (the arrays keep the shape of `TableArrays`):
+some of it can be void; here each clause becomes its one form (the arrays keep the shape of `SegmentArrays`):
 
     asked                                         canonical
     b IS NOT NULL, before b was a boolean         [min, max] → [0, 1]: clipped to what the type can hold
@@ -36,15 +36,16 @@ from numpy.typing import NDArray
 
 from earmark.cover.containment import clause_contains
 from earmark.errors import EarmarkError
+from earmark.flat.bits import read_only
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, frozen
 from earmark.jit import kernel
-from earmark.model.arrays import I32, I64, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, NUMBER, Schema
-from earmark.model.bits import read_only
-from earmark.model.machine import at
-from earmark.model.numbers import HIGHEST, LOWEST, position_at
-from earmark.model.rows import concat, gather, offsets, spread
-from earmark.model.strings import StringKeys
-from earmark.model.table import Table
+from earmark.keys.numbers import HIGHEST, LOWEST, position_at
+from earmark.keys.schema import INT64_MAX, NUMBER, Schema
+from earmark.keys.strings import StringKeys
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import concat, gather, offsets, spread
+from earmark.segment.table import Table
 
 Flags = NDArray[np.bool_]
 Cells = Callable[[list[bytes]], tuple[list[bool], list[bool]]]
@@ -57,11 +58,11 @@ ABOVE_ALL = b"\xff"
 class Canonized(NamedTuple):
     """A canonical table, and which clauses of the original can never match."""
 
-    table: TableArrays
+    table: SegmentArrays
     never: Flags
 
 
-def canonical(view: Table) -> TableArrays:
+def canonical(view: Table) -> SegmentArrays:
     """The canonical table of a view, slot by slot, the dead included."""
     return canonized(view.arrays, view.schema).table
 
@@ -85,7 +86,7 @@ class Canonical:
         return True
 
 
-def canonized(arrays: TableArrays, schema: Schema) -> Canonized:
+def canonized(arrays: SegmentArrays, schema: Schema) -> Canonized:
     """The canonical form of these subscriptions, whose keys are those of the schema."""
     low, high = domains(schema)
     attr_of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
@@ -119,7 +120,7 @@ def _is_number(schema: Schema, number: int) -> bool:
     return type_ is not None and type_.kind == NUMBER
 
 
-def continues(table: TableArrays, before: TableArrays) -> bool:
+def continues(table: SegmentArrays, before: SegmentArrays) -> bool:
     """Whether a table has all slots of another one, unchanged, perhaps with more behind them. O(its size), or O(1)."""
     if table is before:
         return True
@@ -133,7 +134,7 @@ def _begins_with(new: NDArray[Any], old: NDArray[Any]) -> bool:
     return len(new) >= len(old) and (start or np.array_equal(new[: len(old)], old))
 
 
-def check_continues(table: TableArrays, before: TableArrays) -> None:
+def check_continues(table: SegmentArrays, before: SegmentArrays) -> None:
     """Raise unless a table continues another: what was derived from older slots holds for their keys alone."""
     if not continues(table, before):
         raise EarmarkError("older subscriptions have other keys now than this was made for: make it again.")
@@ -155,7 +156,7 @@ def _joined(start: I32, lo: I64, hi: I64) -> tuple[I64, I64, I64]:
     return np.bincount(constraint[begins], minlength=len(start) - 1), lo[begins], hi[ends]
 
 
-def without_full(table: TableArrays, low: I64, high: I64) -> TableArrays:
+def without_full(table: SegmentArrays, low: I64, high: I64) -> SegmentArrays:
     """Without constraints that accept everything, NULL included, given the domains; intervals that touch are one."""
     full = (table.accepts_null != 0) & (np.diff(table.interval_start) == 1)
     first, attr = table.interval_start[:-1][full], table.attr[full]
@@ -163,7 +164,7 @@ def without_full(table: TableArrays, low: I64, high: I64) -> TableArrays:
     return _without_constraints(table, full)
 
 
-def _without_constraints(table: TableArrays, drop: Flags) -> TableArrays:
+def _without_constraints(table: SegmentArrays, drop: Flags) -> SegmentArrays:
     if not drop.any():
         return table
     kept = np.flatnonzero(~drop)
@@ -179,7 +180,7 @@ def _without_constraints(table: TableArrays, drop: Flags) -> TableArrays:
     )
 
 
-def _without_clauses(table: TableArrays, drop: Flags) -> TableArrays:
+def _without_clauses(table: SegmentArrays, drop: Flags) -> SegmentArrays:
     if not drop.any():
         return table
     kept = np.flatnonzero(~drop)
@@ -197,7 +198,7 @@ def _without_clauses(table: TableArrays, drop: Flags) -> TableArrays:
     )
 
 
-def _inside_another(table: TableArrays, never: Flags) -> Flags:
+def _inside_another(table: SegmentArrays, never: Flags) -> Flags:
     """Clauses that lie inside another clause of their slot; of equal ones the first stays."""
     inside = np.zeros(len(never), bool)
     _mark_inside(table, never, inside)
@@ -205,7 +206,7 @@ def _inside_another(table: TableArrays, never: Flags) -> Flags:
 
 
 @kernel
-def _mark_inside(table: TableArrays, never: Flags, inside: Flags) -> None:
+def _mark_inside(table: SegmentArrays, never: Flags, inside: Flags) -> None:
     for slot in range(len(table.clause_start) - 1):
         first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
         if last - first < 2:
@@ -310,12 +311,12 @@ def _text_above(head: bytes) -> bytes:
     return (characters[:-1] + chr(0xE000 if code == 0xD800 else code)).encode()
 
 
-def _empty() -> TableArrays:
+def _empty() -> SegmentArrays:
     zero = np.zeros(1, np.int32)
     none32, none64 = np.empty(0, np.int32), np.empty(0, np.int64)
-    return TableArrays(zero, zero, none32, np.empty(0, np.uint8), zero, none64, none64, _NONE, _NONE, none64)
+    return SegmentArrays(zero, zero, none32, np.empty(0, np.uint8), zero, none64, none64, _NONE, _NONE, none64)
 
 
-def _read_only(table: TableArrays) -> TableArrays:
+def _read_only(table: SegmentArrays) -> SegmentArrays:
     made = table._replace(weight=_NONE, score=_NONE)
-    return TableArrays._make(frozen(np.ascontiguousarray(c)) if c.flags.owndata else read_only(c) for c in made)
+    return SegmentArrays._make(frozen(np.ascontiguousarray(c)) if c.flags.owndata else read_only(c) for c in made)

@@ -17,11 +17,11 @@ from bisect import bisect_right
 from typing import Any
 
 from earmark.cover.canonical import ABOVE_ALL, first_text_after, is_valid_text
-from earmark.model.arrays import TableArrays
-from earmark.model.attribute import FLOAT, INT64_MAX, INT64_MIN, NUMBER, STRING, Attribute, Schema
-from earmark.model.keys import value_of_key
-from earmark.model.numbers import HIGHEST, LOWEST, literal_at, position_at
-from earmark.model.predicate import literal_sql, name_sql
+from earmark.keys.cuts import value_of_key
+from earmark.keys.numbers import HIGHEST, LOWEST, literal_at, position_at
+from earmark.keys.schema import FLOAT, INT64_MAX, INT64_MIN, NUMBER, STRING, Attribute, Schema
+from earmark.language.predicate import literal_sql, name_sql
+from earmark.segment.arrays import SegmentArrays
 
 Bound = tuple[str, str] | None
 """An operator and a literal; None is open."""
@@ -35,7 +35,7 @@ class Writer:
         self._strings: dict[int, tuple[list[bytes], list[int]]] = {}
         self._schema = schema
 
-    def condition(self, boxes: TableArrays, slot: int) -> str:
+    def condition(self, boxes: SegmentArrays, slot: int) -> str:
         """The condition of a box."""
         texts = []
         for c in range(int(boxes.constraint_start[slot]), int(boxes.constraint_start[slot + 1])):

@@ -17,13 +17,13 @@ Complexity: clause O(constraints + Σ m_b log m_a) for m_a and m_b intervals; mo
 
 from __future__ import annotations
 
+from earmark.flat.machine import at
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 
 @inlined
-def constraint_contains(table: TableArrays, a: int, b: int) -> bool:
+def constraint_contains(table: SegmentArrays, a: int, b: int) -> bool:
     """Whether constraint a takes everything that constraint b takes."""
     if at(table.accepts_null, b) > at(table.accepts_null, a):
         return False
@@ -48,7 +48,7 @@ def constraint_contains(table: TableArrays, a: int, b: int) -> bool:
 
 
 @inlined
-def clause_contains(table: TableArrays, a: int, b: int) -> bool:
+def clause_contains(table: SegmentArrays, a: int, b: int) -> bool:
     """Whether every event that clause b takes is taken by clause a."""
     position, end = at(table.constraint_start, b), at(table.constraint_start, b + 1)
     first, last = at(table.constraint_start, a), at(table.constraint_start, a + 1)
@@ -66,7 +66,7 @@ def clause_contains(table: TableArrays, a: int, b: int) -> bool:
 
 
 @inlined
-def some_clause_contains(table: TableArrays, first: int, last: int, b: int) -> bool:
+def some_clause_contains(table: SegmentArrays, first: int, last: int, b: int) -> bool:
     """Whether one of the clauses first..last contains clause b."""
     for a in range(first, last):  # noqa: SIM110 - kernels have no generators
         if clause_contains(table, a, b):
@@ -75,7 +75,7 @@ def some_clause_contains(table: TableArrays, first: int, last: int, b: int) -> b
 
 
 @inlined
-def slot_contains(table: TableArrays, above: int, below: int) -> bool:
+def slot_contains(table: SegmentArrays, above: int, below: int) -> bool:
     """Whether each clause of `below` lies inside some clause of `above`."""
     first, last = at(table.clause_start, above), at(table.clause_start, above + 1)
     for b in range(at(table.clause_start, below), at(table.clause_start, below + 1)):
@@ -85,7 +85,7 @@ def slot_contains(table: TableArrays, above: int, below: int) -> bool:
 
 
 @inlined
-def outranks(table: TableArrays, above: int, below: int) -> bool:
+def outranks(table: SegmentArrays, above: int, below: int) -> bool:
     """Whether `above`, which contains `below`, stands above it: it is older, or the two are not equal."""
     if at(table.sequence, above) < at(table.sequence, below):
         return True
@@ -93,13 +93,13 @@ def outranks(table: TableArrays, above: int, below: int) -> bool:
 
 
 @inlined
-def stands_above(table: TableArrays, above: int, below: int) -> bool:
+def stands_above(table: SegmentArrays, above: int, below: int) -> bool:
     """The strict order: `above` covers `below`."""
     return above != below and slot_contains(table, above, below) and outranks(table, above, below)
 
 
 @inlined
-def reports(table: TableArrays, above: int, clause: int, below: int) -> bool:
+def reports(table: SegmentArrays, above: int, clause: int, below: int) -> bool:
     """Whether a search by the first clause of `below`, having come upon this clause of `above`, reports `above`.
 
     It does when the clause contains the one searched for, no earlier clause of `above` does (that one reports it),
@@ -120,6 +120,6 @@ def reports(table: TableArrays, above: int, clause: int, below: int) -> bool:
 
 
 @kernel
-def covers(table: TableArrays, above: int, below: int) -> bool:
+def covers(table: SegmentArrays, above: int, below: int) -> bool:
     """`stands_above`, for callers outside kernels."""
     return stands_above(table, above, below)

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from earmark.model.arrays import I32, TableArrays
+from earmark.flat.types import I32
+from earmark.segment.arrays import SegmentArrays
 
 SUBSCRIBE, UNSUBSCRIBE = 0, 1
 """Phases that costs are charged to. A relation graph sets the phase; a query outside any counts as a subscribe."""
@@ -62,7 +63,7 @@ class CoverIndex(Protocol):
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant of the structure holds."""
 
-    def insert(self, table: TableArrays, slots: I32 | list[int]) -> None:
+    def insert(self, table: SegmentArrays, slots: I32 | list[int]) -> None:
         """Make members of slots of a table that may have grown; its older slots are as they were."""
 
     def remove(self, slots: I32 | list[int]) -> None:

@@ -31,9 +31,10 @@ from earmark.cover.containment import slot_contains
 from earmark.cover.given import check_whole
 from earmark.cover.subtract import BOUND, LEFT, NO_DOMAIN, Rest, subtracted
 from earmark.cover.witness import EventWriter
+from earmark.flat.types import I64
 from earmark.jit import kernel
-from earmark.model.arrays import I64, TableArrays
-from earmark.model.table import Id
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.table import Id
 
 WORK = 10_000_000
 """Steps before a verdict is left open (`subtract.py`): 20 to 80 ns each, so about a second at the most."""
@@ -90,7 +91,7 @@ def subsumed(matcher: Any, id: Id, work: int = WORK) -> Decision:
 
 
 def decide(
-    table: TableArrays,
+    table: SegmentArrays,
     slot: int,
     others: I64,
     domain: tuple[I64, I64] | None = None,
@@ -125,7 +126,7 @@ def _event(rest: Rest, pick: Pick) -> dict[int, int | None]:
 
 
 @kernel
-def first_containing(table: TableArrays, slot: int, others: I64) -> int:
+def first_containing(table: SegmentArrays, slot: int, others: I64) -> int:
     """The first of other slots that contains a slot, or -1."""
     for i in range(len(others)):
         if slot_contains(table, others[i], slot):

@@ -24,8 +24,9 @@ from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
+from earmark.flat.types import U64
 from earmark.jit import JIT, intrinsic
-from earmark.model.arrays import U64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 T = TypeVar("T")
 
@@ -86,5 +87,5 @@ def _plain(group: Any, dtypes: tuple[str, ...]) -> Any:
     return unpack
 
 
-TABLE_ARRAYS = len(TableArrays._fields)
-table_at = unpacker(TableArrays, "i4", "i4", "i4", "u1", "i4", "i8", "i8", "f8", "f8", "i8")
+TABLE_ARRAYS = len(SegmentArrays._fields)
+table_at = unpacker(SegmentArrays, "i4", "i4", "i4", "u1", "i4", "i8", "i8", "f8", "f8", "i8")

@@ -22,8 +22,9 @@ import numpy as np
 from earmark.cover.buckets import NOWHERE, Buckets, free_bucket, grow, new_bucket, put_point
 from earmark.cover.scale import Scale
 from earmark.cover.vector import I16, LANES
+from earmark.flat.types import I32, I64
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 LEAF, NONE, ROOT = -1, -1, 0
 NODES_USED, FIRST_FREE = 0, 1
@@ -148,7 +149,7 @@ def plan_subtree(points: I16, turn: int) -> Plan:
 
 @kernel
 def write_subtree(
-    tree: Tree, buckets: Buckets, table: TableArrays, scale: Scale, plan: Plan, clauses: I64, owners: I32, node: int
+    tree: Tree, buckets: Buckets, table: SegmentArrays, scale: Scale, plan: Plan, clauses: I64, owners: I32, node: int
 ) -> None:
     """Make of a leaf without buckets the subtree that was planned. There is room for it."""
     made = np.empty(len(plan.column), np.int64)
@@ -197,7 +198,7 @@ def division(points: I16, part: I64, columns: int, turn: int) -> tuple[int, int,
 
 @kernel
 def _fill_leaf(
-    tree: Tree, buckets: Buckets, table: TableArrays, scale: Scale, clauses: I64, owners: I32, part: I64, node: int
+    tree: Tree, buckets: Buckets, table: SegmentArrays, scale: Scale, clauses: I64, owners: I32, part: I64, node: int
 ) -> None:
     """Give a leaf its buckets; a leaf without points gets an empty one."""
     tree.column[node] = LEAF

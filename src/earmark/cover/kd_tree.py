@@ -82,10 +82,11 @@ from earmark.cover.members import COMPARISONS, NODES, Members
 from earmark.cover.scale import BOTTOM, MOST_AXES, SCALE_ARRAYS, TOP, fill_point, learned, points_of, scale_at
 from earmark.cover.vector import I16, LANES
 from earmark.errors import require
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, U64
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.machine import at
-from earmark.model.rows import spread
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
 
 UNDERFLOW = LANES // 4
 """A leaf with fewer points looks for a sibling to merge with."""
@@ -117,7 +118,7 @@ scratch_at = unpacker(Scratch, "i2", "i4")
 class KdTree(Members):
     """The kd-tree. `axes` bounds the attributes that get coordinates."""
 
-    def __init__(self, table: TableArrays, axes: int = MOST_AXES) -> None:
+    def __init__(self, table: SegmentArrays, axes: int = MOST_AXES) -> None:
         super().__init__(table)
         self._most = axes
         self._query = np.empty(2 * MOST_AXES, np.int16)
@@ -164,7 +165,7 @@ class KdTree(Members):
         self._tree = with_nodes(self._tree, int(self._tree.used[NODES_USED]) + nodes + SPARE)
         self._handles = None
 
-    def _follow(self, table: TableArrays) -> None:
+    def _follow(self, table: SegmentArrays) -> None:
         super()._follow(table)
         self._buckets = with_clauses(self._buckets, len(table.constraint_start) - 1)
         self._handles = None

@@ -14,10 +14,11 @@ import numpy as np
 
 from earmark.cover.containment import reports
 from earmark.cover.members import COMPARISONS, Members
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64, U64
 from earmark.jit import kernel
-from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.evaluate import eligible_word
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import eligible_word
 
 
 class Linear(Members):
@@ -29,7 +30,7 @@ class Linear(Members):
 
 
 @kernel
-def scan_covering(table: TableArrays, live: U64, slot: int, out: I32, counters: I64) -> int:
+def scan_covering(table: SegmentArrays, live: U64, slot: int, out: I32, counters: I64) -> int:
     """Up to len(out) members that cover the slot, ascending."""
     found, compared, slots = 0, 0, len(table.sequence)
     for word in range(len(live)):

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
+from earmark.flat.types import I64
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I64
 
 CELLS = 1 << 16
 """A box of more cells is not marked cell by cell."""

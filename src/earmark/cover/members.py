@@ -17,11 +17,12 @@ from earmark.cover.canonical import check_continues
 from earmark.cover.containment import clause_contains, covers, stands_above
 from earmark.cover.contract import SUBSCRIBE, UNSUBSCRIBE, Cost
 from earmark.errors import EarmarkError, require
+from earmark.flat.bits import WORD, from_slots, read_only, to_slots, words_for
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64, U64
 from earmark.jit import kernel
-from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.bits import WORD, from_slots, read_only, to_slots, words_for
-from earmark.model.evaluate import eligible_word
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import eligible_word
 
 NODES, COMPARISONS = 0, 1
 """Places of the counters that kernels add to."""
@@ -32,7 +33,7 @@ FEW = 32
 class Members:
     """Members of a covering index by slot."""
 
-    def __init__(self, table: TableArrays) -> None:
+    def __init__(self, table: SegmentArrays) -> None:
         self._given = table
         self.table = _checked(table)
         self._live: U64 = np.zeros(words_for(len(table.sequence)), np.uint64)
@@ -42,7 +43,7 @@ class Members:
         self._counters = (self._spent[SUBSCRIBE], self._spent[UNSUBSCRIBE])
 
     @classmethod
-    def build(cls, table: TableArrays, slots: I32 | None = None, **options: Any) -> Self:
+    def build(cls, table: SegmentArrays, slots: I32 | None = None, **options: Any) -> Self:
         """An index of a canonical table with these members: all of its slots unless said otherwise."""
         made = cls(table, **options)
         made.insert(table, np.arange(len(table.sequence), dtype=np.int32) if slots is None else slots)
@@ -78,7 +79,7 @@ class Members:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def insert(self, table: TableArrays, slots: I32 | list[int]) -> None:
+    def insert(self, table: SegmentArrays, slots: I32 | list[int]) -> None:
         """Make members of slots of a table that may have grown."""
         if table is not self._given:
             self._follow(_checked(table))
@@ -105,7 +106,7 @@ class Members:
         self._count -= len(chosen)
         self._take(chosen)
 
-    def _follow(self, table: TableArrays) -> None:
+    def _follow(self, table: SegmentArrays) -> None:
         if len(table.sequence) < len(self.table.sequence):
             raise EarmarkError("the table has fewer slots than before: build a new index for it.")
         if self._count:
@@ -183,12 +184,12 @@ class Members:
         require(not len(live) or live[-1] < len(self.table.sequence), "a member lies beyond the table")
 
 
-def _checked(table: TableArrays) -> TableArrays:
-    return TableArrays._make(read_only(column) for column in table)
+def _checked(table: SegmentArrays) -> SegmentArrays:
+    return SegmentArrays._make(read_only(column) for column in table)
 
 
 @kernel
-def covering_never(table: TableArrays, live: U64, slot: int, out: I32, counters: I64) -> int:
+def covering_never(table: SegmentArrays, live: U64, slot: int, out: I32, counters: I64) -> int:
     """Up to len(out) members that cover a slot that never matches: all but the younger of its kind, and itself."""
     found, slots = 0, len(table.sequence)
     for word in range(len(live)):
@@ -204,7 +205,7 @@ def covering_never(table: TableArrays, live: U64, slot: int, out: I32, counters:
 
 
 @kernel
-def scan_covered(table: TableArrays, live: U64, slot: int, out: I32) -> int:
+def scan_covered(table: SegmentArrays, live: U64, slot: int, out: I32) -> int:
     """Up to len(out) members that the slot covers, ascending."""
     found, slots = 0, len(table.sequence)
     first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)

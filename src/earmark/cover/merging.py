@@ -55,13 +55,15 @@ from earmark.cover.traffic import (
 )
 from earmark.cover.unite import PIECES, Marginals, around, boxes_table, marginals, masses
 from earmark.curves import grid, hilbert
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.flat.types import F64, I64, frozen
 from earmark.jit import kernel
-from earmark.model import bits
-from earmark.model.arrays import F64, I64, EventArrays, TableArrays, frozen
-from earmark.model.batch import some_events
-from earmark.model.explain import condition_text
-from earmark.model.rows import concat, gather
-from earmark.model.table import Id, Table
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.explain import condition_text
+from earmark.segment.rows import concat, gather
+from earmark.segment.table import Id, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +92,7 @@ class Merged:
     members: I64
     name: I64
     box: I64
-    boxes: TableArrays
+    boxes: SegmentArrays
     never: tuple[Id, ...]
     """Subscriptions that no event can match, in order of insertion."""
     budget: float
@@ -172,7 +174,7 @@ def merge(
     return replace(made, decided=measured[0], held_back=measured[1])
 
 
-def _tops(table: TableArrays, slots: I64) -> I64:
+def _tops(table: SegmentArrays, slots: I64) -> I64:
     """For each slot one that covers it and that none covers: itself, if none does."""
     chosen = slots.astype(np.int32)
     if not len(chosen):
@@ -187,7 +189,7 @@ def _tops(table: TableArrays, slots: I64) -> I64:
         up = further
 
 
-def _measured(made: Merged, table: TableArrays, events: EventArrays, wanted: Flags) -> Traffic:
+def _measured(made: Merged, table: SegmentArrays, events: EventArrays, wanted: Flags) -> Traffic:
     """What the conditions let through, measured afresh."""
     unwanted = some_events(events, np.flatnonzero(~wanted))
     extra = int(taken_by_boxes(made.boxes, unwanted).sum())
@@ -202,7 +204,7 @@ class _Merging:
 
     def __init__(
         self,
-        roots: TableArrays,
+        roots: SegmentArrays,
         domains: tuple[I64, I64],
         pieces: int,
         budget: float,
@@ -224,7 +226,7 @@ class _Merging:
         self.label = place[self.label]
         self.groups = _boxes(gather(self.groups, order))
 
-    def apply(self, left: I64, boxes: TableArrays) -> None:
+    def apply(self, left: I64, boxes: SegmentArrays) -> None:
         """Let groups left[i] and left[i] + 1 be one, with the i-th of these boxes."""
         count = len(self)
         source = np.arange(count, dtype=np.int64)
@@ -288,7 +290,7 @@ class _Merging:
             self.apply(left[chosen], _boxes(gather(boxes, chosen)))
             going, turn = taken == len(order), turn + 1
 
-    def _cheapest(self, sample: Marginals) -> tuple[I64, TableArrays, F64]:
+    def _cheapest(self, sample: Marginals) -> tuple[I64, SegmentArrays, F64]:
         """Pairs of neighbours with the least mass added, no group in two of them: left ones, boxes, masses."""
         pairs = np.arange(len(self) - 1, dtype=np.int64)
         boxes, perfect = around(self.groups, pairs, pairs + 1, self.pieces)
@@ -311,7 +313,7 @@ class _Limit:
         self.allowed = allowed
         self.extra = 0
 
-    def most_of(self, boxes: TableArrays, order: I64) -> int:
+    def most_of(self, boxes: SegmentArrays, order: I64) -> int:
         """How many of these boxes, in this order, can be let through."""
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
@@ -325,7 +327,7 @@ class _Limit:
         return taken
 
 
-def _boxes(table: TableArrays) -> TableArrays:
+def _boxes(table: SegmentArrays) -> SegmentArrays:
     """The same boxes, numbered from 0 and frozen."""
     return boxes_table(*table[1:7])
 
@@ -363,7 +365,7 @@ def choose_pairs(order: I64, used: Flags, out: I64) -> int:
 # --- orders ------------------------------------------------------------------------------------------------------
 
 
-def _by_all_but(table: TableArrays, place: int) -> I64:
+def _by_all_but(table: SegmentArrays, place: int) -> I64:
     """Boxes that agree on all constraints but the one at a place side by side, by its lower end."""
     hashes = constraint_hashes(table)
     whole = sums(hashes, table.constraint_start)
@@ -379,7 +381,7 @@ def _by_all_but(table: TableArrays, place: int) -> I64:
     return order
 
 
-def _along_curve(table: TableArrays, random: np.random.Generator, by_attributes: bool) -> I64:
+def _along_curve(table: SegmentArrays, random: np.random.Generator, by_attributes: bool) -> I64:
     """The order of boxes along Hilbert's curve through their middles, moved and turned at random.
 
     By attributes: boxes that ask about the same attributes together, each kind on a curve of its own. Otherwise one
@@ -414,7 +416,7 @@ def _numbers(cells: I64, random: np.random.Generator) -> I64:
     return hilbert.numbers(moved >> (LINE.bit_length() - kept), kept)
 
 
-def _middles(table: TableArrays) -> I64:
+def _middles(table: SegmentArrays) -> I64:
     """Where each constraint lies on its attribute, by rank among all ends there, from 0 to LINE - 1."""
     first, last = table.interval_start[:-1], table.interval_start[1:]
     some = np.flatnonzero(first < last)
@@ -436,7 +438,7 @@ def _middles(table: TableArrays) -> I64:
 # --- what comes of it --------------------------------------------------------------------------------------------
 
 
-def _grouped(table: TableArrays, slots: I64, top: I64, simple: I64, merging: _Merging) -> tuple[I64, TableArrays]:
+def _grouped(table: SegmentArrays, slots: I64, top: I64, simple: I64, merging: _Merging) -> tuple[I64, SegmentArrays]:
     """For each slot a group: below the number of boxes one of them, else that number and a root's slot.
 
     A merged box can cover roots, and other boxes, that it did not come from: one more covering query for those.
@@ -452,7 +454,7 @@ def _grouped(table: TableArrays, slots: I64, top: I64, simple: I64, merging: _Me
     if len(boxes):
         asked = concat(_boxes(gather(merging.groups, boxes)), gather(table, others)._replace(weight=_NO_WEIGHT))
         sequence = frozen(np.arange(len(boxes) + len(others), dtype=np.int64))
-        asked = TableArrays._make(frozen(np.ascontiguousarray(c).view()) for c in asked._replace(sequence=sequence))
+        asked = SegmentArrays._make(frozen(np.ascontiguousarray(c).view()) for c in asked._replace(sequence=sequence))
         over = _tops(asked, sequence)
         target = np.concatenate([boxes, count + others])[over]
         moved = np.arange(count + len(table.sequence), dtype=np.int64)
@@ -464,7 +466,7 @@ def _grouped(table: TableArrays, slots: I64, top: I64, simple: I64, merging: _Me
 _NO_WEIGHT: F64 = np.empty(0, np.float64)
 
 
-def _assembled(view: Table, slots: I64, grouped: I64, boxes: TableArrays, never: I64, budget: float) -> Merged:
+def _assembled(view: Table, slots: I64, grouped: I64, boxes: SegmentArrays, never: I64, budget: float) -> Merged:
     """Groups by the age of their oldest member; `slots` and `grouped` go by age."""
     count = len(boxes.sequence)
     _, first, inverse = np.unique(grouped, return_index=True, return_inverse=True)

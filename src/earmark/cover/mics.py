@@ -13,7 +13,7 @@ decided by the exact tests (`containment.py`):
                    ^ removed: still in the lists, not a member
 
 A few changes wait; then a copy of the index takes the tail in and forgets what was removed, or it is made anew, by the
-rules of index/live.py. (`Live` itself follows a table whose slots all come once and in order, and matches events.)
+rules of engine/live.py. (`Live` itself follows a table whose slots all come once and in order, and matches events.)
 
 An index pays when there are many members and many questions. `Related` scans at first, and has an index made when the
 scans have cost as much: so neither one question nor a hundred thousand take much longer than they must.
@@ -36,15 +36,16 @@ import numpy as np
 from earmark.cover.containment import stands_above
 from earmark.cover.linear import Linear
 from earmark.cover.members import COMPARISONS, NODES, Members
+from earmark.engine.live import REBUILD_SHARE, SHORTEST_TAIL, TAIL_SHARE
 from earmark.errors import require
-from earmark.index.live import REBUILD_SHARE, SHORTEST_TAIL, TAIL_SHARE
+from earmark.flat import bits
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, frozen
 from earmark.index.mics import MicsIndex, built
 from earmark.index.mics.arrays import MicsArrays
 from earmark.index.mics.plan import Options
 from earmark.jit import kernel
-from earmark.model import bits
-from earmark.model.arrays import I32, I64, TableArrays, frozen
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 NO_SLOTS: I32 = frozen(np.empty(0, np.int32))
 ENOUGH = 4_096
@@ -61,7 +62,7 @@ scan. After as many questions again, another is tried."""
 class Mics(Members):
     """Members by the ranges of Hilbert's curve that their clauses fill."""
 
-    def __init__(self, table: TableArrays) -> None:
+    def __init__(self, table: SegmentArrays) -> None:
         super().__init__(table)
         self._void: set[int] = set()
         self._void_slots = NO_SLOTS
@@ -162,7 +163,7 @@ class Mics(Members):
 class Related:
     """Members that are asked about: scanned at first, and indexed when questions have become so many that it pays."""
 
-    def __init__(self, table: TableArrays, slots: I32) -> None:
+    def __init__(self, table: SegmentArrays, slots: I32) -> None:
         self._members: Members = Linear.build(table, slots)
         self._asked, self._patience = 0, QUESTIONS
 
@@ -171,7 +172,7 @@ class Related:
         """Whether there is an index."""
         return isinstance(self._members, Mics)
 
-    def follow(self, table: TableArrays, changed: Iterable[int], members: Container[int]) -> None:
+    def follow(self, table: SegmentArrays, changed: Iterable[int], members: Container[int]) -> None:
         """Of the slots that have changed, those that are among the members now come or stay, the others go.
 
         The table may have grown.
@@ -207,7 +208,7 @@ class Related:
 
 
 @kernel
-def keep_covering(table: TableArrays, slot: int, candidates: I32, out: I32, counters: I64) -> int:
+def keep_covering(table: SegmentArrays, slot: int, candidates: I32, out: I32, counters: I64) -> int:
     """Of the candidates up to len(out) that cover the slot, in their order; returns how many."""
     found = 0
     for i in range(len(candidates)):
@@ -222,7 +223,7 @@ def keep_covering(table: TableArrays, slot: int, candidates: I32, out: I32, coun
 
 
 @kernel
-def keep_covered(table: TableArrays, slot: int, candidates: I32, out: I32) -> int:
+def keep_covered(table: SegmentArrays, slot: int, candidates: I32, out: I32) -> int:
     """Of the candidates up to len(out) that the slot covers, in their order; returns how many."""
     found = 0
     for i in range(len(candidates)):

@@ -31,9 +31,9 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import require
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, A
 from earmark.jit import embedded, kernel
-from earmark.model.arrays import I32, I64, A
-from earmark.model.machine import at
 
 NODE_BITS = 6
 NODE = 1 << NODE_BITS

@@ -43,16 +43,18 @@ from earmark.cover.subsumption import bounded_ranges, learned_space
 from earmark.cover.traffic import taken
 from earmark.curves.space import Space, boxes_of_events, equal_cuts, space_of, variable_cuts
 from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.events.frames import encoded
+from earmark.flat import bits as bitmaps
+from earmark.flat.types import I32, I64
 from earmark.index.mics.arrays import LEVEL_BITS, MOST_NUMBER_BITS, TOP_LEVEL
 from earmark.index.mics.build import blocks_of_clauses
 from earmark.index.mics.plan import possible_cuts
 from earmark.jit import kernel
-from earmark.model import bits as bitmaps
-from earmark.model.arrays import I32, I64, EventArrays, TableArrays
-from earmark.model.attribute import Schema
-from earmark.model.batch import some_events
-from earmark.model.frames import encoded
-from earmark.model.rows import gather, spread
+from earmark.keys.schema import Schema
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import gather, spread
 
 AXES, BITS = 3, 8
 PIECES = 1 << 10
@@ -87,7 +89,7 @@ class Projection:
     @classmethod
     def build(
         cls,
-        table: TableArrays,
+        table: SegmentArrays,
         slots: I32 | None = None,
         attributes: Sequence[int] | None = None,
         axes: int = AXES,
@@ -120,7 +122,7 @@ class Projection:
         return min(learned, equal, key=lambda one: int(one.sends(unwanted).sum()))
 
     @classmethod
-    def _onto(cls, space: Space, table: TableArrays, slots: I32, schema: Schema | None) -> Projection:
+    def _onto(cls, space: Space, table: SegmentArrays, slots: I32, schema: Schema | None) -> Projection:
         """Of these slots, in a ready space."""
         made = cls(space, RangeSet(), schema)
         for begin in range(0, len(slots), AT_ONCE):
@@ -135,7 +137,7 @@ class Projection:
         """The ranges, ascending: with the space, all that a neighbour needs to know."""
         return self.wanted.ranges()
 
-    def add(self, table: TableArrays, slots: I32) -> None:
+    def add(self, table: SegmentArrays, slots: I32) -> None:
         """Take more subscriptions in."""
         _, clauses = spread(table.clause_start, slots.astype(np.int64))
         _, code, wide = blocks_of_clauses(self.space, table, clauses, PIECES, np.inf)
@@ -158,13 +160,13 @@ class Projection:
         meet(self.wanted._merged, start, first, last, out)
         return out
 
-    def measured(self, table: TableArrays, events: EventArrays, slots: I32 | None = None) -> Measured:
+    def measured(self, table: SegmentArrays, events: EventArrays, slots: I32 | None = None) -> Measured:
         """How many of these events are sent, and how many of those the slots of the table really match."""
         right = are_wanted(table, events, slots)
         return Measured(len(right), int(self.sends(events).sum()), int(right.sum()))
 
 
-def are_wanted(table: TableArrays, events: EventArrays, slots: I32 | None = None) -> NDArray[np.bool_]:
+def are_wanted(table: SegmentArrays, events: EventArrays, slots: I32 | None = None) -> NDArray[np.bool_]:
     """Which events some of these slots match, by a scan."""
     total = len(table.clause_start) - 1
     chosen = bitmaps.all_set(total) if slots is None else bitmaps.from_slots(slots, total)
@@ -179,14 +181,14 @@ def ranges_of_events(space: Space, events: EventArrays, most: int = PIECES) -> t
     return bounded_ranges(space, *boxes_of_events(space, events), most)
 
 
-def _axes(table: TableArrays, attributes: Sequence[int] | None, axes: int, bits: int) -> I32:
+def _axes(table: SegmentArrays, attributes: Sequence[int] | None, axes: int, bits: int) -> I32:
     """The attributes to project on."""
     if not 1 <= bits * (axes if attributes is None else len(attributes)) <= MOST_NUMBER_BITS:
         raise EarmarkError(f"a projection has at most 2^{MOST_NUMBER_BITS} cells; use fewer bits or attributes.")
     return learned_space(table, axes, 1).attr if attributes is None else np.array(sorted(attributes), np.int32)
 
 
-def _space(attributes: I32, table: TableArrays, bits: int, unwanted: EventArrays | None = None) -> Space:
+def _space(attributes: I32, table: SegmentArrays, bits: int, unwanted: EventArrays | None = None) -> Space:
     """A space with cells of equal width, or learned from events that nobody wants."""
     cuts = []
     for attribute in attributes.tolist():

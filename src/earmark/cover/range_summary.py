@@ -10,7 +10,7 @@ turns events into numbers itself. A file has both (`Summary.to_arrow`), as Parqu
                   keyed                            whether keys come from a dictionary (strings, wide numbers)
                   keys                             where cells begin; if keyed, [constant in hex, 0 or 1]
 
-A key is a number that keeps order (`model/keys.py`), the same everywhere, but for those of a dictionary, which depend
+A key is a number that keeps order (`keys/cuts.py`), the same everywhere, but for those of a dictionary, which depend
 on which constants there are. So a cut between such is stored as the constant that it lies at (0) or just above (1),
 and gets a key among the cuts when the file is opened; a string that nobody has seen before lies between two of them,
 where it belongs.
@@ -38,20 +38,11 @@ from earmark.cover.traffic import Flags
 from earmark.curves.hilbert import MOST_DIMENSIONS
 from earmark.curves.space import MOST_BITS, Space, space_of
 from earmark.errors import EarmarkError, TableError
-from earmark.model.arrays import I64, frozen
-from earmark.model.attribute import (
-    INT64_MAX,
-    INT64_MIN,
-    NUMBER,
-    WIDE_NUMBER,
-    Attribute,
-    Schema,
-    attribute_type,
-    check_name,
-)
-from earmark.model.frames import encoded
-from earmark.model.numbers import check_numbers
-from earmark.model.strings import StringKeys
+from earmark.events.frames import encoded
+from earmark.flat.types import I64, frozen
+from earmark.keys.numbers import check_numbers
+from earmark.keys.schema import INT64_MAX, INT64_MIN, NUMBER, WIDE_NUMBER, Attribute, Schema, attribute_type, check_name
+from earmark.keys.strings import StringKeys
 
 if TYPE_CHECKING:
     import pyarrow as pa

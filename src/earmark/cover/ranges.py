@@ -50,8 +50,8 @@ from earmark.cover.ordered import (
     with_room,
 )
 from earmark.errors import EarmarkError, require
+from earmark.flat.types import I64
 from earmark.jit import embedded, kernel
-from earmark.model.arrays import I64
 
 GREATEST = 2**63 - 2
 """The last number that a range may hold: one more must be a number too."""

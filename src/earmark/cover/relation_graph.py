@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 from earmark.cover.contract import SUBSCRIBE, UNSUBSCRIBE, CoverIndex
 from earmark.errors import EarmarkError, require
-from earmark.model.arrays import TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 
 class Change(NamedTuple):
@@ -91,7 +91,7 @@ class _Graph:
         """How many edges there are."""
         return sum(map(len, self._above.values()))
 
-    def _arrive(self, table: TableArrays, slot: int) -> None:
+    def _arrive(self, table: SegmentArrays, slot: int) -> None:
         if slot in self._above:
             raise EarmarkError(f"slot {slot} is subscribed already.")
         self.index.insert(table, [slot])
@@ -162,7 +162,7 @@ class RelationGraph(_Graph):
         self.k = k
         self.withdraw = withdraw
 
-    def subscribe(self, table: TableArrays, slot: int) -> Change:
+    def subscribe(self, table: SegmentArrays, slot: int) -> Change:
         """A new subscription: a slot of a canonical table that may have grown. One query."""
         self._arrive(table, slot)
         above = self._covering(slot, self.k, SUBSCRIBE)
@@ -205,7 +205,7 @@ class CompleteGraph(_Graph):
         super().__init__(index)
         self.withdraw = withdraw
 
-    def subscribe(self, table: TableArrays, slot: int) -> Change:
+    def subscribe(self, table: SegmentArrays, slot: int) -> Change:
         """A new subscription. One query up, one down."""
         self._arrive(table, slot)
         self._link(self._covering(slot, None, SUBSCRIBE), slot)
@@ -242,7 +242,7 @@ class StrictPoset(_Graph):
         super().__init__(index)
         self.withdraw = withdraw
 
-    def subscribe(self, table: TableArrays, slot: int) -> Change:
+    def subscribe(self, table: SegmentArrays, slot: int) -> Change:
         """A new subscription goes between the lowest above it and the highest below it. One query up, one down."""
         self._arrive(table, slot)
         covers = self.index.covers

@@ -25,11 +25,12 @@ import numpy as np
 from earmark.cover.handles import unpacker
 from earmark.cover.vector import I16
 from earmark.errors import EarmarkError
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, frozen
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.machine import at
-from earmark.model.rows import spread
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
 
 MOST_AXES = 16
 TOP, BOTTOM = 32767, -32767
@@ -56,7 +57,7 @@ class Scale(NamedTuple):
     cuts: I64
 
 
-def learned(table: TableArrays, clauses: I64, most: int | None = MOST_AXES) -> Scale:
+def learned(table: SegmentArrays, clauses: I64, most: int | None = MOST_AXES) -> Scale:
     """A scale for these clauses, with axes for the attributes that most of them constrain; None: for all of them."""
     if most is not None and not 1 <= most <= MOST_AXES:
         raise EarmarkError(f"an index has 1 to {MOST_AXES} axes, not {most}.")
@@ -83,7 +84,7 @@ def learned(table: TableArrays, clauses: I64, most: int | None = MOST_AXES) -> S
     return Scale(*map(frozen, (axis_of, base, top, shift, start, joined)))  # type: ignore[arg-type]
 
 
-def _ends(table: TableArrays, constraints: I64) -> tuple[int, int, I64]:
+def _ends(table: SegmentArrays, constraints: I64) -> tuple[int, int, I64]:
     """The least and the greatest end of the hulls, open ends left out, and a sample of the ends, in order."""
     first, last = table.interval_start[constraints], table.interval_start[constraints + 1]
     some = first < last
@@ -134,7 +135,7 @@ def code(scale: Scale, axis: int, key: int) -> int:
 
 
 @inlined
-def fill_point(table: TableArrays, scale: Scale, clause: int, point: I16, base: int, stride: int) -> None:
+def fill_point(table: SegmentArrays, scale: Scale, clause: int, point: I16, base: int, stride: int) -> None:
     """Write the codes of a clause: column c at point[base + c * stride]."""
     for column in range(2 * len(scale.base)):
         point[base + column * stride] = int(TOP)
@@ -154,14 +155,14 @@ def fill_point(table: TableArrays, scale: Scale, clause: int, point: I16, base: 
 
 
 @kernel
-def fill_points(table: TableArrays, scale: Scale, clauses: I64, points: I16) -> None:
+def fill_points(table: SegmentArrays, scale: Scale, clauses: I64, points: I16) -> None:
     """The points of many clauses, a row each: points is flat, rows of 2 · axes."""
     columns = 2 * len(scale.base)
     for i in range(len(clauses)):
         fill_point(table, scale, clauses[i], points, i * columns, 1)
 
 
-def points_of(table: TableArrays, scale: Scale, clauses: I64) -> I16:
+def points_of(table: SegmentArrays, scale: Scale, clauses: I64) -> I16:
     """The points of clauses, a row each."""
     points = np.empty(len(clauses) * 2 * len(scale.base), np.int16)
     fill_points(table, scale, clauses, points)

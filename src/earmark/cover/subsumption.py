@@ -53,8 +53,9 @@ from earmark.curves.space import (
     variable_cuts,
 )
 from earmark.errors import EarmarkError, require
-from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.rows import gather, spread
+from earmark.flat.types import I32, I64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import gather, spread
 
 AXES, BITS = 3, 8
 """A space that is learned has so many axes of 2^8 cells, unless said otherwise: the paper's grid."""
@@ -93,7 +94,7 @@ class Batch(NamedTuple):
 
 
 def learned_space(
-    table: TableArrays,
+    table: SegmentArrays,
     axes: int = AXES,
     bits: int = BITS,
     keys: dict[int, I64] | None = None,
@@ -121,7 +122,7 @@ def learned_space(
     return space_of(chosen, cuts, bits)
 
 
-def _left_out(table: TableArrays, attribute: int) -> float:
+def _left_out(table: SegmentArrays, attribute: int) -> float:
     """How much constraints on an attribute leave out, summed: 1 for one that takes next to nothing."""
     ends = bounds_on(table, attribute)
     low, high = np.split(ends, 2)
@@ -131,7 +132,7 @@ def _left_out(table: TableArrays, attribute: int) -> float:
     return float(share.mean() * (table.attr == attribute).sum()) if len(share) else 0.0
 
 
-def ranges_of_slots(space: Space, table: TableArrays, slots: I64 | I32, most: int = MOST_RANGES) -> Batch:
+def ranges_of_slots(space: Space, table: SegmentArrays, slots: I64 | I32, most: int = MOST_RANGES) -> Batch:
     """Subscriptions as ranges: what a client can do by itself, given the space (section 6.1).
 
     A clause that would have more than about `most` ranges is made of larger cells: it asks for a little more.
@@ -192,12 +193,12 @@ class Subsumption:
         self.claimed = RangeTable(gap)
         self._ranges: dict[int, Ranges] = {}
         self._related: Related | None = None
-        self._table: TableArrays | None = None
-        self._latest: TableArrays | None = None
+        self._table: SegmentArrays | None = None
+        self._latest: SegmentArrays | None = None
         self._changed: set[int] = set()
 
     @classmethod
-    def build(cls, table: TableArrays, slots: I32 | None = None, space: Space | None = None, gap: int = 0) -> Self:
+    def build(cls, table: SegmentArrays, slots: I32 | None = None, space: Space | None = None, gap: int = 0) -> Self:
         """With these slots of a table, all unless said otherwise; without a space, one is learned."""
         chosen = np.arange(len(table.sequence), dtype=np.int32) if slots is None else slots
         made = cls(learned_space(table, slots=slots) if space is None else space, gap)
@@ -216,7 +217,7 @@ class Subsumption:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def subscribe(self, table: TableArrays, slot: int) -> Told:
+    def subscribe(self, table: SegmentArrays, slot: int) -> Told:
         """Take a subscription in: what to forward."""
         self._follow(table)
         return self.subscribe_ranges(slot, ranges_of_slots(self.space, table, np.array([slot])).of(0))
@@ -232,7 +233,7 @@ class Subsumption:
         counts = np.bincount(fate, minlength=3).tolist()
         return Told(_verdict(counts), forward, NO_RANGES, counts[INSIDE], counts[MERGED], counts[APART])
 
-    def subscribe_many(self, table: TableArrays, slots: I32) -> NDArray[np.bool_]:
+    def subscribe_many(self, table: SegmentArrays, slots: I32) -> NDArray[np.bool_]:
         """Take many in, one after the other; for each, whether something had to be forwarded."""
         chosen = np.asarray(slots).tolist()
         known = next((slot for slot in chosen if slot in self._ranges), None)
@@ -246,7 +247,7 @@ class Subsumption:
         self._changed.update(chosen)
         return forwarded
 
-    def _follow(self, table: TableArrays) -> None:
+    def _follow(self, table: SegmentArrays) -> None:
         """Take note of the table that subscriptions come from: its keys must be those of the members."""
         if self._ranges and self._latest is not None:
             check_continues(table, self._latest)
@@ -272,7 +273,7 @@ class Subsumption:
 
     def verdict(
         self,
-        table: TableArrays,
+        table: SegmentArrays,
         slot: int,
         exact: bool = False,
         work: int = WORK,
@@ -291,7 +292,7 @@ class Subsumption:
         inside = int(self.claimed.covered_batch(each, batch.first, batch.last).sum())
         return Decision(_verdict([inside, 0, len(batch.first) - inside]))
 
-    def _following(self, table: TableArrays) -> Related:
+    def _following(self, table: SegmentArrays) -> Related:
         """The boxes of the members, in a table that may be another than last time."""
         if self._related is None or self._table is None or not continues(table, self._table):
             self._related = Related(table, self.members())

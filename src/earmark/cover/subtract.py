@@ -33,10 +33,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64, U8, U64
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U8, U64, TableArrays
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.machine import at, ctz64
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
 
 PROBES = 32
 """Points that are tried first."""
@@ -89,7 +90,7 @@ class Rest(NamedTuple):
 
 
 @kernel
-def subtracted(table: TableArrays, clause: int, others: I64, least: I64, greatest: I64, work: int, used: U8) -> Rest:
+def subtracted(table: SegmentArrays, clause: int, others: I64, least: I64, greatest: I64, work: int, used: U8) -> Rest:
     """A clause of a canonical table minus other slots of it; used[i] is set where others[i] was taken away.
 
     `least` and `greatest` have the domain of each attribute; where they are empty, all of int64 counts.
@@ -117,7 +118,7 @@ def subtracted(table: TableArrays, clause: int, others: I64, least: I64, greates
 
 
 @kernel
-def clauses_that_meet(table: TableArrays, clause: int, others: I64) -> tuple[I64, I64]:
+def clauses_that_meet(table: SegmentArrays, clause: int, others: I64) -> tuple[I64, I64]:
     """Clauses of other slots that match an event of this one, and the places of their slots among the others."""
     room = 0
     for i in range(len(others)):
@@ -133,7 +134,7 @@ def clauses_that_meet(table: TableArrays, clause: int, others: I64) -> tuple[I64
 
 
 @inlined
-def constraints_meet(table: TableArrays, a: int, b: int) -> bool:
+def constraints_meet(table: SegmentArrays, a: int, b: int) -> bool:
     """Whether two constraints on one attribute accept a value, or NULL, together."""
     if at(table.accepts_null, a) and at(table.accepts_null, b):
         return True
@@ -150,7 +151,7 @@ def constraints_meet(table: TableArrays, a: int, b: int) -> bool:
 
 
 @inlined
-def clauses_meet(table: TableArrays, a: int, b: int) -> bool:
+def clauses_meet(table: SegmentArrays, a: int, b: int) -> bool:
     """Whether some event matches both clauses."""
     i, end_a = at(table.constraint_start, a), at(table.constraint_start, a + 1)
     j, end_b = at(table.constraint_start, b), at(table.constraint_start, b + 1)
@@ -171,7 +172,7 @@ def clauses_meet(table: TableArrays, a: int, b: int) -> bool:
 
 
 @kernel
-def pieces_of(table: TableArrays, clause: int, others: I64, least: I64, greatest: I64) -> Pieces:
+def pieces_of(table: SegmentArrays, clause: int, others: I64, least: I64, greatest: I64) -> Pieces:
     """The elementary pieces of a clause, given the clauses that meet it.
 
     What the clause leaves free and no other asks about cuts nothing, so it is left out.
@@ -207,7 +208,7 @@ def pieces_of(table: TableArrays, clause: int, others: I64, least: I64, greatest
 
 
 @kernel
-def attributes_of(table: TableArrays, clause: int, others: I64) -> I32:
+def attributes_of(table: SegmentArrays, clause: int, others: I64) -> I32:
     """The attributes of a clause and of others, ascending."""
     found, count = np.empty(16, np.int32), 0
     for i in range(-1, len(others)):
@@ -239,7 +240,7 @@ def place_of(attributes: I32, count: int, attribute: int) -> int:
 
 
 @kernel
-def ends_on(table: TableArrays, clauses: I64, attributes: I32) -> tuple[I64, I64]:
+def ends_on(table: SegmentArrays, clauses: I64, attributes: I32) -> tuple[I64, I64]:
     """Where intervals of clauses begin, and where what is beyond them begins: (start, ends), by attribute."""
     start = np.zeros(len(attributes) + 2, np.int64)
     ends = np.empty(0, np.int64)
@@ -280,7 +281,7 @@ def cut_interval(begin: int, last: int, cuts: I64, cut: int, low: I64, high: I64
 
 
 @kernel
-def parts_of(table: TableArrays, clauses: I64, pieces: Pieces) -> Parts:
+def parts_of(table: SegmentArrays, clauses: I64, pieces: Pieces) -> Parts:
     """Clauses in these pieces."""
     start = np.zeros(len(clauses) + 1, np.int64)
     room = 0
@@ -308,7 +309,7 @@ def parts_of(table: TableArrays, clauses: I64, pieces: Pieces) -> Parts:
 
 
 @inlined
-def append_runs(table: TableArrays, constraint: int, pieces: Pieces, j: int, runs: I64, made: int) -> int:
+def append_runs(table: SegmentArrays, constraint: int, pieces: Pieces, j: int, runs: I64, made: int) -> int:
     """The runs of a constraint on attribute j of these pieces, behind those that are made; returns where they end."""
     begin, end = pieces.start[j], pieces.start[j + 1]
     keyed = end - 1 if pieces.null[j] else end

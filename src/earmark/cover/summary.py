@@ -34,13 +34,15 @@ from earmark.cover.ranges import Ranges
 from earmark.cover.subsumption import learned_space
 from earmark.cover.traffic import Flags, Traffic, permitted, split, taken
 from earmark.curves.space import FEWEST_BITS, MOST_BITS, Space, bounds_on, space_of
-from earmark.model import bits
-from earmark.model.arrays import I64, EventArrays, TableArrays
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.batch import some_events
-from earmark.model.rows import gather
-from earmark.model.strings import StringKeys
-from earmark.model.table import Table
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.flat.types import I64
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.keys.strings import StringKeys
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import gather
+from earmark.segment.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,7 +162,7 @@ def summarize(
     return Summary(view, space, closed, len(exact.first), budget, *measured)
 
 
-def _space(table: TableArrays, unwanted: EventArrays, axes: int, cell_bits: int) -> Space:
+def _space(table: SegmentArrays, unwanted: EventArrays, axes: int, cell_bits: int) -> Space:
     """The most telling attributes, cut where constraints begin and end: everywhere, if that is not too often.
 
     Otherwise the cuts are spread so that unwanted events, and the ends themselves, are equally many in every cell: only
@@ -173,7 +175,7 @@ def _space(table: TableArrays, unwanted: EventArrays, axes: int, cell_bits: int)
     return space_of(chosen, cuts, max(FEWEST_BITS, (cells - 1).bit_length()))
 
 
-def _cuts(table: TableArrays, unwanted: EventArrays, attribute: int, cell_bits: int) -> I64:
+def _cuts(table: SegmentArrays, unwanted: EventArrays, attribute: int, cell_bits: int) -> I64:
     low, high = np.split(bounds_on(table, attribute), 2)
     ends = np.unique(np.concatenate([low[low != INT64_MIN], high[high != INT64_MAX] + 1]))
     most = (1 << cell_bits) - 2

@@ -22,10 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.cover.given import check_whole
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.batch import some_events
+from earmark.segment.arrays import SegmentArrays
 
 COSTING, STOPPING, HELD_BACK = 1 / 6, 1 / 3, 1 / 2
 """Shares of the sample that costs are estimated from, that stop the rounds, and that judge the result."""
@@ -73,7 +75,7 @@ def split(events: EventArrays, seed: int) -> list[EventArrays]:
     return [some_events(events, np.sort(part)) for part in (order[:first], order[first:second], order[second:])]
 
 
-def taken(table: TableArrays, eligible: U64, events: EventArrays) -> Flags:
+def taken(table: SegmentArrays, eligible: U64, events: EventArrays) -> Flags:
     """Which events some eligible slot takes."""
     count, scan = len(events.start) - 1, Scan(table)
     taken = np.zeros(count, np.bool_)
@@ -83,20 +85,20 @@ def taken(table: TableArrays, eligible: U64, events: EventArrays) -> Flags:
     return taken
 
 
-def taken_by_boxes(boxes: TableArrays, events: EventArrays) -> Flags:
+def taken_by_boxes(boxes: SegmentArrays, events: EventArrays) -> Flags:
     """Which events some box takes."""
     if not len(boxes.sequence) or len(events.start) < 2:
         return np.zeros(len(events.start) - 1, np.bool_)
     return taken(boxes, bits.all_set(len(boxes.sequence)), events)
 
 
-def matched_by_boxes(boxes: TableArrays, events: EventArrays) -> tuple[I64, I32]:
+def matched_by_boxes(boxes: SegmentArrays, events: EventArrays) -> tuple[I64, I32]:
     """Which boxes take each event: (pointers, boxes)."""
     if not len(boxes.sequence) or len(events.start) < 2:
         return np.zeros(len(events.start), np.int64), np.empty(0, np.int32)
     return Scan(boxes).match_many(events, bits.all_set(len(boxes.sequence)))
 
 
-def counts_of_boxes(boxes: TableArrays, events: EventArrays) -> I64:
+def counts_of_boxes(boxes: SegmentArrays, events: EventArrays) -> I64:
     """How many of the events each box takes."""
     return np.bincount(matched_by_boxes(boxes, events)[1], minlength=len(boxes.sequence))

@@ -26,10 +26,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64, U8, frozen
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I32, I64, U8, EventArrays, TableArrays, frozen
-from earmark.model.attribute import INT64_MIN
-from earmark.model.machine import at
+from earmark.keys.schema import INT64_MIN
+from earmark.segment.arrays import SegmentArrays
 
 PIECES = 16
 """Intervals of a merged set before gaps are closed."""
@@ -67,7 +69,7 @@ def marginals(events: EventArrays, attributes: int) -> Marginals:
     return Marginals(frozen(start), frozen(events.lo[order]), frozen(np.array([len(events.start) - 1], np.int64)))
 
 
-def around(table: TableArrays, a: I64, b: I64, pieces: int = PIECES) -> tuple[TableArrays, NDArray[np.bool_]]:
+def around(table: SegmentArrays, a: I64, b: I64, pieces: int = PIECES) -> tuple[SegmentArrays, NDArray[np.bool_]]:
     """The boxes around pairs of boxes (slots of one clause each), as a table, and which of them are perfect."""
     constraints = np.diff(table.constraint_start)
     intervals = np.diff(table.interval_start[table.constraint_start].astype(np.int64))
@@ -98,7 +100,7 @@ def around(table: TableArrays, a: I64, b: I64, pieces: int = PIECES) -> tuple[Ta
     return boxes, made.perfect
 
 
-def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32, lo: I64, hi: I64) -> TableArrays:
+def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32, lo: I64, hi: I64) -> SegmentArrays:
     """Boxes as a table of one clause a slot."""
     count = len(constraint_start) - 1
     columns = (
@@ -106,10 +108,10 @@ def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32,
         *(constraint_start, attr, null, interval_start, lo, hi),
         *(_NONE, _NONE, np.arange(count, dtype=np.int64)),
     )
-    return TableArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
+    return SegmentArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
 
 
-def masses(table: TableArrays, sample: Marginals) -> F64:
+def masses(table: SegmentArrays, sample: Marginals) -> F64:
     """The share of events in each box, were attributes independent."""
     out = np.empty(len(table.sequence), np.float64)
     weigh(table, sample, out)
@@ -120,7 +122,7 @@ def masses(table: TableArrays, sample: Marginals) -> F64:
 
 
 @kernel
-def unite(table: TableArrays, a: I64, b: I64, pieces: int, made: United) -> None:
+def unite(table: SegmentArrays, a: I64, b: I64, pieces: int, made: United) -> None:
     """Fill the boxes around pairs of clauses."""
     filled, used = 0, 0
     for pair in range(len(a)):
@@ -154,7 +156,7 @@ def unite(table: TableArrays, a: I64, b: I64, pieces: int, made: United) -> None
 
 
 @inlined
-def join_sets(table: TableArrays, a: int, b: int, lo: I64, hi: I64, filled: int) -> int:
+def join_sets(table: SegmentArrays, a: int, b: int, lo: I64, hi: I64, filled: int) -> int:
     """Append the union of the intervals of two constraints, those that touch as one."""
     begin = filled
     i, end_a = at(table.interval_start, a), at(table.interval_start, a + 1)
@@ -175,7 +177,7 @@ def join_sets(table: TableArrays, a: int, b: int, lo: I64, hi: I64, filled: int)
 
 
 @inlined
-def same_set(table: TableArrays, constraint: int, lo: I64, hi: I64, begin: int, end: int) -> bool:
+def same_set(table: SegmentArrays, constraint: int, lo: I64, hi: I64, begin: int, end: int) -> bool:
     """Whether a constraint has these intervals."""
     first = at(table.interval_start, constraint)
     if at(table.interval_start, constraint + 1) - first != end - begin:
@@ -215,7 +217,7 @@ def close_gaps(lo: I64, hi: I64, begin: int, end: int, pieces: int, kept: I64) -
 
 
 @kernel
-def weigh(table: TableArrays, sample: Marginals, out: F64) -> None:
+def weigh(table: SegmentArrays, sample: Marginals, out: F64) -> None:
     """The product over its constraints of the share of events that each accepts."""
     total = float(sample.events[0])
     for slot in range(len(out)):

@@ -7,7 +7,7 @@ A proof leaves a box of keys on each attribute open, and any key in it will do; 
     string                                        the first cell: a constant, or the gap above one
 
 **Strings.** Only constants have keys of their own; all texts between two constants share one, and keys further up in a
-gap belong to no text (model/strings.py). A cell that begins with a constant is told by it; a gap by a text in it, the
+gap belong to no text (keys/strings.py). A cell that begins with a constant is told by it; a gap by a text in it, the
 constant below with a letter behind it where that fits.
 
 Where nobody has said yet of what type an attribute is, any value will do, and it is told by 0. Days that Python's
@@ -21,9 +21,9 @@ from math import ceil, floor
 from typing import Any
 
 from earmark.cover.canonical import first_text_after, is_valid_text
-from earmark.model.attribute import FLOAT, NUMBER, STRING, Schema
-from earmark.model.keys import float_key, float_of_key, value_of_key
-from earmark.model.numbers import LOWEST, number_at, position_at
+from earmark.keys.cuts import float_key, float_of_key, value_of_key
+from earmark.keys.numbers import LOWEST, number_at, position_at
+from earmark.keys.schema import FLOAT, NUMBER, STRING, Schema
 
 LETTERS = ("a", "0", " ", "\0")
 """What is put behind a constant to get a text above it: the first that stays below the next constant."""

@@ -70,10 +70,11 @@ from earmark.cover.vector import I16, LANES
 from earmark.curves.grid import MOST_BITS
 from earmark.curves.morton import bits_for, first_inside, interleave, last_inside
 from earmark.errors import require
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, U64
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.machine import at
-from earmark.model.rows import spread
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
 
 UNDERFLOW, MERGED = LANES // 4, 3 * LANES // 4
 FINEST = 8
@@ -111,7 +112,7 @@ scratch_at = unpacker(Scratch, "i2", "u8", "u8")
 class ZCurve(Members):
     """The Z-curve. `axes` bounds the attributes that get coordinates."""
 
-    def __init__(self, table: TableArrays, axes: int = MOST_AXES) -> None:
+    def __init__(self, table: SegmentArrays, axes: int = MOST_AXES) -> None:
         super().__init__(table)
         self._most = axes
         self._query = np.empty(2 * MOST_AXES, np.int16)
@@ -157,7 +158,7 @@ class ZCurve(Members):
         self._curve = old._replace(first=first, bucket=bucket, key=key)
         self._handles = None
 
-    def _follow(self, table: TableArrays) -> None:
+    def _follow(self, table: SegmentArrays) -> None:
         super()._follow(table)
         self._buckets = with_clauses(self._buckets, len(table.constraint_start) - 1)
         self._handles = None

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I64
+from earmark.flat.types import I64
 
 MOST_BITS = 63
 """Dimensions times bits of a grid, at the most."""

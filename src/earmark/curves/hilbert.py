@@ -33,9 +33,9 @@ import numpy as np
 
 from earmark.curves.grid import checked_boxes, checked_cells, checked_numbers
 from earmark.errors import EarmarkError
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I64
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I64
-from earmark.model.machine import at
 
 MOST_DIMENSIONS = 20
 """A box is decomposed in at most so many dimensions: every cube has 2^d parts."""

@@ -24,8 +24,8 @@ import numpy as np
 
 from earmark.curves.grid import MOST_BITS, check_grid, checked_cells
 from earmark.errors import EarmarkError
+from earmark.flat.types import U64
 from earmark.jit import inlined
-from earmark.model.arrays import U64
 
 
 def cell_key(coordinates: Sequence[int], bits: int) -> int:

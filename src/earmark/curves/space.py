@@ -27,11 +27,13 @@ import numpy as np
 
 from earmark.curves import grid, hilbert
 from earmark.errors import EarmarkError, require
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, frozen
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.evaluate import ABSENT, find_attribute
-from earmark.model.machine import at
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import ABSENT, find_attribute
 
 NULL_CELL = 0
 NO_AXIS = -1
@@ -102,7 +104,7 @@ def _inner(keys: I64) -> I64:
     return inner
 
 
-def bounds_on(table: TableArrays, attribute: int) -> I64:
+def bounds_on(table: SegmentArrays, attribute: int) -> I64:
     """The ends of the constraints on an attribute, a sample when there are many."""
     chosen = np.flatnonzero((table.attr == attribute) & (np.diff(table.interval_start) > 0))
     if len(chosen) > SAMPLE:
@@ -112,7 +114,7 @@ def bounds_on(table: TableArrays, attribute: int) -> I64:
     return bounds
 
 
-def boxes_of_clauses(space: Space, table: TableArrays, clauses: I64) -> tuple[I64, I64]:
+def boxes_of_clauses(space: Space, table: SegmentArrays, clauses: I64) -> tuple[I64, I64]:
     """The boxes of clauses, rows of low and high cells. A constraint that accepts nothing gives low above high."""
     low, high = np.empty((len(clauses), space.axes), np.int64), np.empty((len(clauses), space.axes), np.int64)
     clause_boxes(space, table, np.ascontiguousarray(clauses, np.int64), low, high)
@@ -153,7 +155,7 @@ def cell_of(space: Space, axis: int, key: int) -> int:
 
 
 @kernel
-def clause_boxes(space: Space, table: TableArrays, clauses: I64, low: I64, high: I64) -> None:
+def clause_boxes(space: Space, table: SegmentArrays, clauses: I64, low: I64, high: I64) -> None:
     """Rows of low and high cells of clauses."""
     top = (1 << space.bits[0]) - 1
     for i in range(len(clauses)):

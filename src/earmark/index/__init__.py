@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
 from earmark.index.contract import MatchIndex
-from earmark.model.arrays import TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 INDEXES = {
     "be_star_tree": ("earmark.index.be_star_tree", "BEStarTree"),
@@ -51,7 +51,7 @@ def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[...
     return functools.partial(build, **options)
 
 
-def restore(name: str, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> MatchIndex:
+def restore(name: str, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> MatchIndex:
     """The index with this name from its stored arrays; AssertionError where they are not what kernels rely on."""
     builder(name)
     made: MatchIndex = _class(name).restore(table, arrays)

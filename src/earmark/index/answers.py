@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from earmark.errors import TooManyAnswers
+from earmark.flat.types import F64, I32, I64
 from earmark.index.ranking import Heaps
-from earmark.model.arrays import F64, I32, I64
 
 GENEROUS = 1.2
 """Room for so many times what the events so far let expect."""

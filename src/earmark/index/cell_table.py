@@ -30,6 +30,12 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from earmark.errors import EarmarkError, require
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.flat.bits import read_only
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import together, without_gaps
 from earmark.index.counters import CANDIDATES, MATCHED
 from earmark.index.counters import NODES as NODES_SEEN
@@ -55,11 +61,7 @@ from earmark.index.scored.walk import ALL_COUNTERS
 from earmark.index.sopt_r_tree import SoptRTree, cells
 from earmark.index.threshold import list_for
 from earmark.jit import inlined, kernel
-from earmark.model import bits
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.batch import some_events
-from earmark.model.bits import read_only
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 # Fields of `cell_list`, one row a list; the first row is (K, 0, ..).
 CUTS_BEGIN, CUTS_END, FIRST_KEY, SHIFT, RADIX_BEGIN, RADIX_LAST, CELLS_BEGIN, RANKS_BEGIN = range(8)
@@ -85,7 +87,7 @@ class CellTable(SoptRTree):
     @classmethod
     def build(  # type: ignore[override]
         cls,
-        table: TableArrays,
+        table: SegmentArrays,
         best: int = 20,
         branching: int = 16,
         modes: str = "both",
@@ -102,7 +104,7 @@ class CellTable(SoptRTree):
         return grown._replace(**_painted(lists, arrays, options.best))
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: object) -> Self:
+    def restore(cls, table: SegmentArrays, arrays: object) -> Self:
         """The index whose arrays were saved. What kernels rely on is checked. O(size)."""
         made = super().restore(table, arrays)  # type: ignore[arg-type]
         _check_cells(made._arrays, len(made._table.sequence))

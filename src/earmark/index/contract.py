@@ -3,7 +3,7 @@
 Kinds of array that pass through:
 
     events      EventArrays, a batch in key space
-    eligible    a bitmap over slots (`earmark.model.bits`): bit set = the slot may be returned. It is the published
+    eligible    a bitmap over slots (`earmark.flat.bits`): bit set = the slot may be returned. It is the published
                 alive bitmap, or that and a tag scope; slots past its end are not eligible
     event_ptr   int64[E + 1]; the answers for event e are at event_ptr[e] .. event_ptr[e + 1]
     slots       int32; matches ascend by slot, ranked answers go by score descending, then sequence ascending
@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import F64, I32, I64, U64
+from earmark.segment.arrays import SegmentArrays
 
 
 class Work(NamedTuple):
@@ -101,7 +103,7 @@ class Updatable(MatchIndex, Protocol):
     def copy(self) -> Self:
         """An index of its own with the same answers. O(size), at the speed of memory."""
 
-    def insert(self, table: TableArrays, slots: I32) -> None:
+    def insert(self, table: SegmentArrays, slots: I32) -> None:
         """Take in new slots of a table that has grown; the older slots are as they were."""
 
     def remove(self, slots: I32) -> None:

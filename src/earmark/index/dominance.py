@@ -23,9 +23,9 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
+from earmark.flat.machine import load, splat
+from earmark.flat.types import I64
 from earmark.jit import JIT, embedded, inlined, intrinsic, kernel
-from earmark.model.arrays import I64
-from earmark.model.machine import load, splat
 
 LANES = 64
 PADDING = -32768

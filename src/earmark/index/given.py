@@ -7,17 +7,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import EventArrays, TableArrays
-from earmark.model.bits import read_only
-from earmark.model.event import shown
+from earmark.events.arrays import EventArrays
+from earmark.events.mappings import shown
+from earmark.flat.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 Mode = Literal["exact", "relaxed"]
 """What a ranked search ranks: subscriptions that match, or those of which at least one constraint holds."""
 
 
-def read_only_table(table: TableArrays) -> TableArrays:
+def read_only_table(table: SegmentArrays) -> SegmentArrays:
     """Read-only views of a table's columns."""
-    return TableArrays._make(read_only(column) for column in table)
+    return SegmentArrays._make(read_only(column) for column in table)
 
 
 def read_only_events(events: EventArrays) -> EventArrays:
@@ -31,7 +32,7 @@ def check_event(events: EventArrays, e: int) -> None:
         raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}.")
 
 
-def checked_k(k: int, table: TableArrays) -> int:
+def checked_k(k: int, table: SegmentArrays) -> int:
     """How many answers to make room for: k, and no more than there are slots."""
     if k < 1:
         raise EarmarkError(f"k must be at least 1, not {k}.")

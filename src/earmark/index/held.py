@@ -6,10 +6,10 @@ from typing import Any, Generic, TypeVar
 
 from numpy.typing import NDArray
 
+from earmark.flat.bits import read_only
 from earmark.index.contract import Work
 from earmark.index.given import read_only_table
-from earmark.model.arrays import TableArrays
-from earmark.model.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 A = TypeVar("A", bound=tuple[NDArray[Any], ...])
 
@@ -17,11 +17,11 @@ A = TypeVar("A", bound=tuple[NDArray[Any], ...])
 class Held(Generic[A]):
     """An index that is a NamedTuple of arrays over a table. Readers may hold both, so kernels get read-only views."""
 
-    _table: TableArrays
+    _table: SegmentArrays
     _arrays: A
     _work: Work
 
-    def _hold(self, table: TableArrays, arrays: A) -> None:
+    def _hold(self, table: SegmentArrays, arrays: A) -> None:
         """Be the index of these arrays over this table."""
         self._table = read_only_table(table)
         self._arrays = type(arrays)(*map(read_only, arrays))

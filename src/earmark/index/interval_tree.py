@@ -32,7 +32,7 @@ from earmark.index.scored.arrays import ENDPOINTS, FOREST, WIDEST, ScoredArrays
 from earmark.index.scored.base import Options, ScoredIndex, planted
 from earmark.index.scored.forest import Plan
 from earmark.index.scored.lists import Lists
-from earmark.model.arrays import TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 SORTS = {"score": FOREST, "endpoint": ENDPOINTS}
 
@@ -46,7 +46,7 @@ class IntervalTree(ScoredIndex):
     @classmethod
     def build(
         cls,
-        table: TableArrays,
+        table: SegmentArrays,
         sort: str = "score",
         leaf: int = 16,
         modes: str = "both",

@@ -30,6 +30,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64
 from earmark.index.given import read_only_table
 from earmark.index.scored import check
 from earmark.index.scored.arrays import (
@@ -88,9 +90,8 @@ from earmark.index.scored.update import (
     insert_entries,
     remove_entries,
 )
-from earmark.model.arrays import F64, I32, I64, TableArrays
-from earmark.model.bits import read_only
-from earmark.model.rows import gather
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import gather
 
 SPARE = 1 / 8
 """Room for growth in a copy that is about to change, as a share of its size."""
@@ -104,13 +105,13 @@ class IRTree(ScoredIndex):
 
     keyed = True
 
-    def __init__(self, table: TableArrays, arrays: ScoredArrays) -> None:
+    def __init__(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
         super().__init__(table, arrays)
         self._draft: Draft | None = None
 
     @classmethod
     def build(
-        cls, table: TableArrays, branching: int = 16, leaf: int = 16, modes: str = "both", intersect: bool = False
+        cls, table: SegmentArrays, branching: int = 16, leaf: int = 16, modes: str = "both", intersect: bool = False
     ) -> Self:
         """An index of all slots of a table; options as for every scored index. O(n log n)."""
         return cls._built(table, Options(branching, leaf, modes, intersect))
@@ -126,7 +127,7 @@ class IRTree(ScoredIndex):
         self._draft = None  # what both share stays as it is
         return type(self)(self._table, self._arrays)
 
-    def insert(self, table: TableArrays, slots: I32) -> None:
+    def insert(self, table: SegmentArrays, slots: I32) -> None:
         """Take in new slots of a table that has grown. O(branching log n) each, amortised."""
         self._table = read_only_table(table)
         chosen = slots.astype(np.int64)
@@ -163,7 +164,7 @@ class IRTree(ScoredIndex):
         self._publish(draft, rows, list_of, self._arrays.bounds.reshape(-1, BOUND), loose, nowhere)
         self._tidy_up()
 
-    def rescore(self, table: TableArrays, slots: I32) -> None:
+    def rescore(self, table: SegmentArrays, slots: I32) -> None:
         """Follow a table that differs from the one it knows in the scores or weights of these slots, and no others."""
         self.remove(slots)
         self.insert(table, slots)

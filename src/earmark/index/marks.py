@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at, ctz64, popcount64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import COMPARED
 from earmark.index.ranking import Heaps, push, sort_heap
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import clause_failures, slot_score
-from earmark.model.machine import at, ctz64, popcount64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import clause_failures, slot_score
 
 MAYBE = 1 << 31
 """Bit of an entry whose slot must be verified: it is in the list for more than it asks, or it asks for more."""
@@ -78,7 +80,7 @@ def mark_scanned(scratch: U64, words: int, start: I64, scanned: I32, event: int)
 
 
 @inlined
-def slot_holds(table: TableArrays, events: EventArrays, e: int, slot: int, work: I64) -> bool:
+def slot_holds(table: SegmentArrays, events: EventArrays, e: int, slot: int, work: I64) -> bool:
     """Whether the event matches the slot, clause by clause; a clause that is verified counts all its constraints."""
     for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
         work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
@@ -145,7 +147,7 @@ def read_some(scratch: U64, words: int, eligible: U64, found: int, out: I32) -> 
 
 @kernel
 def rank_matches(
-    table: TableArrays, events: EventArrays, event_ptr: I64, slots: I32, first: int, k: int, heaps: Heaps
+    table: SegmentArrays, events: EventArrays, event_ptr: I64, slots: I32, first: int, k: int, heaps: Heaps
 ) -> None:
     """Leave in heap e - first the k best of the matches of event e, best first."""
     for lane in range(len(event_ptr) - 1):

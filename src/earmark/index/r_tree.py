@@ -26,7 +26,7 @@ from earmark.index.scored.arrays import ALWAYS, FOREST, NEVER, ORDER, ScoredArra
 from earmark.index.scored.base import Options, ScoredIndex, planted
 from earmark.index.scored.forest import Plan
 from earmark.index.scored.lists import Lists
-from earmark.model.arrays import TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 
 class RTree(ScoredIndex):
@@ -35,7 +35,7 @@ class RTree(ScoredIndex):
     @classmethod
     def build(
         cls,
-        table: TableArrays,
+        table: SegmentArrays,
         branching: int = 32,
         scored: bool = True,
         modes: str = "both",

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64
 from earmark.jit import inlined
-from earmark.model.arrays import F64, I32, I64
-from earmark.model.machine import at
 
 SLACK = 1e-9
 """Relative room above a bound: far more than float64 can lose in summing a clause in another order."""

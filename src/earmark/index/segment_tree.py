@@ -25,6 +25,7 @@ from typing import Self
 import numpy as np
 
 from earmark.errors import EarmarkError, require
+from earmark.flat.types import I32, I64
 from earmark.index.scored.arrays import (
     CUT_FIRST,
     CUT_LAST,
@@ -44,7 +45,7 @@ from earmark.index.scored.base import Options, ScoredIndex
 from earmark.index.scored.lists import Lists
 from earmark.index.sopt_r_tree import cells
 from earmark.jit import kernel
-from earmark.model.arrays import I32, I64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 MOST_REFERENCES = 2**31 - 1
 
@@ -55,7 +56,7 @@ class SegmentTree(ScoredIndex):
     shapes = (SEGMENTS,)
 
     @classmethod
-    def build(cls, table: TableArrays, modes: str = "both", intersect: bool = False) -> Self:
+    def build(cls, table: SegmentArrays, modes: str = "both", intersect: bool = False) -> Self:
         """An index of all slots of a table; options as for every scored index. O(n log n) time and space."""
         return cls._built(table, Options(2, 0, modes, intersect, SEGMENTS))
 

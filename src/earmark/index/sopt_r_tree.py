@@ -36,14 +36,15 @@ from typing import Self
 import numpy as np
 
 from earmark.errors import require
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.scored.arrays import FOREST, LIST, NODE, POINTS, ROOT, ScoredArrays, int64
 from earmark.index.scored.base import Options, ScoredIndex, planted
 from earmark.index.scored.check import list_entries
 from earmark.index.scored.forest import Plan
 from earmark.index.scored.lists import Lists
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
 
 NOBODY = -1
 """Owner of a visible block over which there is no interval."""
@@ -56,7 +57,7 @@ class SoptRTree(ScoredIndex):
     """An R-tree for each attribute, over its intervals in the arrangement of Algorithm 1."""
 
     @classmethod
-    def build(cls, table: TableArrays, branching: int = 16, modes: str = "both", intersect: bool = False) -> Self:
+    def build(cls, table: SegmentArrays, branching: int = 16, modes: str = "both", intersect: bool = False) -> Self:
         """An index of all slots of a table; options as for every scored index. O(n log n)."""
         return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS))
 

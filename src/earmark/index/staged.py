@@ -25,6 +25,10 @@ from typing import Any, Generic, Self
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64, U64, frozen
 from earmark.index.answers import pointers_of, ranked, roomier, together
 from earmark.index.contract import Work
 from earmark.index.counters import COUNTERS, MATCHED
@@ -34,9 +38,7 @@ from earmark.index.held import A, Held
 from earmark.index.marks import rank_matches, scratch_words
 from earmark.index.ranking import new_heaps
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays, frozen
-from earmark.model.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 RANKED_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
@@ -61,10 +63,10 @@ class Staged(Held[A], Generic[A]):
     _check_lists: Any
     """(table, arrays): AssertionError unless the lists are those of the table."""
 
-    def __init__(self, table: TableArrays, arrays: A) -> None:
+    def __init__(self, table: SegmentArrays, arrays: A) -> None:
         self._become(table, arrays)
 
-    def _become(self, table: TableArrays, arrays: A) -> None:
+    def _become(self, table: SegmentArrays, arrays: A) -> None:
         self._hold(table, arrays)
         self._residual: U64 = self._arrays.residual  # type: ignore[attr-defined]
         self._scan = Scan(self._table)
@@ -72,7 +74,7 @@ class Staged(Held[A], Generic[A]):
         self._scratch: deque[U64] = deque(maxlen=SPARES)
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, Any]) -> Self:
+    def restore(cls, table: SegmentArrays, arrays: Mapping[str, Any]) -> Self:
         """The index whose arrays these are. AssertionError where kernels could not rely on them. O(size)."""
         made = from_stored(cls._kind, arrays)
         cls._check_arrays(made, table)

@@ -34,6 +34,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.counters import CANDIDATES, MATCHED, SCORED
 from earmark.index.marks import is_set
 from earmark.index.ranking import SLACK, Heaps, push, raised, sort_heap
@@ -78,9 +81,8 @@ from earmark.index.scored.walk import (
     set_source,
 )
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import slot_score
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import slot_score
 
 UNSETTLED = -(2**63)
 """Instead of a sequence: an unseen slot may have any."""
@@ -181,7 +183,7 @@ def settled(heaps: Heaps, lane: int, k: int, in_order: bool, sequence: I64, boun
 def rank_events(
     trees: Trees,
     listing: Listing,
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     eligible: U64,
     k: int,
@@ -204,7 +206,7 @@ def rank_events(
 def rank_event(
     trees: Trees,
     listing: Listing,
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     eligible: U64,
     e: int,

@@ -26,10 +26,11 @@ import pyarrow as pa
 
 from earmark.cover.audit import first_equal
 from earmark.cover.blocks import Blocks
-from earmark.model.arrays import I64, TableArrays, frozen
-from earmark.model.explain import clause_texts
-from earmark.model.rows import gather
-from earmark.model.stored import Stored, Texts, table_of
+from earmark.flat.types import I64, frozen
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.explain import clause_texts
+from earmark.segment.rows import gather
+from earmark.segment.stored import Stored, Texts, table_of
 from earmark.spark import frames, housing
 from earmark.spark.book import read_book, removed_on_error, working_folder
 from earmark.spark.homes import Tree, guests, residents
@@ -117,7 +118,7 @@ def _result_schema(stored: Stored) -> StructType:
     return frames.struct_of(dict(zip(COLUMNS, types, strict=True)))
 
 
-def spread_of(table: TableArrays, tree: Tree, attributes: int) -> Homes:
+def spread_of(table: SegmentArrays, tree: Tree, attributes: int) -> Homes:
     """How many live and are present in each home. O(homes x table)."""
     own = [residents(table, tree, home) for home in range(tree.homes)]
     return Homes(tuple(map(len, own)), tuple(len(guests(table, members, attributes)) for members in own))
@@ -155,13 +156,13 @@ def audit_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
             yield from _batches(_rejects_told(plan, stored))
 
 
-def audit_home(table: TableArrays, own: I64, attributes: int) -> list[Found]:
+def audit_home(table: SegmentArrays, own: I64, attributes: int) -> list[Found]:
     """What there is to say of the residents of a home, from a canonical table; in order of insertion."""
     own = own[np.argsort(table.sequence[own], kind="stable")]
     empty = np.diff(table.clause_start)[own] == 0
     matching = own[~empty]
     present = guests(table, matching, attributes)
-    local = TableArrays._make(frozen(column) for column in gather(table, present))
+    local = SegmentArrays._make(frozen(column) for column in gather(table, present))
     by_age = np.argsort(local.sequence, kind="stable")
     leader = np.empty(len(present), np.int64)
     leader[by_age] = first_equal(local, by_age)
@@ -180,7 +181,7 @@ def audit_home(table: TableArrays, own: I64, attributes: int) -> list[Found]:
     ]
 
 
-def _tops(table: TableArrays, members: I64, asked: I64) -> I64:
+def _tops(table: SegmentArrays, members: I64, asked: I64) -> I64:
     """For each slot asked about, and for those above it, one that covers it and that nothing covers; or NOBODY."""
     above = np.full(len(table.sequence), NOBODY, np.int64)
     known = np.zeros(len(table.sequence), bool)

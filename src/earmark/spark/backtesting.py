@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, EventError, SubscriptionError
-from earmark.model.arrays import I64
+from earmark.flat.types import I64
 from earmark.spark.book import removed_on_error, working_folder
 from earmark.spark.frames import arrow_id_type, id_type, session_zone, struct_of
 from earmark.spark.intake import Given

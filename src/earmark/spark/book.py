@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from earmark.errors import EarmarkError
-from earmark.model.stored import Stored
+from earmark.segment.stored import Stored
 from earmark.spark.intake import Given, ordered, refuse, subscriptions_of, take_rows
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import SubscriptionError
-from earmark.model import bits
-from earmark.model.arrays import I64, U64
-from earmark.model.attribute import Schema
-from earmark.model.files import save_stored
-from earmark.model.rows import gather, uses_of
-from earmark.model.stored import Stored
+from earmark.flat import bits
+from earmark.flat.types import I64, U64
+from earmark.keys.schema import Schema
+from earmark.segment.files import save_stored
+from earmark.segment.rows import gather, uses_of
+from earmark.segment.stored import Stored
 from earmark.spark import contents
 from earmark.spark.contents import Loaded, by_sequence, fold
 from earmark.spark.intake import Taken, check_on_error, in_order, refuse, rejected, source_of, take_rows

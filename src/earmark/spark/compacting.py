@@ -37,13 +37,15 @@ from earmark.cover.given import check_budget
 from earmark.cover.merging import merge
 from earmark.cover.traffic import Flags, Traffic, taken, taken_by_boxes
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import Schema
-from earmark.model.batch import some_events
-from earmark.model.bits import all_set
-from earmark.model.files import read_array, write_file
-from earmark.model.rows import gather
-from earmark.model.stored import Stored, Texts, table_of
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat.bits import all_set
+from earmark.flat.types import I64, frozen
+from earmark.keys.schema import Schema
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.files import read_array, write_file
+from earmark.segment.rows import gather
+from earmark.segment.stored import Stored, Texts, table_of
 from earmark.spark import frames
 from earmark.spark.auditing import COVERED, DUPLICATE, audit_home
 from earmark.spark.book import Book, read_book, removed_on_error, working_folder
@@ -265,7 +267,7 @@ def find_roots(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
         found = [one for one in audit_home(table, own, attributes) if one.finding in (DUPLICATE, COVERED)]
         slots, others = (np.concatenate(column) for column in zip(*(one[1:] for one in found), strict=True))
         roots = np.setdiff1d(opened.matching(own), slots)
-        local = TableArrays._make(frozen(column) for column in gather(table, roots))
+        local = SegmentArrays._make(frozen(column) for column in gather(table, roots))
         wanted = taken(local, all_set(len(roots)), events) if len(roots) else np.zeros(len(events.start) - 1, np.bool_)
         flat = {"slots": slots, "others": others, "wanted": wanted}
         columns = {name: pa.array([column.tobytes()], pa.binary()) for name, column in flat.items()}

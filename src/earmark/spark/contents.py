@@ -22,11 +22,12 @@ import numpy as np
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError, TableError, require
+from earmark.flat import bits
+from earmark.flat.types import I64, U64
 from earmark.index.contract import MatchIndex
-from earmark.model import bits
-from earmark.model.arrays import I64, U64
-from earmark.model.attribute import Schema
-from earmark.model.files import (
+from earmark.keys.schema import Schema
+from earmark.keys.strings import StringKeys
+from earmark.segment.files import (
     DAMAGE,
     check_file,
     manifest_checksum,
@@ -37,8 +38,7 @@ from earmark.model.files import (
     schema_record,
     write_file,
 )
-from earmark.model.stored import Stored, Texts
-from earmark.model.strings import StringKeys
+from earmark.segment.stored import Stored, Texts
 from earmark.spark.descriptors import allow_open_files
 from earmark.spark.merge import join, of_kind, pick, united
 from earmark.spark.versions import DELTA, FULL, SnapshotError, is_marked, read_record, set_mark, version_folder

@@ -33,11 +33,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.flat.types import F64, I32, I64, frozen
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import F64, I32, I64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.rows import offsets, spread
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import offsets, spread
 
 MEMBERS = 6
 """A shard has about one cover for so many clauses ..."""
@@ -69,7 +71,7 @@ class Bounds(NamedTuple):
         return len(self.start) - 1
 
 
-def ends_of(table: TableArrays) -> tuple[I32, I32, I64, I64]:
+def ends_of(table: SegmentArrays) -> tuple[I32, I32, I64, I64]:
     """Of each clause: (start, attribute, lower end, upper end) of the constraints that can keep an event away."""
     opens, closes = table.interval_start[:-1], table.interval_start[1:]
     usable = (table.accepts_null == 0) & (opens < closes)
@@ -78,7 +80,7 @@ def ends_of(table: TableArrays) -> tuple[I32, I32, I64, I64]:
     return start, table.attr[kept], table.lo[opens[kept]], table.hi[closes[kept] - 1]
 
 
-def bounds_of(table: TableArrays) -> Bounds:
+def bounds_of(table: SegmentArrays) -> Bounds:
     """The bounds of all clauses of a table."""
     start, attr, lo, hi = ends_of(table)
     low, high = np.zeros(len(attr)), np.ones(len(attr))
@@ -167,13 +169,13 @@ class Grouping:
                     self._take(members)
         return bool(self._waiting)
 
-    def covers(self) -> TableArrays:
+    def covers(self) -> SegmentArrays:
         """A cover for each group, a slot each."""
         bounds, groups = self.bounds, self._done + [group for _, _, group in self._waiting]
         attr = [bounds.attr[group.common[0]] for group in groups]
         none = np.empty(0, np.int64)
         constraints = sum(map(len, attr))
-        return TableArrays(
+        return SegmentArrays(
             clause_start=np.arange(len(groups) + 1, dtype=np.int32),
             constraint_start=offsets([len(one) for one in attr]),
             attr=np.concatenate([*attr, none]).astype(np.int32),
@@ -243,7 +245,7 @@ def _by_attribute(bounds: Bounds, group: Group) -> tuple[float, I64]:
     return float(cost) / members, chosen
 
 
-def covers_of(table: TableArrays, events: EventArrays | None = None, most: int | None = None) -> TableArrays:
+def covers_of(table: SegmentArrays, events: EventArrays | None = None, most: int | None = None) -> SegmentArrays:
     """Covers of all clauses of a table, a slot each: what an event must meet to match any of its subscriptions.
 
     With `events` like those to come there are no more covers than make a difference to them.
@@ -263,8 +265,8 @@ def covers_of(table: TableArrays, events: EventArrays | None = None, most: int |
     return grouping.covers()
 
 
-def met(covers: TableArrays, events: EventArrays) -> I64:
+def met(covers: SegmentArrays, events: EventArrays) -> I64:
     """Which events meet a cover."""
-    made = TableArrays._make(frozen(column) for column in covers)
+    made = SegmentArrays._make(frozen(column) for column in covers)
     pointers, _ = Scan.build(made).match_many(events, bits.all_set(len(covers.sequence)))
     return np.flatnonzero(np.diff(pointers))

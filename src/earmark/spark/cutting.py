@@ -35,9 +35,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.curves.space import variable_cuts
-from earmark.model.arrays import F64, I32, I64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.rows import gather, offsets, spread
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import F64, I32, I64, frozen
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import gather, offsets, spread
 from earmark.spark.covers import Bounds, bounds_of, by_attribute, covers_of, ends_of, met, middles
 
 SAMPLE = 40_000
@@ -89,7 +91,7 @@ class Clusters(NamedTuple):
 Cut = Regions | Clusters
 
 
-def learned(sample: TableArrays, shards: int) -> Cut:
+def learned(sample: SegmentArrays, shards: int) -> Cut:
     """The better cut for a table like this sample."""
     bounds = bounds_of(first_clauses(sample))
     regions = _regions(bounds, sample.sequence, shards)
@@ -102,7 +104,7 @@ def learned(sample: TableArrays, shards: int) -> Cut:
     return regions
 
 
-def shards_of(table: TableArrays, cut: Cut) -> I32:
+def shards_of(table: SegmentArrays, cut: Cut) -> I32:
     """The shard of each slot."""
     start, attr, lo, hi = ends_of(first_clauses(table))
     if isinstance(cut, Regions):
@@ -110,7 +112,7 @@ def shards_of(table: TableArrays, cut: Cut) -> I32:
     return _in_clusters(start, attr, lo, hi, cut)
 
 
-def first_clauses(table: TableArrays) -> TableArrays:
+def first_clauses(table: SegmentArrays) -> SegmentArrays:
     """The same with only the first clause of each slot; a slot without any gets an empty one."""
     counts = np.diff(table.clause_start)
     if (counts == 1).all():
@@ -322,7 +324,7 @@ def _in_clusters(start: I32, attr: I32, lo: I64, hi: I64, cut: Clusters) -> I32:
 # --- how good a cut is ---------------------------------------------------------------------------------------
 
 
-def proxies(sample: TableArrays, count: int = PROXIES) -> EventArrays:
+def proxies(sample: SegmentArrays, count: int = PROXIES) -> EventArrays:
     """Events like the subscriptions of a sample: each has the middles of the ranges of two of them."""
     start, attr, lo, hi = ends_of(first_clauses(sample))
     slots = len(start) - 1
@@ -348,7 +350,7 @@ def _events(start: I64, attr: I32, key: I64) -> EventArrays:
     return EventArrays(frozen(start), frozen(attr), frozen(key), frozen(key), frozen(np.empty(0)))
 
 
-def _touched(sample: TableArrays, cut: Cut, shards: int, events: EventArrays) -> float:
+def _touched(sample: SegmentArrays, cut: Cut, shards: int, events: EventArrays) -> float:
     """How many shards an event meets on the average, each counted by its size: the work that routing leaves."""
     shard = shards_of(sample, cut)
     total = 0.0

@@ -1,6 +1,6 @@
 """From a batch of Spark's Arrow data to keys: columns, or one map column, under the schema of a version.
 
-The rules are those of model/frames.py.
+The rules are those of events/frames.py.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EventError
-from earmark.model.arrays import I64, EventArrays, frozen
-from earmark.model.attribute import Schema
-from earmark.model.event import checked_weights
-from earmark.model.files import read_array, write_file
-from earmark.model.frames import column_keys, encode_frame
+from earmark.events.arrays import EventArrays
+from earmark.events.frames import column_keys, encode_frame
+from earmark.events.mappings import checked_weights
+from earmark.flat.types import I64, frozen
+from earmark.keys.schema import Schema
+from earmark.segment.files import read_array, write_file
 
 Weights = Mapping[str, float]
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, EventError
-from earmark.model.attribute import DATE, TIMESTAMP, Schema
-from earmark.model.event import MAX_NESTED
-from earmark.model.frames import is_text
-from earmark.model.zones import zone_of
+from earmark.events.frames import is_text
+from earmark.events.mappings import MAX_NESTED
+from earmark.keys.schema import DATE, TIMESTAMP, Schema
+from earmark.language.zones import zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

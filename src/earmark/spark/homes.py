@@ -41,10 +41,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, frozen
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.machine import at
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
 
 LOWER, UPPER, CONSTRAINED = 0, 1, 2
 """What a node of the tree compares: an end with its cut, or whether there is a constraint at all."""
@@ -92,7 +93,7 @@ class Ends(NamedTuple):
 # --- learning ----------------------------------------------------------------------------------------------------
 
 
-def learned(table: TableArrays, homes: int) -> Tree:
+def learned(table: SegmentArrays, homes: int) -> Tree:
     """A tree of at most so many homes for a canonical table. The same table gives the same tree."""
     slots = np.flatnonzero(np.diff(table.clause_start))
     wanted = max(SAMPLE, SAMPLE_A_HOME * homes)
@@ -149,7 +150,7 @@ class _Split(NamedTuple):
     halves: list[tuple[I64, I64]]
 
 
-def _ends(table: TableArrays, slots: I64) -> Ends:
+def _ends(table: SegmentArrays, slots: I64) -> Ends:
     """The first clauses of these slots on the attributes that most of them constrain."""
     first = table.clause_start[slots].astype(np.int64)
     counts = np.diff(table.constraint_start)[first]
@@ -215,14 +216,14 @@ def _may_cover(ends: Ends, members: I64, others: I64) -> Flags:
 # --- a home --------------------------------------------------------------------------------------------------------
 
 
-def residents(table: TableArrays, tree: Tree, home: int) -> I64:
+def residents(table: SegmentArrays, tree: Tree, home: int) -> I64:
     """The slots that live in a home, ascending. O(slots x depth)."""
     homes = np.empty(len(table.sequence), np.int32)
     find_homes(table, tree, homes)
     return np.flatnonzero(homes == home)
 
 
-def guests(table: TableArrays, members: I64, attributes: int) -> I64:
+def guests(table: SegmentArrays, members: I64, attributes: int) -> I64:
     """The slots that may cover one of these, ascending; those of them that have clauses among them. O(table)."""
     bounds = Bounds(
         np.zeros(attributes, bool), np.full(attributes, INT64_MIN, np.int64), np.full(attributes, INT64_MAX, np.int64)
@@ -235,21 +236,21 @@ def guests(table: TableArrays, members: I64, attributes: int) -> I64:
 
 
 @inlined
-def lower_end(table: TableArrays, constraint: int) -> int:
+def lower_end(table: SegmentArrays, constraint: int) -> int:
     """The least key that a constraint takes; the greatest of all where it takes none."""
     begin, end = at(table.interval_start, constraint), at(table.interval_start, constraint + 1)
     return at(table.lo, begin) if begin < end else int(INT64_MAX)
 
 
 @inlined
-def upper_end(table: TableArrays, constraint: int) -> int:
+def upper_end(table: SegmentArrays, constraint: int) -> int:
     """The greatest key that a constraint takes; the least of all where it takes none."""
     begin, end = at(table.interval_start, constraint), at(table.interval_start, constraint + 1)
     return at(table.hi, end - 1) if begin < end else int(INT64_MIN)
 
 
 @inlined
-def goes_left(table: TableArrays, clause: int, attr: int, side: int, cut: int) -> bool:
+def goes_left(table: SegmentArrays, clause: int, attr: int, side: int, cut: int) -> bool:
     """Which way a clause goes at a node."""
     first, last = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
     while first < last and at(table.attr, first) < attr:
@@ -263,7 +264,7 @@ def goes_left(table: TableArrays, clause: int, attr: int, side: int, cut: int) -
 
 
 @kernel
-def find_homes(table: TableArrays, tree: Tree, homes: I32) -> None:
+def find_homes(table: SegmentArrays, tree: Tree, homes: I32) -> None:
     """The home of each slot."""
     nodes = len(tree.attr)
     for slot in range(len(homes)):
@@ -281,7 +282,7 @@ def find_homes(table: TableArrays, tree: Tree, homes: I32) -> None:
 
 
 @kernel
-def take_bounds(table: TableArrays, members: I64, bounds: Bounds) -> None:
+def take_bounds(table: SegmentArrays, members: I64, bounds: Bounds) -> None:
     """Widen the bounds by the first clauses of these slots."""
     for i in range(len(members)):
         clause = at(table.clause_start, members[i])
@@ -295,7 +296,7 @@ def take_bounds(table: TableArrays, members: I64, bounds: Bounds) -> None:
 
 
 @kernel
-def mark_guests(table: TableArrays, bounds: Bounds, chosen: Flags) -> None:
+def mark_guests(table: SegmentArrays, bounds: Bounds, chosen: Flags) -> None:
     """Mark the slots that have a clause within the bounds."""
     for slot in range(len(chosen)):
         for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):

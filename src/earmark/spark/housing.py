@@ -1,6 +1,6 @@
 """The table of an audit or of a compaction where its tasks find it, and the homes over which they share the work.
 
-    working folder/table/     the subscriptions as they were asked (model/files.py)
+    working folder/table/     the subscriptions as they were asked (segment/files.py)
       extras                  their canonical form (cover/canonical.py), and which clauses never match
 
 A task has the numbers of some homes (homes.py), maps the table, and looks at the residents of each.
@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from earmark.cover.canonical import Canonized, canonized
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I64, TableArrays, frozen
-from earmark.model.files import open_stored, save_stored
-from earmark.model.stored import Stored
+from earmark.flat.types import I64, frozen
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.files import open_stored, save_stored
+from earmark.segment.stored import Stored
 from earmark.spark.homes import Tree, learned, residents
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Opened:
     def __init__(self, stored: Stored, tree: Tree) -> None:
         self.stored, self.tree = stored, tree
         columns = {name: stored.extras[name] for name in _KEPT}
-        self.canonical = TableArrays(**columns, weight=_NONE, score=_NONE, sequence=stored.arrays.sequence)
+        self.canonical = SegmentArrays(**columns, weight=_NONE, score=_NONE, sequence=stored.arrays.sequence)
 
     def residents(self, home: int) -> I64:
         """The slots that live in a home, ascending."""

@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import EarmarkError, SubscriptionError
-from earmark.model.arrays import I64
-from earmark.model.attribute import Attribute, Schema
-from earmark.model.columns import named_bounds
-from earmark.model.stored import Stored
+from earmark.flat.types import I64
+from earmark.keys.schema import Attribute, Schema
+from earmark.segment.columns import named_bounds
+from earmark.segment.stored import Stored
 from earmark.spark import frames
 from earmark.spark.merge import Part, agree, join, of_kind, pick, read_part, take_constants
 from earmark.spark.parts import FIELDS, GIVEN_TWICE, OP, ORDER, REJECTS, TIE, Plan, build_parts, plan_record

@@ -20,14 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.arrow import constants_in, translated
-from earmark.model.attribute import WIDE_NUMBER, Attribute, Schema, attribute_type
-from earmark.model.files import open_stored
-from earmark.model.rows import concat, gather, intervals_on
-from earmark.model.stored import Stored, Texts
-from earmark.model.strings import StringKeys
-from earmark.model.table import NO_TAGS, Tags
+from earmark.flat.types import I32, I64
+from earmark.keys.schema import WIDE_NUMBER, Attribute, Schema, attribute_type
+from earmark.keys.strings import StringKeys
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrow import constants_in, translated
+from earmark.segment.files import open_stored
+from earmark.segment.rows import concat, gather, intervals_on
+from earmark.segment.stored import Stored, Texts
+from earmark.segment.table import NO_TAGS, Tags
 from earmark.spark.descriptors import allow_open_files
 from earmark.spark.parts import read_arrow
 
@@ -175,7 +176,7 @@ def join(pieces: Sequence[Stored], schema: Schema) -> Stored:
     )
 
 
-def concat_all(tables: Sequence[TableArrays]) -> TableArrays:
+def concat_all(tables: Sequence[SegmentArrays]) -> SegmentArrays:
     """The slots of all tables, one after another. In pairs, so that every array is copied log(tables) times."""
     left = list(tables) or [_nothing()]
     while len(left) > 1:
@@ -184,10 +185,10 @@ def concat_all(tables: Sequence[TableArrays]) -> TableArrays:
     return left[0]
 
 
-def _nothing() -> TableArrays:
+def _nothing() -> SegmentArrays:
     none, start = np.empty(0, np.int64), np.zeros(1, np.int32)
     empty = np.empty(0, np.int32)
-    return TableArrays(start, start, empty, np.empty(0, np.uint8), start, none, none, np.empty(0), np.empty(0), none)
+    return SegmentArrays(start, start, empty, np.empty(0, np.uint8), start, none, none, np.empty(0), np.empty(0), none)
 
 
 def _joined_ids(columns: Sequence[I64 | Texts]) -> I64 | Texts:

@@ -7,7 +7,7 @@ A part has its own attribute numbers and string keys, and learns types from its 
 make them one. A part lies in a folder under the version in the making; what a task gives back is only its name, so a
 task that is run twice does no harm.
 
-    part-1f…/table/           model/files.py; slots in (order, id) order
+    part-1f…/table/           segment/files.py; slots in (order, id) order
     part-1f…/rows.arrow       id, op, order, tie, slot (-1 for a removal)
     part-1f…/rejects.arrow    id, op, condition, reason
 """
@@ -25,15 +25,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import EarmarkError, SubscriptionError
-from earmark.model.attribute import Draft, Schema
-from earmark.model.bind import Binder, BoundClauses
-from earmark.model.files import save_stored, schema_of, schema_record
-from earmark.model.forms import reader_of
-from earmark.model.intake import admitted, rows_of_frame
-from earmark.model.rows import block_of
-from earmark.model.stored import Stored, stored_of
-from earmark.model.strings import StringKeys
-from earmark.model.subscription import (
+from earmark.keys.bind import Binder, BoundClauses
+from earmark.keys.schema import Draft, Schema
+from earmark.keys.strings import StringKeys
+from earmark.segment.files import save_stored, schema_of, schema_record
+from earmark.segment.forms import reader_of
+from earmark.segment.intake import admitted, rows_of_frame
+from earmark.segment.rows import block_of
+from earmark.segment.stored import Stored, stored_of
+from earmark.segment.subscription import (
     as_subscription,
     checked_id,
     checked_score,
@@ -41,7 +41,7 @@ from earmark.model.subscription import (
     clauses_and_text,
     used_weights,
 )
-from earmark.model.table import Block, Id, Table, Tags
+from earmark.segment.table import Block, Id, Table, Tags
 
 PART_ROWS = 100_000
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, EventError
-from earmark.model.arrays import EventArrays
-from earmark.model.attribute import Schema
+from earmark.events.arrays import EventArrays
+from earmark.keys.schema import Schema
 from earmark.spark import frames
 from earmark.spark.events import Weights, encode_columns, encode_map, weights_of
 

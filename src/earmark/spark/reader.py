@@ -30,18 +30,20 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.flat.types import F64, I32, I64, U64, frozen
 from earmark.index.contract import MatchIndex, RankedIndex
+from earmark.keys.mapped_strings import MappedStrings
+from earmark.keys.schema import Schema
+from earmark.keys.strings import StringKeys
 from earmark.locks import remade_lock
-from earmark.model import bits
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays, frozen
-from earmark.model.attribute import Schema
-from earmark.model.batch import some_events
-from earmark.model.evaluate import score_matches
-from earmark.model.files import open_stored, schema_of
-from earmark.model.mapped_strings import MappedStrings
-from earmark.model.stored import Stored, Texts
-from earmark.model.strings import StringKeys
-from earmark.model.table import NO_TAGS, Tags
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import score_matches
+from earmark.segment.files import open_stored, schema_of
+from earmark.segment.stored import Stored, Texts
+from earmark.segment.table import NO_TAGS, Tags
 from earmark.spark import contents
 from earmark.spark.descriptors import allow_open_files
 from earmark.spark.frames import arrow_id_type
@@ -83,7 +85,7 @@ class Piece:
     """One table of a version, with its index and the slots that count."""
 
     def __init__(self, stored: Stored, removed: U64 | None) -> None:
-        self.arrays: TableArrays = stored.arrays
+        self.arrays: SegmentArrays = stored.arrays
         self.index: MatchIndex = contents.restored_index(stored)
         self.ids: pa.Array = id_array(stored.ids)
         alive = bits.all_set(stored.slots)

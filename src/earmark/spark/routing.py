@@ -23,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark import index as indexes
-from earmark.model import bits
-from earmark.model.arrays import I32, EventArrays, TableArrays, frozen
-from earmark.model.attribute import Schema
-from earmark.model.files import save_stored
-from earmark.model.stored import Stored, Texts
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.flat.types import I32, frozen
+from earmark.keys.schema import Schema
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.files import save_stored
+from earmark.segment.stored import Stored, Texts
 from earmark.spark import contents
 from earmark.spark.merge import concat_all
 
@@ -54,13 +56,13 @@ class Router:
         return met
 
 
-def write_router(target: Path, covers: Sequence[TableArrays], schema: Schema) -> Stored:
+def write_router(target: Path, covers: Sequence[SegmentArrays], schema: Schema) -> Stored:
     """Write the router of shards with these covers."""
     shard_of = np.repeat(np.arange(len(covers), dtype=np.int32), [len(own.sequence) for own in covers])
     count = len(shard_of)
     table = concat_all(covers)._replace(sequence=np.arange(count, dtype=np.int64))
     name = "scan" if count <= SCANNED else INDEX
-    made = indexes.builder(name)(TableArrays._make(frozen(column) for column in table))
+    made = indexes.builder(name)(SegmentArrays._make(frozen(column) for column in table))
     stored = Stored(
         schema=schema,
         arrays=table,

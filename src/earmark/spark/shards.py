@@ -32,12 +32,13 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, require
-from earmark.model.arrays import I64, TableArrays
-from earmark.model.arrow import translated
-from earmark.model.attribute import Schema
-from earmark.model.files import open_stored, save_stored
-from earmark.model.rows import gather
-from earmark.model.stored import Stored, Texts
+from earmark.flat.types import I64
+from earmark.keys.schema import Schema
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrow import translated
+from earmark.segment.files import open_stored, save_stored
+from earmark.segment.rows import gather
+from earmark.segment.stored import Stored, Texts
 from earmark.spark import contents, cutting
 from earmark.spark.covers import covers_of
 from earmark.spark.events import read_events, write_events
@@ -127,7 +128,7 @@ def write_shards(
 
 def _finished(
     folder: Path,
-    covers: Sequence[TableArrays],
+    covers: Sequence[SegmentArrays],
     schema: Schema,
     index: str,
     next_sequence: int,
@@ -158,7 +159,7 @@ def _planned(folder: Path, tables: Sequence[Table], schema: Schema, shards: int,
     return plan._replace(folder=str(target), tables=[str(table.folder) for table in tables])
 
 
-def _sample(tables: Sequence[Table], schema: Schema) -> TableArrays:
+def _sample(tables: Sequence[Table], schema: Schema) -> SegmentArrays:
     """Every so many subscriptions by sequence number, in order."""
     total = sum(table.taken for table in tables)
     step = max(total // cutting.SAMPLE, 1)

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I64
+from earmark.flat.types import I64
 from earmark.spark.counts import tables_of
 from earmark.spark.frames import struct_of
 from earmark.spark.matching import AUTO, MOST_REPLICAS, Prepared, Search

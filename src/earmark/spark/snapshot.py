@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
-from earmark.model.attribute import Schema
-from earmark.model.files import schema_of
-from earmark.model.strings import StringKeys
+from earmark.keys.schema import Schema
+from earmark.keys.strings import StringKeys
+from earmark.segment.files import schema_of
 from earmark.spark import changes as following
 from earmark.spark import contents, frames, publish, versions
 from earmark.spark.intake import FAIL, Given

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import EarmarkError, EventError
+from earmark.events.arrays import EventArrays
 from earmark.index.given import Mode
-from earmark.model.arrays import EventArrays
-from earmark.model.attribute import Schema
+from earmark.keys.schema import Schema
 from earmark.spark import frames
 from earmark.spark.events import Weights, encode_columns, encode_map
 from earmark.spark.matching import Search, search_of

@@ -5,7 +5,7 @@
       LOCK                        held by whoever changes CURRENT or removes versions
       versions/00000001/          a full version; it never changes
         version.json              parent, kind, attributes, counts, checksums of what lies beside it; of itself too
-        shards/0000/              a table and its index (model/files.py); one folder a shard
+        shards/0000/              a table and its index (segment/files.py); one folder a shard
         router/                   where there are several: which of them an event may match (routing.py)
         rejects/                  Parquet: the rows that were not taken, with the reason
       versions/00000002/          a delta: what changed since its base, searched together with it
@@ -48,7 +48,7 @@ from typing import Any
 
 from earmark.cache import cache_folder
 from earmark.errors import TableError, require
-from earmark.model.files import DAMAGE, flush_folder, read_json, record_checksum, write_file
+from earmark.segment.files import DAMAGE, flush_folder, read_json, record_checksum, write_file
 
 FORMAT, LAYOUT = "earmark-snapshot", 1
 CURRENT, LOCK, RECORD = "CURRENT", "LOCK", "version.json"

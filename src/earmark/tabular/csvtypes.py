@@ -12,8 +12,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from earmark.model.event import Reject
-from earmark.model.literals import LiteralError, date_value, timestamp_value
+from earmark.events.mappings import Reject
+from earmark.language.literals import LiteralError, date_value, timestamp_value
 from earmark.tabular.read import NotOfType, Row
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
-from earmark.model.event import Reject
+from earmark.events.mappings import Reject
 from earmark.tabular.records import Block, RecordError, blocks
 from earmark.tabular.source import Source, Stream, reason
 

@@ -43,7 +43,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import F64, I32, I64, EventArrays, TableArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import F64, I32, I64, frozen
+from earmark.segment.arrays import SegmentArrays
 
 UNUSED = -1
 """Attribute of a place that a shorter row does not use."""
@@ -142,7 +144,7 @@ class Workload(NamedTuple):
         columns = ("sub_attr", "sub_lo", "sub_hi", "sub_weight")
         return self._replace(**{name: getattr(self, name)[:subscriptions] for name in columns})
 
-    def table(self) -> TableArrays:
+    def table(self) -> SegmentArrays:
         """The subscriptions as table arrays: one clause a slot, one interval a constraint, sequence = slot."""
         used = self.sub_attr != UNUSED
         slots, constraints = len(used), int(used.sum())
@@ -158,7 +160,7 @@ class Workload(NamedTuple):
             np.empty(0),
             np.arange(slots, dtype=np.int64),
         )
-        return TableArrays._make(frozen(column.view()) for column in columns)
+        return SegmentArrays._make(frozen(column.view()) for column in columns)
 
     def events(self) -> EventArrays:
         """The events, every value a point, without weights."""

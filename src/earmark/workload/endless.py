@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.model.arrays import I32, I64
+from earmark.flat.types import I32, I64
 from earmark.workload import begen, mics, rectangles, skew, zipf
 from earmark.workload.standard import CHUNK, EVENTS, SUBSCRIPTIONS, WORKLOADS, Workload
 

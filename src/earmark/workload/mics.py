@@ -31,7 +31,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I64
+from earmark.flat.types import I64
 from earmark.workload.standard import Floats, Workload
 
 CELLS = 256

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I32, I64, TableArrays, frozen
+from earmark.flat.types import I32, I64, frozen
+from earmark.segment.arrays import SegmentArrays
 
 RANGE_BITS = 20
 BOX_DOMAIN = 30_000
@@ -35,7 +36,7 @@ class Stream(NamedTuple):
     lo: I64
     hi: I64
 
-    def table(self) -> TableArrays:
+    def table(self) -> SegmentArrays:
         """All rectangles of the stream, by slot; sequence = slot."""
         return table_of(self.lo, self.hi)
 
@@ -72,7 +73,7 @@ def boxes(count: int, attributes: int, widest: float, seed: int = 7) -> tuple[I6
     return (centre - half).clip(0), (centre + half).clip(0, BOX_DOMAIN - 1)
 
 
-def table_of(lo: I64, hi: I64) -> TableArrays:
+def table_of(lo: I64, hi: I64) -> SegmentArrays:
     """Rectangles as table arrays: one clause a slot, one interval a constraint, sequence = slot."""
     slots, attributes = lo.shape
     constraints = slots * attributes
@@ -88,4 +89,4 @@ def table_of(lo: I64, hi: I64) -> TableArrays:
         np.empty(0),
         np.arange(slots, dtype=np.int64),
     )
-    return TableArrays._make(frozen(column.view()) for column in columns)
+    return SegmentArrays._make(frozen(column.view()) for column in columns)

@@ -23,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I32, I64, EventArrays, TableArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import I32, I64, frozen
+from earmark.segment.arrays import SegmentArrays
 
 SUBSCRIPTIONS = 1_000_000
 EVENTS = 1_000
@@ -51,7 +53,7 @@ class Workload(NamedTuple):
             sub_hi=self.sub_hi[:subscriptions],
         )
 
-    def table(self) -> TableArrays:
+    def table(self) -> SegmentArrays:
         """The subscriptions as table arrays: one clause a slot, one interval a constraint, sequence = slot."""
         slots, width = self.sub_attr.shape
         constraints = slots * width
@@ -67,7 +69,7 @@ class Workload(NamedTuple):
             np.empty(0),
             np.arange(slots, dtype=np.int64),
         )
-        return TableArrays._make(frozen(column.view()) for column in columns)
+        return SegmentArrays._make(frozen(column.view()) for column in columns)
 
     def events(self) -> EventArrays:
         """The events, every value a point."""

@@ -24,7 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import EventArrays, TableArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import frozen
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import Workload
 
 DOMAIN = 1 << 30
@@ -53,7 +55,7 @@ class Scored(NamedTuple):
     workload: Workload
     weight: Floats
 
-    def table(self) -> TableArrays:
+    def table(self) -> SegmentArrays:
         """The subscriptions as table arrays, weights included."""
         return self.workload.table()._replace(weight=frozen(self.weight.reshape(-1)))
 

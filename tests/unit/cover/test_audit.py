@@ -10,8 +10,8 @@ import pytest
 
 from earmark import Matcher
 from earmark.cover.audit import Audit, Covered, NeverClause, Relations, audit
-from earmark.model.bits import from_slots
-from earmark.model.table import Table
+from earmark.flat.bits import from_slots
+from earmark.segment.table import Table
 from earmark.workload.rectangles import boxes
 
 from .worlds import FULL, TYPES, Clause, World, world

@@ -11,8 +11,8 @@ from earmark import Matcher
 from earmark.cover.canonical import Canonical, canonical, canonized
 from earmark.cover.containment import covers
 from earmark.cover.linear import Linear
-from earmark.model.rows import check_arrays
-from earmark.model.table import Table
+from earmark.segment.rows import check_arrays
+from earmark.segment.table import Table
 
 from .worlds import EVENTS, events_of, schema, world
 

@@ -11,7 +11,8 @@ from earmark.cover.canonical import canonical
 from earmark.cover.contract import SUBSCRIBE, UNSUBSCRIBE, CoverIndex
 from earmark.cover.linear import Linear
 from earmark.errors import EarmarkError
-from earmark.model.arrays import I32, TableArrays
+from earmark.flat.types import I32
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.rectangles import commands, table_of
 
 from .worlds import world
@@ -78,7 +79,7 @@ def test_a_life(name: str) -> None:
     assert index.covering(0).tolist() == []
 
 
-def large(kind: str, random: np.random.Generator) -> TableArrays:
+def large(kind: str, random: np.random.Generator) -> SegmentArrays:
     n, attributes = 3000, 4
     if kind == "uniform":
         ends = random.integers(0, 1000, (2, n, attributes))

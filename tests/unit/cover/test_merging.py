@@ -20,13 +20,13 @@ from earmark.cover.conditions import Writer
 from earmark.cover.merging import Merged, merged
 from earmark.cover.unite import around, marginals, masses
 from earmark.errors import EarmarkError
-from earmark.model.arrays import TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 EVERYTHING = 1e9
 """A budget that permits all."""
 
 
-def clause_bits(table: TableArrays, slot: int) -> int:
+def clause_bits(table: SegmentArrays, slot: int) -> int:
     """The events of the small worlds that a box takes."""
     clause = {}
     for c in range(table.constraint_start[slot], table.constraint_start[slot + 1]):

@@ -18,10 +18,11 @@ from earmark.cover.exact import Verdict, decide, subsumed
 from earmark.cover.linear import Linear
 from earmark.cover.mics import Mics, Related
 from earmark.cover.subsumption import Subsumption, continues, learned_space
+from earmark.flat.types import I32
 from earmark.index import mics as index_module
 from earmark.index.mics import MicsIndex, build
 from earmark.index.mics.plan import Options
-from earmark.model.arrays import I32, TableArrays
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.mics import mics as drawn
 
 from .test_audit import sql
@@ -225,7 +226,7 @@ Brokers.TestCase.settings = settings(
 TestBrokers = Brokers.TestCase
 
 
-def boxed(matcher: Matcher) -> TableArrays:
+def boxed(matcher: Matcher) -> SegmentArrays:
     return Relations(matcher._state.table).table
 
 

@@ -28,8 +28,8 @@ from earmark.cover.subsumption import Subsumption, learned_space, ranges_of_slot
 from earmark.curves import hilbert
 from earmark.curves.space import boxes_of_events, space_of
 from earmark.errors import EarmarkError
+from earmark.flat import bits
 from earmark.index.mics import MicsIndex
-from earmark.model import bits
 from earmark.workload.mics import mics
 
 PLAIN = bool(config.DISABLE_JIT)

@@ -26,7 +26,7 @@ from earmark.cli.app import main
 from earmark.cover import RangeSummary, range_summary, summarized
 from earmark.cover.summary import KEYS_KEY
 from earmark.errors import EventError, TableError
-from earmark.model.predicate import literal_sql
+from earmark.language.predicate import literal_sql
 
 
 def read_back(matcher: Matcher, sample: Any = (), budget: float = 0.0, **options: Any) -> RangeSummary:

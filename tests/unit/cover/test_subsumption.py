@@ -19,7 +19,8 @@ from earmark.cover.subsumption import Subsumption, learned_space, ranges_of_slot
 from earmark.curves import hilbert
 from earmark.curves.space import Space, boxes_of_events, space_of
 from earmark.errors import EarmarkError
-from earmark.model.arrays import EventArrays, frozen
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import frozen
 
 
 def worlds_space(random: Random) -> Space:

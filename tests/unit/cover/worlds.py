@@ -13,8 +13,9 @@ from random import Random
 import numpy as np
 
 from earmark.cover.canonical import canonized
-from earmark.model.arrays import TableArrays, frozen
-from earmark.model.attribute import Schema
+from earmark.flat.types import frozen
+from earmark.keys.schema import Schema
+from earmark.segment.arrays import SegmentArrays
 
 TYPES = {"x": "decimal(1,0)", "y": "decimal(1,0)", "b": "boolean"}
 VALUES: tuple[tuple[int | None, ...], ...] = ((None, *range(-9, 10)), (None, *range(-9, 10)), (None, 0, 1))
@@ -76,11 +77,11 @@ class World:
     def covering(self, b: int, live: set[int]) -> set[int]:
         return {a for a in live if self.covers(a, b)}
 
-    def arrays(self) -> TableArrays:
+    def arrays(self) -> SegmentArrays:
         """As asked: nothing is canonical."""
         return table_of(self.clauses, self.sequence)
 
-    def table(self) -> TableArrays:
+    def table(self) -> SegmentArrays:
         return canonized(self.arrays(), schema()).table
 
     # --- drawing -------------------------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ def schema() -> Schema:
     return made
 
 
-def table_of(subscriptions: list[list[Clause]], sequence: list[int]) -> TableArrays:
+def table_of(subscriptions: list[list[Clause]], sequence: list[int]) -> SegmentArrays:
     clause_start, constraint_start, interval_start = [0], [0], [0]
     attrs, nulls, los, his = [], [], [], []
     for clauses in subscriptions:
@@ -160,7 +161,7 @@ def table_of(subscriptions: list[list[Clause]], sequence: list[int]) -> TableArr
         np.empty(0),
         np.array(sequence, np.int64),
     )
-    return TableArrays._make(frozen(column) for column in columns)
+    return SegmentArrays._make(frozen(column) for column in columns)
 
 
 def world(seed: int, subscriptions: int) -> World:

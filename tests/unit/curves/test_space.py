@@ -8,7 +8,7 @@ from tests.unit.made import Maker, event_arrays, matching, table_arrays
 
 from earmark.curves import hilbert, space
 from earmark.errors import EarmarkError
-from earmark.model.attribute import INT64_MAX, INT64_MIN
+from earmark.keys.schema import INT64_MAX, INT64_MIN
 
 
 def made_space(table: object, axes: list[int], bits: int, cut: object = space.equal_cuts) -> space.Space:

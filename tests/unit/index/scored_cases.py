@@ -16,13 +16,14 @@ from tests.unit.made import (
     table_arrays,
 )
 
+from earmark.flat.types import frozen
 from earmark.index.cell_table import CellTable
 from earmark.index.interval_tree import IntervalTree
 from earmark.index.ir_tree import IRTree
 from earmark.index.r_tree import RTree
 from earmark.index.segment_tree import SegmentTree
 from earmark.index.sopt_r_tree import SoptRTree
-from earmark.model.arrays import TableArrays, frozen
+from earmark.segment.arrays import SegmentArrays
 
 SLOTS, EVENTS = (25, 6) if PLAIN else (150, 25)
 SEEDS = range(2) if PLAIN else range(6)
@@ -52,7 +53,7 @@ def random_made(seed: int) -> Made:
     return one_interval_each(made) if seed % 3 == 2 else made
 
 
-def scored_intervals(intervals: list[tuple[int, int]], scores: list[float] | None = None) -> TableArrays:
+def scored_intervals(intervals: list[tuple[int, int]], scores: list[float] | None = None) -> SegmentArrays:
     """A table of one attribute; by default the first scores best."""
     n = len(intervals)
     given = scores if scores is not None else [float(n - i - 1) for i in range(n)]
@@ -65,7 +66,7 @@ def point(key: int) -> Event:
     return {0: Value(key, key)}
 
 
-def naive_stabbed(table: TableArrays, lo: int, hi: int) -> list[tuple[int, float]]:
+def naive_stabbed(table: SegmentArrays, lo: int, hi: int) -> list[tuple[int, float]]:
     """Of a table of `scored_intervals`: (slot, score) that [lo, hi] meets, best first."""
     found = np.flatnonzero((table.lo <= hi) & (lo <= table.hi))
     score = table.score + 1.0
@@ -73,7 +74,7 @@ def naive_stabbed(table: TableArrays, lo: int, hi: int) -> list[tuple[int, float
     return [(int(slot), float(score[slot])) for slot in order]
 
 
-def random_intervals(seed: int, n: int, domain: int, longest: int, levels: int) -> TableArrays:
+def random_intervals(seed: int, n: int, domain: int, longest: int, levels: int) -> SegmentArrays:
     """Intervals of one attribute with `levels` different scores; a tenth reach to an end of the key space."""
     random = np.random.default_rng(seed)
     lo = random.integers(0, domain, n)

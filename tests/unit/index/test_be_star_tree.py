@@ -26,6 +26,7 @@ from tests.unit.made import (
 
 from earmark import index
 from earmark.errors import EarmarkError
+from earmark.flat import bits
 from earmark.index.be_star_tree import BEStarTree
 from earmark.index.be_star_tree.arrays import (
     CLAUSES,
@@ -36,7 +37,6 @@ from earmark.index.be_star_tree.arrays import (
 from earmark.index.be_tree import BETree
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.scan import Scan
-from earmark.model import bits
 
 SEEDS = range(2) if PLAIN else range(12)
 SLOTS = 30 if PLAIN else 150

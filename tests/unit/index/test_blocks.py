@@ -38,14 +38,14 @@ from tests.unit.made import (
 
 from earmark import index
 from earmark.errors import EarmarkError
+from earmark.flat import bits
 from earmark.index import blocks
 from earmark.index.blocks import BlockIndex, axes, build
 from earmark.index.blocks.arrays import ALWAYS, BEGIN, BLOCKS, END, PAIR, UNUSED, VACANT, BlockArrays, tree_rows
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.dominance import LANES, PADDING
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import TableArrays
+from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import WORKLOADS, Workload
 
 ALL_LOOSE, NONE_LOOSE = 10**9, 1
@@ -62,7 +62,7 @@ LAYOUTS: dict[str, dict[str, int]] = {
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
-def laid_out(table: TableArrays, layout: str = "as it comes") -> BlockIndex:
+def laid_out(table: SegmentArrays, layout: str = "as it comes") -> BlockIndex:
     """The index with the constants of a layout."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in LAYOUTS[layout].items():
@@ -73,7 +73,7 @@ def laid_out(table: TableArrays, layout: str = "as it comes") -> BlockIndex:
     return made
 
 
-def assert_invariant(built: BlockIndex, table: TableArrays) -> None:
+def assert_invariant(built: BlockIndex, table: SegmentArrays) -> None:
     """Every clause is one entry; corners are at least what is below them; buckets hold all loose entries."""
     arrays = built.arrays
     used = arrays.entry_slot != UNUSED
@@ -235,7 +235,7 @@ def test_codes_do_not_tell_apart_more_ends_than_there_are_codes() -> None:
     starts = np.arange(count + 1, dtype=np.int32)
     zeros = np.zeros(count, np.int32)
     no = np.empty(0)
-    table = TableArrays(starts, starts, zeros, zeros.astype(np.uint8), starts, lo, lo + 4, no, no, np.arange(count))
+    table = SegmentArrays(starts, starts, zeros, zeros.astype(np.uint8), starts, lo, lo + 4, no, no, np.arange(count))
     built = BlockIndex.build(table)
     assert built.describe()["inexact_axes"] == (0 if PLAIN else 1)
     made = made_of([], [{0: Value(int(v), int(v))} for v in (-1, 0, 3, 4, 5, 299, 3 * count, 3 * count + 1, GREATEST)])

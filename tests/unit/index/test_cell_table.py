@@ -14,8 +14,8 @@ from tests.unit.index.scored_cases import (
 from tests.unit.made import Made, event_arrays
 
 from earmark.errors import EarmarkError
+from earmark.flat import bits
 from earmark.index.cell_table import CellTable
-from earmark.model import bits
 
 
 def looked_up(index: CellTable) -> int:

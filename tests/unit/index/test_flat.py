@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index import answers, counters
 from earmark.index.contract import Work
 from earmark.index.flat import check_types, element_types, from_stored
 from earmark.index.ranking import Heaps
-from earmark.model.arrays import F64, I32, I64, U64
 
 
 class Pair(NamedTuple):

@@ -31,10 +31,10 @@ from tests.unit.made import (
 
 from earmark import index
 from earmark.errors import EarmarkError
+from earmark.flat import bits
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.k_index import KIndex
 from earmark.index.k_index.arrays import MOST, NEVER, KIndexArrays
-from earmark.model import bits
 
 SEEDS = range(3) if PLAIN else range(16)
 SLOTS = 20 if PLAIN else 150

@@ -40,14 +40,14 @@ from earmark import index as indexes
 from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import boxes_of_clauses, ranges_of_boxes
 from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
 from earmark.index.contract import Adaptive, MatchIndex, Measured, RankedIndex
 from earmark.index.mics import MicsIndex
 from earmark.index.mics import build as building
 from earmark.index.mics.arrays import LEVEL_BITS, SHIFT, SLOTS, TOP_LEVEL, MicsArrays
 from earmark.index.mics.plan import chosen_attributes
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import EventArrays
 from earmark.workload.mics import mics
 
 FEW = ((1, False), (3, True), (1000, False))

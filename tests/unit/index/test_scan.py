@@ -27,9 +27,9 @@ from tests.unit.made import (
 
 from earmark import index
 from earmark.errors import EarmarkError
+from earmark.flat import bits
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.scan import Scan
-from earmark.model import bits
 
 BATCHES = (1, 2, 9, 65) if PLAIN else (1, 2, 7, 8, 9, 63, 64, 65, 130, 511, 512, 513, 600)
 SEEDS = range(2) if PLAIN else range(25)
@@ -180,4 +180,4 @@ def test_check_names_what_is_broken() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is the run without the JIT")
 @pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
-    output_without_jit(__file__, "tests/unit/model/test_evaluate.py")
+    output_without_jit(__file__, "tests/unit/segment/test_evaluate.py")

@@ -40,13 +40,13 @@ from tests.unit.made import (
 
 from earmark import index as indexes
 from earmark.errors import EarmarkError
+from earmark.flat import bits
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.marks import MAYBE
 from earmark.index.vcr import VcrIndex, build
 from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, Options, VcrArrays
 from earmark.index.vcr.plan import best_pair
 from earmark.index.vcr.store import add_keys, home
-from earmark.model import bits
 
 SEEDS = range(2) if PLAIN else range(12)
 SLOTS = 20 if PLAIN else 150

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from tests.unit.made import Maker, event_arrays, score, table_arrays
 
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.flat.types import frozen
 from earmark.index.scan import Scan
-from earmark.model import bits
-from earmark.model.arrays import EventArrays, TableArrays, frozen
-from earmark.model.attribute import Schema
-from earmark.model.batch import some_events
-from earmark.model.files import open_stored
-from earmark.model.rows import gather
+from earmark.keys.schema import Schema
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.files import open_stored
+from earmark.segment.rows import gather
 from earmark.spark import cutting
 from earmark.spark.covers import MEMBERS, bounds_of, covers_of, met
 from earmark.spark.routing import Router, write_router
@@ -23,7 +25,7 @@ from earmark.workload.standard import Workload, w1, w2
 SEEDS = range(30)
 
 
-def cuts(table: TableArrays, shards: int) -> list[cutting.Cut]:
+def cuts(table: SegmentArrays, shards: int) -> list[cutting.Cut]:
     """Both ways to cut, and the one that would be taken."""
     bounds = bounds_of(cutting.first_clauses(table))
     made: list[cutting.Cut] = [cutting._regions(bounds, table.sequence, shards)]
@@ -78,7 +80,7 @@ def test_some_events() -> None:
         assert np.array_equal(column, own)
 
 
-def touched(table: TableArrays, events: EventArrays, shards: int) -> tuple[float, cutting.Cut, float]:
+def touched(table: SegmentArrays, events: EventArrays, shards: int) -> tuple[float, cutting.Cut, float]:
     """Shards met an event, the cut, and the largest shard against the average."""
     cut = cutting.learned(table, shards)
     shard = cutting.shards_of(table, cut)
@@ -101,7 +103,7 @@ def test_regions_for_dense_books(dense: Workload) -> None:
 def test_clusters_for_sparse_books() -> None:
     """What an event matches lies in one or two shards; dealt out, 13 matches would lie in nearly 7 of the 8."""
     data = w1(subscriptions=50_000)
-    table = TableArrays._make(map(frozen, gather(data.table(), np.arange(0, 50_000, 4))))
+    table = SegmentArrays._make(map(frozen, gather(data.table(), np.arange(0, 50_000, 4))))
     mean, cut, largest = touched(table, data.events(), 8)
     assert isinstance(cut, cutting.Clusters)
     assert mean < 7 and largest < 3
@@ -120,7 +122,7 @@ def test_equal_subscriptions_are_dealt_out(dense: Workload) -> None:
 
 def test_no_more_covers_than_help(dense: Workload) -> None:
     """Of a region that few events meet, a few covers say as much as many."""
-    table = TableArrays._make(map(frozen, dense.table()))
+    table = SegmentArrays._make(map(frozen, dense.table()))
     shard = cutting.shards_of(table, cutting._regions(bounds_of(table), table.sequence, 8))
     part = gather(table, np.flatnonzero(shard == 0))
     like = cutting.proxies(table)

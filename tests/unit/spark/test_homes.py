@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.cover.worlds import FULL, World, world
 
-from earmark.model.arrays import I64, TableArrays, frozen
+from earmark.flat.types import I64, frozen
+from earmark.segment.arrays import SegmentArrays
 from earmark.spark.auditing import COVERED, DUPLICATE, EVERYTHING, NEVER, audit_home
 from earmark.spark.homes import CONSTRAINED, LOWER, UPPER, Tree, guests, learned, residents
 from earmark.workload.rectangles import boxes, table_of
@@ -18,7 +19,7 @@ from earmark.workload.rectangles import boxes, table_of
 ATTRIBUTES = 3
 
 
-def findings(table: TableArrays, tree: Tree) -> dict[str, dict[int, int]]:
+def findings(table: SegmentArrays, tree: Tree) -> dict[str, dict[int, int]]:
     """All findings of all homes: kind -> slot -> other."""
     made: dict[str, dict[int, int]] = {}
     for home in range(tree.homes):
@@ -86,7 +87,7 @@ def test_a_learned_tree_against_every_event(homes: int) -> None:
     check(made, tree)
 
 
-def everyone(table: TableArrays, tree: Tree) -> list[I64]:
+def everyone(table: SegmentArrays, tree: Tree) -> list[I64]:
     return [residents(table, tree, home) for home in range(tree.homes)]
 
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from earmark import Matcher
-from earmark.model.event import Reject
-from earmark.model.numbers import position_of
+from earmark.events.mappings import Reject
+from earmark.keys.numbers import position_of
 from earmark.tabular.csvtypes import typed_column, typed_table
 from earmark.tabular.read import NotOfType
 from earmark.tabular.source import source_of

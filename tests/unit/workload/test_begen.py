@@ -11,8 +11,8 @@ import pytest
 from tests.unit.made import GREATEST, LEAST
 
 from earmark.errors import EarmarkError
-from earmark.model.arrays import TableArrays
-from earmark.model.rows import check_arrays
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import check_arrays
 from earmark.workload.begen import UNUSED, Setting, Workload, generate, matching_probability
 
 SMALL = Setting(subscriptions=5_000, events=100)
@@ -120,7 +120,7 @@ def test_rows_and_tables() -> None:
     assert (workload.sub_weight[unused] == 0).all()
     assert (workload.event_value[workload.event_attr == UNUSED] == LEAST).all()
     table, events = workload.table(), workload.events()
-    assert isinstance(table, TableArrays)
+    assert isinstance(table, SegmentArrays)
     check_arrays(table, 400)
     assert len(table.sequence) == 5_000
     assert len(table.attr) == (~unused).sum() == len(table.weight)

@@ -35,6 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError, require
+from earmark.events.arrays import EventArrays
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import MOST_ANSWERS, check_room
 from earmark.index.be_star_tree.adapt import (
     clauses_below,
@@ -73,8 +76,7 @@ from earmark.index.flat import from_stored
 from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
 from earmark.index.held import Held
 from earmark.index.ranking import new_heaps
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 SPLITS = ("exhaustive", "approximate")
 RANKINGS = ("popularity", "histogram")
@@ -92,13 +94,13 @@ class BEStarTree(Held[Tree]):
 
     rigid = False
 
-    def __init__(self, table: TableArrays, tree: Tree) -> None:
+    def __init__(self, table: SegmentArrays, tree: Tree) -> None:
         self._set_tree(table, tree)
 
     @classmethod
     def build(
         cls,
-        table: TableArrays,
+        table: SegmentArrays,
         alpha: float = 0.1,
         beta: float = 4.0,
         capacity: int | None = None,
@@ -143,7 +145,7 @@ class BEStarTree(Held[Tree]):
         return cls(table, change.tree)
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def restore(cls, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The tree from stored arrays, which may be mapped; AssertionError where they are not what kernels rely on."""
         require(set(arrays) == set(Tree._fields), f"the arrays are {sorted(arrays)}, not {sorted(Tree._fields)}")
         tree = from_stored(Tree, arrays)
@@ -168,7 +170,7 @@ class BEStarTree(Held[Tree]):
         """The same tree in memory of its own. O(size), at the speed of memory."""
         return type(self)(self._table, copied(self._tree))
 
-    def insert(self, table: TableArrays, slots: I32) -> None:
+    def insert(self, table: SegmentArrays, slots: I32) -> None:
         """Take in new slots of a table that has grown. O(depth x constraints) a clause, amortised."""
         self._change(read_only_table(table), lambda change: change.insert(np.asarray(slots, np.int32)))
 
@@ -216,7 +218,7 @@ class BEStarTree(Held[Tree]):
             return everything
         return change.recycle_all(low, worn)
 
-    def _change(self, table: TableArrays, run: Callable[[Change], None]) -> None:
+    def _change(self, table: SegmentArrays, run: Callable[[Change], None]) -> None:
         tree = self._tree
         if not all(array.flags.writeable for array in tree):
             tree = copied(tree)
@@ -224,7 +226,7 @@ class BEStarTree(Held[Tree]):
         run(change)
         self._set_tree(table, change.tree)
 
-    def _set_tree(self, table: TableArrays, tree: Tree) -> None:
+    def _set_tree(self, table: SegmentArrays, tree: Tree) -> None:
         self._hold(table, tree)
         self._tree = tree
         self._rooms = threading.local()

@@ -23,6 +23,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I64
 from earmark.index.be_star_tree.arrays import (
     BELOW,
     BUCKETS,
@@ -53,8 +56,7 @@ from earmark.index.be_star_tree.search import (
 )
 from earmark.index.counters import COMPARED
 from earmark.jit import kernel
-from earmark.model.arrays import F64, I64, EventArrays, TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 HISTOGRAM_BINS = 64
 SIGNATURE_COST = 1 / 16
@@ -65,7 +67,7 @@ SAMPLE = 4096
 
 @kernel
 def observe(
-    tree: Tree, table: TableArrays, events: EventArrays, e: int, last: int, room: Room, loss: F64, work: I64
+    tree: Tree, table: SegmentArrays, events: EventArrays, e: int, last: int, room: Room, loss: F64, work: I64
 ) -> int:
     """Search the events e..last; adds to loss[bucket] the predicates evaluated in vain. Returns the clauses matched."""
     matched = 0
@@ -109,7 +111,7 @@ def sum_losses(tree: Tree, loss: F64, events: int) -> None:
                 b = whole(tree.pnode[p * PART + POWNER])
 
 
-def boxes_by_attribute(table: TableArrays) -> tuple[I64, I64, I64, I64]:
+def boxes_by_attribute(table: SegmentArrays) -> tuple[I64, I64, I64, I64]:
     """(where each attribute's constraints begin, lo, hi) of all constraints that can key, ordered by attribute."""
     can = (np.diff(table.interval_start) > 0) & (table.accepts_null == 0)
     chosen = np.flatnonzero(can)
@@ -119,7 +121,7 @@ def boxes_by_attribute(table: TableArrays) -> tuple[I64, I64, I64, I64]:
     return starts, table.lo[table.interval_start[order]], table.hi[table.interval_start[order + 1] - 1], order
 
 
-def event_rates(table: TableArrays, events: EventArrays) -> F64:
+def event_rates(table: SegmentArrays, events: EventArrays) -> F64:
     """By attribute, the share of its clauses that an event reaches by it, on average over the events."""
     starts, lo, hi, _ = boxes_by_attribute(table)
     rates = np.zeros(len(starts) - 1)
@@ -138,7 +140,7 @@ def event_rates(table: TableArrays, events: EventArrays) -> F64:
     return rates
 
 
-def histogram_rates(table: TableArrays) -> F64:
+def histogram_rates(table: SegmentArrays) -> F64:
     """By attribute, the average occupied bucket of a histogram of its clauses' boxes, as a share of them."""
     starts, lo, hi, _ = boxes_by_attribute(table)
     rates = np.zeros(len(starts) - 1)

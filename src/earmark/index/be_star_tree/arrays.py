@@ -33,8 +33,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.flat import element_types
-from earmark.model.arrays import F64, I32, I64, U64
 
 F32 = NDArray[np.float32]
 

@@ -22,6 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64
 from earmark.index.be_star_tree.arrays import (
     ATTR,
     BINS,
@@ -58,9 +60,8 @@ from earmark.index.be_star_tree.arrays import (
 )
 from earmark.index.be_star_tree.nodes import constraint_on, highest, lowest, raised, whole
 from earmark.jit import embedded, inlined
-from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.evaluate import static_score
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import static_score
 
 
 class Path(NamedTuple):
@@ -91,7 +92,7 @@ def path_to(tree: Tree, b: int, path: Path) -> int:
 
 
 @embedded
-def boxes_of(table: TableArrays, clause: int, level: int, path: Path) -> None:
+def boxes_of(table: SegmentArrays, clause: int, level: int, path: Path) -> None:
     """Put the clause's boxes on the path's attributes into it."""
     for i in range(1, level + 1):
         c = constraint_on(table, clause, at(path.attr, i))
@@ -117,7 +118,7 @@ def widen_box(tree: Tree, b: int, own: bool, path: Path) -> None:
 
 
 @embedded
-def widen_bounds(tree: Tree, table: TableArrays, b: int, part: int, clause: int, slot: int, most: float) -> None:
+def widen_bounds(tree: Tree, table: SegmentArrays, b: int, part: int, clause: int, slot: int, most: float) -> None:
     """Let the score bounds of a bucket (part 0) or of its l-node (part 1) take in a clause."""
     i, j = b * TOP + 2 * part, 2 * b + part
     tree.first[j] = min(tree.first[j], at(table.sequence, slot))
@@ -132,7 +133,7 @@ def widen_bounds(tree: Tree, table: TableArrays, b: int, part: int, clause: int,
 
 
 @embedded
-def renew(tree: Tree, table: TableArrays, b: int, path: Path) -> bool:
+def renew(tree: Tree, table: SegmentArrays, b: int, path: Path) -> bool:
     """Work out boxes and bounds of a bucket from its l-node, children and p-nodes; whether anything changed."""
     level = path_to(tree, b, path)
     changed = renew_bounds(tree, table, b, path)
@@ -184,7 +185,7 @@ def _set(array: I64, i: int, value: int) -> bool:
 
 
 @embedded
-def renew_bounds(tree: Tree, table: TableArrays, b: int, path: Path) -> bool:
+def renew_bounds(tree: Tree, table: SegmentArrays, b: int, path: Path) -> bool:
     """The score bounds of a bucket and its l-node from scratch; whether those of the bucket changed."""
     i = b * TOP
     old_first, old_static, old_sum = tree.first[2 * b], tree.top[i + STATIC], tree.top[i + SUM]
@@ -227,7 +228,7 @@ def renew_bounds(tree: Tree, table: TableArrays, b: int, path: Path) -> bool:
 
 
 @embedded
-def at_edge(tree: Tree, table: TableArrays, b: int, clause: int, slot: int, most: float, path: Path) -> bool:
+def at_edge(tree: Tree, table: SegmentArrays, b: int, clause: int, slot: int, most: float, path: Path) -> bool:
     """Whether a box or bound of the bucket may rest on this clause, whose boxes are in the path."""
     static = np.float32(raised(static_score(table, slot)))
     i = b * TOP

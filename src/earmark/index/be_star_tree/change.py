@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.errors import EarmarkError
+from earmark.flat.types import I32, I64
 from earmark.index.be_star_tree.arrays import (
     BELOW,
     BUCKETS,
@@ -43,8 +44,8 @@ from earmark.index.be_star_tree.bounds import new_path
 from earmark.index.be_star_tree.insert import CRAMPED, DEEP, OVERFLOW, SPARE, insert_clauses
 from earmark.index.be_star_tree.remove import remove_clauses
 from earmark.index.be_star_tree.settle import Desk, collapse, fill_root, new_desk, pack, renew_all, settle
-from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.rows import spread
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
 
 GENEROUS = 256
 """Room is asked for with so much to spare, so that small changes do not stop for it."""
@@ -53,7 +54,7 @@ GENEROUS = 256
 class Change:
     """One change of a tree; `tree` is the outcome."""
 
-    def __init__(self, tree: Tree, table: TableArrays) -> None:
+    def __init__(self, tree: Tree, table: SegmentArrays) -> None:
         self.tree = with_clauses(tree, len(table.constraint_start) - 1)
         self._table = table
         self._path, self._other = new_path(), new_path()

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, U8
 from earmark.index.be_star_tree.arrays import (
     ATTR,
     BELOW,
@@ -86,8 +88,7 @@ from earmark.index.be_star_tree.nodes import (
 from earmark.index.be_star_tree.settle import renew_all
 from earmark.index.flat import check_types
 from earmark.jit import embedded, kernel
-from earmark.model.arrays import I32, I64, U8, TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 PROBLEMS = (
     "",
@@ -125,7 +126,7 @@ PROBLEMS = (
 ) = range(len(PROBLEMS))
 
 
-def check_shape(tree: Tree, table: TableArrays) -> None:
+def check_shape(tree: Tree, table: SegmentArrays) -> None:
     """Raise AssertionError unless every number that a kernel follows lies where it should. O(size), no kernels."""
     check_types(tree)
     head = tree.head
@@ -170,7 +171,7 @@ def check_shape(tree: Tree, table: TableArrays) -> None:
     _check_entries(tree, table, _positions(link[:, FIRST], link[:, COUNT]), clauses)
 
 
-def _check_entries(tree: Tree, table: TableArrays, entries: I64, clauses: int) -> None:
+def _check_entries(tree: Tree, table: SegmentArrays, entries: I64, clauses: int) -> None:
     """The clauses, slots and records of the entries in use."""
     clause = tree.clause[entries].astype(np.int64)
     _within(clause, 0, clauses, "an entry's clause")
@@ -205,7 +206,7 @@ def _positions(first: I64, count: I64) -> I64:
     return places
 
 
-def check_tree(tree: Tree, table: TableArrays) -> None:
+def check_tree(tree: Tree, table: SegmentArrays) -> None:
     """Raise AssertionError, naming what is broken, unless the invariant of the structure holds."""
     check_shape(tree, table)
     buckets = int(tree.head[BUCKETS])
@@ -226,7 +227,7 @@ def check_tree(tree: Tree, table: TableArrays) -> None:
     _check_values(tree, table, np.flatnonzero(seen))
 
 
-def _check_values(tree: Tree, table: TableArrays, live: I64) -> None:
+def _check_values(tree: Tree, table: SegmentArrays, live: I64) -> None:
     """Boxes and bounds against those worked out from scratch."""
     fresh = copied(tree)
     buckets = len(tree.link) // LINK
@@ -267,7 +268,7 @@ def _check_values(tree: Tree, table: TableArrays, live: I64) -> None:
 
 
 @kernel
-def walk(tree: Tree, table: TableArrays, seen: U8, stack: I32, counts: I64, path: Path) -> tuple[int, int]:
+def walk(tree: Tree, table: SegmentArrays, seen: U8, stack: I32, counts: I64, path: Path) -> tuple[int, int]:
     """Follow the tree from the root; the first problem and its bucket. Counts buckets, p-nodes, clauses."""
     stack[0], stack[1] = int(ROOT), int(NEVER)
     height = 2
@@ -345,7 +346,7 @@ def _check_sides(tree: Tree, b: int) -> int:
 
 
 @embedded
-def _check_lnode(tree: Tree, table: TableArrays, b: int, path: Path) -> int:
+def _check_lnode(tree: Tree, table: SegmentArrays, b: int, path: Path) -> int:
     """The entries of one l-node."""
     level = path_to(tree, b, path)
     for i in range(1, level + 1):
@@ -374,7 +375,7 @@ def _check_lnode(tree: Tree, table: TableArrays, b: int, path: Path) -> int:
 
 
 @embedded
-def _record_is_right(tree: Tree, table: TableArrays, clause: int, record: int) -> bool:
+def _record_is_right(tree: Tree, table: SegmentArrays, clause: int, record: int) -> bool:
     """Whether a record says what the table says; every plain clause has one."""
     if record == int(NONE) or not is_plain(table, clause):
         return record == int(NONE) and not is_plain(table, clause)

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import math
 
+from earmark.flat.machine import at
+from earmark.flat.types import I32
 from earmark.index.be_star_tree.arrays import (
     ATTR,
     BELOW,
@@ -85,8 +87,7 @@ from earmark.index.be_star_tree.nodes import (
     whole,
 )
 from earmark.jit import embedded, inlined, kernel
-from earmark.model.arrays import I32, TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 DONE, OVERFLOW, DEEP, CRAMPED = 0, 1, 2, 3
 """Why the insert kernel stopped: all taken in; an l-node is above its limit; a c-directory is too deep; no room."""
@@ -107,7 +108,7 @@ def spare_entries(tree: Tree) -> int:
 
 
 @kernel
-def insert_clauses(tree: Tree, table: TableArrays, clauses: I32, i: int, path: Path, out: I32) -> tuple[int, int]:
+def insert_clauses(tree: Tree, table: SegmentArrays, clauses: I32, i: int, path: Path, out: I32) -> tuple[int, int]:
     """Take in clauses from number i on; returns the next number and why it stopped (the bucket is in `out`)."""
     while i < len(clauses):
         if (
@@ -146,7 +147,7 @@ def insert_clauses(tree: Tree, table: TableArrays, clauses: I32, i: int, path: P
 
 
 @embedded
-def home_of(tree: Tree, table: TableArrays, clause: int, path: Path) -> tuple[int, int]:
+def home_of(tree: Tree, table: SegmentArrays, clause: int, path: Path) -> tuple[int, int]:
     """The bucket whose l-node takes the clause, and its depth in its c-directory; the path gets its boxes."""
     if never_holds(table, clause):
         return int(NEVER), 0
@@ -168,7 +169,7 @@ def home_of(tree: Tree, table: TableArrays, clause: int, path: Path) -> tuple[in
 
 
 @embedded
-def best_pnode(tree: Tree, table: TableArrays, b: int, clause: int) -> int:
+def best_pnode(tree: Tree, table: SegmentArrays, b: int, clause: int) -> int:
     """The p-node of the highest rank among the clause's attributes, or NONE (Algorithm 1, lines 2 to 10)."""
     best, best_rank = int(NONE), -math.inf
     for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):

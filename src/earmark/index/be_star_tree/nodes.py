@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.flat.machine import at
 from earmark.index.be_star_tree.arrays import (
     ATTR,
     BELOW,
@@ -65,8 +66,7 @@ from earmark.index.be_star_tree.arrays import (
     Tree,
 )
 from earmark.jit import embedded, inlined
-from earmark.model.arrays import TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 SMALLEST_RUN = 4
 """A run with less room is not worth a list; packing finds it again."""
@@ -311,7 +311,7 @@ def above(tree: Tree, b: int) -> int:
 
 
 @embedded
-def constraint_on(table: TableArrays, clause: int, attr: int) -> int:
+def constraint_on(table: SegmentArrays, clause: int, attr: int) -> int:
     """The clause's constraint on an attribute, or NONE."""
     for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
         if at(table.attr, c) == attr:
@@ -320,26 +320,26 @@ def constraint_on(table: TableArrays, clause: int, attr: int) -> int:
 
 
 @embedded
-def lowest(table: TableArrays, constraint: int) -> int:
+def lowest(table: SegmentArrays, constraint: int) -> int:
     """Where the constraint's box begins; it has an interval."""
     return whole(at(table.lo, at(table.interval_start, constraint)))
 
 
 @embedded
-def highest(table: TableArrays, constraint: int) -> int:
+def highest(table: SegmentArrays, constraint: int) -> int:
     """Where the constraint's box ends."""
     return whole(at(table.hi, at(table.interval_start, constraint + 1) - 1))
 
 
 @embedded
-def can_key(table: TableArrays, constraint: int) -> bool:
+def can_key(table: SegmentArrays, constraint: int) -> bool:
     """Whether a clause may be found by this constraint: not if it accepts NULL, which events do not mention."""
     some = at(table.interval_start, constraint + 1) > at(table.interval_start, constraint)
     return bool(some and at(table.accepts_null, constraint) == 0)
 
 
 @embedded
-def never_holds(table: TableArrays, clause: int) -> bool:
+def never_holds(table: SegmentArrays, clause: int) -> bool:
     """Whether a constraint of the clause accepts nothing at all."""
     for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
         if at(table.interval_start, c + 1) == at(table.interval_start, c) and at(table.accepts_null, c) == 0:
@@ -348,7 +348,7 @@ def never_holds(table: TableArrays, clause: int) -> bool:
 
 
 @embedded
-def signature(table: TableArrays, clause: int) -> np.uint64:
+def signature(table: SegmentArrays, clause: int) -> np.uint64:
     """The bits of the attributes that an event must have."""
     bits = np.uint64(0)
     for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
@@ -364,7 +364,7 @@ def raised(value: float) -> float:
 
 
 @embedded
-def weights_of(table: TableArrays, clause: int) -> float:
+def weights_of(table: SegmentArrays, clause: int) -> float:
     """An upper bound on the sum of the clause's weights; exact where all weights are 1, so that ties can be seen."""
     begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
     if not len(table.weight):
@@ -376,7 +376,7 @@ def weights_of(table: TableArrays, clause: int) -> float:
 
 
 @embedded
-def is_plain(table: TableArrays, clause: int) -> bool:
+def is_plain(table: SegmentArrays, clause: int) -> bool:
     """Whether a record can stand for the clause: one interval a constraint, no NULL, not all keys at once.
 
     A record's verification gives absent attributes an empty interval, which only the interval of all keys would meet.
@@ -404,7 +404,7 @@ def record_words(constraints: int) -> int:
 
 
 @embedded
-def write_record(tree: Tree, table: TableArrays, clause: int, start: int) -> None:
+def write_record(tree: Tree, table: SegmentArrays, clause: int, start: int) -> None:
     """Fill a record; the clause is plain."""
     begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
     n = end - begin
@@ -420,7 +420,7 @@ def write_record(tree: Tree, table: TableArrays, clause: int, start: int) -> Non
 
 
 @embedded
-def new_record(tree: Tree, table: TableArrays, clause: int) -> int:
+def new_record(tree: Tree, table: SegmentArrays, clause: int) -> int:
     """A record for the clause, or NONE when it is not plain."""
     if not is_plain(table, clause):
         return int(NONE)

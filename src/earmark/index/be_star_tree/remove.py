@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.flat.types import I32
 from earmark.index.be_star_tree.arrays import (
     BELOW,
     BINS,
@@ -60,14 +61,14 @@ from earmark.index.be_star_tree.nodes import (
     whole,
 )
 from earmark.jit import embedded, kernel
-from earmark.model.arrays import I32, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 LONG = 1024
 """An l-node with more entries is renewed once a sixteenth of it has changed."""
 
 
 @kernel
-def remove_clauses(tree: Tree, table: TableArrays, clauses: I32, i: int, path: Path, other: Path) -> tuple[int, int]:
+def remove_clauses(tree: Tree, table: SegmentArrays, clauses: I32, i: int, path: Path, other: Path) -> tuple[int, int]:
     """Forget clauses from number i on; returns the next number, and DONE or CRAMPED."""
     while i < len(clauses):
         if len(tree.sign) - tree.head[int(ENTRIES)] < 2 * tree.head[int(CAPACITY)] + 16:

@@ -22,6 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.be_star_tree.arrays import (
     ATTR,
     BINS,
@@ -48,9 +51,8 @@ from earmark.index.be_star_tree.nodes import whole
 from earmark.index.counters import CANDIDATES, COMPARED, LEAVES, MATCHED, NODES
 from earmark.index.marks import is_set
 from earmark.jit import embedded, inlined, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import clause_failures
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import clause_failures
 
 FEW = 24
 """Up to so many matches of an event are sorted by insertion."""
@@ -119,7 +121,9 @@ def record_holds(tree: Tree, start: int, room: Room, work: I64) -> bool:
 
 
 @embedded
-def entry_holds(tree: Tree, table: TableArrays, events: EventArrays, e: int, entry: int, room: Room, work: I64) -> bool:
+def entry_holds(
+    tree: Tree, table: SegmentArrays, events: EventArrays, e: int, entry: int, room: Room, work: I64
+) -> bool:
     """Whether the clause of an entry holds entirely."""
     work[int(CANDIDATES)] += 1
     record = at(tree.record, entry)
@@ -198,7 +202,7 @@ def push_pnodes(tree: Tree, events: EventArrays, e: int, b: int, room: Room, hei
 @kernel
 def match_events(
     tree: Tree,
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     eligible: U64,
     e: int,

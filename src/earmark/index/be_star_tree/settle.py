@@ -24,6 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, U64
 from earmark.index.be_star_tree.arrays import (
     ALPHA,
     APPROXIMATE,
@@ -96,8 +98,7 @@ from earmark.index.be_star_tree.nodes import (
 )
 from earmark.index.be_star_tree.split import find_split
 from earmark.jit import embedded, kernel
-from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 
 class Desk(NamedTuple):
@@ -140,7 +141,7 @@ def new_desk(entries: int, constraints: int, attributes: int) -> Desk:
 
 
 @kernel
-def settle(tree: Tree, table: TableArrays, desk: Desk, path: Path, todo: int) -> tuple[int, int]:
+def settle(tree: Tree, table: SegmentArrays, desk: Desk, path: Path, todo: int) -> tuple[int, int]:
     """Bring the buckets on the desk's list within their limits; (how many are left on it, why it stopped)."""
     while todo:
         todo -= 1
@@ -237,7 +238,7 @@ def _keep(tree: Tree, desk: Desk, b: int) -> None:
 
 
 @embedded
-def _gather_boxes(tree: Tree, table: TableArrays, desk: Desk, b: int) -> tuple[int, int]:
+def _gather_boxes(tree: Tree, table: SegmentArrays, desk: Desk, b: int) -> tuple[int, int]:
     """Put the boxes of an l-node's clauses on the active dimension on the desk; their number, and the attribute."""
     first, count, attr = tree.link[b * LINK + FIRST], tree.link[b * LINK + COUNT], tree.link[b * LINK + ATTR]
     for i in range(count):
@@ -275,7 +276,7 @@ def _cluster(tree: Tree, desk: Desk, b: int, split: tuple[int, int, int, int]) -
 
 
 @embedded
-def _partition(tree: Tree, table: TableArrays, desk: Desk, b: int, path: Path) -> int:
+def _partition(tree: Tree, table: SegmentArrays, desk: Desk, b: int, path: Path) -> int:
     """Move clauses of an l-node below new p-nodes (Algorithm 4); how many root buckets are in desk.fresh."""
     parts = _choose_parts(tree, table, desk, b, path)
     if parts:
@@ -295,7 +296,7 @@ def _partition(tree: Tree, table: TableArrays, desk: Desk, b: int, path: Path) -
 
 
 @embedded
-def _set_domain(tree: Tree, table: TableArrays, root: int) -> None:
+def _set_domain(tree: Tree, table: SegmentArrays, root: int) -> None:
     """Give the root bucket of a new p-node the smallest cell that holds its clauses."""
     first, attr = tree.link[root * LINK + FIRST], tree.link[root * LINK + ATTR]
     c = constraint_on(table, at(tree.clause, first), attr)
@@ -308,7 +309,7 @@ def _set_domain(tree: Tree, table: TableArrays, root: int) -> None:
 
 
 @embedded
-def _choose_parts(tree: Tree, table: TableArrays, desk: Desk, b: int, path: Path) -> int:
+def _choose_parts(tree: Tree, table: SegmentArrays, desk: Desk, b: int, path: Path) -> int:
     """Pick attributes by rank until the l-node is within its capacity. desk.part says which entry goes where (0 stays),
     desk.touched begins with the attributes picked; returns how many."""
     level = path_to(tree, b, path)
@@ -346,7 +347,7 @@ def _choose_parts(tree: Tree, table: TableArrays, desk: Desk, b: int, path: Path
 
 
 @embedded
-def _post(tree: Tree, table: TableArrays, desk: Desk, first: int, count: int, level: int, path: Path) -> int:
+def _post(tree: Tree, table: SegmentArrays, desk: Desk, first: int, count: int, level: int, path: Path) -> int:
     """Posting lists of the l-node's entries by attribute that may still key them; returns the number of attributes."""
     attributes = 0
     for entry in range(count):
@@ -384,7 +385,7 @@ def _used(path: Path, level: int, attr: int) -> bool:
 
 
 @kernel
-def collapse(tree: Tree, table: TableArrays, b: int, stack: I32, path: Path) -> bool:
+def collapse(tree: Tree, table: SegmentArrays, b: int, stack: I32, path: Path) -> bool:
     """Bring all clauses of a bucket into its own l-node and free what was below; False when there is no room."""
     total = tree.more[b * MORE + BELOW]
     if len(tree.sign) - tree.head[int(ENTRIES)] < 2 * total + 16:
@@ -437,7 +438,7 @@ def _drop_pnodes(tree: Tree, b: int, stack: I32, height: int) -> int:
 
 
 @kernel
-def renew_all(tree: Tree, table: TableArrays, stack: I32, order: I32, path: Path) -> None:
+def renew_all(tree: Tree, table: SegmentArrays, stack: I32, order: I32, path: Path) -> None:
     """Boxes and bounds of every bucket from scratch, lowest first; the stacks hold all buckets."""
     height, found = 2, 0
     stack[0], stack[1] = int(ROOT), int(NEVER)
@@ -459,7 +460,7 @@ def renew_all(tree: Tree, table: TableArrays, stack: I32, order: I32, path: Path
 
 
 @kernel
-def fill_root(tree: Tree, table: TableArrays, clauses: I32) -> None:
+def fill_root(tree: Tree, table: SegmentArrays, clauses: I32) -> None:
     """Put clauses into the root's l-node, or among those that never match, without records: a bulk build begins."""
     hopeless = 0
     for i in range(len(clauses)):
@@ -477,7 +478,7 @@ def fill_root(tree: Tree, table: TableArrays, clauses: I32) -> None:
 
 
 @kernel
-def pack(tree: Tree, table: TableArrays, into: Tree, stack: I32) -> None:
+def pack(tree: Tree, table: SegmentArrays, into: Tree, stack: I32) -> None:
     """Lay out entries and records anew, in the order of the tree and without gaps, in the arrays of `into`.
 
     `into` shares all other arrays with `tree`.

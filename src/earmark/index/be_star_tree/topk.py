@@ -31,6 +31,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.be_star_tree.arrays import (
     BINS,
     COUNT,
@@ -61,9 +64,8 @@ from earmark.index.counters import COMPARED, LEAVES, MATCHED, NODES, PRUNED, PRU
 from earmark.index.marks import is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import JIT, embedded, inlined, kernel
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import ABSENT, constraint_holds, find_attribute, slot_score, static_score
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import ABSENT, constraint_holds, find_attribute, slot_score, static_score
 
 
 class Queue(NamedTuple):
@@ -120,7 +122,9 @@ def heaviest_weight(events: EventArrays, e: int) -> float:
 
 
 @embedded
-def sum_bound(tree: Tree, table: TableArrays, events: EventArrays, e: int, b: int, part: int, heaviest: float) -> float:
+def sum_bound(
+    tree: Tree, table: SegmentArrays, events: EventArrays, e: int, b: int, part: int, heaviest: float
+) -> float:
     """No clause of a bucket (part 0) or of its l-node (part 1) scores higher."""
     static, most = float(at(tree.top, b * TOP + 2 * part)), float(at(tree.top, b * TOP + 2 * part + 1))
     most = most * heaviest if heaviest > 0.0 else 0.0
@@ -138,7 +142,7 @@ def sum_bound(tree: Tree, table: TableArrays, events: EventArrays, e: int, b: in
 
 
 @embedded
-def sum_entry_bound(tree: Tree, table: TableArrays, entry: int, slot: int, heaviest: float) -> float:
+def sum_entry_bound(tree: Tree, table: SegmentArrays, entry: int, slot: int, heaviest: float) -> float:
     """The clause of an entry scores no higher."""
     static, most = static_score(table, slot), float(at(tree.most, entry))
     most = most * heaviest if heaviest > 0.0 else 0.0
@@ -166,7 +170,7 @@ def push_everything(tree: Tree, b: int, room: Room, height: int) -> int:
 
 
 @embedded
-def mark_once(table: TableArrays, slot: int, room: Room) -> bool:
+def mark_once(table: SegmentArrays, slot: int, room: Room) -> bool:
     """Whether the slot comes up for the first time in this event; slots of one clause always do."""
     if at(table.clause_start, slot + 1) - at(table.clause_start, slot) == 1:
         return True
@@ -202,7 +206,7 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
     @embedded
     def scan_lnode(
         tree: Tree,
-        table: TableArrays,
+        table: SegmentArrays,
         events: EventArrays,
         e: int,
         b: int,
@@ -248,7 +252,7 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
     @kernel
     def rank_events(
         tree: Tree,
-        table: TableArrays,
+        table: SegmentArrays,
         events: EventArrays,
         eligible: U64,
         e: int,
@@ -348,7 +352,7 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
 
     @embedded
     def bound_of(
-        tree: Tree, table: TableArrays, events: EventArrays, e: int, b: int, part: int, heaviest: float
+        tree: Tree, table: SegmentArrays, events: EventArrays, e: int, b: int, part: int, heaviest: float
     ) -> float:
         total = float(at(tree.top, b * TOP + 2 * part))
         base = (2 * b + part) * BINS
@@ -360,12 +364,12 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
         return raised(total, 0.0)
 
     @embedded
-    def entry_bound_of(tree: Tree, table: TableArrays, entry: int, slot: int, heaviest: float) -> float:
+    def entry_bound_of(tree: Tree, table: SegmentArrays, entry: int, slot: int, heaviest: float) -> float:
         return np.inf
 
     @embedded
     def clause_score_of(
-        table: TableArrays, clause: int, events: EventArrays, e: int, relaxed: bool, static: float
+        table: SegmentArrays, clause: int, events: EventArrays, e: int, relaxed: bool, static: float
     ) -> tuple[bool, float]:
         total = static
         begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
@@ -385,7 +389,7 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
     _uncached(clause_score_of)
 
     @embedded
-    def score_of(table: TableArrays, slot: int, events: EventArrays, e: int, relaxed: bool) -> tuple[bool, float]:
+    def score_of(table: SegmentArrays, slot: int, events: EventArrays, e: int, relaxed: bool) -> tuple[bool, float]:
         found, best = False, 0.0
         for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
             qualifies, score = clause_score_of(table, clause, events, e, relaxed, static_score(table, slot))

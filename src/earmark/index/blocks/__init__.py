@@ -28,6 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
+from earmark.events.arrays import EventArrays
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import pointers_of, ranked, roomier, together
 from earmark.index.blocks.arrays import BLOCKS, LOOSE, PAIR, VACANT, BlockArrays, check_arrays
 from earmark.index.blocks.axes import Query, new_query
@@ -43,8 +46,7 @@ from earmark.index.held import Held
 from earmark.index.ranking import new_heaps
 from earmark.index.scan import Scan
 from earmark.index.scan.lanes import LANES as SCAN_LANES
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 SPARES = 4
 """Rooms kept for the next searches."""
@@ -71,7 +73,7 @@ class Room(NamedTuple):
 class BlockIndex(Held[BlockArrays]):
     """Clauses in blocks of 64. Its work: a vector comparison serves 64 clauses and counts once."""
 
-    def __init__(self, table: TableArrays, arrays: BlockArrays) -> None:
+    def __init__(self, table: SegmentArrays, arrays: BlockArrays) -> None:
         self._hold(table, arrays)
         self._scan = Scan(self._table)
         self._by_use = _by_use(self._arrays)
@@ -80,12 +82,12 @@ class BlockIndex(Held[BlockArrays]):
     # --- making ----------------------------------------------------------------------------------------------
 
     @classmethod
-    def build(cls, table: TableArrays) -> BlockIndex:
+    def build(cls, table: SegmentArrays) -> BlockIndex:
         """An index of all slots of a table. O(n log n)."""
         return cls(table, built(read_only_table(table)))
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, Any]) -> BlockIndex:
+    def restore(cls, table: SegmentArrays, arrays: Mapping[str, Any]) -> BlockIndex:
         """The index whose arrays these are. AssertionError where kernels could not rely on them. O(size)."""
         made = from_stored(BlockArrays, arrays)
         check_arrays(made, table)

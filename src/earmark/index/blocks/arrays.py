@@ -29,10 +29,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from earmark.errors import require
+from earmark.flat.machine import VECTOR
+from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.dominance import I16, LANES
 from earmark.jit import inlined
-from earmark.model.arrays import F64, I32, I64, U8, U64, TableArrays
-from earmark.model.machine import VECTOR
+from earmark.segment.arrays import SegmentArrays
 
 ANY, ALWAYS = -32767, 32767
 LOWEST, HIGHEST = -32766, 32766
@@ -129,7 +130,7 @@ def tree_rows(blocks: Any) -> Any:
 # --- what kernels rely on ------------------------------------------------------------------------------------------
 
 
-def check_arrays(index: BlockArrays, table: TableArrays) -> None:
+def check_arrays(index: BlockArrays, table: SegmentArrays) -> None:
     """AssertionError unless kernels can read these arrays without leaving them. O(size)."""
     require(len(index.info) == FIELDS and bool((index.info >= 0).all()), "info is damaged")
     require(int(index.info[SLOTS]) == len(table.sequence), "the index is of a table with another number of slots")
@@ -175,7 +176,7 @@ def _check_trees(index: BlockArrays) -> None:
     require(len(index.block_score) in (0, blocks), "block_score does not fit the blocks")
 
 
-def _check_entries(index: BlockArrays, table: TableArrays) -> None:
+def _check_entries(index: BlockArrays, table: SegmentArrays) -> None:
     entries = int(index.info[BLOCKS]) * LANES + int(index.info[LOOSE])
     require(len(index.entry_clause) == len(index.entry_slot) == len(index.entry_sequence) == entries, "entries differ")
     require(len(index.entry_score) == (entries if len(table.score) else 0), "entry_score does not fit the table")

@@ -31,11 +31,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.blocks.arrays import ALWAYS, ANY, LOWEST, PAIR, BlockArrays
 from earmark.index.dominance import I16
 from earmark.jit import embedded
-from earmark.model.arrays import F64, I32, I64, U8, U64, EventArrays, TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 MOST_CUTS = 65_000
 """More ends on one side of an axis than this are not told apart by codes."""
@@ -64,7 +66,7 @@ class Axes(NamedTuple):
     upper: I16
 
 
-def learned(table: TableArrays) -> Axes:
+def learned(table: SegmentArrays) -> Axes:
     """Axes for the most used attributes, their cuts, and the codes of all constraints on them."""
     keys = 2 * table.attr.astype(np.int64) + table.accepts_null
     frequency = np.bincount(keys)

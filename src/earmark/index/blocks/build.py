@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.flat.bits import read_only
+from earmark.flat.machine import VECTOR, aligned
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.blocks.arrays import (
     ALWAYS,
     BLOCKS,
@@ -35,10 +38,8 @@ from earmark.index.blocks.arrays import (
 from earmark.index.blocks.axes import NO_AXIS, Axes, learned, signature_bits
 from earmark.index.dominance import I16, LANES, block_columns, kd_order
 from earmark.jit import kernel
-from earmark.model.arrays import F64, I32, I64, U64, TableArrays
-from earmark.model.bits import read_only
-from earmark.model.machine import VECTOR, aligned
-from earmark.model.rows import spread
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
 
 FEW_AXES, SMALL_SETS = 16, 2_048
 FEWEST = 48
@@ -74,7 +75,7 @@ class Tree(NamedTuple):
     weight: F64
 
 
-def built(table: TableArrays) -> BlockArrays:
+def built(table: SegmentArrays) -> BlockArrays:
     """The index of all slots of a table."""
     axes = learned(table)
     clauses = _clauses(table, axes)
@@ -95,7 +96,7 @@ def built(table: TableArrays) -> BlockArrays:
     return _joined(table, axes, clauses, trees, np.flatnonzero(~in_trees))
 
 
-def _clauses(table: TableArrays, axes: Axes) -> Clauses:
+def _clauses(table: SegmentArrays, axes: Axes) -> Clauses:
     count = len(table.constraint_start) - 1
     slot = np.repeat(np.arange(len(table.clause_start) - 1, dtype=np.int32), np.diff(table.clause_start))
     of = np.repeat(np.arange(count), np.diff(table.constraint_start))
@@ -114,7 +115,7 @@ def _clauses(table: TableArrays, axes: Axes) -> Clauses:
     )
 
 
-def _groups(table: TableArrays, axes: Axes) -> tuple[I64, I64]:
+def _groups(table: SegmentArrays, axes: Axes) -> tuple[I64, I64]:
     """The group of each clause, and a clause that has the axes of each group (ALL_AXES: it has all)."""
     count = len(table.constraint_start) - 1
     seed = 0
@@ -133,7 +134,7 @@ def _groups(table: TableArrays, axes: Axes) -> tuple[I64, I64]:
     return group, first
 
 
-def _axes_of(table: TableArrays, axes: Axes, clause: int) -> I32:
+def _axes_of(table: SegmentArrays, axes: Axes, clause: int) -> I32:
     if clause == ALL_AXES:
         return np.arange(len(axes.attr), dtype=np.int32)
     own: I32 = axes.of_constraint[table.constraint_start[clause] : table.constraint_start[clause + 1]]
@@ -165,7 +166,7 @@ def same_sets(start: I32, axis: I32, other: I64) -> bool:
 # --- trees ---------------------------------------------------------------------------------------------------------
 
 
-def _trees(table: TableArrays, axes: Axes, own_axes: I32, best_first: I64) -> list[Tree]:
+def _trees(table: SegmentArrays, axes: Axes, own_axes: I32, best_first: I64) -> list[Tree]:
     """The tiers of a group, each in kd-order."""
     ends = [len(best_first)]
     while ends[-1] >= TIER_RATIO * FIRST_TIER:
@@ -180,7 +181,7 @@ def _trees(table: TableArrays, axes: Axes, own_axes: I32, best_first: I64) -> li
     return made
 
 
-def _points(table: TableArrays, axes: Axes, own_axes: I32, clauses: I64) -> tuple[I16, F64]:
+def _points(table: SegmentArrays, axes: Axes, own_axes: I32, clauses: I64) -> tuple[I16, F64]:
     """The codes of clauses, two columns an axis; and the greatest weight on each axis."""
     points = np.full((len(clauses), 2 * len(own_axes)), ALWAYS, np.int16)
     weight = np.zeros(len(own_axes) if len(table.weight) else 0)
@@ -219,7 +220,7 @@ class Loose(NamedTuple):
     record: I16
 
 
-def _loose(table: TableArrays, axes: Axes, bit: U64, clauses: I64) -> Loose:
+def _loose(table: SegmentArrays, axes: Axes, bit: U64, clauses: I64) -> Loose:
     start, constraints = spread(table.constraint_start, clauses)
     axis = axes.of_constraint[constraints]
     pair, signature = np.full((len(clauses), 2), NOWHERE, np.int32), np.zeros(len(clauses), np.uint64)
@@ -278,7 +279,7 @@ def fill_pairs(buckets: Any, pairs: Any, pair_bits: U64) -> None:
 # --- all of it -----------------------------------------------------------------------------------------------------
 
 
-def _joined(table: TableArrays, axes: Axes, clauses: Clauses, trees: list[Tree], rest: I64) -> BlockArrays:
+def _joined(table: SegmentArrays, axes: Axes, clauses: Clauses, trees: list[Tree], rest: I64) -> BlockArrays:
     bit = signature_bits(len(axes.attr))
     loose = _loose(table, axes, bit, rest)
     sizes = np.array([len(tree.clauses) for tree in trees], np.int64)
@@ -344,7 +345,7 @@ def _joined(table: TableArrays, axes: Axes, clauses: Clauses, trees: list[Tree],
     return BlockArrays(**columns)
 
 
-def _of_tree(table: TableArrays, axes: Axes, clauses: Clauses, bit: U64, tree: Tree) -> tuple[Any, ...]:
+def _of_tree(table: SegmentArrays, axes: Axes, clauses: Clauses, bit: U64, tree: Tree) -> tuple[Any, ...]:
     """Signature, greatest static score, first sequence, greatest weights, whether exact; the axis to find it by.
 
     The signature is of the axes that all of its clauses need a value of; the rarest of these is where it is found, the

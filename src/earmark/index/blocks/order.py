@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import I32, I64, U64
 from earmark.index.blocks.axes import MIX
-from earmark.model.arrays import I32, I64, U64, EventArrays
 
 FEWEST_EVENTS = 16
 """Fewer are asked as they come."""

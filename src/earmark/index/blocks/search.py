@@ -17,6 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import VECTOR, at, ctz64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.blocks.arrays import (
     ANY,
     BEGIN,
@@ -38,9 +41,8 @@ from earmark.index.counters import CANDIDATES, COMPARED, LEAVES, NODES, PRUNED, 
 from earmark.index.dominance import LANES, dominating, lanes_below
 from earmark.index.ranking import raised
 from earmark.jit import embedded, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import clause_failures
-from earmark.model.machine import VECTOR, at, ctz64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import clause_failures
 
 DIRECT = 8
 """So many loose clauses an event are compared in the table before its values are given codes: a code is a search."""
@@ -48,7 +50,7 @@ DIRECT = 8
 
 @kernel
 def match_events(
-    table: TableArrays,
+    table: SegmentArrays,
     index: BlockArrays,
     events: EventArrays,
     eligible: U64,
@@ -95,7 +97,7 @@ def match_events(
 
 @embedded
 def search_tree(
-    table: TableArrays,
+    table: SegmentArrays,
     index: BlockArrays,
     events: EventArrays,
     e: int,
@@ -171,7 +173,7 @@ def block_bound(index: BlockArrays, block: int, heaviest: float) -> float:
 
 @embedded
 def verified(
-    table: TableArrays,
+    table: SegmentArrays,
     index: BlockArrays,
     events: EventArrays,
     e: int,
@@ -208,7 +210,7 @@ def verified(
 
 @embedded
 def search_loose(
-    table: TableArrays,
+    table: SegmentArrays,
     index: BlockArrays,
     events: EventArrays,
     e: int,
@@ -296,7 +298,7 @@ def note(index: BlockArrays, query: Query, start: int, found: int) -> int:
 
 @embedded
 def loose_matches(
-    table: TableArrays, index: BlockArrays, events: EventArrays, e: int, i: int, entry: int, query: Query
+    table: SegmentArrays, index: BlockArrays, events: EventArrays, e: int, i: int, entry: int, query: Query
 ) -> bool:
     """Whether a loose entry matches: all its constraints, by code, and in the table where codes do not say it."""
     doubtful = False

@@ -1,7 +1,7 @@
 """The k best of an event: tiers from the best on, until no later one can have a better answer.
 
 A clause scores its slot's static score and, for each of its constraints whose attribute the event has, weight times
-event weight (`model/evaluate.py`). A tree's bound is that sum for its greatest static score and the greatest weight on
+event weight (`segment/evaluate.py`). A tree's bound is that sum for its greatest static score and greatest weight on
 each axis, added in the same order: float64 addition and multiplication never fall as an operand rises, so no clause of
 the tree scores more, to the last bit. A tree is left out when its bound is below the worst kept score, or equals it and
 all of its sequences are later. That is why a table without scores and weights stops after a few tiers, too: all clauses
@@ -16,6 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, U64
 from earmark.index.blocks.arrays import ALWAYS, ANY, BLOCKS, LOOSE, BlockArrays
 from earmark.index.blocks.axes import Query, ask, forget
 from earmark.index.blocks.search import search_loose, search_tree
@@ -24,9 +27,8 @@ from earmark.index.dominance import LANES
 from earmark.index.marks import is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import embedded, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import clause_score, static_score
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import clause_score, static_score
 
 LOOSE_ENTRIES = -1
 """In place of a tree."""
@@ -34,7 +36,7 @@ LOOSE_ENTRIES = -1
 
 @kernel
 def rank_events(
-    table: TableArrays,
+    table: SegmentArrays,
     index: BlockArrays,
     events: EventArrays,
     eligible: U64,
@@ -101,7 +103,7 @@ def tree_bound(index: BlockArrays, tree: int, query: Query, heaviest: float) -> 
 
 @embedded
 def offer(
-    table: TableArrays,
+    table: SegmentArrays,
     index: BlockArrays,
     events: EventArrays,
     e: int,
@@ -136,7 +138,7 @@ def offer(
 
 
 @embedded
-def best_clause(table: TableArrays, slot: int, events: EventArrays, e: int) -> tuple[int, float]:
+def best_clause(table: SegmentArrays, slot: int, events: EventArrays, e: int) -> tuple[int, float]:
     """The first of the clauses of a slot that score most, and its score."""
     static = static_score(table, slot)
     first, best = -1, 0.0

@@ -8,9 +8,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from earmark.flat.machine import VECTOR, load, splat
+from earmark.flat.types import U64
 from earmark.jit import JIT, intrinsic
-from earmark.model.arrays import U64
-from earmark.model.machine import VECTOR, load, splat
 
 
 @intrinsic

@@ -41,6 +41,9 @@ from typing import Any
 import numpy as np
 
 from earmark.errors import EarmarkError, require
+from earmark.events.arrays import EventArrays
+from earmark.flat.bits import read_only, words_for
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import ranked, roomier, together
 from earmark.index.contract import Work
 from earmark.index.counters import COUNTERS, MATCHED
@@ -51,8 +54,7 @@ from earmark.index.k_index.arrays import BITS, KIndexArrays, check_form
 from earmark.index.k_index.build import build_arrays
 from earmark.index.k_index.search import Counts, Terms, match_events, rank_events
 from earmark.index.ranking import new_heaps
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.bits import read_only, words_for
+from earmark.segment.arrays import SegmentArrays
 
 HEAP_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
@@ -66,7 +68,7 @@ class KIndex(Held[KIndexArrays]):
     Its work: nodes are posting lists; a posting that a merge stops at is a comparison.
     """
 
-    def __init__(self, table: TableArrays, arrays: KIndexArrays, merge: str = "conjunction") -> None:
+    def __init__(self, table: SegmentArrays, arrays: KIndexArrays, merge: str = "conjunction") -> None:
         if merge not in MERGES:
             raise EarmarkError(f"a k-index merges by {' or '.join(MERGES)}, not {merge!r}.")
         self._hold(table, arrays)
@@ -77,7 +79,7 @@ class KIndex(Held[KIndexArrays]):
         self._space = threading.local()
 
     @classmethod
-    def build(cls, table: TableArrays, fanout: int = 4, merge: str = "conjunction") -> KIndex:
+    def build(cls, table: SegmentArrays, fanout: int = 4, merge: str = "conjunction") -> KIndex:
         """An index of this table. O(n log n) for n intervals, plus the postings."""
         bits = fanout.bit_length() - 1
         if not 1 <= bits <= 8 or fanout != 1 << bits:
@@ -86,7 +88,7 @@ class KIndex(Held[KIndexArrays]):
         return cls(table, build_arrays(table, bits), merge)
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, Any], merge: str = "conjunction") -> KIndex:
+    def restore(cls, table: SegmentArrays, arrays: Mapping[str, Any], merge: str = "conjunction") -> KIndex:
         """The index from its arrays, which may be mapped files; AssertionError where kernels could not trust them."""
         made = from_stored(KIndexArrays, arrays)
         check_form(table, made)

@@ -35,7 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
-from earmark.model.arrays import F64, I32, I64, U8, TableArrays
+from earmark.flat.types import F64, I32, I64, U8
+from earmark.segment.arrays import SegmentArrays
 
 F32 = NDArray[np.float32]
 
@@ -75,7 +76,7 @@ class KIndexArrays(NamedTuple):
     """The greatest weight in a node's list, rounded up; empty when no weights are given: then it is 1."""
 
 
-def check_form(table: TableArrays, arrays: KIndexArrays) -> None:
+def check_form(table: SegmentArrays, arrays: KIndexArrays) -> None:
     """Whatever a kernel uses as a place lies inside. O(size)."""
     clauses, slots = len(table.constraint_start) - 1, len(table.clause_start) - 1
     entries = len(arrays.clause_of)

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64, U8, frozen
 from earmark.index.k_index.arrays import MOST, NEVER, KIndexArrays
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I32, I64, U8, TableArrays, frozen
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def build_arrays(table: TableArrays, bits: int) -> KIndexArrays:
+def build_arrays(table: SegmentArrays, bits: int) -> KIndexArrays:
     """All arrays. `bits` is log2 of the fan-out."""
     posted = posted_constraints(table)
     required, loose, extra = _clauses(table, posted)
@@ -55,7 +56,7 @@ def build_arrays(table: TableArrays, bits: int) -> KIndexArrays:
     return KIndexArrays._make(frozen(np.ascontiguousarray(array)) for array in made)
 
 
-def posted_constraints(table: TableArrays) -> NDArray[np.bool_]:
+def posted_constraints(table: SegmentArrays) -> NDArray[np.bool_]:
     """Which constraints have postings: those that do not accept NULL, up to MOST a clause."""
     posted: NDArray[np.bool_] = table.accepts_null == 0
     ran = np.cumsum(posted, dtype=np.int64)
@@ -65,7 +66,7 @@ def posted_constraints(table: TableArrays) -> NDArray[np.bool_]:
     return counted
 
 
-def _clauses(table: TableArrays, posted: NDArray[np.bool_]) -> tuple[U8, U8, F64]:
+def _clauses(table: SegmentArrays, posted: NDArray[np.bool_]) -> tuple[U8, U8, F64]:
     """By clause: the predicates to be hit, whether it must be verified, and the weights that no posting tells."""
     weight = table.weight if len(table.weight) else np.ones(len(table.attr))
     empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
@@ -83,14 +84,14 @@ def _greatest(values: F64, firsts: I64) -> F64:
     return np.maximum.reduceat(values, firsts) if len(firsts) else np.empty(0)
 
 
-def _has_postings(table: TableArrays, posted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _has_postings(table: SegmentArrays, posted: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """By attribute, whether any constraint on it is posted at all."""
     attributes = int(table.attr.max(initial=-1)) + 1
     live = posted & (np.diff(table.interval_start) > 0)
     return np.bincount(table.attr[live], minlength=attributes) > 0
 
 
-def _cells(table: TableArrays, posted: NDArray[np.bool_]) -> tuple[I64, I64, I32, I32]:
+def _cells(table: SegmentArrays, posted: NDArray[np.bool_]) -> tuple[I64, I64, I32, I32]:
     """The coordinates of each attribute, and for each interval its first and last cell (where it is posted)."""
     attributes = int(table.attr.max(initial=-1)) + 1
     per_constraint = np.diff(table.interval_start)
@@ -125,7 +126,7 @@ def _levels(coordinates: I64, used: NDArray[np.bool_], bits: int) -> tuple[I32, 
 
 
 def _postings(
-    table: TableArrays,
+    table: SegmentArrays,
     posted: NDArray[np.bool_],
     order: I32,
     level_start: I32,
@@ -153,7 +154,7 @@ def _postings(
 
 @kernel
 def _post(
-    table: TableArrays,
+    table: SegmentArrays,
     posted: NDArray[np.bool_],
     order: I32,
     level_start: I32,

@@ -32,14 +32,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES, PRUNED, SCORED
 from earmark.index.k_index.arrays import BITS, KIndexArrays
 from earmark.index.marks import is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I32, I64, U8, U64, EventArrays, TableArrays
-from earmark.model.evaluate import clause_failures, slot_score, static_score
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import clause_failures, slot_score, static_score
 
 END = np.iinfo(np.int32).max
 """Current entry of a list that has come to its end."""
@@ -231,7 +233,7 @@ def _without_postings(index: KIndexArrays) -> int:
 
 @kernel
 def match_events(
-    table: TableArrays,
+    table: SegmentArrays,
     index: KIndexArrays,
     events: EventArrays,
     first: int,
@@ -348,7 +350,7 @@ def _restore(index: KIndexArrays, terms: Terms, count: int, counts: Counts) -> N
 
 @kernel
 def rank_events(
-    table: TableArrays,
+    table: SegmentArrays,
     index: KIndexArrays,
     events: EventArrays,
     first: int,
@@ -425,7 +427,7 @@ def _floor(heaps: Heaps, lane: int, k: int) -> float:
 
 @inlined
 def _offer(
-    table: TableArrays,
+    table: SegmentArrays,
     index: KIndexArrays,
     events: EventArrays,
     e: int,
@@ -457,7 +459,7 @@ def _offer(
 
 @inlined
 def _rank_merging(
-    table: TableArrays,
+    table: SegmentArrays,
     index: KIndexArrays,
     events: EventArrays,
     e: int,
@@ -503,7 +505,7 @@ def _rank_merging(
 
 @inlined
 def _rank_counting(
-    table: TableArrays,
+    table: SegmentArrays,
     index: KIndexArrays,
     events: EventArrays,
     e: int,

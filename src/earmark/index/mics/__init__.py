@@ -35,6 +35,10 @@ from typing import Any
 import numpy as np
 
 from earmark.curves.space import Space
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits as bitmaps
+from earmark.flat.bits import read_only
+from earmark.flat.types import I32, I64, U64, frozen
 from earmark.index.contract import MicsAdaptation, Work
 from earmark.index.counters import COUNTERS, NODES
 from earmark.index.given import read_only_table
@@ -55,9 +59,7 @@ from earmark.index.mics.meeting import find_holding, find_meeting
 from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, Options, checked_options, planned
 from earmark.index.mics.search import match_events
 from earmark.index.staged import NO_SLOTS, Staged
-from earmark.model import bits as bitmaps
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays, frozen
-from earmark.model.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 GROWTH = 2
 """An index that has grown so many times over since its cells were learned gets new ones."""
@@ -78,7 +80,7 @@ class MicsIndex(Staged[MicsArrays]):
     def _known(self) -> int:
         return int(self._arrays.info[SLOTS])
 
-    def _become(self, table: TableArrays, arrays: MicsArrays) -> None:
+    def _become(self, table: SegmentArrays, arrays: MicsArrays) -> None:
         super()._become(table, arrays)
         self._everyone = bitmaps.either(arrays.placed, arrays.residual)
         self._scanned = frozen(bitmaps.to_slots(arrays.residual))
@@ -89,7 +91,7 @@ class MicsIndex(Staged[MicsArrays]):
     @classmethod
     def build(
         cls,
-        table: TableArrays,
+        table: SegmentArrays,
         attributes: tuple[int, ...] | None = None,
         bits: int | None = None,
         cells: str = "variable",
@@ -120,7 +122,7 @@ class MicsIndex(Staged[MicsArrays]):
 
     # --- other subscriptions ---------------------------------------------------------------------------------
 
-    def meeting(self, table: TableArrays, slots: I32, sifted: bool = False) -> tuple[I64, I32]:
+    def meeting(self, table: SegmentArrays, slots: I32, sifted: bool = False) -> tuple[I64, I32]:
         """Per subscription of some table the slots here whose boxes meet its own: (pointers, slots), ascending.
 
         Whoever covers it, or subsumes it with others, or could be merged with it, is among them (section 5); so is
@@ -137,18 +139,18 @@ class MicsIndex(Staged[MicsArrays]):
         self._work = Work(nodes=nodes, candidates=sum(sizes))
         return np.cumsum(sizes).astype(np.int64), np.concatenate(parts)
 
-    def meeting_one(self, table: TableArrays, slot: int, eligible: U64) -> I32:
+    def meeting_one(self, table: SegmentArrays, slot: int, eligible: U64) -> I32:
         """The same for one subscription, sifted, among eligible slots. O(what is found), beside slots / 4096."""
         return self._looked_up(find_meeting, table, slot, self._sieve, eligible)
 
-    def holding_one(self, table: TableArrays, slot: int, eligible: U64) -> I32:
+    def holding_one(self, table: SegmentArrays, slot: int, eligible: U64) -> I32:
         """Eligible slots whose boxes may hold that of a subscription's first clause: whoever covers it is among them.
 
         One look-up, as for an event. A subscription without clauses is held by none.
         """
         return self._looked_up(find_holding, table, slot, self._sieve, eligible)
 
-    def _looked_up(self, find: Any, table: TableArrays, slot: int, sieve: Space, eligible: U64) -> I32:
+    def _looked_up(self, find: Any, table: SegmentArrays, slot: int, sieve: Space, eligible: U64) -> I32:
         counters, out = np.zeros(COUNTERS, np.int64), np.empty(FIRST_ROOM, np.int32)
         table, eligible, scratch = read_only_table(table), read_only(eligible), self._borrowed()
         while True:
@@ -163,7 +165,7 @@ class MicsIndex(Staged[MicsArrays]):
 
     # --- changing --------------------------------------------------------------------------------------------
 
-    def insert(self, table: TableArrays, slots: I32) -> None:
+    def insert(self, table: SegmentArrays, slots: I32) -> None:
         """Take in new slots, in the same space; a new one is planned when they have doubled. O(entries)."""
         slots = np.asarray(slots, np.int32)
         info, held = self._arrays.info, bitmaps.to_slots(self._everyone)
@@ -191,7 +193,7 @@ class MicsIndex(Staged[MicsArrays]):
         return self.work.candidates / max(1, len(events.start) - 1)
 
 
-def built(table: TableArrays, slots: I32, options: Options, events: EventArrays | None = None) -> MicsArrays:
+def built(table: SegmentArrays, slots: I32, options: Options, events: EventArrays | None = None) -> MicsArrays:
     """The index of these slots, in a space that is planned for them."""
     total = len(table.clause_start) - 1
     plan = planned(table, slots, options, events)

@@ -45,9 +45,10 @@ import numpy as np
 
 from earmark.curves.space import FEWEST_BITS, MOST_BITS, NO_AXIS, Space
 from earmark.errors import require
+from earmark.flat import bits
+from earmark.flat.types import I32, I64, U64, frozen
 from earmark.jit import inlined
-from earmark.model import bits
-from earmark.model.arrays import I32, I64, U64, TableArrays, frozen
+from earmark.segment.arrays import SegmentArrays
 
 LEVEL_BITS = 6
 TOP_LEVEL = (1 << LEVEL_BITS) - 1
@@ -125,7 +126,7 @@ def sieve_in(arrays: MicsArrays) -> Space:
     return Space(arrays.sieve_attr, frozen(axis_of), arrays.sieve_cut_start, arrays.sieve_cuts, frozen(bits))
 
 
-def check_arrays(arrays: MicsArrays, table: TableArrays) -> None:
+def check_arrays(arrays: MicsArrays, table: SegmentArrays) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
     info = arrays.info
     require(len(info) == INFO, "info has another length")

@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from earmark.curves import hilbert
 from earmark.curves.space import NO_AXIS, Space, boxes_of_clauses, cell_of
 from earmark.errors import require
+from earmark.flat import bits
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64, U64, frozen
 from earmark.index.mics.arrays import (
     BASE,
     INFO,
@@ -44,11 +47,9 @@ from earmark.index.mics.arrays import (
 )
 from earmark.index.mics.plan import Options, Plan
 from earmark.jit import inlined, kernel
-from earmark.model import bits
-from earmark.model.arrays import F64, I32, I64, U64, TableArrays, frozen
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.machine import at
-from earmark.model.rows import spread
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
 
 SCANNED = 1 / 8
 """A clause that so much of the space is left of is scanned."""
@@ -74,7 +75,7 @@ class Placement(NamedTuple):
     residual: U64
 
 
-def place(table: TableArrays, slots: I32, plan: Plan | None, pieces: int) -> Placement:
+def place(table: SegmentArrays, slots: I32, plan: Plan | None, pieces: int) -> Placement:
     """Where these slots of a table go. Entries ascend by slot."""
     total = len(table.clause_start) - 1
     if plan is None:
@@ -106,7 +107,7 @@ def _some(slots: I32, total: int) -> U64:
     return bits.from_slots(np.asarray(slots, np.int32), total)
 
 
-def sieve_of(table: TableArrays, slots: I32, space: Space) -> U64:
+def sieve_of(table: SegmentArrays, slots: I32, space: Space) -> U64:
     """The words of these slots, zero for the others: the hull of a slot's clauses, cell by cell."""
     start, clauses = spread(table.clause_start, slots.astype(np.int64))
     low, high = boxes_of_clauses(space, table, clauses)
@@ -130,7 +131,7 @@ def _packed(cells: I64) -> U64:
     return words
 
 
-def sure_slots(table: TableArrays, slots: I32, space: Space) -> I32:
+def sure_slots(table: SegmentArrays, slots: I32, space: Space) -> I32:
     """Those of these slots that ask for whole cells of this space, and nothing else."""
     single = slots[np.diff(table.clause_start)[slots] == 1]
     out = np.zeros(len(single), np.bool_)
@@ -140,7 +141,7 @@ def sure_slots(table: TableArrays, slots: I32, space: Space) -> I32:
 
 
 @kernel
-def are_whole(space: Space, table: TableArrays, clauses: I64, out: NDArray[np.bool_]) -> None:
+def are_whole(space: Space, table: SegmentArrays, clauses: I64, out: NDArray[np.bool_]) -> None:
     """out[i] = whether each constraint of clause i is one interval, without NULL, from a cut to just before another."""
     for i in range(len(clauses)):
         whole = True
@@ -167,7 +168,7 @@ def are_whole(space: Space, table: TableArrays, clauses: I64, out: NDArray[np.bo
 
 
 def blocks_of_clauses(
-    space: Space, table: TableArrays, clauses: I64, pieces: int, widest: float
+    space: Space, table: SegmentArrays, clauses: I64, pieces: int, widest: float
 ) -> tuple[I64, I64, NDArray[np.bool_]]:
     """How many blocks each clause has, their codes, and which clauses are too wide to have any.
 
@@ -336,7 +337,7 @@ def options_of(arrays: MicsArrays) -> Options:
     )
 
 
-def extended(table: TableArrays, arrays: MicsArrays, slots: I32) -> MicsArrays:
+def extended(table: SegmentArrays, arrays: MicsArrays, slots: I32) -> MicsArrays:
     """The index with more slots of a table that has grown, in the same space."""
     options, total = options_of(arrays), len(table.clause_start) - 1
     plan = plan_of(arrays)
@@ -367,7 +368,7 @@ def without(arrays: MicsArrays, slots: I32) -> MicsArrays:
     )
 
 
-def check_lists(table: TableArrays, arrays: MicsArrays) -> None:
+def check_lists(table: SegmentArrays, arrays: MicsArrays) -> None:
     """Assert that the arrays are those that the slots in them make in this space. O(size)."""
     slots = bits.to_slots(bits.either(arrays.placed, arrays.residual))
     options, info = options_of(arrays), arrays.info

@@ -25,6 +25,8 @@ import numpy as np
 
 from earmark.curves.hilbert import number_of
 from earmark.curves.space import Space, clause_boxes
+from earmark.flat.machine import at, ctz64, popcount64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.marks import MAYBE, mark, words_of
 from earmark.index.mics.arrays import NO_BLOCK, MicsArrays, field_tops, field_width
 from earmark.index.mics.search import (
@@ -37,13 +39,12 @@ from earmark.index.mics.search import (
     smallest_around,
 )
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, TableArrays
-from earmark.model.machine import at, ctz64, popcount64
+from earmark.segment.arrays import SegmentArrays
 
 
 @kernel
 def find_meeting(
-    table: TableArrays,
+    table: SegmentArrays,
     index: MicsArrays,
     sieve: Space,
     slot: int,
@@ -78,7 +79,7 @@ def find_meeting(
 
 @kernel
 def find_holding(
-    table: TableArrays,
+    table: SegmentArrays,
     index: MicsArrays,
     sieve: Space,
     slot: int,
@@ -112,7 +113,7 @@ def find_holding(
 
 
 @inlined
-def has_cells(table: TableArrays, space: Space, sieve: Space, clause: I64, box: I64, fields: I64) -> bool:
+def has_cells(table: SegmentArrays, space: Space, sieve: Space, clause: I64, box: I64, fields: I64) -> bool:
     """Find the cells of a clause on the axes of both spaces, low ones into row 0 and high ones into row 1."""
     clause_boxes(space, table, clause, box[0:1], box[1:2])
     clause_boxes(sieve, table, clause, fields[0:1], fields[1:2])

@@ -27,6 +27,8 @@ import numpy as np
 from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import MOST_BITS, Space, boxes_of_clauses, equal_cuts, space_of, variable_cuts
 from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import I32, I64
 from earmark.index.mics.arrays import (
     EQUAL,
     FREE,
@@ -37,9 +39,9 @@ from earmark.index.mics.arrays import (
     field_width,
 )
 from earmark.index.vcr.plan import shares
-from earmark.model.arrays import I32, I64, EventArrays, TableArrays
-from earmark.model.attribute import INT64_MAX, INT64_MIN
-from earmark.model.rows import gather, intervals_on
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import gather, intervals_on
 
 SAMPLE = 4_096
 """Slots that a decision looks at."""
@@ -110,7 +112,7 @@ def _is_whole(given: object, least: int, most: int) -> bool:
     return isinstance(given, int | np.integer) and not isinstance(given, bool) and least <= int(given) <= most
 
 
-def planned(table: TableArrays, slots: I32, options: Options, events: EventArrays | None = None) -> Plan | None:
+def planned(table: SegmentArrays, slots: I32, options: Options, events: EventArrays | None = None) -> Plan | None:
     """The spaces to index these slots in; None where no attribute is worth it."""
     if len(slots) < len(table.clause_start) - 1:
         table = gather(table, slots.astype(np.int64))  # what is not in the index teaches it nothing
@@ -128,8 +130,8 @@ def planned(table: TableArrays, slots: I32, options: Options, events: EventArray
 
 
 def _list_space(
-    table: TableArrays,
-    sample: TableArrays,
+    table: SegmentArrays,
+    sample: SegmentArrays,
     attributes: I32,
     options: Options,
     events: EventArrays | None,
@@ -151,7 +153,7 @@ def _list_space(
     return _space(attributes, learned, 1, options.kind)
 
 
-def chosen_attributes(sample: TableArrays, most: int, taken: Sequence[int] = (), worth: float = WORTH) -> list[int]:
+def chosen_attributes(sample: SegmentArrays, most: int, taken: Sequence[int] = (), worth: float = WORTH) -> list[int]:
     """At most so many attributes, each the best after those before it and those that are taken already."""
     attributes, share = shares(sample)
     share = np.where(np.isnan(share), 1.0, share)
@@ -171,7 +173,7 @@ def chosen_attributes(sample: TableArrays, most: int, taken: Sequence[int] = (),
     return sorted(chosen)
 
 
-def possible_cuts(table: TableArrays, attribute: int) -> I64:
+def possible_cuts(table: SegmentArrays, attribute: int) -> I64:
     """Where intervals on an attribute begin, and where what is beyond them begins; a sample when there are many."""
     on = intervals_on(table, attribute)
     on = on[:: max(1, len(on) // MOST_VALUES)]
@@ -195,7 +197,7 @@ class Learned(NamedTuple):
     values: I64
 
 
-def _learned(table: TableArrays, attribute: int, events: EventArrays | None) -> Learned:
+def _learned(table: SegmentArrays, attribute: int, events: EventArrays | None) -> Learned:
     """Events that never have the attribute teach nothing: then its bounds do."""
     bounds = possible_cuts(table, attribute)
     values = bounds if events is None else values_of(events, attribute)

@@ -22,6 +22,9 @@ import numpy as np
 
 from earmark.curves.hilbert import decompose, number_of
 from earmark.curves.space import NULL_CELL, Space, cell_of
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import CANDIDATES, MATCHED, NODES
 from earmark.index.marks import (
     AT_ONCE,
@@ -37,9 +40,8 @@ from earmark.index.marks import (
 )
 from earmark.index.mics.arrays import LEVEL_BITS, NO_BLOCK, SHIFT, TOP_LEVEL, MicsArrays, field_tops, field_width
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import ABSENT, find_attribute
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import ABSENT, find_attribute
 
 MOST_RANGES = 64
 """Ranges of an event's box; one that has more gets larger cells."""
@@ -60,7 +62,7 @@ class Sieved(NamedTuple):
 
 @kernel
 def match_events(
-    table: TableArrays,
+    table: SegmentArrays,
     index: MicsArrays,
     events: EventArrays,
     eligible: U64,
@@ -195,7 +197,7 @@ def candidates_from(index: MicsArrays, block: int) -> int:
 
 @inlined
 def match_chain(
-    table: TableArrays,
+    table: SegmentArrays,
     index: MicsArrays,
     events: EventArrays,
     e: int,
@@ -282,7 +284,7 @@ def sifted(sieve: U64, entry: int, cells: Sieved) -> bool:
 
 @inlined
 def verify_marked(
-    table: TableArrays, sure: U64, events: EventArrays, e: int, eligible: U64, scratch: U64, words: int, work: I64
+    table: SegmentArrays, sure: U64, events: EventArrays, e: int, eligible: U64, scratch: U64, words: int, work: I64
 ) -> int:
     """Move those of the maybe slots that match to sure; returns how many."""
     found = 0

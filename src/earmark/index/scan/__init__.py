@@ -23,6 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import chained, check_room, pointers_of, ranked, together
 from earmark.index.contract import Work
 from earmark.index.counters import COUNTERS, MATCHED
@@ -30,9 +33,8 @@ from earmark.index.given import check_event, checked_k, read_only_events, read_o
 from earmark.index.ranking import new_heaps
 from earmark.index.scan.lanes import LANES, lay_out
 from earmark.index.scan.search import match_group, rank_group
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.bits import read_only
-from earmark.model.rows import check_arrays
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import check_arrays
 
 R = TypeVar("R")
 
@@ -47,7 +49,7 @@ class Scan:
     makes room for at first; it grows. Slots below `first` are left out.
     """
 
-    def __init__(self, table: TableArrays, threads: int = 1, buffer: int = 1 << 14, first: int = 0) -> None:
+    def __init__(self, table: SegmentArrays, threads: int = 1, buffer: int = 1 << 14, first: int = 0) -> None:
         if threads < 1:
             raise EarmarkError(f"scan needs at least one thread, not {threads}.")
         self._table = read_only_table(table)
@@ -57,12 +59,12 @@ class Scan:
         self._work = Work()
 
     @classmethod
-    def build(cls, table: TableArrays, threads: int = 1, buffer: int = 1 << 14) -> Scan:
+    def build(cls, table: SegmentArrays, threads: int = 1, buffer: int = 1 << 14) -> Scan:
         """A scan of this table. O(1)."""
         return cls(table, threads, buffer)
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, NDArray[Any]]) -> Scan:
+    def restore(cls, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> Scan:
         """A scan of this table: it has no arrays of its own to take back."""
         return cls(table)
 
@@ -85,7 +87,7 @@ class Scan:
         """Another scan of the same table. O(1)."""
         return Scan(self._table, self._threads, self._buffer, self._first)
 
-    def insert(self, table: TableArrays, slots: I32) -> None:
+    def insert(self, table: SegmentArrays, slots: I32) -> None:
         """Follow the table as it grows. O(1)."""
         self._table = read_only_table(table)
 
@@ -155,7 +157,7 @@ class Scan:
         return [result for result, _ in done]
 
     def _match_group(
-        self, table: TableArrays, events: EventArrays, eligible: U64, first: int, last: int
+        self, table: SegmentArrays, events: EventArrays, eligible: U64, first: int, last: int
     ) -> tuple[tuple[I64, I32], Work]:
         """Matches of the events first..last: (how many each, slots event by event)."""
         lanes = lay_out(events, first, last)
@@ -175,7 +177,7 @@ class Scan:
 
     def _rank_group(
         self,
-        table: TableArrays,
+        table: SegmentArrays,
         events: EventArrays,
         k: int,
         eligible: U64,

@@ -30,9 +30,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import VECTOR, aligned, at, count_less8
+from earmark.flat.types import I32, I64, U64
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays
-from earmark.model.machine import VECTOR, aligned, at, count_less8
 
 LANES = 512
 GREATEST = np.iinfo(np.int64).max

@@ -13,6 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import VECTOR, and_between8, at, ctz64, or_between8, popcount64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, PRUNED, SCORED
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.index.scan.lanes import (
@@ -34,16 +37,8 @@ from earmark.index.scan.lanes import (
     starting_by,
 )
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import (
-    ABSENT,
-    eligible_word,
-    find_attribute,
-    overlaps,
-    slot_score,
-    static_score,
-)
-from earmark.model.machine import VECTOR, and_between8, at, ctz64, or_between8, popcount64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import ABSENT, eligible_word, find_attribute, overlaps, slot_score, static_score
 
 FEW = 4
 """Up to so many intervals are or-ed together without asking how many lanes live."""
@@ -51,7 +46,7 @@ FEW = 4
 
 @kernel
 def match_group(
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     lanes: Lanes,
     eligible: U64,
@@ -85,7 +80,7 @@ def match_group(
 
 
 @inlined
-def slot_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, slot: int, work: I64) -> bool:
+def slot_lanes(table: SegmentArrays, events: EventArrays, lanes: Lanes, slot: int, work: I64) -> bool:
     """Put the lanes that match the slot into HITS; whether there are any (else HITS is not written)."""
     some = False
     for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
@@ -96,7 +91,7 @@ def slot_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, slot: int,
 
 
 @inlined
-def clause_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, clause: int, work: I64) -> bool:
+def clause_lanes(table: SegmentArrays, events: EventArrays, lanes: Lanes, clause: int, work: I64) -> bool:
     """Put the lanes that match the clause into CLAUSE; whether there are any."""
     begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
     masks = lanes.masks
@@ -130,7 +125,7 @@ def clause_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, clause: 
 
 
 @inlined
-def hold_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, constraint: int, row: int, live: int) -> None:
+def hold_lanes(table: SegmentArrays, events: EventArrays, lanes: Lanes, constraint: int, row: int, live: int) -> None:
     """Put into HOLD those of the `live` lanes for which the constraint holds (and maybe lanes that are not live)."""
     masks = lanes.masks
     and_between8(masks, HOLD, NONE, NONE, NONE)
@@ -148,7 +143,7 @@ def hold_lanes(table: TableArrays, events: EventArrays, lanes: Lanes, constraint
 
 
 @inlined
-def _hold_each(table: TableArrays, events: EventArrays, lanes: Lanes, constraint: int, live: int) -> None:
+def _hold_each(table: SegmentArrays, events: EventArrays, lanes: Lanes, constraint: int, live: int) -> None:
     """Add to HOLD the live lanes whose value lies in an interval of the constraint, by a search for each lane."""
     begin, end = at(table.interval_start, constraint), at(table.interval_start, constraint + 1)
     for part in range(VECTOR):
@@ -175,7 +170,7 @@ def count_lanes(masks: U64, mask: int) -> int:
 
 @kernel
 def rank_group(
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     lanes: Lanes,
     eligible: U64,
@@ -211,7 +206,7 @@ def rank_group(
 
 @inlined
 def relaxed_lanes(
-    table: TableArrays, events: EventArrays, lanes: Lanes, slot: int, floor: float, heaviest: float, work: I64
+    table: SegmentArrays, events: EventArrays, lanes: Lanes, slot: int, floor: float, heaviest: float, work: I64
 ) -> bool:
     """Put into HITS the lanes that may take the slot as a relaxed answer; whether there are any.
 
@@ -255,7 +250,7 @@ def at_least(level: int) -> int:
 
 
 @inlined
-def _needed(table: TableArrays, begin: int, end: int, static: float, floor: float, heaviest: float) -> int:
+def _needed(table: SegmentArrays, begin: int, end: int, static: float, floor: float, heaviest: float) -> int:
     """How many of the constraints begin..end must hold to reach the floor; one more than there are when none do."""
     greatest = heaviest
     if len(table.weight):
@@ -269,7 +264,7 @@ def _needed(table: TableArrays, begin: int, end: int, static: float, floor: floa
 
 
 @inlined
-def _ceiling(table: TableArrays, slot: int, heaviest: float) -> float:
+def _ceiling(table: SegmentArrays, slot: int, heaviest: float) -> float:
     """No event can give the slot a higher score."""
     most = 0.0
     for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
@@ -285,7 +280,7 @@ def _ceiling(table: TableArrays, slot: int, heaviest: float) -> float:
 
 @inlined
 def _offer(
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     lanes: Lanes,
     slot: int,

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.model.arrays import F64, I32, I64, frozen
+from earmark.flat.types import F64, I32, I64, frozen
 
 U8 = NDArray[np.uint8]
 int64: Any = np.int64

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import chained, check_room, pointers_of, ranked, together
 from earmark.index.contract import Work
 from earmark.index.flat import element_types
@@ -56,8 +59,7 @@ from earmark.index.scored.getnext import Stabbed
 from earmark.index.scored.lists import Layout, Lists, clause_sums, joined, lay_out, needed
 from earmark.index.scored.walk import ALL_COUNTERS, VISITS, Scratch, make_scratch
 from earmark.index.threshold import rank_events
-from earmark.model.arrays import F64, I32, I64, U64, EventArrays, TableArrays
-from earmark.model.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 HEAP_ENTRIES = 1 << 20
 """Events of a batch are ranked in groups, so that their answers do not take more room than this."""
@@ -90,7 +92,7 @@ class ScoredIndex(Held[ScoredArrays]):
     keyed = False
     """Whether nodes have keys that stab their intervals."""
 
-    def __init__(self, table: TableArrays, arrays: ScoredArrays) -> None:
+    def __init__(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
         self._table = table
         self._set(arrays)
         self._visits = np.zeros(ALL_COUNTERS, np.int64)
@@ -103,14 +105,14 @@ class ScoredIndex(Held[ScoredArrays]):
     # --- building ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def _built(cls, table: TableArrays, options: Options) -> Self:
+    def _built(cls, table: SegmentArrays, options: Options) -> Self:
         _check_options(options)
         table = read_only_table(table)
         layout = lay_out(table, options.modes, options.intersect)
         return cls(table, cls._arranged(table, layout, options))
 
     @classmethod
-    def _arranged(cls, table: TableArrays, layout: Layout, options: Options) -> ScoredArrays:
+    def _arranged(cls, table: SegmentArrays, layout: Layout, options: Options) -> ScoredArrays:
         """The arrays of an index with these lists."""
         lists = joined(layout.exact, layout.relaxed)
         arrays = _frame(table, layout, lists, options)
@@ -122,7 +124,7 @@ class ScoredIndex(Held[ScoredArrays]):
         raise NotImplementedError
 
     @classmethod
-    def restore(cls, table: TableArrays, arrays: Mapping[str, np.ndarray]) -> Self:
+    def restore(cls, table: SegmentArrays, arrays: Mapping[str, np.ndarray]) -> Self:
         """The index whose `arrays` were saved, over the same table. What kernels rely on is checked. O(size)."""
         made = check.restored(arrays, table, cls.shapes)
         return cls(table, made)
@@ -246,7 +248,7 @@ class _Borrowed:
         self._pool.append(self._scratch)
 
 
-def _frame(table: TableArrays, layout: Layout, lists: Lists, options: Options) -> ScoredArrays:
+def _frame(table: SegmentArrays, layout: Layout, lists: Lists, options: Options) -> ScoredArrays:
     """All arrays that do not depend on the structure."""
     nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in element_types(ScoredArrays).items()}
     attributes = int(lists.attr.max(initial=-1)) + 1
@@ -287,7 +289,7 @@ def _bounds(lists: Lists) -> F64:
     return made
 
 
-def whole_table(table: TableArrays) -> F64:
+def whole_table(table: SegmentArrays) -> F64:
     """Of the whole table: greatest and least static score, and the greatest sum of weights of a clause."""
     static = table.score if len(table.score) else np.zeros(len(table.sequence))
     total = np.empty(len(table.constraint_start) - 1)

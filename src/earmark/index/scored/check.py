@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from earmark.errors import require
+from earmark.flat.types import F64, I32, I64
 from earmark.index.flat import from_stored
 from earmark.index.scored.arrays import (
     ABSENT_LISTS,
@@ -62,7 +63,7 @@ from earmark.index.scored.arrays import (
 )
 from earmark.index.scored.lists import Bools, Grids, Layout, lay_out
 from earmark.jit import kernel
-from earmark.model.arrays import F64, I32, I64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 __all__ = [
     "ABSENT_LISTS", "check_content", "check_holes", "check_order", "check_structure", "list_entries",
@@ -88,7 +89,7 @@ INVARIANT = {
 }
 
 
-def restored(arrays: Mapping[str, np.ndarray], table: TableArrays, shapes: tuple[int, ...]) -> ScoredArrays:
+def restored(arrays: Mapping[str, np.ndarray], table: SegmentArrays, shapes: tuple[int, ...]) -> ScoredArrays:
     """Arrays from outside as those of an index; AssertionError when kernels could not trust them."""
     index = frozen_arrays(from_stored(ScoredArrays, arrays))
     check_structure(index, table)
@@ -96,7 +97,7 @@ def restored(arrays: Mapping[str, np.ndarray], table: TableArrays, shapes: tuple
     return index
 
 
-def check_structure(arrays: ScoredArrays, table: TableArrays) -> None:
+def check_structure(arrays: ScoredArrays, table: SegmentArrays) -> None:
     """Raise AssertionError unless kernels can read the arrays safely. O(size)."""
     slots, entries = len(table.sequence), len(arrays.score)
     nodes, blocks = len(arrays.node_key), len(arrays.block_start)
@@ -225,7 +226,7 @@ def survey(trees: Trees, slots: int, node_seen: U8, block_seen: U8) -> int:
     return FINE
 
 
-def check_order(arrays: ScoredArrays, table: TableArrays, keyed_tree: bool) -> None:
+def check_order(arrays: ScoredArrays, table: SegmentArrays, keyed_tree: bool) -> None:
     """Raise AssertionError unless the invariants of the structure hold. O(size). `keyed_tree`: nodes have keys."""
     for part in (slice(0, int(arrays.info[LOOSE])), slice(int(arrays.info[LOOSE]), None)):
         in_order = _descends(arrays.loose_score[part], table.sequence[arrays.loose[part]])
@@ -340,7 +341,7 @@ def check_holes(arrays: ScoredArrays) -> None:
             require(not tall or arrays.node[row + LEFT] != BUCKET, INVARIANT[HOLE])
 
 
-def check_content(arrays: ScoredArrays, table: TableArrays, only: Bools | None = None) -> None:
+def check_content(arrays: ScoredArrays, table: SegmentArrays, only: Bools | None = None) -> None:
     """Raise AssertionError unless the lists hold exactly what the table asks for (of the slots in `only`)."""
     info = arrays.info
     modes = "relaxed" if not info[EXACT] else "exact" if info[REGIME] == ABSENT_LISTS else "both"

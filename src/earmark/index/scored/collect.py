@@ -9,6 +9,9 @@ Complexity: O(intervals that the event meets) candidates, plus the nodes above t
 
 from __future__ import annotations
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import CANDIDATES, MATCHED
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.marks import is_set
@@ -41,16 +44,15 @@ from earmark.index.scored.walk import (
 )
 from earmark.index.threshold import is_extended, list_for
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import slot_matches
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import slot_matches
 
 
 @kernel
 def match_events(
     trees: Trees,
     listing: Listing,
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     eligible: U64,
     first: int,
@@ -80,7 +82,7 @@ def match_events(
 def match_event(
     trees: Trees,
     listing: Listing,
-    table: TableArrays,
+    table: SegmentArrays,
     events: EventArrays,
     eligible: U64,
     e: int,

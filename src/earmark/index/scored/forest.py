@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64
 from earmark.index.scored.arrays import (
     BELOW,
     BLOCKS,
@@ -36,8 +38,6 @@ from earmark.index.scored.arrays import (
 )
 from earmark.index.scored.lists import Entries, Lists
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I32, I64
-from earmark.model.bits import read_only
 
 # Fields of `used`.
 NODES_USED, BLOCKS_USED, ENTRIES_USED, DEEPEST, HIGHEST = range(5)

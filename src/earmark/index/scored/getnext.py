@@ -9,16 +9,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from earmark.flat.types import I64
 from earmark.index.scored.arrays import EMPTY, ScoredArrays, Trees
 from earmark.index.scored.walk import ALL_COUNTERS, COUNT, Scratch, make_scratch, pull, set_source
 from earmark.jit import kernel
-from earmark.model.arrays import I64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 
 class Stabbed:
     """A resumable search of one list. Each entry comes once, by score descending, then sequence ascending."""
 
-    def __init__(self, arrays: ScoredArrays, table: TableArrays, which: int, lo: int, hi: int) -> None:
+    def __init__(self, arrays: ScoredArrays, table: SegmentArrays, which: int, lo: int, hi: int) -> None:
         self._trees, self._sequence = arrays.trees(), table.sequence
         self.counters = np.zeros(ALL_COUNTERS, np.int64)
         self._scratch = make_scratch(arrays, 0, lo != hi)

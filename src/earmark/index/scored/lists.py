@@ -27,10 +27,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.flat.types import F64, I32, I64
 from earmark.index.scored.arrays import ABSENT_LISTS, BY_SUM, BY_WEIGHT, EMPTY, SHARED
 from earmark.jit import kernel
-from earmark.model.arrays import F64, I32, I64, TableArrays
-from earmark.model.rows import spread
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
 
 Bools = NDArray[np.bool_]
 GRID = 64
@@ -109,7 +110,7 @@ class Clauses(NamedTuple):
     constraints: I64
 
 
-def describe(table: TableArrays) -> Clauses:
+def describe(table: SegmentArrays) -> Clauses:
     """Facts about every clause: its slot, its sum, whether it can match at all, whether it accepts a NULL."""
     clauses = len(table.constraint_start) - 1
     slot = np.repeat(np.arange(len(table.clause_start) - 1, dtype=np.int32), np.diff(table.clause_start))
@@ -124,7 +125,7 @@ def describe(table: TableArrays) -> Clauses:
 
 
 def lay_out(
-    table: TableArrays,
+    table: SegmentArrays,
     modes: str = "both",
     intersect: bool = False,
     grids: Grids | None = None,
@@ -163,7 +164,7 @@ def lay_out(
     )
 
 
-def _regime(table: TableArrays, facts: Clauses, modes: str) -> int:
+def _regime(table: SegmentArrays, facts: Clauses, modes: str) -> int:
     if modes == "exact":
         return ABSENT_LISTS
     if modes == "both" and not (facts.constraints > 1).any():
@@ -171,11 +172,11 @@ def _regime(table: TableArrays, facts: Clauses, modes: str) -> int:
     return BY_WEIGHT if not len(table.score) or (table.score == table.score[0]).all() else BY_SUM
 
 
-def _static(table: TableArrays) -> F64:
+def _static(table: SegmentArrays) -> F64:
     return table.score if len(table.score) else np.zeros(len(table.clause_start) - 1)
 
 
-def _weights(table: TableArrays) -> F64:
+def _weights(table: SegmentArrays) -> F64:
     return table.weight if len(table.weight) else np.ones(len(table.attr))
 
 
@@ -185,12 +186,12 @@ def _any(clause: I64, flag: Bools, clauses: int) -> Bools:
     return found
 
 
-def _keyable_of(table: TableArrays, facts: Clauses) -> I64:
+def _keyable_of(table: SegmentArrays, facts: Clauses) -> I64:
     """How many constraints of each clause can route it."""
     return np.bincount(facts.clause[table.accepts_null == 0], minlength=len(facts.slot)).astype(np.int64)
 
 
-def needed(table: TableArrays, intersect: bool) -> I32:
+def needed(table: SegmentArrays, intersect: bool) -> I32:
     """Per slot in how many lists an event must meet it. Only intersection asks."""
     if not intersect:
         return np.empty(0, np.int32)
@@ -200,7 +201,7 @@ def needed(table: TableArrays, intersect: bool) -> I32:
     return found
 
 
-def sample(table: TableArrays) -> Grids:
+def sample(table: SegmentArrays) -> Grids:
     """Up to GRID endpoints of each attribute, evenly through their order."""
     attributes = int(table.attr.max(initial=-1)) + 1
     used = np.bincount(table.attr, minlength=attributes).astype(np.int64)
@@ -224,7 +225,7 @@ def sample(table: TableArrays) -> Grids:
     return Grids(kept, np.concatenate([*picked, np.empty(0, np.int64)]), used)
 
 
-def routes(table: TableArrays, facts: Clauses, grids: Grids) -> I64:
+def routes(table: SegmentArrays, facts: Clauses, grids: Grids) -> I64:
     """Per clause the constraint that the fewest events are likely to meet, or EMPTY when none can route."""
     reach = np.zeros(len(table.attr))
     estimate_reach(table, grids.start, grids.key, reach)
@@ -237,7 +238,7 @@ def routes(table: TableArrays, facts: Clauses, grids: Grids) -> I64:
     return best
 
 
-def _lists(table: TableArrays, facts: Clauses, constraints: Bools, scores: F64) -> Lists:
+def _lists(table: SegmentArrays, facts: Clauses, constraints: Bools, scores: F64) -> Lists:
     """The intervals of the chosen constraints as lists by attribute, in order."""
     rows = np.flatnonzero(constraints)
     start, intervals = spread(table.interval_start, rows)
@@ -278,7 +279,7 @@ def in_order(attr: I32, score: F64, sequence: I64) -> I64:
     return np.lexsort((sequence, -score, attr))
 
 
-def _loose(table: TableArrays, facts: Clauses, clauses: Bools) -> Loose:
+def _loose(table: SegmentArrays, facts: Clauses, clauses: Bools) -> Loose:
     rows = np.flatnonzero(clauses)
     slot, score = facts.slot[rows], facts.sum[rows]
     order = in_order(np.zeros(len(rows), np.int32), score, table.sequence[slot])
@@ -286,7 +287,7 @@ def _loose(table: TableArrays, facts: Clauses, clauses: Bools) -> Loose:
 
 
 @kernel
-def clause_sums(table: TableArrays, out: F64) -> None:
+def clause_sums(table: SegmentArrays, out: F64) -> None:
     """The score of every clause when all its constraints hold, added as `clause_score` adds."""
     for slot in range(len(table.clause_start) - 1):
         for clause in range(table.clause_start[slot], table.clause_start[slot + 1]):
@@ -297,7 +298,7 @@ def clause_sums(table: TableArrays, out: F64) -> None:
 
 
 @kernel
-def estimate_reach(table: TableArrays, grid_start: I32, grid: I64, out: F64) -> None:
+def estimate_reach(table: SegmentArrays, grid_start: I32, grid: I64, out: F64) -> None:
     """Per constraint the share of the attribute's sampled endpoints that its intervals cover, plus a little each."""
     for constraint in range(len(table.attr)):
         attr = table.attr[constraint]
@@ -312,7 +313,7 @@ def estimate_reach(table: TableArrays, grid_start: I32, grid: I64, out: F64) -> 
 
 
 @kernel
-def cheapest_constraint(table: TableArrays, cost: F64, out: I64) -> None:
+def cheapest_constraint(table: SegmentArrays, cost: F64, out: I64) -> None:
     """Per clause the constraint of least finite cost; `out` keeps what it has where there is none."""
     for clause in range(len(out)):
         least = np.inf

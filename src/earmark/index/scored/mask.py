@@ -11,9 +11,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from earmark.flat.machine import VECTOR, at_most, load, splat
+from earmark.flat.types import I64
 from earmark.jit import JIT, inlined, intrinsic
-from earmark.model.arrays import I64
-from earmark.model.machine import VECTOR, at_most, load, splat
 
 
 @intrinsic

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.flat.types import F64, I32, I64
 from earmark.index.scored.arrays import (
     BELOW,
     BLOCKS,
@@ -42,7 +43,6 @@ from earmark.index.scored.forest import (
     add_child,
 )
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import F64, I32, I64
 
 DONE, NO_ROOM, TOO_DEEP = range(3)
 SMALL = 4

@@ -25,6 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.counters import COMPARED, COUNTERS
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.scored.arrays import (
@@ -59,8 +61,6 @@ from earmark.index.scored.arrays import NODE as NODE_ROW
 from earmark.index.scored.arrays import NODE_SCORE as NODE_SCORE_ROW
 from earmark.index.scored.mask import overlap_mask
 from earmark.jit import inlined
-from earmark.model.arrays import F64, I32, I64, U64
-from earmark.model.machine import at, ctz64
 
 # Fields of a source: its list, where its heap begins and how many elements it has, the event's keys, the next free
 # run, whether to open block by block, the event value's position, and the atomic segments of an interval event.

@@ -32,6 +32,8 @@ from typing import Any
 
 import numpy as np
 
+from earmark.flat import bits
+from earmark.flat.types import I32, U64, frozen
 from earmark.index.staged import Staged
 from earmark.index.vcr.arrays import (
     GONE_BEFORE,
@@ -45,8 +47,7 @@ from earmark.index.vcr.arrays import (
 )
 from earmark.index.vcr.build import built, check_lists, checked_options, extended, gone_with
 from earmark.index.vcr.search import match_events
-from earmark.model import bits
-from earmark.model.arrays import I32, U64, TableArrays, frozen
+from earmark.segment.arrays import SegmentArrays
 
 GONE_SHARE = 1 / 2
 """Entries of removed slots leave when so many of the slots on the grid are gone."""
@@ -69,7 +70,7 @@ class VcrIndex(Staged[VcrArrays]):
     @classmethod
     def build(
         cls,
-        table: TableArrays,
+        table: SegmentArrays,
         attributes: tuple[int, ...] | None = None,
         longest: tuple[int, int] | None = None,
         cells: tuple[int, int] | None = None,
@@ -97,7 +98,7 @@ class VcrIndex(Staged[VcrArrays]):
 
     # --- changing --------------------------------------------------------------------------------------------
 
-    def insert(self, table: TableArrays, slots: I32) -> None:
+    def insert(self, table: SegmentArrays, slots: I32) -> None:
         """Take in new slots: their VCRs go to the heads of the delta's lists. O(pieces + delta), amortised."""
         arrays = extended(table, self._arrays, np.asarray(slots, np.int32))
         if arrays is None:
@@ -115,7 +116,7 @@ class VcrIndex(Staged[VcrArrays]):
         else:
             self._become(self._table, old._replace(gone=gone, residual=frozen(old.residual & ~gone)))
 
-    def _rebuild(self, table: TableArrays, gone: U64) -> None:
+    def _rebuild(self, table: SegmentArrays, gone: U64) -> None:
         """Build anew without the slots that are gone, as the data now says."""
         here = np.ones(len(table.clause_start) - 1, bool)
         here[bits.to_slots(gone)] = False

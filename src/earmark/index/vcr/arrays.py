@@ -34,10 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
+from earmark.flat import bits
+from earmark.flat.types import I32, I64, U64
 from earmark.index.marks import MAYBE, SLOT
 from earmark.index.vcr.rectangles import Runs, Steps, distances, runs_of, steps
-from earmark.model import bits
-from earmark.model.arrays import I32, I64, U64, TableArrays
+from earmark.segment.arrays import SegmentArrays
 
 U32 = NDArray[np.uint32]
 
@@ -140,7 +141,7 @@ def distance_tables(info: I64) -> tuple[I32, I64, I64]:
     return start, np.concatenate([t.first for t in tables]), np.concatenate([t.last for t in tables])
 
 
-def check_arrays(arrays: VcrArrays, table: TableArrays) -> None:
+def check_arrays(arrays: VcrArrays, table: SegmentArrays) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
     info = arrays.info
     require(len(info) == INFO and len(arrays.options) == len(Options._fields), "info or options has another length")

@@ -12,6 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.errors import EarmarkError, require
+from earmark.flat import bits
+from earmark.flat.bits import read_only
+from earmark.flat.types import I32, I64, U64, frozen
 from earmark.index.marks import MAYBE, SLOT
 from earmark.index.vcr.arrays import (
     ACTIVATED,
@@ -51,9 +54,7 @@ from earmark.index.vcr.store import (
     move_chains,
     write_codes,
 )
-from earmark.model import bits
-from earmark.model.arrays import I32, I64, U64, TableArrays, frozen
-from earmark.model.bits import read_only
+from earmark.segment.arrays import SegmentArrays
 
 FEWEST_LATE = 1 << 14
 LATE_SHARE = 1 / 8
@@ -113,9 +114,9 @@ def _number(name: str, given: str, known: tuple[str, ...]) -> int:
     return known.index(given)
 
 
-def built(table: TableArrays, slots: I32, options: Options) -> VcrArrays:
+def built(table: SegmentArrays, slots: I32, options: Options) -> VcrArrays:
     """The arrays for these slots of a table."""
-    table = TableArrays._make(read_only(column) for column in table)
+    table = SegmentArrays._make(read_only(column) for column in table)
     total = len(table.clause_start) - 1
     grid = grid_for(table, slots, options)
     grid = Grid._make(frozen(column) for column in grid)
@@ -155,7 +156,7 @@ def built(table: TableArrays, slots: I32, options: Options) -> VcrArrays:
     )
 
 
-def _codes(table: TableArrays, grid: Grid, slots: I32) -> tuple[I64, I64, U32]:
+def _codes(table: SegmentArrays, grid: Grid, slots: I32) -> tuple[I64, I64, U32]:
     """How many codes each slot has, and all codes (IDs) and entries, slot by slot."""
     counts = np.empty(len(slots), np.int64)
     slots = read_only(slots)
@@ -179,7 +180,7 @@ def _key_table(codes: I64, size: int) -> I64:
     return keys
 
 
-def gone_with(old: VcrArrays, table: TableArrays, slots: I32) -> U64:
+def gone_with(old: VcrArrays, table: SegmentArrays, slots: I32) -> U64:
     """The bitmap of slots that are gone, over a table that has grown: also new slots that are not among `slots`."""
     total, known = len(table.clause_start) - 1, int(old.info[SLOTS])
     unknown = np.setdiff1d(np.arange(known, total, dtype=np.int32), slots)
@@ -190,9 +191,9 @@ def _longer(bitmap: U64, words: int) -> U64:
     return np.concatenate([bitmap, np.zeros(words - len(bitmap), np.uint64)])
 
 
-def extended(table: TableArrays, old: VcrArrays, slots: I32) -> VcrArrays | None:
+def extended(table: SegmentArrays, old: VcrArrays, slots: I32) -> VcrArrays | None:
     """The arrays with new slots in the delta, or None when it is time to build anew."""
-    table = TableArrays._make(read_only(column) for column in table)
+    table = SegmentArrays._make(read_only(column) for column in table)
     if len(slots) > max(FEWEST_LATE, LATE_SHARE * int(old.info[SLOTS])):
         return None
     counts, codes, entries = _codes(table, grid_of(old), slots)
@@ -233,7 +234,7 @@ def _room_for(old: VcrArrays, more: int) -> tuple[I64, I32]:
 # --- checking ----------------------------------------------------------------------------------------------------
 
 
-def check_lists(table: TableArrays, arrays: VcrArrays) -> None:
+def check_lists(table: SegmentArrays, arrays: VcrArrays) -> None:
     """Assert that lists and chains hold exactly the decompositions of their slots, and no slot is forgotten."""
     known = np.arange(int(arrays.info[SLOTS]), dtype=np.int32)
     counts, codes, entries = _codes(table, grid_of(arrays), known)

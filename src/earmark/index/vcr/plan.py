@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.types import F64, I32, I64
 from earmark.index.vcr.arrays import (
     ARRAY,
     CELLS,
@@ -44,8 +45,8 @@ from earmark.index.vcr.arrays import (
 from earmark.index.vcr.arrays import ATTR_X as X
 from earmark.index.vcr.arrays import ATTR_Y as Y
 from earmark.index.vcr.rectangles import CORNER, SHAPE, count_pieces, exponent
-from earmark.model.arrays import F64, I32, I64, TableArrays
-from earmark.model.rows import gather, intervals_on
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import gather, intervals_on
 
 SAMPLE = 4_096
 """Slots that a decision looks at."""
@@ -85,7 +86,7 @@ class Extents(NamedTuple):
     border: float
 
 
-def grid_for(table: TableArrays, slots: I32, options: Options) -> Grid:
+def grid_for(table: SegmentArrays, slots: I32, options: Options) -> Grid:
     """The grid for these slots of a table."""
     chosen = np.linspace(0, len(slots) - 1, min(len(slots), SAMPLE)).astype(np.int64)
     sample = gather(table, slots[chosen].astype(np.int64))
@@ -107,7 +108,7 @@ def grid_for(table: TableArrays, slots: I32, options: Options) -> Grid:
 # --- the pair ----------------------------------------------------------------------------------------------------
 
 
-def best_pair(sample: TableArrays) -> tuple[int, int]:
+def best_pair(sample: SegmentArrays) -> tuple[int, int]:
     """The attributes that leave the fewest candidates; NO_ATTRIBUTE for one or both that would not help."""
     attributes, share = shares(sample)
     clauses = len(sample.constraint_start) - 1
@@ -128,7 +129,7 @@ def best_pair(sample: TableArrays) -> tuple[int, int]:
     return min(pair) if NO_ATTRIBUTE not in pair else pair[0], max(pair) if NO_ATTRIBUTE not in pair else pair[1]
 
 
-def shares(sample: TableArrays) -> Shares:
+def shares(sample: SegmentArrays) -> Shares:
     """The most selective attributes of a sample, and what each clause spans of them."""
     clauses = len(sample.constraint_start) - 1
     clause_of = np.repeat(np.arange(clauses), np.diff(sample.constraint_start))
@@ -156,7 +157,7 @@ def shares(sample: TableArrays) -> Shares:
 # --- the cuts ----------------------------------------------------------------------------------------------------
 
 
-def cuts_for(table: TableArrays, attribute: int, most: int, mode: int) -> I64:
+def cuts_for(table: SegmentArrays, attribute: int, most: int, mode: int) -> I64:
     """Where the axis of an attribute is cut: begins of cells, or grid points."""
     if attribute == NO_ATTRIBUTE:
         return np.array([LEAST] if mode == CELLS else [0, 1], np.int64)
@@ -189,7 +190,7 @@ def _cells_for(cuts: I64, lo: I64, hi: I64) -> int:
     return int(min(MOST_CELLS, max(2.0, len(cuts) * SPAN / average)))
 
 
-def extents_on(sample: TableArrays, attribute: int, cuts: I64, mode: int) -> Extents:
+def extents_on(sample: SegmentArrays, attribute: int, cuts: I64, mode: int) -> Extents:
     """How many cells the intervals of a sample span on one axis."""
     on = intervals_on(sample, attribute)
     if not len(on):

@@ -37,8 +37,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.types import I64
 from earmark.jit import inlined
-from earmark.model.arrays import I64
 
 CORNER, SHAPE = "corner", "shape"
 SIMPLE, OVERLAPPED = "simple", "overlapped"

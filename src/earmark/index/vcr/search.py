@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at, ctz64
+from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES
 from earmark.index.marks import (
     AT_ONCE,
@@ -46,9 +49,8 @@ from earmark.index.vcr.arrays import (
 )
 from earmark.index.vcr.store import find, rank
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, U64, EventArrays, TableArrays
-from earmark.model.evaluate import ABSENT, eligible_word, find_attribute
-from earmark.model.machine import at, ctz64
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import ABSENT, eligible_word, find_attribute
 
 
 class Box(NamedTuple):
@@ -62,7 +64,7 @@ class Box(NamedTuple):
 
 @kernel
 def match_events(
-    table: TableArrays,
+    table: SegmentArrays,
     index: VcrArrays,
     events: EventArrays,
     eligible: U64,
@@ -291,7 +293,7 @@ def mark_every(index: VcrArrays, eligible: U64, scratch: U64, words: int) -> int
 
 
 @inlined
-def holds(table: TableArrays, bounds: I64, events: EventArrays, e: int, box: Box, slot: int, work: I64) -> bool:
+def holds(table: SegmentArrays, bounds: I64, events: EventArrays, e: int, box: Box, slot: int, work: I64) -> bool:
     """Whether the event matches the slot: by its bounds if those are all there is, or clause by clause."""
     work[CANDIDATES] += 1
     own = slot << 2
@@ -304,7 +306,7 @@ def holds(table: TableArrays, bounds: I64, events: EventArrays, e: int, box: Box
 
 @inlined
 def verify_word(
-    table: TableArrays,
+    table: SegmentArrays,
     bounds: I64,
     events: EventArrays,
     e: int,
@@ -331,7 +333,7 @@ def verify_word(
 
 @inlined
 def verify_marked(
-    table: TableArrays,
+    table: SegmentArrays,
     bounds: I64,
     events: EventArrays,
     e: int,

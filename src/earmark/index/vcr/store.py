@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64
 from earmark.index.marks import MAYBE
 from earmark.index.vcr.arrays import (
     ATTR_X,
@@ -41,8 +43,7 @@ from earmark.index.vcr.arrays import (
 )
 from earmark.index.vcr.rectangles import count_pieces, piece
 from earmark.jit import inlined, kernel
-from earmark.model.arrays import I32, I64, TableArrays
-from earmark.model.machine import at
+from earmark.segment.arrays import SegmentArrays
 
 RESIDUAL = -1
 """Number of pieces of a slot that is not on the grid."""
@@ -118,7 +119,7 @@ def count_span(begin: int, end: int, inner_begin: int, inner_end: int, k: int, o
 
 
 @inlined
-def keyed(table: TableArrays, clause: int, attr: int) -> int:
+def keyed(table: SegmentArrays, clause: int, attr: int) -> int:
     """The clause's constraint on the attribute if it can be a route, which one that accepts NULL never is."""
     for constraint in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
         if at(table.attr, constraint) == attr:
@@ -127,7 +128,7 @@ def keyed(table: TableArrays, clause: int, attr: int) -> int:
 
 
 @inlined
-def clause_codes(table: TableArrays, grid: Grid, clause: int, filled: int, base: int, out: I64, write: bool) -> int:
+def clause_codes(table: SegmentArrays, grid: Grid, clause: int, filled: int, base: int, out: I64, write: bool) -> int:
     """Write the codes of a clause to out[base + filled …]; returns how many there are by then, or RESIDUAL."""
     info = grid.info
     on_x, on_y = keyed(table, clause, at(info, ATTR_X)), UNKEYED
@@ -199,7 +200,7 @@ def rectangle_codes(
 
 
 @inlined
-def slot_codes(table: TableArrays, grid: Grid, slot: int, base: int, out: I64, write: bool) -> int:
+def slot_codes(table: SegmentArrays, grid: Grid, slot: int, base: int, out: I64, write: bool) -> int:
     """Write the codes of a slot to out[base …]; returns how many, or RESIDUAL."""
     filled = 0
     for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
@@ -210,7 +211,7 @@ def slot_codes(table: TableArrays, grid: Grid, slot: int, base: int, out: I64, w
 
 
 @kernel
-def count_codes(table: TableArrays, grid: Grid, slots: I32, counts: I64) -> None:
+def count_codes(table: SegmentArrays, grid: Grid, slots: I32, counts: I64) -> None:
     """counts[n] = the number of pieces of slots[n], or RESIDUAL."""
     nothing = np.empty(0, np.int64)
     for n in range(len(slots)):
@@ -218,7 +219,7 @@ def count_codes(table: TableArrays, grid: Grid, slots: I32, counts: I64) -> None
 
 
 @kernel
-def write_codes(table: TableArrays, grid: Grid, slots: I32, counts: I64, codes: I64, entries: U32) -> None:
+def write_codes(table: SegmentArrays, grid: Grid, slots: I32, counts: I64, codes: I64, entries: U32) -> None:
     """The codes of all slots that are not residual, one behind the other, and the entry of each code."""
     filled = 0
     for n in range(len(slots)):
@@ -321,7 +322,7 @@ def add_to_chains(codes: I64, key: I64, head: I32, following: I32, filled: int) 
 
 
 @kernel
-def fill_bounds(table: TableArrays, grid: Grid, out: I64) -> None:
+def fill_bounds(table: SegmentArrays, grid: Grid, out: I64) -> None:
     """For each slot the four keys lo_x, hi_x, lo_y, hi_y, if they are all it asks; otherwise an empty x."""
     info = grid.info
     two = at(info, ATTR_Y) != NO_ATTRIBUTE

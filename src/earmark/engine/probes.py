@@ -1,0 +1,66 @@
+"""Does a stored index find what its table holds? Checked on events made from the subscriptions themselves.
+
+A checksum tells accidents, not somebody who changes arrays and checksums together. So each clause (of many, a sample)
+is asked for by an event at the lower ends of its intervals, which must find its slot; and for some of these events all
+answers must be those of a scan.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from earmark.errors import require
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import I64, frozen
+from earmark.index.contract import MatchIndex
+from earmark.index.scan import Scan
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.rows import spread
+from earmark.segment.table import Table
+
+PROBES, SCANNED, GROUP = 100_000, 1_024, 4_096
+
+
+def check_answers(index: MatchIndex, table: Table) -> None:
+    """Raise AssertionError unless the index passes its own check and answers as the table says."""
+    index.check()
+    arrays, eligible = table.arrays, table.eligible()
+    clauses = _sample(_possible(arrays), PROBES)
+    owner = np.searchsorted(arrays.clause_start, clauses, "right") - 1
+    for first in range(0, len(clauses), GROUP):
+        events = _events(arrays, clauses[first : first + GROUP])
+        starts, slots = index.match_many(events, eligible)
+        mine = slots == np.repeat(owner[first : first + GROUP], np.diff(starts))
+        found = np.zeros(len(starts) - 1, bool)
+        found[np.repeat(np.arange(len(found)), np.diff(starts))[mine]] = True
+        require(found.all(), "it misses a subscription that its table holds")
+    events = _events(arrays, _sample(clauses, SCANNED))
+    starts, slots = index.match_many(events, eligible)
+    right_starts, right_slots = Scan(arrays).match_many(events, eligible)
+    same = np.array_equal(starts, right_starts) and np.array_equal(slots, right_slots)
+    require(same, "its answers are not those of a scan")
+
+
+def _possible(table: SegmentArrays) -> I64:
+    """The clauses that some event matches."""
+    void = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
+    possible = np.ones(len(table.constraint_start) - 1, bool)
+    possible[np.searchsorted(table.constraint_start, np.flatnonzero(void), "right") - 1] = False
+    return np.flatnonzero(possible)
+
+
+def _sample(clauses: I64, most: int) -> I64:
+    if len(clauses) <= most:
+        return clauses
+    return np.sort(np.random.default_rng(len(clauses)).choice(clauses, most, replace=False))
+
+
+def _events(table: SegmentArrays, clauses: I64) -> EventArrays:
+    """For each clause an event at the lower ends of what it asks; NULL where only NULL will do."""
+    start, constraints = spread(table.constraint_start, clauses)
+    first = table.interval_start[constraints]
+    some = first < table.interval_start[constraints + 1]
+    kept = np.concatenate([[0], np.cumsum(some)])[start].astype(np.int64)
+    lo = table.lo[first[some]]
+    columns = (kept, table.attr[constraints[some]], lo, lo.copy(), np.empty(0))
+    return EventArrays._make(frozen(column) for column in columns)

@@ -1,0 +1,1 @@
+"""Events become key arrays: mappings one by one, frames by whole columns."""

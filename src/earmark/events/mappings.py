@@ -1,0 +1,461 @@
+"""From an event to keys: one mapping at a time. (Whole frames: frames.py.)
+
+An event maps attribute names to values, or to closed intervals of values (extended events): an `Interval`, or a
+mapping of `lo` and `hi`. Names that no subscription uses are ignored; None is NULL. A value must be of the attribute's
+type. Where no condition gives it one, the value is present, and nothing more. Reading an event changes nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import pairwise
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from earmark.errors import AttributeTypeError, EventError
+from earmark.events.arrays import EventArrays
+from earmark.flat.types import F64, frozen
+from earmark.keys.cuts import SIGN, date_key, float_key, midnight_key, timestamp_key
+from earmark.keys.numbers import constant_of, narrow_key, position_of
+from earmark.keys.schema import (
+    DATE,
+    DECIMAL,
+    FLOAT,
+    INT64_MAX,
+    INT64_MIN,
+    INTEGER,
+    NUMBER,
+    PRESENT,
+    STRING,
+    TIMESTAMP,
+    Attribute,
+    Schema,
+    attribute_type,
+)
+from earmark.language.literals import LiteralError, date_value, timestamp_value
+
+Entry: TypeAlias = tuple[int, int, int, str]
+"""Attribute number, keys of both ends, and the name that the event used."""
+
+_EMPTY_F64: F64 = frozen(np.empty(0, np.float64))
+_PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
+_INTEGER, _FLOAT, _STRING = attribute_type(INTEGER), attribute_type(FLOAT), attribute_type(STRING)
+_NUMBER = attribute_type(NUMBER)
+_pack_double, _double_bits = Struct("<d").pack, Struct("<q").unpack
+_ENDS = ({"lo", "hi"}, {"lo"}, {"hi"})
+_WRITTEN = {DATE: "'2024-02-29'", TIMESTAMP: "'2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'"}
+_MAX_DOUBLE = sys.float_info.max
+MAX_NESTED = 20
+
+
+class Interval(NamedTuple):
+    """A closed interval as an event's value; None leaves a side open.
+
+    An extended event matches a subscription when some value inside the interval does.
+    """
+
+    lo: Any
+    hi: Any
+
+
+class Reject(NamedTuple):
+    """What could not be read of a batch of events, and why."""
+
+    event: int
+    """The row number."""
+    attribute: str | None
+    """The attribute whose value it is; None where it is the whole event."""
+    reason: str
+
+
+def encode_events(
+    schema: Schema,
+    events: Sequence[Mapping[str, Any]],
+    weights: Sequence[Mapping[str, float] | None] | None = None,
+    rejects: list[Reject] | None = None,
+) -> EventArrays:
+    """Events as arrays. O(attributes of the events).
+
+    An event that cannot be read is an error; or, with `rejects`, its unreadable values are put there and count as NULL.
+    """
+    starts, found = [0], []
+    for i, event in enumerate(events):
+        try:
+            found += _entries(schema, event)
+        except EventError as problem:
+            if rejects is None:
+                raise problem.at(i) from None
+            found += _readable(schema, event, i, rejects)
+        starts.append(len(found))
+    low = [entry[1] for entry in found]
+    high = [entry[2] for entry in found]
+    lo = frozen(np.array(low, np.int64))
+    return EventArrays(
+        frozen(np.array(starts, np.int64)),
+        frozen(np.array([entry[0] for entry in found], np.int32)),
+        lo,
+        lo if low == high else frozen(np.array(high, np.int64)),
+        _EMPTY_F64 if weights is None else _weights(weights, starts, [entry[3] for entry in found]),
+    )
+
+
+def _weights(weights: Sequence[Mapping[str, float] | None], starts: list[int], names: list[str]) -> F64:
+    if not any(weights):
+        return _EMPTY_F64
+    scales: list[float] = []
+    for i, given in enumerate(weights):
+        own = checked_weights(given, f"event {i}", EventError)
+        scales += [own.get(name, 1.0) for name in names[starts[i] : starts[i + 1]]]
+    return frozen(np.array(scales, np.float64))
+
+
+def _entries(schema: Schema, event: Mapping[str, Any]) -> list[Entry]:
+    """The attributes of one event, ascending by number."""
+    if type(event) is not dict and not isinstance(event, Mapping):
+        several = "; for several events use match_many" if isinstance(event, list | tuple) else ""
+        raise EventError(f"expected a mapping of attribute names to values, got a {type(event).__name__}{several}")
+    found: list[Entry] = []
+    by_name, plain_nan = schema.by_name, not schema.nan_is_null
+    for name, value in event.items():
+        attribute = by_name.get(name)
+        given = type(value)
+        if attribute is None:
+            if given not in _PLAIN and isinstance(value, Mapping):
+                found += _nested(schema, name, value, 1)
+            continue
+        type_ = attribute.type  # the usual pairs of types first: this loop is the cost of a single event
+        if type_ is _NUMBER and (given is int or (given is float and value == value)):
+            try:
+                bits = _double_bits(_pack_double(value))[0]
+                low = high = bits if bits >= 0 else SIGN - bits
+            except (OverflowError, StructError):  # an integer beyond the doubles
+                low = high = narrow_key(value)
+        elif given is str and type_ is _STRING:
+            low = high = schema.strings[attribute.number].of_value(utf8(attribute, value))
+        elif given is float and type_ is _FLOAT and (plain_nan or value == value):
+            low = high = float_key(value)
+        elif given is int and type_ is _INTEGER and INT64_MIN <= value <= INT64_MAX:
+            low = high = value
+        else:
+            found += _slower(schema, attribute, value, name, 1)
+            continue
+        found.append((attribute.number, low, high, name))
+    return _ordered(found)
+
+
+def _slower(schema: Schema, attribute: Attribute, value: Any, name: str, depth: int) -> list[Entry]:
+    """The entry of any value of an attribute; none for NULL."""
+    if is_null(value) or (schema.nan_is_null and _is_nan(value)):
+        return []
+    if attribute.type is not None:
+        return [(attribute.number, *interval_of(schema, attribute, value), name)]
+    more = _nested(schema, name, value, depth) if isinstance(value, Mapping) else []
+    return [(attribute.number, PRESENT, PRESENT, name), *more]
+
+
+def _ordered(found: list[Entry]) -> list[Entry]:
+    found.sort()
+    if len({entry[0] for entry in found}) < len(found):
+        twice = next(one[3] for one, other in pairwise(found) if one[0] == other[0])
+        raise EventError(f"attribute {twice!r} is given twice, once nested and once by its dotted name")
+    return found
+
+
+def _nested(schema: Schema, prefix: str, event: Mapping[str, Any], depth: int) -> list[Entry]:
+    """Attributes inside a mapping, by dotted name."""
+    if depth > MAX_NESTED:
+        raise EventError(f"{prefix!r} nests deeper than {MAX_NESTED} levels")
+    found: list[Entry] = []
+    for name, value in event.items():
+        dotted = f"{prefix}.{name}"
+        attribute = schema.by_name.get(dotted)
+        if attribute is not None:
+            found += _slower(schema, attribute, value, dotted, depth + 1)
+        elif isinstance(value, Mapping):
+            found += _nested(schema, dotted, value, depth + 1)
+    return found
+
+
+def _readable(schema: Schema, event: Any, i: int, rejects: list[Reject]) -> list[Entry]:
+    """What can be read of an event that cannot be read as a whole; the rest goes to the rejects."""
+    try:
+        return _ordered(_each(schema, "", event, 0, i, rejects))
+    except EventError as problem:
+        rejects.append(Reject(i, None, problem.reason))
+        return []
+
+
+def _each(schema: Schema, prefix: str, event: Any, depth: int, i: int, rejects: list[Reject]) -> list[Entry]:
+    if not isinstance(event, Mapping) or depth > MAX_NESTED:
+        return _entries(schema, event) if not depth else _nested(schema, prefix, event, depth)  # says what is wrong
+    found: list[Entry] = []
+    for name, value in event.items():
+        dotted = f"{prefix}.{name}" if depth else name
+        attribute = schema.by_name.get(dotted)
+        if isinstance(value, Mapping) and (attribute is None or attribute.type is None):
+            found += _each(schema, dotted, value, depth + 1, i, rejects)
+            value = None if attribute is None else True
+        if attribute is None:
+            continue
+        try:
+            found += _slower(schema, attribute, value, dotted, depth)
+        except EventError as problem:
+            rejects.append(Reject(i, dotted, problem.reason))
+    return found
+
+
+def is_null(value: Any) -> bool:
+    """None, and the missing markers of pandas and numpy; NaN is a number here."""
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _is_nan(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return isinstance(value, float | np.floating) and bool(value != value)
+
+
+def as_interval(value: Any) -> Any:
+    """A mapping of `lo` and `hi`, or of one of them, as the interval that it means; other values as they are."""
+    if isinstance(value, Mapping) and set(value) in _ENDS:
+        return Interval(value.get("lo"), value.get("hi"))
+    return value
+
+
+def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, int]:
+    """The keys of both ends of an event's value."""
+    value = as_interval(value)
+    if not isinstance(value, Interval):
+        key = key_of(schema, attribute, value)
+        return key, key
+    type_ = attribute.type
+    assert type_ is not None
+    open_ends = [is_null(end) or (schema.nan_is_null and _is_nan(end)) for end in value]
+    low, high = (None if is_open else _plain(attribute, end) for is_open, end in zip(open_ends, value, strict=True))
+    first = type_.low if low is None else key_of(schema, attribute, low)
+    last = type_.high if high is None else key_of(schema, attribute, high)
+    reversed_ = first > last
+    if low is not None and high is not None:  # values between two constants share a key
+        if type_.kind == STRING:
+            reversed_ = low.encode() > high.encode()
+        elif type_.kind == NUMBER:
+            reversed_ = position_of(low) > position_of(high)
+    if reversed_:
+        raise EventError(
+            f"the interval of {attribute.name!r} is empty: {shown(low)} is above {shown(high)}",
+            attribute=attribute.name,
+        )
+    return first, last
+
+
+def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
+    """The key of one value of an event, or the reason why it has none."""
+    value = _plain(attribute, value)
+    if attribute.type is None:
+        return PRESENT
+    match attribute.type.kind:
+        case "number":
+            return _number_key(schema, attribute, value)
+        case "integer":
+            return _integer_key(attribute, value)
+        case "float":
+            return _float_key(attribute, value)
+        case "string":
+            if isinstance(value, str):
+                return schema.strings[attribute.number].of_value(utf8(attribute, value))
+        case "boolean":
+            if isinstance(value, bool):
+                return int(value)
+        case "decimal":
+            return _decimal_key(attribute, value)
+        case "date":
+            if isinstance(value, str):
+                value = _read(attribute, value, date_value)
+            if isinstance(value, date) and not isinstance(value, datetime):
+                return date_key(value)
+        case "timestamp":
+            return _timestamp_key(schema, attribute, value)
+    raise clash(attribute, value)
+
+
+def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
+    """Two uses of an attribute that disagree."""
+    use = f"{type(value).__name__} {shown(value)}"
+    if isinstance(value, Decimal) and attribute.type is _FLOAT:
+        use += "; for decimals declare it as number or decimal(p, s)"
+    if isinstance(value, Mapping):
+        use += "; an interval is earmark.Interval(lo, hi) or {'lo': …, 'hi': …}"
+    elif attribute.type is not None and attribute.type.kind in _WRITTEN:
+        use += f"; write it as {_WRITTEN[attribute.type.kind]}"
+    elif isinstance(value, date):
+        use += f"; declare the attribute as {'timestamp' if isinstance(value, datetime) else 'date'}"
+    return AttributeTypeError(
+        f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}",
+        attribute=attribute.name,
+    )
+
+
+def shown(value: Any) -> str:
+    """A value for a message: short, and without the limits that Python sets to writing out integers."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length():,} bits"
+    try:
+        text = repr(value)
+    except ValueError:  # a container of such integers
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 100 else text[:100] + "…"
+
+
+def utf8(attribute: Attribute, value: str) -> bytes:
+    """The bytes that strings compare by."""
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise _at(attribute, f"{value[:100]!r} holds a lone surrogate, which UTF-8 cannot carry") from None
+
+
+def _plain(attribute: Attribute, value: Any) -> Any:
+    """A numpy scalar as the Python value that it is."""
+    if not isinstance(value, np.generic | np.ndarray) or (isinstance(value, np.ndarray) and value.ndim):
+        return value
+    if value.dtype.kind != "M":
+        plain = value.item()
+        return float(plain) if isinstance(plain, np.floating) else plain
+    value = np.datetime64(value)
+    days = np.datetime_data(value.dtype)[0] == "D"
+    micros = value if days else value.astype("datetime64[us]")
+    if not days and micros.astype(value.dtype) != value:
+        raise _at(attribute, f"{value} does not fit microseconds, which earmark keeps")
+    moment = micros.item()
+    if not isinstance(moment, date):  # numpy's calendar goes further
+        raise _at(attribute, f"{value} is outside the years 1 to 9999")
+    return moment
+
+
+def _at(attribute: Attribute, reason: str) -> EventError:
+    return EventError(f"attribute {attribute.name!r}: {reason}", attribute=attribute.name)
+
+
+def _number_key(schema: Schema, attribute: Attribute, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise clash(attribute, value)
+    assert attribute.type is not None
+    if attribute.type.keyed:
+        return schema.strings[attribute.number].of_value(constant_of(position_of(value)))
+    return narrow_key(value)
+
+
+def _integer_key(attribute: Attribute, value: Any) -> int:
+    if isinstance(value, float):
+        if value.is_integer() and -(2.0**63) <= value < 2.0**63:
+            return int(value)
+        raise clash(attribute, value)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise clash(attribute, value)
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise clash(attribute, value)
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise _at(attribute, f"{shown(value)} does not fit a 64-bit integer")
+    if value != int(value):
+        raise clash(attribute, value)
+    return int(value)
+
+
+def _float_key(attribute: Attribute, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise clash(attribute, value)
+    try:
+        return float_key(float(value))
+    except OverflowError:
+        raise _at(attribute, "the integer is beyond the range of a double") from None
+
+
+def _decimal_key(attribute: Attribute, value: Any) -> int:
+    type_ = attribute.type
+    assert type_ is not None and type_.kind == DECIMAL
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise clash(attribute, value)
+    exact = Decimal(repr(value)) if isinstance(value, float) else value
+    if isinstance(exact, Decimal) and not exact.is_finite():
+        raise _at(attribute, f"{value} is not a {type_}")
+    unit = 10**type_.scale
+    if not -(10**18) <= exact <= 10**18:
+        raise _at(attribute, f"{shown(value)} does not fit {type_}")
+    if isinstance(exact, Decimal) and exact and exact.adjusted() < -type_.scale:
+        scaled, rest = 0, 1
+    else:
+        numerator, denominator = exact.as_integer_ratio()
+        scaled, rest = divmod(numerator * unit, denominator)
+    if rest:
+        raise _at(attribute, f"{shown(value)} is not a {type_} without rounding")
+    if not type_.low <= scaled <= type_.high:
+        raise _at(attribute, f"{shown(value)} does not fit {type_}")
+    return scaled
+
+
+def _timestamp_key(schema: Schema, attribute: Attribute, value: Any) -> int:
+    if isinstance(value, str):
+        value = _read(attribute, value, timestamp_value)
+    if isinstance(value, datetime):
+        if type(value) is not datetime:
+            value = _plain_datetime(attribute, value)
+        return timestamp_key(value, schema.zone)
+    if isinstance(value, date):
+        return midnight_key(date_key(value), schema.zone)
+    raise clash(attribute, value)
+
+
+def _plain_datetime(attribute: Attribute, value: Any) -> datetime:
+    """A pandas Timestamp as a datetime: its own arithmetic refuses some local times."""
+    if getattr(value, "nanosecond", 0):
+        raise _at(attribute, f"{value} has nanoseconds; earmark keeps microseconds")
+    try:
+        plain: datetime = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+        return plain
+    except (ValueError, OverflowError, NotImplementedError):
+        raise _at(attribute, f"{value} is outside the years 1 to 9999") from None
+
+
+def _read(attribute: Attribute, text: str, read: Any) -> Any:
+    try:
+        return read(text)
+    except LiteralError as problem:
+        raise _at(attribute, f"{problem}") from None
+
+
+def checked_weights(weights: Mapping[str, float] | None, where: str, error: type[Exception]) -> dict[str, float]:
+    """Weights by attribute name: finite and not negative."""
+    if weights is None:
+        return {}
+    if not isinstance(weights, Mapping):
+        raise error(f"{where}: weights map attribute names to numbers; got {type(weights).__name__}")
+    checked = {}
+    for name, weight in weights.items():
+        if isinstance(weight, np.generic):
+            weight = weight.item()
+        if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
+            raise error(f"{where}: the weight of {name!r} is {shown(weight)}, not a number")
+        if not 0 <= weight <= _MAX_DOUBLE:
+            raise error(f"{where}: the weight of {name!r} is {shown(weight)}; weights are finite and not negative")
+        checked[name] = float(weight)
+    return checked
+
+
+def repeated(weights: Mapping[str, float] | Iterable[Mapping[str, float] | None] | None, count: int) -> Any:
+    """One mapping for all events, or one for each, as a list of one for each."""
+    if weights is None or isinstance(weights, Mapping):
+        return None if not weights else [weights] * count
+    if not isinstance(weights, Iterable):
+        raise EventError(f"weights are one mapping for all events, or one for each; got {weights!r}")
+    listed = list(weights)
+    if len(listed) != count:
+        raise EventError(f"there are {count:,} events but {len(listed):,} mappings of weights")
+    return listed

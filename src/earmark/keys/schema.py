@@ -1,0 +1,279 @@
+"""What attributes exist, what type each has, and who said so.
+
+A type is declared by the user or learned from the first condition that compares the attribute with a value; events
+teach nothing. Every type owns a contiguous *domain* of signed 64-bit keys (see keys.py), so `IS NOT NULL` is the whole
+domain and the complement of a set of intervals is exact. While an attribute has no type, its values are present or
+NULL, and all that are present have the key PRESENT, which lies in the domain of every type.
+
+A published `Schema` never changes, except that string constants get keys in the gaps (strings.py); a change makes
+another one. `Draft` collects what a batch of subscriptions would add, so that a bad batch leaves no trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.flat.types import I64
+from earmark.keys.strings import StringKeys
+from earmark.language.nearest import nearest_name
+from earmark.language.predicate import MAX_NAME, MAX_PARTS
+from earmark.language.zones import zone_of
+
+INTEGER, FLOAT, BOOLEAN, STRING = "integer", "float", "boolean", "string"
+DATE, TIMESTAMP, DECIMAL, NUMBER = "date", "timestamp", "decimal", "number"
+NUMERIC = frozenset({INTEGER, FLOAT, DECIMAL, NUMBER})
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+FLOAT_INF_KEY = 0x7FF0000000000000
+FLOAT_NAN_KEY = FLOAT_INF_KEY + 1
+PRESENT = 0
+MAX_ATTRIBUTES = 1_000_000
+
+_ALIASES = {
+    "int": INTEGER,
+    "bigint": INTEGER,
+    "long": INTEGER,
+    "double": FLOAT,
+    "bool": BOOLEAN,
+    "str": STRING,
+}
+_DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeType:
+    """A kind of value and the closed interval of keys it can take."""
+
+    kind: str
+    low: int
+    high: int
+    precision: int = 0
+    scale: int = 0
+    keyed: bool = False
+    """Keys come from a dictionary of the constants in use (strings.py): strings, and numbers that are wide."""
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})" if self.kind == DECIMAL else self.kind
+
+
+_TYPES = {
+    INTEGER: AttributeType(INTEGER, INT64_MIN, INT64_MAX),
+    FLOAT: AttributeType(FLOAT, -FLOAT_INF_KEY, FLOAT_NAN_KEY),
+    BOOLEAN: AttributeType(BOOLEAN, 0, 1),
+    STRING: AttributeType(STRING, INT64_MIN, INT64_MAX, keyed=True),
+    DATE: AttributeType(DATE, -(2**31), 2**31 - 1),
+    TIMESTAMP: AttributeType(TIMESTAMP, INT64_MIN, INT64_MAX),
+    NUMBER: AttributeType(NUMBER, -FLOAT_INF_KEY, FLOAT_NAN_KEY),
+}
+WIDE_NUMBER = AttributeType(NUMBER, INT64_MIN, INT64_MAX, keyed=True)
+"""A number with bounds beyond 2^53 (numbers.py)."""
+
+
+@lru_cache(maxsize=1024)
+def attribute_type(name: str) -> AttributeType:
+    """The type called `name`: number, integer, float, boolean, string, date, timestamp or decimal(p, s).
+
+    >>> attribute_type("decimal(9, 2)").high
+    999999999
+    """
+    if not isinstance(name, str):
+        raise EarmarkError(f"an attribute's type is given by name, such as 'integer'; got {name!r}")
+    text = name.strip().lower()
+    text = _ALIASES.get(text, text)
+    if text in _TYPES:
+        return _TYPES[text]
+    if found := _DECIMAL.match(text):
+        precision, scale = int(found[1]), int(found[2])
+        if 1 <= precision <= 18 and scale <= precision:
+            bound = 10**precision - 1
+            return AttributeType(DECIMAL, -bound, bound, precision, scale)
+        raise EarmarkError(f"{name!r} is out of range: decimal(p, s) takes 1 <= p <= 18 and 0 <= s <= p")
+    known = ", ".join([*_TYPES, "decimal(p, s)"])
+    raise EarmarkError(f"{name!r} is not a type; the types are {known}")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A named dimension. `type` is None while no condition compares it with a value; `origin` says who fixed it."""
+
+    number: int
+    name: str
+    type: AttributeType | None
+    declared: bool
+    origin: str
+
+    def described(self) -> str:
+        """For error messages: the type and who fixed it."""
+        return f"{self.type} ({'declared' if self.declared else 'first used so by ' + self.origin})"
+
+
+class Schema:
+    """Attributes by name and by number, the zone of naive timestamps, and the keys of constants."""
+
+    def __init__(self, zone: str = "UTC", *, strict: bool = False, nan_is_null: bool = False) -> None:
+        self.zone_name = zone
+        self.zone: tzinfo = zone_of(zone)
+        self.strict = strict
+        """Conditions may use declared attributes only."""
+        self.nan_is_null = nan_is_null
+        """An event's NaN counts as NULL."""
+        self.by_name: dict[str, Attribute] = {}
+        self.names: list[str] = []
+        self.strings: dict[int, StringKeys] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __bool__(self) -> bool:
+        """Always: a schema without attributes still has its zone, and must not be taken for none."""
+        return True
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return (self.by_name[name] for name in self.names)
+
+    def declare(self, types: Mapping[str, str]) -> None:
+        """Fix the types of attributes before anyone else sees the schema. O(1) each."""
+        draft = Draft(self)
+        draft.declare(types)
+        for attribute in draft.new.values():
+            self.put(attribute)
+
+    def put(self, attribute: Attribute) -> None:
+        """Add an attribute or replace its entry, before anyone else sees the schema."""
+        keyed = attribute.type is not None and attribute.type.keyed
+        if not keyed:
+            self.strings.pop(attribute.number, None)
+        elif attribute.number not in self.strings:
+            self.strings[attribute.number] = StringKeys()
+        self.by_name[attribute.name] = attribute
+        if attribute.number == len(self.names):
+            self.names.append(attribute.name)
+
+    def replaced(self, attributes: Iterable[Attribute], strings: Mapping[int, StringKeys] | None = None) -> Schema:
+        """Another schema, in which these attributes are added or have other types, and some other keys of constants."""
+        other = Schema(self.zone_name, strict=self.strict, nan_is_null=self.nan_is_null)
+        other.names = list(self.names)
+        other.by_name = dict(self.by_name)
+        other.strings = dict(self.strings)
+        for attribute in attributes:
+            other.put(attribute)
+        other.strings.update(strings or {})
+        return other
+
+    @cached_property
+    def domains(self) -> tuple[I64, I64]:
+        """The least and greatest key of each attribute; all of int64 while its type is unknown."""
+        types = [attribute.type for attribute in self]
+        low = np.array([INT64_MIN if t is None else t.low for t in types], np.int64)
+        return low, np.array([INT64_MAX if t is None else t.high for t in types], np.int64)
+
+    @cached_property
+    def typed(self) -> NDArray[np.bool_]:
+        """Which attributes have a type."""
+        return np.array([attribute.type is not None for attribute in self], bool)
+
+
+class Draft:
+    """What a batch of subscriptions would teach the schema; `commit` gives the schema that has learned it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.new: dict[str, Attribute] = {}
+        self._added = 0
+        self.constants: dict[int, set[bytes]] = {}
+        self.wide: set[int] = set()
+        """Attributes of numbers, by number, that have a bound beyond 2^53."""
+        self.log: list[tuple[str, Attribute | None]] = []
+        """What was put into `new`, in order, and what was there before."""
+
+    def _put(self, attribute: Attribute) -> None:
+        self.log.append((attribute.name, self.new.get(attribute.name)))
+        self.new[attribute.name] = attribute
+
+    def undo(self, mark: int) -> bool:
+        """Take back what was logged from `mark` on, but for constants, which do no harm; whether there was anything."""
+        undone = len(self.log) > mark
+        while len(self.log) > mark:
+            name, before = self.log.pop()
+            taken = self.new.pop(name)
+            if before is not None:
+                self.new[name] = before
+            elif taken.number >= len(self.schema):
+                self._added -= 1
+        return undone
+
+    def get(self, name: str) -> Attribute:
+        """The attribute called `name`, added when it is new."""
+        found = self.new.get(name) or self.schema.by_name.get(name)
+        if self.schema.strict and not (found is not None and found.declared):
+            raise _undeclared(name, self.schema)
+        return found or self._add(name)
+
+    def _add(self, name: str) -> Attribute:
+        check_name(name)
+        added = Attribute(len(self.schema) + self._added, name, None, False, "")
+        if added.number >= MAX_ATTRIBUTES:
+            raise EarmarkError(f"there are {MAX_ATTRIBUTES:,} attributes already; {name!r} would be one too many")
+        self._added += 1
+        self._put(added)
+        return added
+
+    def declare(self, types: Mapping[str, str]) -> None:
+        """Fix types as the user says."""
+        if not isinstance(types, Mapping):
+            raise EarmarkError(f"expected a mapping of names to types, such as {{'age': 'integer'}}, got {types!r}")
+        for name, type_name in types.items():
+            if not isinstance(type_name, str):
+                raise EarmarkError(f"expected the name of a type for {name!r}, such as 'integer', got {type_name!r}")
+            known = self.new.get(name) or self.schema.by_name.get(name) or self._add(name)
+            self.set_type(known, attribute_type(type_name), "its declaration", declared=True)
+
+    def set_type(self, attribute: Attribute, type_: AttributeType, origin: str, declared: bool = False) -> Attribute:
+        """Fix the type of an attribute that has none yet, or declare the one that it has."""
+        if attribute.type is not None and attribute.type.kind == type_.kind == NUMBER:
+            type_ = attribute.type  # it may be wide
+        if attribute.type is not None and attribute.type != type_:
+            raise AttributeTypeError(
+                f"attribute {attribute.name!r} is {attribute.described()}, it cannot become {type_}"
+            )
+        attribute = replace(attribute, type=type_, origin=origin, declared=declared)
+        self._put(attribute)
+        return attribute
+
+    def constant(self, attribute: Attribute, value: bytes) -> None:
+        """Note a constant that needs a key."""
+        self.constants.setdefault(attribute.number, set()).add(value)
+
+    def commit(self) -> Schema:
+        """The schema with the attributes in it. Keys of constants are the table's to give (it may relabel)."""
+        return self.schema.replaced(self.new.values()) if self.new else self.schema
+
+
+def _undeclared(name: str, schema: Schema) -> EarmarkError:
+    known = [a.name for a in schema if a.declared]
+    near = nearest_name(name, known)
+    hint = f"did you mean {near!r}?" if near else f"declared are {', '.join(known[:20]) or 'none'}"
+    return SubscriptionError(f"attribute {name!r} is not declared; {hint}")
+
+
+def check_name(name: object) -> None:
+    """Raise when this cannot be the name of an attribute."""
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME:
+        raise EarmarkError(f"an attribute's name is a text of 1 to {MAX_NAME} characters; got {str(name)[:50]!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise EarmarkError(f"the attribute name {name!r} holds a lone surrogate, which UTF-8 cannot carry") from None
+    parts = name.split(".")
+    if not all(parts) or len(parts) > MAX_PARTS:  # no condition could say it
+        raise EarmarkError(
+            f"expected a name of 1 to {MAX_PARTS} parts with dots between them, none of them empty, got {name[:100]!r}"
+        )

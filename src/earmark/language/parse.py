@@ -1,0 +1,211 @@
+"""From SQL text to a condition.
+
+sqlglot (Spark dialect) is the grammar; it is not the validator, and it never sees a name or a literal:
+
+    text       age >= 22.5 AND city IN ('x', 'it''s')
+    shape      n0 >= 900000000 AND n1 IN (800000001)      every token checked, names and literals out (tokens.py)
+    tree       sqlglot's, walked by a whitelist of nodes *and their arguments* (grammar.py)
+    template   our clauses with holes for the literals; kept, so that a text of a known shape needs no grammar
+    clauses    the template with the literals of this text
+
+Literals are read by literals.py under Spark's rules. Length, nesting and the numbers of clauses and of values in them
+are bounded.
+Threads may parse at the same time: a template never changes, and new ones are put in place under a lock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from earmark.errors import SubscriptionError
+from earmark.language.grammar import Grammar, Hole
+from earmark.language.literals import LiteralError, negated, plain_pattern
+from earmark.language.normal import (
+    MAX_VALUES,
+    Atom,
+    Clauses,
+    Leaf,
+    Mode,
+    TooLarge,
+    TooManyValues,
+    filled,
+    leaf_of,
+    normal_form,
+)
+from earmark.language.predicate import MAX_TEXT, Condition
+from earmark.language.refusals import Refused, subscription_error
+from earmark.language.tokens import KINDS, Kind, Lexed, lex, split_units, units_are_slots
+from earmark.locks import remade_lock
+
+_MAX_TEMPLATES = 4096
+_MAX_TEMPLATE_LEAVES = 256
+_MAX_TEMPLATE_TEXT = 4096
+
+
+def parse(text: str) -> Condition:
+    """The condition a text stands for, or a SubscriptionError.
+
+    >>> print(parse("NOT (age < 22 OR city IN ('x', 'it''s'))"))
+    NOT (age < 22 OR city IN ('x', 'it''s'))
+    """
+    try:
+        lexed = lex(text)
+        tree = Grammar(lexed).condition()
+        tokens = [text[slot.start : slot.end] for slot in lexed.slots]
+        literals = _literals([KINDS[slot.kind] for slot in lexed.slots], tokens)
+        assert literals is not None, "tokens are of the kinds of their slots"
+        return filled(tree, lambda value: _filled(value, literals))
+    except (Refused, _BadLiteral) as problem:
+        raise _error(text, problem) from None
+
+
+def parse_clauses(text: str) -> Clauses:
+    """The clauses of a text; texts of a known shape skip the grammar."""
+    try:
+        between: tuple[str, ...] = ()
+        if isinstance(text, str) and len(text) <= MAX_TEXT:
+            between, tokens = split_units(text)
+            template = _templates.get(between)
+            if template is not None and (clauses := template.clauses_with(tokens)) is not None:
+                return clauses
+        lexed = lex(text)
+        template = Template(lexed, normal_form(Grammar(lexed).condition()))
+        if units_are_slots(lexed):
+            _keep(between, template)
+        clauses = template.clauses_with([text[slot.start : slot.end] for slot in lexed.slots])
+        assert clauses is not None, "a template takes the literals it was made from"
+        return clauses
+    except (Refused, _BadLiteral, TooLarge) as problem:
+        raise _error(text, problem) from None
+
+
+class _BadLiteral(Exception):
+    """The literal with this number cannot be read."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+
+
+def _error(text: Any, problem: Exception) -> SubscriptionError:
+    if isinstance(problem, _BadLiteral):  # texts of a known shape have been read without regard to places
+        slot = lex(text).slots[problem.index]
+        problem = Refused(str(problem), text[slot.start : slot.end], slot.start, slot.end)
+    return subscription_error(text, problem)
+
+
+# --- templates -----------------------------------------------------------------------------------------------
+
+_templates: dict[tuple[str, ...], Template] = {}
+_templates_lock = remade_lock()
+
+
+def _keep(between: tuple[str, ...], template: Template) -> None:
+    """Remember the template of a shape; the oldest gives way."""
+    if template.size <= _MAX_TEMPLATE_LEAVES and sum(map(len, between)) <= _MAX_TEMPLATE_TEXT:
+        with _templates_lock:
+            while len(_templates) >= _MAX_TEMPLATES:
+                del _templates[next(iter(_templates))]
+            _templates[between] = template
+
+
+class Template:
+    """Clauses with holes, compiled flat: literals -> values -> leaves -> clauses, each from those before it."""
+
+    __slots__ = ("_clauses", "_derived", "_kinds", "_leaves", "_repeats", "_values", "size")
+
+    def __init__(self, lexed: Lexed, clauses: Clauses) -> None:
+        self._kinds = [KINDS[slot.kind] for slot in lexed.slots]
+        self._derived: list[Any] = []  # values beyond the literals: constants, dates, negated numbers
+        self._leaves: list[tuple[str, str, tuple[int, ...], Mode]] = []
+        self._repeats: list[int] = []  # in how many clauses a leaf is, counted with its repetitions in one
+        numbers: dict[int, int] = {}
+        self._clauses = [
+            [(name, [self._compiled(atom, numbers) for atom in atoms]) for name, atoms in clause] for clause in clauses
+        ]
+        self._values = sum(n * max(1, len(leaf[2])) for n, leaf in zip(self._repeats, self._leaves, strict=True))
+        self.size = len(self._leaves) + sum(len(atoms) for clause in self._clauses for _, atoms in clause)
+
+    def _compiled(self, atom: Atom, numbers: dict[int, int]) -> Any:
+        """A leaf as its number, others as (AnyOf or AllOf, parts)."""
+        if not isinstance(atom, Leaf):
+            return type(atom), [self._compiled(part, numbers) for part in atom.parts]
+        if id(atom) not in numbers:  # a leaf stands in many clauses, but is one object
+            numbers[id(atom)] = len(self._leaves)
+            predicate = atom.predicate
+            values = tuple([self._place(value) for value in predicate.values])
+            self._leaves.append((predicate.attribute, predicate.operator, values, atom.mode))
+            self._repeats.append(0)
+        self._repeats[numbers[id(atom)]] += 1
+        return numbers[id(atom)]
+
+    def _place(self, value: Any) -> int:
+        if isinstance(value, Hole) and value.form == "value":
+            return value.index
+        self._derived.append(value)
+        return len(self._kinds) + len(self._derived) - 1
+
+    def clauses_with(self, tokens: list[str]) -> Clauses | None:
+        """The clauses with these literals; None when one is of another kind than the template's."""
+        values = _literals(self._kinds, tokens)
+        if values is None:
+            return None
+        if self._derived:
+            values += [_filled(value, values) for value in self._derived]
+        leaves: list[Leaf] = []
+        count = self._values
+        for attribute, operator, places, mode in self._leaves:
+            if len(places) == 1:
+                value = values[places[0]]
+                if type(value) is tuple:
+                    count += self._repeats[len(leaves)] * (len(value) - 1)
+                leaves.append(leaf_of(attribute, operator, value if type(value) is tuple else (value,), mode))
+            else:
+                leaves.append(leaf_of(attribute, operator, tuple([values[p] for p in places]), mode))
+        if count > MAX_VALUES:  # of plain lists only their places were known when the clauses were made
+            raise TooManyValues
+        return tuple([tuple([(name, _made(atoms, leaves)) for name, atoms in clause]) for clause in self._clauses])
+
+
+def _literals(kinds: list[Kind], tokens: list[str]) -> list[Any] | None:
+    """The values of literals; None when one is not of its kind."""
+    values: list[Any] = []
+    try:
+        for (openings, read), token in zip(kinds, tokens, strict=True):
+            if token[0] not in openings:
+                return None
+            values.append(read(token))
+    except LiteralError as problem:
+        raise _BadLiteral(len(values), str(problem)) from None
+    return values
+
+
+def _made(atoms: list[Any], leaves: list[Leaf]) -> tuple[Atom, ...]:
+    """Atoms from leaf numbers and (AnyOf or AllOf, parts)."""
+    if len(atoms) == 1 and type(atoms[0]) is int:
+        return (leaves[atoms[0]],)
+    return tuple([leaves[a] if type(a) is int else a[0](_made(a[1], leaves)) for a in atoms])
+
+
+def _filled(value: Any, literals: list[Any]) -> Any:
+    """The value of a hole (a plain list is a tuple) or constant."""
+    if not isinstance(value, Hole):
+        return value
+    try:
+        return value_of(value, literals)
+    except LiteralError as problem:
+        raise _BadLiteral(value.index, str(problem)) from None
+
+
+def value_of(hole: Hole, literals: list[Any]) -> Any:
+    """What a hole holds, given the literals of the text; may raise LiteralError."""
+    literal = literals[hole.index]
+    match hole.form:
+        case "negative":
+            return negated(literal)
+        case "escaped":
+            return plain_pattern(literal, literals[hole.escape])
+    return literal
+
+
+__all__ = ["parse", "parse_clauses"]

@@ -1,0 +1,1 @@
+"""Subscriptions as arrays: how they are laid out, built, stored, evaluated and explained."""

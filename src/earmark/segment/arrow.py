@@ -1,0 +1,396 @@
+"""The table as an Arrow table, without loss, and back.
+
+    id  sequence  score  condition (NULL for ready-made)  check  tags  clauses: list<constraints: list<
+        {attribute, accepts_null, weight, intervals: list<{lo, hi}>}>>
+
+Bounds are keys; what they mean (attribute names, types, zone) travels in the schema's metadata as JSON, the keys of
+string constants as an Arrow stream beside it. `prepare_native` takes it into any table, also one that numbers its
+attributes or keys its strings differently.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from base64 import b64decode, b64encode
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
+from earmark.events.frames import is_text, one_array
+from earmark.flat.types import I64
+from earmark.keys.numbers import narrow_constants, wide_bounds
+from earmark.keys.schema import DATE, TIMESTAMP, Attribute, Draft, Schema, attribute_type
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.files import DAMAGE, check_content, restored_strings, schema_of, schema_record
+from earmark.segment.intake import Prepared
+from earmark.segment.rows import check_arrays, intervals_on, spread, uses_of
+from earmark.segment.subscription import check_new_ids, checked_id, checked_tags
+from earmark.segment.table import Block, Id, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_RECORD, _STRINGS = b"earmark.table", b"earmark.strings"
+_VERSION = 1
+_COLUMNS = ("id", "sequence", "score", "condition", "check", "tags", "clauses")
+
+
+def is_native(frame: pa.Table) -> bool:
+    """Whether a table came from `to_arrow`."""
+    return _RECORD in (frame.schema.metadata or {})
+
+
+# --- out -----------------------------------------------------------------------------------------------------
+
+
+class IdColumn:
+    """The ids of a table by slot as an Arrow column, kept between calls: a table that grows has more of them."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[list[Id], Any] = ([], None)
+
+    def of(self, view: Table) -> pa.Array:
+        """The ids of all slots of a view, and perhaps of later ones. O(new slots)."""
+        import pyarrow as pa
+
+        ids, (source, column) = view.ids, self._kept
+        kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
+        if source is not ids or column.type != kind:
+            column = pa.array(ids[: view.slots], kind)
+        elif len(column) < view.slots:
+            column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
+        self._kept = (ids, column)
+        return column
+
+
+def to_arrow(table: Table) -> pa.Table:
+    """The living subscriptions, in order of sequence."""
+    import pyarrow as pa
+
+    table = table.compacted()
+    arrays = table.arrays
+    kind = pa.int64() if table.slots and isinstance(table.ids[0], int) else pa.string()
+    made = pa.table(
+        {
+            "id": pa.array(table.ids[: table.slots], kind),
+            "sequence": arrays.sequence,
+            "score": arrays.score if len(arrays.score) else np.zeros(table.slots),
+            "condition": _conditions(table),
+            "check": _checks(table),
+            "tags": _tags(table),
+            "clauses": _clauses(arrays),
+        }
+    )
+    record = {"version": _VERSION, **schema_record(table.schema)}
+    strings = b64encode(_strings(table.schema))  # not every reader of Arrow takes metadata that is no text
+    return made.replace_schema_metadata({_RECORD: json.dumps(record).encode(), _STRINGS: strings})
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_bytes(stream: bytes) -> pa.Table:
+    """The inverse of `to_bytes`."""
+    import pyarrow as pa
+
+    with pa.ipc.open_stream(stream) as reader:
+        return reader.read_all()
+
+
+def _conditions(view: Table) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    start = view.asked_start
+    texts = pa.LargeStringArray.from_buffers(view.slots, pa.py_buffer(start), pa.py_buffer(view.asked_bytes))
+    made = pc.if_else(pa.array(start[1:] > start[:-1]), texts, None)
+    return made.cast(pa.string()) if start[-1] < 2**31 else made
+
+
+def _checks(view: Table) -> pa.Array:
+    """A checksum of each condition: the clauses beside it are what counts, so a changed text must not pass."""
+    import pyarrow as pa
+
+    texts, ends = view.asked_bytes.tobytes(), view.asked_start.tolist()
+    return pa.array([zlib.crc32(texts[a:b]) for a, b in pairwise(ends)], pa.uint32())
+
+
+def _tags(view: Table) -> pa.Array:
+    import pyarrow as pa
+
+    if not len(view.tagset):
+        return pa.nulls(view.slots, _tags_type())
+    return pa.array(view.tagsets, _tags_type()).take(pa.array(view.tagset))
+
+
+def _tags_type() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.map_(pa.string(), pa.string())
+
+
+def _clauses(arrays: SegmentArrays) -> pa.Array:
+    import pyarrow as pa
+
+    intervals = pa.StructArray.from_arrays([pa.array(arrays.lo), pa.array(arrays.hi)], ["lo", "hi"])
+    weight = arrays.weight if len(arrays.weight) else np.ones(len(arrays.attr))
+    constraints = pa.StructArray.from_arrays(
+        [
+            pa.array(arrays.attr),
+            pa.array(arrays.accepts_null.astype(bool)),
+            pa.array(weight),
+            pa.ListArray.from_arrays(pa.array(arrays.interval_start), intervals),
+        ],
+        ["attribute", "accepts_null", "weight", "intervals"],
+    )
+    clauses = pa.ListArray.from_arrays(pa.array(arrays.constraint_start), constraints)
+    return pa.ListArray.from_arrays(pa.array(arrays.clause_start), clauses)
+
+
+def _strings(schema: Schema) -> bytes:
+    import pyarrow as pa
+
+    attributes: list[int] = []
+    constants: list[bytes] = []
+    keys: list[int] = []
+    for number, strings in schema.strings.items():
+        texts, own = strings.items()
+        attributes += [number] * len(texts)
+        constants += texts
+        keys += own.tolist()
+    return to_bytes(
+        pa.table(
+            {"attribute": pa.array(attributes, pa.int32()), "constant": pa.array(constants, pa.binary()), "key": keys},
+            schema=pa.schema({"attribute": pa.int32(), "constant": pa.binary(), "key": pa.int64()}),
+        )
+    )
+
+
+# --- in ------------------------------------------------------------------------------------------------------
+
+
+def prepare_native(table: Table, frame: pa.Table) -> Prepared:
+    """Check a table that `to_arrow` made; anything wrong is one sentence."""
+    import pyarrow as pa
+
+    try:
+        return _prepare(table, frame)
+    except EarmarkError:
+        raise
+    except (*DAMAGE, pa.ArrowException) as problem:
+        reason = str(problem) or type(problem).__name__
+        raise SubscriptionError(f"the Arrow table is not one that earmark wrote: {reason}") from None
+
+
+def _prepare(table: Table, frame: pa.Table) -> Prepared:
+    import pyarrow as pa
+
+    missing = [name for name in _COLUMNS if name not in frame.column_names]
+    if missing:
+        raise SubscriptionError(f"the Arrow table lacks the columns {', '.join(missing)}")
+    source = _source_schema(frame)
+    _check_zones(source, table.schema)
+    arrays = _arrays(frame)
+    check_arrays(arrays, len(source))
+    check_content(arrays, source)
+    ids = _ids(frame)
+    check_new_ids(ids, table)
+    draft = Draft(table.schema)
+    _learn(draft, source, arrays)
+    conditions = _column(frame, "condition", pa.large_string(), nulls=True)
+    asked = [text or "" for text in conditions.to_pylist()] if conditions.null_count < len(ids) else []
+    _refuse_changed(asked, _column(frame, "check", pa.uint32()).to_pylist())
+    pairs = _column(frame, "tags", _tags_type(), nulls=True)
+    tags = [checked_tags(dict(t)) if t else () for t in pairs.to_pylist()] if pairs.null_count < len(ids) else None
+    keep_sequence = table.slots == 0 and _distinct(arrays.sequence)
+
+    def build(schema: Schema) -> Block:
+        made = translated(arrays, source, schema)
+        if not keep_sequence:
+            made = made._replace(sequence=np.empty(0, np.int64))
+        return Block(made, ids, asked, tags)
+
+    return Prepared(draft, ids, build)
+
+
+def _check_zones(source: Schema, own: Schema) -> None:
+    """What was asked of a date or timestamp was read in the source's zone, and may have to be read again."""
+    moments = [a.name for a in source if a.type is not None and a.type.kind in (DATE, TIMESTAMP)]
+    if moments and source.zone != own.zone:
+        raise SubscriptionError(
+            f"the Arrow table reads times such as {moments[0]!r} in the zone {source.zone_name!r}, this matcher in "
+            f"{own.zone_name!r}; add it to a Matcher(zone={source.zone_name!r})"
+        )
+
+
+def _distinct(values: I64) -> bool:
+    ordered = values if (values[:-1] < values[1:]).all() else np.sort(values)
+    return bool((ordered[:-1] < ordered[1:]).all())
+
+
+def _refuse_changed(asked: list[str], checks: list[int]) -> None:
+    for row, (text, check) in enumerate(zip(asked, checks, strict=False)):
+        if zlib.crc32(text.encode()) != check:
+            raise SubscriptionError(
+                f"row {row}: the condition was changed, but the table counts its clauses; "
+                "add changed conditions as a frame of id and condition"
+            )
+
+
+def _source_schema(frame: pa.Table) -> Schema:
+
+    record = json.loads(frame.schema.metadata[_RECORD])
+    if record.get("version") != _VERSION:
+        raise SubscriptionError(
+            f"the Arrow table has version {str(record.get('version'))[:50]}; this earmark reads version {_VERSION}"
+        )
+    read = from_bytes(b64decode(frame.schema.metadata[_STRINGS], validate=True))
+    read.validate(full=True)
+    listed = read.to_pydict()
+    groups: dict[int, tuple[list[bytes], list[int]]] = {}
+    for number, constant, key in zip(listed["attribute"], listed["constant"], listed["key"], strict=True):
+        require(isinstance(constant, bytes), "a string constant is not one")
+        texts, keys = groups.setdefault(number, ([], []))
+        texts.append(constant)
+        keys.append(key)
+    return schema_of(record, lambda number: restored_strings(*groups[number]))
+
+
+def _column(frame: pa.Table, name: str, type_: pa.DataType, nulls: bool = False) -> pa.Array:
+    column = one_array(frame.column(name))
+    require(nulls or column.null_count == 0, f"a row has no {name}")
+    return column if column.type == type_ else column.cast(type_)
+
+
+def _ids(frame: pa.Table) -> list[Id]:
+    import pyarrow as pa
+
+    column = _column(frame, "id", frame.schema.field("id").type)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    integers = pa.types.is_integer(column.type)
+    require(integers or is_text(column.type), f"ids are texts or integers, not {column.type}")
+    ids: list[Id] = column.cast(pa.int64() if integers else pa.large_string()).to_pylist()
+    for one in ids[:1] if integers else ids:
+        checked_id(one)
+    return ids
+
+
+def _arrays(frame: pa.Table) -> SegmentArrays:
+    import pyarrow as pa
+
+    interval = pa.struct({"lo": pa.int64(), "hi": pa.int64()})
+    fields = {
+        "attribute": pa.int32(),
+        "accepts_null": pa.bool_(),
+        "weight": pa.float64(),
+        "intervals": pa.list_(interval),
+    }
+    clauses = _column(frame, "clauses", pa.list_(pa.list_(pa.struct(fields))))
+    constraints = clauses.flatten()
+    flat = constraints.flatten()
+    parts = dict(zip(fields, flat.flatten(), strict=True))
+    intervals = parts["intervals"].flatten()
+    ends = dict(zip(("lo", "hi"), intervals.flatten(), strict=True))
+    for part in (constraints, flat, *parts.values(), intervals, *ends.values()):
+        require(part.null_count == 0, "a part of a clause is missing")
+    weight = _numpy(parts["weight"])
+    score = _numpy(_column(frame, "score", pa.float64()))
+    return SegmentArrays(
+        clause_start=_starts(clauses),
+        constraint_start=_starts(constraints),
+        attr=_numpy(parts["attribute"]),
+        accepts_null=_numpy(parts["accepts_null"]).astype(np.uint8),
+        interval_start=_starts(parts["intervals"]),
+        lo=_numpy(ends["lo"]),
+        hi=_numpy(ends["hi"]),
+        weight=weight if (weight != 1.0).any() else np.empty(0),
+        score=score if score.any() else np.empty(0),
+        sequence=_numpy(_column(frame, "sequence", pa.int64())),
+    )
+
+
+def _numpy(column: pa.Array) -> Any:
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _starts(lists: pa.Array) -> Any:
+    offsets = _numpy(lists.offsets) if len(lists) else np.zeros(1, np.int32)
+    return (offsets - offsets[0]).astype(np.int32)
+
+
+def _learn(draft: Draft, source: Schema, arrays: SegmentArrays) -> None:
+    """Take over the attributes and the constants in use of the source; types must agree."""
+    used = {number for number, count in uses_of(arrays, source).items() if count}
+    for theirs in source:
+        ours = draft.get(theirs.name)
+        type_ = theirs.type if theirs.declared or theirs.number in used else None
+        if type_ is None:
+            continue
+        if ours.type is None:
+            ours = draft.set_type(ours, attribute_type(str(type_)), theirs.origin, theirs.declared)
+        elif ours.type.kind != type_.kind or str(ours.type) != str(type_):
+            raise AttributeTypeError(
+                f"attribute {ours.name!r} is {ours.described()} here, but {theirs.described()} in the Arrow table"
+            )
+        assert ours.type is not None
+        if type_.keyed or ours.type.keyed:
+            for constant in constants_in(arrays, source, theirs):
+                draft.constant(ours, constant)
+
+
+def constants_in(arrays: SegmentArrays, source: Schema, attribute: Attribute) -> list[bytes]:
+    """The constants that bounds on an attribute of the source lie on: strings, or positions of numbers."""
+    assert attribute.type is not None
+    positions = intervals_on(arrays, attribute.number)
+    lo, hi = arrays.lo[positions], arrays.hi[positions]
+    if attribute.type.keyed:
+        return source.strings[attribute.number].used_by(np.concatenate([lo, hi]))
+    return list(narrow_constants(lo, hi))
+
+
+def translated(arrays: SegmentArrays, source: Schema, schema: Schema) -> SegmentArrays:
+    """Arrays under one schema, in the attribute numbers and string keys of another that has all it needs."""
+    numbers = np.array([schema.by_name[name].number for name in source.names], np.int64)
+    return _renumbered(_rekeyed(arrays, source, schema, numbers), numbers)
+
+
+def _rekeyed(arrays: SegmentArrays, source: Schema, schema: Schema, numbers: I64) -> SegmentArrays:
+    lo, hi = arrays.lo.copy(), arrays.hi.copy()
+    for number, ours in schema.strings.items():
+        for theirs in np.flatnonzero(numbers == number).tolist():
+            positions = intervals_on(arrays, theirs)
+            if theirs in source.strings:
+                lo[positions] = source.strings[theirs].translated(lo[positions], ours, 1)
+                hi[positions] = source.strings[theirs].translated(hi[positions], ours, -1)
+            else:
+                lo[positions], hi[positions] = wide_bounds(lo[positions], hi[positions], ours)
+    return arrays._replace(lo=lo, hi=hi)
+
+
+def _renumbered(arrays: SegmentArrays, numbers: I64) -> SegmentArrays:
+    """New attribute numbers, and the constraints of each clause in their order again."""
+    if np.array_equal(numbers, np.arange(len(numbers))):
+        return arrays
+    attr = numbers[arrays.attr].astype(np.int32)
+    clause_of = np.repeat(np.arange(len(arrays.constraint_start) - 1), np.diff(arrays.constraint_start))
+    order = np.lexsort((attr, clause_of))
+    interval_start, intervals = spread(arrays.interval_start, order)
+    return arrays._replace(
+        attr=attr[order],
+        accepts_null=arrays.accepts_null[order],
+        interval_start=interval_start,
+        lo=arrays.lo[intervals],
+        hi=arrays.hi[intervals],
+        weight=arrays.weight[order] if len(arrays.weight) else arrays.weight,
+    )

@@ -1,0 +1,281 @@
+"""Why did it match, or not? The constraints of each clause: what was asked, what the event gave, whether it held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from earmark.events.arrays import EventArrays
+from earmark.events.mappings import Interval, as_interval, is_null
+from earmark.flat import bits
+from earmark.flat.types import U64
+from earmark.keys.cuts import value_of_key
+from earmark.keys.numbers import literal_at, position_at
+from earmark.keys.schema import STRING, Attribute, Schema
+from earmark.language.normal import atom_sql
+from earmark.language.parse import parse_clauses
+from earmark.language.predicate import literal_sql, name_sql
+from earmark.segment.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
+from earmark.segment.evaluate import near_misses as find_near_misses
+from earmark.segment.table import Id, Table
+
+MISSING = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintExplanation:
+    """One constraint of a clause: everything the clause asks of one attribute.
+
+    `part` is what it adds to the score: `weight`, the subscription's, times `event_weight`; 0 when it does not hold or
+    the event lacks the attribute.
+    """
+
+    attribute: str
+    asked: str
+    got: Any
+    held: bool
+    weight: float
+    event_weight: float
+    part: float
+
+    def __str__(self) -> str:
+        return f"{'✓' if self.held else '✗'} {self.asked}   ({self._given()})"
+
+    def _given(self) -> str:
+        if self.got is MISSING:
+            return f"{self.attribute} is missing"
+        if isinstance(self.got, Interval):
+            return f"{self.attribute} in [{self.got.lo}, {self.got.hi}]"
+        return f"{self.attribute} = {literal_sql(self.got.item() if hasattr(self.got, 'item') else self.got)}"
+
+    def _product(self) -> str:
+        """How the part comes about: the weight, times the event's where it has one."""
+        if self.part == self.weight:
+            return f"{self.part:g}"
+        return f"{self.weight:g} × {self.event_weight:g} = {self.part:g}" if self.got is not MISSING else "0"
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseExplanation:
+    """One clause: it holds when all its constraints do."""
+
+    constraints: tuple[ConstraintExplanation, ...]
+    held: bool
+    score: float | None
+
+    def failing(self) -> tuple[ConstraintExplanation, ...]:
+        """The constraints that did not hold."""
+        return tuple(c for c in self.constraints if not c.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a subscription matches an event or not; `str()` is made for people, and adds up the score."""
+
+    id: Id
+    matched: bool
+    score: float | None
+    static_score: float
+    """The subscription's own score, to which the constraints add their parts."""
+    clauses: tuple[ClauseExplanation, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.id!r} {self.verdict}", *self.lines()])
+
+    def __repr__(self) -> str:
+        return f"<Explanation: {self.id!r} {self.verdict}>"
+
+    @property
+    def verdict(self) -> str:
+        """Whether it matches, in words."""
+        return f"matches, score {self.score:g}" if self.score is not None else "does not match"
+
+    def lines(self) -> list[str]:
+        """One line per constraint; where a clause holds, in front of each what it adds to the score."""
+        lines = []
+        several = len(self.clauses) > 1
+        for i, clause in enumerate(self.clauses, 1):
+            if several:
+                outcome = "fails" if clause.score is None else f"holds, score {clause.score:g}"
+                lines.append(f"  clause {i} of {len(self.clauses)} {outcome}")
+            indent = "    " if several else "  "
+            lines.extend(f"{indent}{line}" for line in self._sum(clause))
+        return lines or ["  ✗ always false"]
+
+    def _sum(self, clause: ClauseExplanation) -> list[str]:
+        constraints = [str(constraint) for constraint in clause.constraints] or ["✓ always true"]
+        if clause.score is None:
+            return constraints
+        parts = [f"+ {constraint._product()}" for constraint in clause.constraints] or [""]
+        if self.static_score:
+            parts.insert(0, f"  {self.static_score:g}")
+            constraints.insert(0, "static score")
+        width = max(map(len, parts))
+        gap = "  " if width else ""
+        return [f"{part:<{width}}{gap}{text}" for part, text in zip(parts, constraints, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """A subscription that almost matched: the constraints of its nearest clause that failed."""
+
+    id: Id
+    failing: tuple[ConstraintExplanation, ...]
+
+    def __str__(self) -> str:
+        return f"{self.id!r} misses by " + "; ".join(str(f) for f in self.failing)
+
+    def __repr__(self) -> str:
+        return f"<NearMiss: {self.id!r} misses by {'; '.join(f'{f.asked} ({f._given()})' for f in self.failing)}>"
+
+
+def explain_slot(view: Table, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
+    """The explanation of one slot and one event."""
+    table = view.arrays
+    first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
+    asked = clause_texts(view, slot)
+    clauses = tuple(explain_clause(view, slot, first + i, asked[i], events, event) for i in range(last - first))
+    scores = [c.score for c in clauses if c.score is not None]
+    static = float(static_score(table, slot))
+    return Explanation(view.ids[slot], bool(scores), max(scores, default=None), static, clauses)
+
+
+def explain_clause(
+    view: Table, slot: int, clause: int, asked: dict[str, str], events: EventArrays, event: Mapping[str, Any]
+) -> ClauseExplanation:
+    """Every constraint of a clause against the event."""
+    table, schema = view.arrays, view.schema
+    constraints = []
+    for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
+        name = schema.names[table.attr[c]]
+        position = find_attribute(events, 0, int(table.attr[c]))
+        held = bool(constraint_holds(table, c, events, position))
+        weight = float(table.weight[c]) if len(table.weight) else 1.0
+        event_weight = float(events.weight[position]) if position != ABSENT and len(events.weight) else 1.0
+        part = weight * event_weight if held and position != ABSENT else 0.0
+        got = value_at(event, name)
+        if schema.by_name[name].type is not None:
+            got = as_interval(got)
+        constraints.append(ConstraintExplanation(name, asked[name], got, held, weight, event_weight, part))
+    held = all(c.held for c in constraints)
+    score = float(clause_score(table, clause, events, 0, False, static_score(table, slot))[1]) if held else None
+    return ClauseExplanation(tuple(constraints), held, score)
+
+
+def value_at(event: Mapping[str, Any], name: str) -> Any:
+    """An event's value by plain or dotted name; None when it is missing."""
+    if not is_null(event.get(name)):
+        return event[name]
+    head, dot, rest = name.partition(".")
+    while dot:
+        inner = event.get(head)
+        if isinstance(inner, Mapping) and (found := value_at(inner, rest)) is not None:
+            return found
+        more, dot, rest = rest.partition(".")
+        head = f"{head}.{more}"
+    return None
+
+
+# --- what was asked ------------------------------------------------------------------------------------------
+
+
+def near_misses(
+    view: Table, events: EventArrays, event: Mapping[str, Any], eligible: U64, missing: int, limit: int | None
+) -> list[NearMiss]:
+    """Eligible subscriptions that would match the one event if at most `missing` constraints of one clause held.
+
+    Nearest first, then in order of insertion, each by its nearest clause; at most `limit`. O(subscriptions).
+    """
+    size = max(bits.count(eligible), 1)
+    slots, failures, clauses = (np.empty(size, np.int32) for _ in range(3))
+    count, _ = find_near_misses(view.arrays, events, 0, eligible, missing, 0, slots, failures, clauses)
+    order = np.lexsort((view.arrays.sequence[slots[:count]], failures[:count]))[:limit]
+    found = []
+    for slot, clause in zip(slots[order].tolist(), clauses[order].tolist(), strict=True):
+        asked = clause_texts(view, slot)[clause - int(view.arrays.clause_start[slot])]
+        found.append(NearMiss(view.ids[slot], explain_clause(view, slot, clause, asked, events, event).failing()))
+    return found
+
+
+def never_matching(view: Table) -> list[Id]:
+    """The living subscriptions without a clause all of whose constraints some value can meet. O(table)."""
+    table = view.arrays
+    empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
+    broken = np.zeros(len(table.constraint_start) - 1, bool)
+    broken[np.searchsorted(table.constraint_start, np.flatnonzero(empty), "right") - 1] = True
+    good = np.zeros(view.slots, bool)
+    good[np.searchsorted(table.clause_start, np.flatnonzero(~broken), "right") - 1] = True
+    return [view.ids[slot] for slot in view.live_slots().tolist() if not good[slot]]
+
+
+def clause_texts(view: Table, slot: int) -> list[dict[str, str]]:
+    """For each clause of a slot, the text asked of each attribute."""
+    text = view.asked(slot)
+    if not text:
+        return [interval_texts(view, c) for c in _clauses_of(view, slot)]
+    asked = [{name: _joined(atoms) for name, atoms in clause} for clause in parse_clauses(text)]
+    stored = [interval_names(view, c) for c in _clauses_of(view, slot)]
+    if [set(clause) for clause in asked] != stored:  # a file that someone wrote by hand
+        return [interval_texts(view, c) for c in _clauses_of(view, slot)]
+    return asked
+
+
+def interval_names(view: Table, clause: int) -> set[str]:
+    """The attributes that a clause constrains."""
+    first, last = view.arrays.constraint_start[clause : clause + 2]
+    return {view.schema.names[number] for number in view.arrays.attr[first:last].tolist()}
+
+
+def condition_text(view: Table, slot: int) -> str:
+    """The condition of a slot as SQL; for ready-made columns, written out from the intervals."""
+    text = view.asked(slot)
+    if text:
+        return text
+    clauses = [" AND ".join(interval_texts(view, c).values()) or "TRUE" for c in _clauses_of(view, slot)]
+    return " OR ".join(clauses) or "FALSE"
+
+
+def _clauses_of(view: Table, slot: int) -> range:
+    return range(int(view.arrays.clause_start[slot]), int(view.arrays.clause_start[slot + 1]))
+
+
+def _joined(atoms: tuple[Any, ...]) -> str:
+    return " AND ".join(atom_sql(a) for a in atoms)
+
+
+def interval_texts(view: Table, clause: int) -> dict[str, str]:
+    """The constraints of a ready-made clause as text, from its intervals."""
+    table, schema = view.arrays, view.schema
+    texts = {}
+    for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
+        attribute = schema.by_name[schema.names[table.attr[c]]]
+        ends = range(int(table.interval_start[c]), int(table.interval_start[c + 1]))
+        parts = [_interval_text(schema, attribute, int(table.lo[i]), int(table.hi[i])) for i in ends]
+        name = name_sql(attribute.name)
+        joined = f"({' OR '.join(parts)})" if len(parts) > 1 else "".join(parts)
+        texts[attribute.name] = joined or f"({name} IS NULL AND {name} IS NOT NULL)"
+    return texts
+
+
+def _interval_text(schema: Schema, attribute: Attribute, lo: int, hi: int) -> str:
+    type_, name = attribute.type, name_sql(attribute.name)
+    if type_ is None:  # nothing living compares it with a value
+        return f"{name} IS NOT NULL"
+    low = None if lo <= type_.low else literal_sql(_bound(schema, attribute, lo))
+    high = None if hi >= type_.high else literal_sql(_bound(schema, attribute, hi))
+    if low is None:
+        return f"{name} IS NOT NULL" if high is None else f"{name} <= {high}"
+    if high is None:
+        return f"{name} >= {low}"
+    return f"{name} = {low}" if lo == hi else f"{name} BETWEEN {low} AND {high}"
+
+
+def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
+    assert attribute.type is not None
+    if not attribute.type.keyed:
+        return value_of_key(attribute.type, key)
+    constant = schema.strings[attribute.number].constant_near(key)
+    return constant.decode() if attribute.type.kind == STRING else literal_at(position_at(constant))

@@ -1,0 +1,202 @@
+"""A subscription as a user gives it, and the checks that every way in shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from typing import Any
+
+from earmark.errors import AttributeTypeError, SubscriptionError
+from earmark.events.mappings import checked_weights, shown
+from earmark.keys.bind import leaves
+from earmark.language.normal import Clauses, Leaf
+from earmark.language.parameters import Params, bound
+from earmark.language.parse import parse_clauses
+from earmark.language.predicate import Condition, Predicate, check_text, literal_sql, shortened, to_sql
+from earmark.segment.table import NO_TAGS, Id, Table, Tags
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """An id, a condition (SQL text or objects), and optionally weights, a static score, tags and params.
+
+    `params` are the values of the parameters in the condition's text, `?` or `:name`.
+    """
+
+    id: Id
+    condition: str | Condition
+    weights: Mapping[str, float] | None = None
+    score: float = 0.0
+    tags: Mapping[str, str] | None = None
+    params: Params | None = None
+
+
+_FIELDS = tuple(field.name for field in fields(Subscription))
+
+
+def as_subscription(item: Any) -> Subscription:
+    """A Subscription from one, from an (id, condition) pair, or from a mapping of its fields; its params written in."""
+    if isinstance(item, Subscription):
+        if item.params is None:
+            return item
+        return replace(item, condition=with_params(item.condition, item.params), params=None)
+    if isinstance(item, Mapping):
+        unknown = [k for k in item if k not in _FIELDS]
+        if unknown or "id" not in item or "condition" not in item:
+            raise SubscriptionError(
+                "a subscription has id, condition and optionally weights, score, tags and params,"
+                f" got {sorted(map(str, item))}"
+            )
+        score = item.get("score")
+        condition = with_params(item["condition"], item.get("params"))
+        return Subscription(
+            item["id"], condition, item.get("weights"), 0.0 if score is None else score, item.get("tags")
+        )
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return Subscription(item[0], item[1])
+    raise SubscriptionError(f"a subscription is an (id, condition) pair or a mapping; got {type(item).__name__}")
+
+
+def with_params(condition: Any, params: Params | None) -> Any:
+    """The condition with the values of its parameters written in."""
+    if params is None:
+        return condition
+    if not isinstance(condition, str):
+        raise SubscriptionError(f"params go with a condition as a string, got {type(condition).__name__}")
+    return bound(condition, params)
+
+
+def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
+    """The clauses of a condition, and the text that keeps it."""
+    if isinstance(condition, Condition):
+        condition = to_sql(condition)  # one way for all, so that what is kept can always be read again
+    clauses = parse_clauses(condition)
+    check_lists(clauses)
+    return clauses, condition
+
+
+def check_lists(clauses: Clauses) -> None:
+    """Raise where the values of one predicate are of types that no attribute has at once. O(values)."""
+    for clause in clauses:
+        for _, atoms in clause:
+            for atom in atoms:
+                if type(atom) is not Leaf:
+                    for leaf in leaves(atom):
+                        _check_list(leaf.predicate)
+                elif len(atom.predicate.values) > 1:
+                    _check_list(atom.predicate)
+
+
+_FAMILIES = {int: "number", float: "number", Decimal: "number", bool: "boolean"}
+
+
+def _check_list(predicate: Predicate) -> None:
+    """Numbers, booleans and strings do not mix; dates and timestamps do with strings, which are cast for them."""
+    if len(set(map(type, predicate.values))) < 2:
+        return
+    values = [value for value in predicate.values if value is not None]
+    for value in values:
+        if _FAMILIES.get(type(value)) != _FAMILIES.get(type(values[0])):
+            raise AttributeTypeError(
+                f"expected values of one type in {shortened(to_sql(predicate), 200)},"
+                f" got {shortened(literal_sql(values[0]), 60)} and {shortened(literal_sql(value), 60)}"
+            )
+
+
+def checked_id(one: Any) -> Id:
+    """An id as a plain string or 64-bit integer, also where it comes as a subclass, such as the member of an enum."""
+    if type(one).__module__ == "numpy" and hasattr(one, "item"):
+        one = one.item()
+    if isinstance(one, bool) or not isinstance(one, str | int):
+        raise SubscriptionError(f"expected a string or an integer as id, got {type(one).__name__} {shown(one)}")
+    if isinstance(one, str):
+        text = str.__str__(one)
+        if not text or len(text) > 10_000:
+            raise SubscriptionError(f"an id has 1 to 10,000 characters; got {len(text):,}")
+        check_text(text, f"the id {text[:50]!r}")
+        return text
+    number = int.__index__(one)
+    if not -(2**63) <= number < 2**63:
+        raise SubscriptionError(f"the id {shown(number)} does not fit a 64-bit integer")
+    return number
+
+
+def check_new_ids(ids: Sequence[Id], table: Table, numbered: bool = True) -> None:
+    """Ids must be new to a table, distinct, and of one kind (all strings or all integers)."""
+    distinct = set(ids)
+    if (
+        len(distinct) == len(ids)
+        and len({*map(type, ids), *map(type, table.ids[:1])}) <= 1
+        and not table.has_any(distinct)
+    ):
+        return
+    seen: set[Id] = set()
+    kind = type(table.ids[0]) if table.slots else type(ids[0]) if ids else None
+    words: dict[Any, str] = {str: "strings", int: "integers"}
+    for row, one in enumerate(ids):
+        if type(one) is not kind:
+            problem = f"the ids here are {words[kind]}, so {one!r} cannot be one of them"
+        elif table.find(one) is not None:
+            problem = f"the id {one!r} is already in use; use update() to change it"
+        elif one in seen:
+            problem = f"the id {one!r} is given twice"
+        else:
+            seen.add(one)
+            continue
+        raise SubscriptionError(f"row {row}: {problem}" if numbered else problem)
+
+
+def checked_score(score: Any) -> float:
+    """A static score: finite."""
+    if isinstance(score, bool) or (not isinstance(score, int | float) and not hasattr(score, "__float__")):
+        raise SubscriptionError(f"a score is a number; got {shown(score)}")
+    try:
+        value = float(score)
+    except (OverflowError, TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise SubscriptionError(f"a score is finite; got {shown(score)}")
+    return value
+
+
+def checked_tags(tags: Mapping[str, str] | None, what: str = "tags map") -> Tags:
+    """Tags, sorted: text to text."""
+    if tags is None:
+        return NO_TAGS
+    if not isinstance(tags, Mapping):
+        raise SubscriptionError(f"{what} texts to texts; got {type(tags).__name__}")
+    for pair in tags.items():
+        for part in pair:
+            if not isinstance(part, str):
+                raise SubscriptionError(f"{what} texts to texts; got {part!r}")
+            check_text(part, f"{what.rpartition(' ')[0]}: {part[:50]!r}")
+    return tuple(sorted(tags.items()))
+
+
+def used_weights(weights: Mapping[str, float] | None, clauses: Clauses) -> dict[str, float]:
+    """Weights by attribute; each must be one that the condition uses."""
+    return weights_on(weights, {name for clause in clauses for name, _ in clause}) if weights else {}
+
+
+def weights_on(weights: Mapping[str, float] | None, used: set[str]) -> dict[str, float]:
+    """Weights by attribute; each must be one of these."""
+    checked = checked_weights(weights, "weights", SubscriptionError)
+    for name in checked:
+        if name not in used:
+            raise SubscriptionError(f"weights name {name!r}, which the condition does not use ({_listed(used)})")
+    return checked
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "it uses " + ", ".join(sorted(names)) if names else "it uses no attribute"
+
+
+def still_used(weights: Mapping[str, float] | None, condition: str | Condition) -> Mapping[str, float] | None:
+    """Weights kept over a change of condition: those of attributes that it still uses."""
+    try:
+        used = {name for clause in clauses_and_text(condition)[0] for name, _ in clause}
+    except SubscriptionError:
+        return None  # whoever takes the condition in says what is wrong with it
+    return {name: weight for name, weight in (weights or {}).items() if name in used}
