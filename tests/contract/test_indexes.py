@@ -82,8 +82,7 @@ def update_some(matcher: earmark.Matcher, book: Book, rng: Random) -> None:
 
 
 def check(matcher: earmark.Matcher) -> None:
-    matcher._table.check()
-    matcher._state.index.check()
+    matcher._version.check()
 
 
 @every_index
@@ -258,7 +257,7 @@ def test_an_updatable_index_follows_its_table(index: str) -> None:
         pytest.skip(f"{index} is rebuilt instead")
     built = original.copy()
     matcher.add_many([(i, f"a < {i}") for i in range(100, 164)])
-    view = matcher._state.table
+    view = matcher._version.whole
     built.insert(view.arrays, np.arange(100, 164, dtype=np.int32))
     built.remove(np.arange(10, dtype=np.int32))
     eligible = np.array([2**64 - 1 - 1023, 2**64 - 1, 2**64 - 1], np.uint64)
@@ -274,7 +273,7 @@ def test_an_index_comes_back_from_its_arrays(index: str) -> None:
     rng = Random(23)
     matcher, book = filled(index, rng, 60)
     matcher.compact()
-    view, main = matcher._state.table, matcher._state.index.main
+    view, main = matcher._version.whole, matcher._state.index.main
     restored = indexes.restore(index, view.arrays, indexes.stored(main))
     restored.check()
     assert restored.nbytes == main.nbytes

@@ -524,8 +524,7 @@ class Lifetime(RuleBasedStateMachine):
         if not hasattr(self, "matcher"):
             return
         assert self.matcher.ids() == list(self.book.entries)
-        self.matcher._table.check()
-        self.matcher._state.index.check()
+        self.matcher._version.check()
         for name in (*KINDS, FREE):
             known, kind, uses = self.matcher.attributes.get(name), self.type_of(name), self.uses(name)
             if known is None:

@@ -58,7 +58,7 @@ def test_in_mid_life(
         m.add_many([(one, template.format(constant.decode())) for one, (template, constant) in batch.items()])
         asked |= batch
         if step % 10 == 9:
-            m._table.check()
+            m._version.check()
             known = sorted(constant.decode() for _, constant in asked.values())
             for value in [*rng.sample(known, 4), rng.choice(known) + "\0", rng.choice(known)[:-1], "zz"]:
                 expected = [one for one, (t, constant) in asked.items() if OPERATORS[t](value.encode(), constant)]

@@ -179,7 +179,7 @@ def race(seconds: float, readers: int = 3, index: str = matcher_module.DEFAULT_I
             read(rng)
     made.until = time.monotonic() + seconds
     made.run([made.everything] * readers)
-    made.matcher._table.check()
+    made.matcher._version.check()
     return made
 
 
@@ -233,6 +233,6 @@ def test_writers_take_turns() -> None:
         thread.join()
     assert not problems
     assert sorted(m.ids()) == [1000 * writer + i for writer in range(4) for i in range(60) if i % 3]
-    m._table.check()
+    m._version.check()
     for writer in range(4):
         assert m.match({"a": 99, "s": f"w{writer}-7"}) == [1000 * writer + 7]

@@ -66,7 +66,7 @@ def test_masses_are_shares_of_events() -> None:
     m.add("low", "x < 30")
     m.add("null", "x IS NULL OR x = 99")
     _, events = m._encoded([{"x": i} for i in range(90)] + [{}] * 10)
-    table = canonical(m._state.table)
+    table = canonical(m._version.whole)
     assert masses(table, marginals(events, 1)) == pytest.approx([0.3, 0.1], abs=0.01)
 
 
@@ -113,7 +113,7 @@ def test_written_conditions_are_the_boxes(seed: int) -> None:
     """A clause, written out from its canonical keys, matches what it matched."""
     rng = Random(seed)
     matcher, book = book_of(rng, 12)
-    view = matcher._state.table
+    view = matcher._version.whole
     table, writer = canonical(view), Writer(view.schema)
     again = Matcher(index="scan", attributes=SCHEMA)
     for slot in range(view.slots):

@@ -28,7 +28,7 @@ for made in (merged(m, events, 0.0), merged(m, events, 1e9), merged(m, events, 1
     group = {one: row["id"] for row in made.to_arrow().to_pylist() for one in row["stands_for"]}
     for event in events:
         assert {group[one] for one in m.match(event)} <= set(smaller.match(event))
-table = canonical(m._state.table)
+table = canonical(m._version.whole)
 broker = Subsumption.build(table, gap=3)
 rows = LinearBoxes(broker.space.axes)
 low, high = boxes_of_clauses(broker.space, table, np.arange(26))

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from earmark.engine.live import Live
 from numpy.typing import NDArray
 from tests.unit.made import Maker, event_arrays, matching, table_arrays
 
-from earmark.engine.live import Live
 from earmark.flat import bits
 from earmark.flat.types import I32
 from earmark.index import live

@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from earmark.segment.table import Table
 
 from earmark import EarmarkError, Matcher, Predicate, Subscription
-from earmark.segment.intake import admitted, prepare, rows_of_frame
-from earmark.segment.table import Table
+from earmark.segment.builder import admitted, prepare, rows_of_frame
 
 
 def test_prepare_leaves_no_trace() -> None:

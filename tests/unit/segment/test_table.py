@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from earmark.segment.table import Table, spread_bytes
 
 from earmark import EarmarkError, Matcher
 from earmark.flat import bits
 from earmark.flat.growable import Listed
 from earmark.keys.schema import Schema
 from earmark.segment import table as module
-from earmark.segment.intake import admitted, prepare, replaced
+from earmark.segment.builder import admitted, prepare, replaced
 from earmark.segment.lookups import Lookups
-from earmark.segment.table import Table, spread_bytes
 from earmark.workload import standard
 
 
