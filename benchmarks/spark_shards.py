@@ -51,14 +51,11 @@ def oracle(hits: DataFrame, sharded: Snapshot, spark: SparkSession, events: int)
     """How many shards hold a match of an event, on the average."""
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from earmark.segment.files import open_stored
-    from earmark.spark import contents
-    from earmark.spark.versions import version_folder
+    from earmark.book.workers import open_for_search
 
-    folder = version_folder(sharded.path, sharded.version)
     homes = []
-    for number, name in enumerate(contents.shards_of(sharded.record)):
-        ids = open_stored(folder / name, verify=False, in_place=True).ids
+    for number, one in enumerate(open_for_search(sharded.path, sharded.version).segments):
+        ids = one.segment.ids.column
         homes.append(pa.table({"subscription": pa.array(ids), "shard": pa.array([number] * len(ids), pa.int64())}))
     schema = StructType([StructField(name, LongType()) for name in ("subscription", "shard")])
     home = spark.createDataFrame(pa.concat_tables(homes), schema)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from earmark.engine.batch import Batch, groups
+from earmark.engine.indexed import IndexedSegment
 from earmark.engine.version import Version
 from earmark.errors import TooManyAnswers
 from earmark.flat.types import F64, I32, I64, U64
@@ -93,8 +94,11 @@ class Searcher:
     def match(self, batch: Batch) -> list[Id]:
         """The ids of all subscriptions that the first event matches, in order of insertion."""
         found = []
-        for number, _ in self.version.routed(batch.events):
-            indexed = self.version.segments[number]
+        version = self.version
+        segments: Sequence[IndexedSegment] = version.segments
+        if version.router is not None:
+            segments = [segments[number] for number, _ in version.routed(batch.events)]
+        for indexed in segments:
             slots = indexed.match(batch.for_segment(indexed.segment), indexed.eligible(self.ask.scope))
             if len(slots):
                 found.append((indexed.segment, slots))
