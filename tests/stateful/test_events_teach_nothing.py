@@ -113,9 +113,9 @@ def verdicts(m: Matcher) -> list[Any]:
     """Everything that is said of the subscriptions without an event."""
     ids = m.ids()
     return [
-        *(ids, m.attributes, m.stats()["attributes"], m.stats()["generation"], m.never_matching(), m.audit()),
+        *(ids, m.attributes, m.stats()["attributes"], m.never_matching(), m.audit()),
         [(m.get(one), m.covered_by(one), m.covers(one), subsumed(m, one)) for one in ids],
-        [array.tolist() for array in m._table.arrays],
+        [array.tolist() for array in m._version.whole.arrays],
         {number: [part.tolist() if hasattr(part, "tolist") else list(part) for part in keys.items()]
          for number, keys in m._version.schema.strings.items()},
     ]  # fmt: skip

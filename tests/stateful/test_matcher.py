@@ -70,7 +70,7 @@ from tests.oracle.syntax import (
 import earmark
 from earmark import index as indexes
 from earmark import matcher as matcher_module
-from earmark.index import live
+from earmark.engine import compaction
 from earmark.keys import strings
 
 seeds = st.integers(0, 2**32).map(Random)
@@ -203,8 +203,8 @@ class Lifetime(RuleBasedStateMachine):
         self.undo: list[Callable[[], None]] = []
         self.patch(strings, "_STRIDE", 8)
         self.patch(matcher_module, "_SMALLEST_COMPACTION", 6)
-        self.patch(live, "SHORTEST_TAIL", 2)
-        self.patch(live, "REBUILD_SHARE", 4)
+        self.patch(compaction, "SHORTEST_TAIL", 2)
+        self.patch(compaction, "REBUILD_SHARE", 4)
         self.folder = Path(tempfile.mkdtemp())
         self.book = Book()
         self.declared: dict[str, str] = {}
@@ -484,8 +484,7 @@ class Lifetime(RuleBasedStateMachine):
     @rule(rng=seeds, mode=st.sampled_from(["exact", "relaxed"]))
     def top_k(self, rng: Random, mode: str) -> None:
         row, weights, k = self.row(rng), generate.weights(rng, [*KINDS, FREE]), rng.choice((1, 3, 100))
-        index = rng.choice((None, None, "scan", "ir_tree", "vcr"))
-        found = self.matcher.top_k(event_of(row), k, mode=mode, weights=weights, index=index)
+        found = self.matcher.top_k(event_of(row), k, mode=mode, weights=weights)
         best = sorted(self.scored(row, weights, mode=mode), key=lambda pair: -pair[1])[:k]
         assert [tuple(match) for match in found] == best
 

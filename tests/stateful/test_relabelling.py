@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from earmark import Interval, Matcher
+from earmark.engine.batch import encode_many
 from earmark.keys import strings
 
 OPERATORS: dict[str, Callable[[bytes, bytes], bool]] = {
@@ -74,13 +75,14 @@ def test_generations_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     m = Matcher()
     m.add(0, "s = 'm'")
     m.add(1, "s > 'm' AND s < 'n'")
-    state, events = m._encoded([{"s": "mm"}, {"s": "m"}])
+    (one_segment,) = m._version.segments
+    events = encode_many(m._version.whole.schema, [{"s": "mm"}, {"s": "m"}])
     before = m.stats()["generation"]
     one = 2
     while m.stats()["generation"] == before:
         m.add(one, f"s = 'm{'a' * (100 - one)}'")
         one += 1
-    assert state.index.match(events, state.table.eligible(), 0).tolist() == [1]
-    assert state.index.match(events, state.table.eligible(), 1).tolist() == [0]
+    assert one_segment.match(events, one_segment.alive, 0).tolist() == [1]
+    assert one_segment.match(events, one_segment.alive, 1).tolist() == [0]
     assert m.match({"s": "mm"}) == [1]
     assert m.match({"s": "m" + "a" * 98}) == [1, 2]

@@ -21,7 +21,7 @@ import earmark
 from earmark import Matcher, SubscriptionError
 from earmark import index as indexes
 from earmark import matcher as matcher_module
-from earmark.index import live
+from earmark.engine import compaction
 from earmark.keys import strings
 
 FLIPPING = range(1, 21)  # odd and even alike; pairs have ids from 1000 on
@@ -34,8 +34,8 @@ TENANT = {"tenant": "acme"}
 def everything_happens_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(strings, "_STRIDE", 8)
     monkeypatch.setattr(matcher_module, "_SMALLEST_COMPACTION", 16)
-    monkeypatch.setattr(live, "SHORTEST_TAIL", 4)
-    monkeypatch.setattr(live, "REBUILD_SHARE", 4.0)
+    monkeypatch.setattr(compaction, "SHORTEST_TAIL", 4)
+    monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield

@@ -23,6 +23,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from earmark.engine.version import Version
 from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.types import I64, frozen
-from earmark.index.contract import MatchIndex, Updatable
+from earmark.index.contract import MatchIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
 
@@ -87,7 +88,7 @@ def _sealing(version: Version) -> Merge | None:
         return None
     largest = max(sealed, key=len)
     known, waiting = sum(map(len, sealed)), sum(map(len, tail))
-    updatable = isinstance(largest.index, Updatable)
+    updatable = _takes_inserts(type(largest.index))  # type: ignore[arg-type]
     if updatable:
         waiting += bits.count(largest.removed) - bits.count(largest.forgotten)
     if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
@@ -101,6 +102,12 @@ def _sealing(version: Version) -> Merge | None:
             break
         size, chosen = size + len(one), [one, *chosen]
     return Merge(tuple(chosen))
+
+
+@cache
+def _takes_inserts(kind: type) -> bool:
+    """Whether indexes of this class are `Updatable`."""
+    return all(callable(getattr(kind, name, None)) for name in ("copy", "insert", "remove"))
 
 
 def keyed(version: Version, merge: Merge) -> Version:
@@ -142,7 +149,7 @@ def _absorbed(merge: Merge) -> Merged:
     """A copy of the first one's index takes in the living rows of the others, and forgets what was removed."""
     main, *others = merge.inputs
     index: Any = main.index
-    require(isinstance(index, Updatable), "this index takes no inserts")
+    require(_takes_inserts(type(index)), "this index takes no inserts")
     segment, places = main.segment, [np.arange(len(main))]
     for one in others:
         living = one.living()
@@ -187,7 +194,7 @@ def installed(version: Version, done: Merged) -> Version | None:
     slots = np.concatenate([*gone, np.empty(0, np.int64)])
     new = bits.to_slots(frozen(bits.from_slots(slots[slots >= 0], len(output)) & ~output.removed))
     output = output.without(new.astype(np.int64)) if len(new) else output
-    made = [one for one in (output, *kept, *left) if one.live]
+    made = [one for one in (*kept, output, *left) if one.live]
     return version.with_segments(sorted(made, key=lambda one: not one.is_sealed))
 
 

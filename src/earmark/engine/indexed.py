@@ -10,7 +10,7 @@ the index is left alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -93,7 +93,8 @@ class IndexedSegment:
 
     def without(self, slots: I64) -> IndexedSegment:
         """The same without these slots, all of which are living."""
-        return replace(self, removed=bits.set_slots(self.removed, slots), live=self.live - len(slots))
+        removed, live = bits.set_slots(self.removed, slots), self.live - len(slots)
+        return IndexedSegment(self.segment, self.index, removed, live, self.forgotten, self.line)
 
     def appended(self, other: Segment) -> IndexedSegment:
         """An unsealed segment with more rows behind it."""
@@ -101,7 +102,7 @@ class IndexedSegment:
         removed, words = self.removed, bits.words_for(len(segment))
         if words > len(removed):
             removed = frozen(np.concatenate([removed, np.zeros(words - len(removed), np.uint64)]))
-        return replace(self, segment=segment, removed=removed, live=self.live + len(other))
+        return IndexedSegment(segment, None, removed, self.live + len(other), self.forgotten, self.line)
 
     # --- searching -------------------------------------------------------------------------------------------
 
