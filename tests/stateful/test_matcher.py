@@ -69,7 +69,6 @@ from tests.oracle.syntax import (
 
 import earmark
 from earmark import index as indexes
-from earmark import matcher as matcher_module
 from earmark.engine import compaction
 from earmark.keys import strings
 
@@ -202,7 +201,7 @@ class Lifetime(RuleBasedStateMachine):
         super().__init__()
         self.undo: list[Callable[[], None]] = []
         self.patch(strings, "_STRIDE", 8)
-        self.patch(matcher_module, "_SMALLEST_COMPACTION", 6)
+        self.patch(compaction, "SMALLEST_SHRINK", 6)
         self.patch(compaction, "SHORTEST_TAIL", 2)
         self.patch(compaction, "REBUILD_SHARE", 4)
         self.folder = Path(tempfile.mkdtemp())

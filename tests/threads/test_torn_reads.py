@@ -33,7 +33,7 @@ TENANT = {"tenant": "acme"}
 @pytest.fixture(autouse=True)
 def everything_happens_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(strings, "_STRIDE", 8)
-    monkeypatch.setattr(matcher_module, "_SMALLEST_COMPACTION", 16)
+    monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 16)
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 4)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
     before = sys.getswitchinterval()

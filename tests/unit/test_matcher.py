@@ -10,6 +10,7 @@ import pytest
 
 import earmark
 from earmark import AttributeTypeError, EarmarkError, EventError, Interval, Matcher, Predicate, SubscriptionError
+from earmark.engine import compaction
 from earmark.matcher import DEFAULT_INDEX
 
 
@@ -456,17 +457,17 @@ class TestLookingAtThem:
         assert m.match_many([{"a": 1}])["subscription"].to_pylist() == [7, 8]
 
     def test_compaction_happens_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from earmark import matcher as module
-
-        monkeypatch.setattr(module, "_SMALLEST_COMPACTION", 10)
+        monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 10)
         m = matcher(*["a > 1"] * 30)
         m.remove_many(range(15))
         assert m.stats()["removed"] == 15
         m.remove(15)
+        m._compactor.wait()
         assert m.stats()["removed"] == 0
         assert m.ids() == list(range(16, 30))
         for _ in range(40):
             m.update(20, score=1.0)
+        m._compactor.wait()
         assert m.stats()["removed"] <= 15
         assert m.match({"a": 2}) == list(range(16, 30))
 
