@@ -51,7 +51,7 @@ SMALLEST_SHRINK = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Merge:
+class MergePlan:
     """Segments of a version that are to become one."""
 
     inputs: tuple[IndexedSegment, ...]
@@ -60,7 +60,7 @@ class Merge:
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
+class MergeResult:
     """The segment that others became, and where their slots went."""
 
     inputs: tuple[IndexedSegment, ...]
@@ -69,19 +69,19 @@ class Merged:
     """For each input, by slot: the slot in the output, or -1 where it was removed before."""
 
 
-def next_merge(version: Version) -> Merge | None:
+def next_merge(version: Version) -> MergePlan | None:
     """What is worth doing next, if anything."""
     for one in version.segments:
         if len(one) - one.live > max(SMALLEST_SHRINK, one.live):
-            return Merge((one,))
+            return MergePlan((one,))
     older = [one for one in version.segments if one.segment.schema.generation != version.schema.generation]
     if older:
         same = [one for one in version.segments if one not in older and not one.is_sealed]
-        return Merge((*older, *same))
+        return MergePlan((*older, *same))
     return _sealing(version)
 
 
-def _sealing(version: Version) -> Merge | None:
+def _sealing(version: Version) -> MergePlan | None:
     sealed = [one for one in version.segments if one.is_sealed]
     tail = [one for one in version.segments if not one.is_sealed]
     if not sealed:
@@ -95,13 +95,13 @@ def _sealing(version: Version) -> Merge | None:
         return None
     if updatable:
         rest = [one for one in sealed if one is not largest]
-        return Merge((largest, *rest, *tail), absorbs=True)
+        return MergePlan((largest, *rest, *tail), absorbs=True)
     size, chosen = sum(map(len, tail)), tail
     for one in sorted(sealed, key=len):
         if len(one) > FACTOR * size:
             break
         size, chosen = size + len(one), [one, *chosen]
-    return Merge(tuple(chosen))
+    return MergePlan(tuple(chosen))
 
 
 @cache
@@ -110,17 +110,17 @@ def _takes_inserts(kind: type) -> bool:
     return all(callable(getattr(kind, name, None)) for name in ("copy", "insert", "remove"))
 
 
-def keyed(version: Version, merge: Merge) -> Version:
+def keyed(version: Version, merge: MergePlan) -> Version:
     """The version under a schema that has the constants of what is to be merged."""
     return version.with_schema(with_constants_of(version.schema, [one.segment for one in merge.inputs]))
 
 
-def run(version: Version, merge: Merge, build: Build | None) -> Merged:
+def run(version: Version, merge: MergePlan, build: Build | None) -> MergeResult:
     """Make the new segment; without `build` it stays unsealed. Beside writers and readers: it changes nothing."""
     return _absorbed(merge) if merge.absorbs else merged(version, merge.inputs, build)
 
 
-def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> Merged:
+def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> MergeResult:
     """The living subscriptions of segments as one, in order of insertion, under the version's schema."""
     living = [one.living() for one in inputs]
     whole = [len(one) == len(slots) for one, slots in zip(inputs, living, strict=True)]
@@ -142,10 +142,10 @@ def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | No
         first += len(slots)
         places.append(place)
     output = IndexedSegment.of(joined, build(joined.arrays) if build is not None and len(joined) else None)
-    return Merged(tuple(inputs), output, tuple(places))
+    return MergeResult(tuple(inputs), output, tuple(places))
 
 
-def _absorbed(merge: Merge) -> Merged:
+def _absorbed(merge: MergePlan) -> MergeResult:
     """A copy of the first one's index takes in the living rows of the others, and forgets what was removed."""
     main, *others = merge.inputs
     index: Any = main.index
@@ -161,7 +161,7 @@ def _absorbed(merge: Merge) -> Merged:
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
     removed = _lengthened(main.removed, len(segment))
-    return Merged(merge.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
+    return MergeResult(merge.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
 
 
 def _lengthened(bitmap: Any, slots: int) -> Any:
@@ -170,7 +170,7 @@ def _lengthened(bitmap: Any, slots: int) -> Any:
     return frozen(grown)
 
 
-def installed(version: Version, done: Merged) -> Version | None:
+def installed(version: Version, done: MergeResult) -> Version | None:
     """The version with the new segment in the place of the old ones; None where it no longer fits them."""
     waiting = {one.line: (one, place) for one, place in zip(done.inputs, done.places, strict=True)}
     kept: list[IndexedSegment] = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from earmark import Matcher
 from earmark.engine import compaction, updates
-from earmark.engine.compaction import Merge, installed, keyed, merged, next_merge, run, settled
+from earmark.engine.compaction import MergePlan, installed, keyed, merged, next_merge, run, settled
 from earmark.engine.version import Version
 from earmark.flat.types import I32
 from earmark.index.scan import Scan
@@ -267,5 +267,5 @@ class TestCompactor:
 
     def test_a_merge_of_one_segment(self) -> None:
         start = sealed(20)
-        done = run(start, Merge(start.segments), Counted)
+        done = run(start, MergePlan(start.segments), Counted)
         assert done.places[0].tolist() == np.arange(20).tolist()
