@@ -521,6 +521,8 @@ class Lifetime(RuleBasedStateMachine):
     def consistent(self) -> None:
         if not hasattr(self, "matcher"):
             return
+        self.matcher._compactor.wait()  # so that a run can be repeated
+        assert self.matcher.stats()["merge_problem"] is None
         assert self.matcher.ids() == list(self.book.entries)
         self.matcher._version.check()
         for name in (*KINDS, FREE):
