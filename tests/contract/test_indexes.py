@@ -22,7 +22,7 @@ from tests.oracle.syntax import to_sql
 
 import earmark
 from earmark import index as indexes
-from earmark.index import live
+from earmark.engine import live
 from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 
 every_index = pytest.mark.parametrize("index", indexes.names())

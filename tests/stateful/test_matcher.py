@@ -70,7 +70,7 @@ from tests.oracle.syntax import (
 import earmark
 from earmark import index as indexes
 from earmark import matcher as matcher_module
-from earmark.index import live
+from earmark.engine import live
 from earmark.keys import strings
 
 seeds = st.integers(0, 2**32).map(Random)

@@ -21,7 +21,7 @@ import earmark
 from earmark import Matcher, SubscriptionError
 from earmark import index as indexes
 from earmark import matcher as matcher_module
-from earmark.index import live
+from earmark.engine import live
 from earmark.keys import strings
 
 FLIPPING = range(1, 21)  # odd and even alike; pairs have ids from 1000 on

@@ -14,7 +14,7 @@ import pytest
 
 from earmark import EarmarkError, Matcher
 from earmark import index as indexes
-from earmark.index import state
+from earmark.engine import state
 from earmark.index.scan import Scan
 
 EVENT = {"a": 5, "b": 1}

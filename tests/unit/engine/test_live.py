@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.made import Maker, event_arrays, matching, table_arrays
 
+from earmark.engine import live
 from earmark.engine.live import Live
 from earmark.flat import bits
 from earmark.flat.types import I32
-from earmark.index import live
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import gather
