@@ -16,7 +16,6 @@ from typing import Any
 from earmark.errors import EarmarkError
 from earmark.events.mappings import Interval
 from earmark.index import names
-from earmark.index.contract import Adaptive
 from earmark.jit import JIT, note
 from earmark.language.words import counted
 from earmark.matcher import DEFAULT_INDEX, Matcher
@@ -139,7 +138,7 @@ def _change(m: Matcher) -> None:
 
 
 def _adapt(m: Matcher) -> None:
-    if isinstance(m._state.index.main, Adaptive):
+    if m._state.index.main.is_adaptive:
         m.adapt(EVENTS)
         m.match_many(EVENTS)
 

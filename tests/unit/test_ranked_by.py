@@ -15,7 +15,6 @@ import pytest
 from earmark import EarmarkError, Matcher
 from earmark import index as indexes
 from earmark.engine import state
-from earmark.index.scan import Scan
 
 EVENT = {"a": 5, "b": 1}
 
@@ -83,27 +82,6 @@ def test_an_unknown_index_gets_the_sentence_of_the_constructor(name: Any) -> Non
         with pytest.raises(EarmarkError) as found:
             ask(EVENT, index=name)
         assert str(found.value) == str(wanted.value)
-
-
-def test_an_index_that_does_not_rank_says_so_as_the_own_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unranked:
-        """Nothing but a scan's matches."""
-
-        def __init__(self, table: Any) -> None:
-            self._scan = Scan(table)
-            self.match, self.match_many = self._scan.match, self._scan.match_many
-            self.arrays, self.nbytes, self.check = (), 0, self._scan.check
-
-        build = classmethod(lambda cls, table: cls(table))
-
-    own = indexes._class
-    monkeypatch.setitem(indexes.INDEXES, "unranked", (__name__, "Unranked"))
-    monkeypatch.setattr(indexes, "_class", lambda name: Unranked if name == "unranked" else own(name))
-    as_own = Matcher("unranked")
-    as_own.add(0, "a > 3")
-    for ask in (lambda: as_own.top_k(EVENT), lambda: matcher("a > 3").top_k(EVENT, index="unranked")):
-        with pytest.raises(EarmarkError, match="this index does not rank; use one that does, such as 'scan'"):
-            ask()
 
 
 def test_threads_that_ask_at_once_build_it_once(monkeypatch: pytest.MonkeyPatch, builds: list[str]) -> None:

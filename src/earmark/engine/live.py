@@ -7,7 +7,7 @@ another `Live`, which shares what it can:
                main: an index of its own  tail: scanned       removed slots are not eligible, wherever they are
 
     few changes            the same main, a longer tail
-    tail over its limit    a copy of main takes the tail in and forgets what was removed (`Updatable`),
+    tail over its limit    a copy of main takes the tail in and forgets what was removed (`is_updatable`),
                            or main is built anew
 
 Copying costs O(size of main) once in `limit` changes, and limit is a share of the size, so a change costs O(1) copying
@@ -29,7 +29,8 @@ from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.flat.growable import Growable
 from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.contract import Adaptive, Described, MatchIndex, Measured, RankedIndex, Updatable, Work
+from earmark.index.contract import Floor, Work
+from earmark.index.driver import ArrayIndex
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 
@@ -45,14 +46,14 @@ FEW_SHARE = 1 / 256
 """When so few of the slots are eligible (a narrow scope), those are scanned, and the index is left alone."""
 
 NO_SLOTS: I32 = np.empty(0, np.int32)
-Build = Callable[[SegmentArrays], MatchIndex]
+Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 R = TypeVar("R")
 
 
 class Live:
     """A moment of an index; `follow` gives the next."""
 
-    def __init__(self, build: Build, table: SegmentArrays, main: MatchIndex, known: int, gone: Growable) -> None:
+    def __init__(self, build: Build, table: SegmentArrays, main: ArrayIndex[Any], known: int, gone: Growable) -> None:
         self._build = build
         self._table = table
         self.main = main
@@ -63,7 +64,7 @@ class Live:
         self._work = Work()
 
     @classmethod
-    def built(cls, build: Build, table: SegmentArrays, main: MatchIndex | None = None) -> Live:
+    def built(cls, build: Build, table: SegmentArrays, main: ArrayIndex[Any] | None = None) -> Live:
         """An index that knows all slots of a table: built now, or `main` if it is there already."""
         return cls(build, table, build(table) if main is None else main, len(table.sequence), Growable(np.int32))
 
@@ -73,12 +74,12 @@ class Live:
         new = slots - self.known
         if new > REBUILD_SHARE * self.known or self.main.nbytes == 0:  # without arrays of its own, building is free
             return Live.built(self._build, table)
-        updatable = isinstance(self.main, Updatable)
+        updatable = self.main.is_updatable
         gone = self._gone.extended(removed) if updatable and len(removed) else self._gone
         waiting = new + gone.size
         if waiting <= max(SHORTEST_TAIL, (TAIL_SHARE if updatable else STATIC_TAIL_SHARE) * self.known):
             return Live(self._build, table, self.main, self.known, gone)
-        if not isinstance(self.main, Updatable):
+        if not updatable:
             return Live.built(self._build, table)
         main = self.main.copy()
         forgotten = gone.view()
@@ -88,16 +89,16 @@ class Live:
         return Live.built(self._build, table, main)
 
     def adapted(self, events: EventArrays) -> tuple[Live, Any]:
-        """The same after main has learned from events (`Adaptive`), and what it says of that."""
-        main = self.main.copy() if isinstance(self.main, Adaptive) else None
-        if main is None:
+        """The same after main has learned from events (`is_adaptive`), and what it says of that."""
+        if not self.main.is_adaptive:
             raise EarmarkError("this index does not adapt to events; 'be_star_tree' and 'mics' do")
+        main = self.main.copy()
         found = main.adapt(events)
         return Live(self._build, self._table, main, self.known, self._gone), found
 
     def about(self) -> dict[str, Any]:
         """What main has chosen, in its own words; empty when it has nothing to say."""
-        return self.main.describe() if isinstance(self.main, Described) else {}
+        return self.main.describe()
 
     # --- the contract ----------------------------------------------------------------------------------------
 
@@ -151,7 +152,7 @@ class Live:
         """The k best for event e, best first: (slots, scores)."""
         if (few := self._few(eligible)) is not None:
             return self._noted(few, few.top_k(events, k, eligible, relaxed, e))
-        slots, scores = self._ranked().top_k(events, k, eligible, relaxed, e)
+        slots, scores = self.main.top_k(events, k, eligible, relaxed, e)
         if self._tail is not None:
             tail, tail_scores = self._tail.top_k(events, k, eligible, relaxed, e)
             slots, scores = np.concatenate([slots, tail]), np.concatenate([scores, tail_scores])
@@ -160,13 +161,15 @@ class Live:
         self._note_work()
         return slots, scores
 
-    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
+    def top_k_many(
+        self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, floor: Floor | None = None
+    ) -> tuple[I64, I32, F64]:
         """Per event the k best, best first: (event_ptr, slots, scores)."""
         if (few := self._few(eligible)) is not None:
-            return self._noted(few, few.top_k_many(events, k, eligible, relaxed))
-        pointers, slots, scores = self._ranked().top_k_many(events, k, eligible, relaxed)
+            return self._noted(few, few.top_k_many(events, k, eligible, relaxed, floor))
+        pointers, slots, scores = self.main.top_k_many(events, k, eligible, relaxed, floor)
         if self._tail is not None:
-            more, tail, tail_scores = self._tail.top_k_many(events, k, eligible, relaxed)
+            more, tail, tail_scores = self._tail.top_k_many(events, k, eligible, relaxed, floor)
             if len(tail):
                 pointers, slots, scores = self._best(k, pointers, slots, scores, more, tail, tail_scores)
         self._note_work()
@@ -189,11 +192,6 @@ class Live:
         np.cumsum(np.minimum(np.diff(both), k), out=kept[1:])
         return kept, slots[order], scores[order]
 
-    def _ranked(self) -> RankedIndex:
-        if not isinstance(self.main, RankedIndex):
-            raise EarmarkError("this index does not rank; use one that does, such as 'scan'")
-        return self.main
-
     def _few(self, eligible: U64) -> Scan | None:
         """A scan, where so little is eligible that it is quicker; a bitmap that is not so is counted once."""
         if eligible is self._usual:
@@ -208,8 +206,7 @@ class Live:
         return answer
 
     def _note_work(self) -> None:
-        parts = [part.work for part in (self.main, self._tail) if isinstance(part, Measured)]
-        self._work = Work.total(parts)
+        self._work = self.main.work if self._tail is None else Work.total([self.main.work, self._tail.work])
 
 
 def _interleaved(pointers: I64, slots: I32, more: I64, tail: I32) -> I32:

@@ -12,7 +12,7 @@ import numpy as np
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import I64, frozen
-from earmark.index.contract import MatchIndex
+from earmark.index.contract import Index
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import spread
@@ -21,7 +21,7 @@ from earmark.segment.table import Table
 PROBES, SCANNED, GROUP = 100_000, 1_024, 4_096
 
 
-def check_answers(index: MatchIndex, table: Table) -> None:
+def check_answers(index: Index, table: Table) -> None:
     """Raise AssertionError unless the index passes its own check and answers as the table says."""
     index.check()
     arrays, eligible = table.arrays, table.eligible()

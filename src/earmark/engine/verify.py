@@ -9,7 +9,7 @@ import numpy as np
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.flat.types import U64
-from earmark.index.contract import MatchIndex
+from earmark.index.contract import Index
 from earmark.language.words import counted
 from earmark.segment.evaluate import match_rows
 from earmark.segment.table import Id, Table
@@ -51,7 +51,7 @@ class Verification:
         )
 
 
-def compare(index: MatchIndex, view: Table, events: EventArrays, eligible: U64) -> Verification:
+def compare(index: Index, view: Table, events: EventArrays, eligible: U64) -> Verification:
     """The answers of an index against the reference. O(events x subscriptions)."""
     starts, slots = index.match_many(events, eligible)
     differences: list[Difference] = []

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.flat.types import F64, I32, I64
-from earmark.index.scored.arrays import (
+from earmark.index.ranked.arrays import (
     BELOW,
     BLOCKS,
     BUCKET,
@@ -33,7 +33,7 @@ from earmark.index.scored.arrays import (
     WIDEST,
     int64,
 )
-from earmark.index.scored.forest import (
+from earmark.index.ranked.forest import (
     BLOCKS_USED,
     DEEPEST,
     ENTRIES_USED,

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.flat.types import F64, I32, I64
-from earmark.index.scored.arrays import ABSENT_LISTS, BY_SUM, BY_WEIGHT, EMPTY, SHARED
+from earmark.index.ranked.arrays import ABSENT_LISTS, BY_SUM, BY_WEIGHT, EMPTY, SHARED
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import spread

@@ -19,7 +19,7 @@ import numpy as np
 
 from earmark.flat.bits import read_only
 from earmark.flat.types import F64, I32, I64
-from earmark.index.scored.arrays import (
+from earmark.index.ranked.arrays import (
     BELOW,
     BLOCKS,
     BUCKET,
@@ -36,7 +36,7 @@ from earmark.index.scored.arrays import (
     WIDEST,
     ScoredArrays,
 )
-from earmark.index.scored.lists import Entries, Lists
+from earmark.index.ranked.lists import Entries, Lists
 from earmark.jit import inlined, kernel
 
 # Fields of `used`.

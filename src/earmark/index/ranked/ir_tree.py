@@ -10,7 +10,7 @@ The paper's ten intervals (number = rank), branching 2:
       left   key 30   5 6 | 9                                             SUBTREE 90 -> run of 90: 2 4 | 7 8
       right  key 90   2 4 | 7 8                                           heap gives 2 4 7 8 10
 
-Arrays: `scored/arrays.py`. `insert`, `remove` and `rescore` change a copy that has room to grow (`scored/update.py`);
+Arrays: `arrays.py`. `insert`, `remove` and `rescore` change a copy that has room to grow (`update.py`);
 `copy` shares everything until one of the two is changed.
 
 Invariant: that of the interval tree; extents are bounding intervals of intervals with a common point, hence without
@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from earmark.flat.bits import read_only
 from earmark.flat.types import F64, I32, I64
 from earmark.index.given import read_only_table
-from earmark.index.scored import check
-from earmark.index.scored.arrays import (
+from earmark.index.ranked import check
+from earmark.index.ranked.arrays import (
     ABSENT_LISTS,
     ATTR,
     BOUND,
@@ -68,8 +68,8 @@ from earmark.index.scored.arrays import (
     WIDEST,
     ScoredArrays,
 )
-from earmark.index.scored.base import Options, ScoredIndex, planted, whole_table
-from earmark.index.scored.forest import (
+from earmark.index.ranked.base import Options, ScoredIndex, planted, whole_table
+from earmark.index.ranked.forest import (
     BLOCKS_USED,
     DEEPEST,
     ENTRIES_USED,
@@ -80,8 +80,8 @@ from earmark.index.scored.forest import (
     Plan,
     plant,
 )
-from earmark.index.scored.lists import Grids, Layout, Lists, Loose, in_order, joined, lay_out, needed
-from earmark.index.scored.update import (
+from earmark.index.ranked.lists import Grids, Layout, Lists, Loose, in_order, joined, lay_out, needed
+from earmark.index.ranked.update import (
     LONGEST,
     NO_ROOM,
     TOO_DEEP,
@@ -103,6 +103,7 @@ Bools = NDArray[np.bool_]
 class IRTree(ScoredIndex):
     """An interval tree for each attribute, an R-tree over the run of each of its nodes. Updatable."""
 
+    is_updatable = True
     keyed = True
 
     def __init__(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
@@ -209,8 +210,7 @@ class IRTree(ScoredIndex):
         options = Options(int(info[BRANCHING]), int(info[LEAF]), self._modes, bool(len(self._arrays.needed)))
         layout = lay_out(self._table, options.modes, options.intersect, only=only)
         self._draft = None
-        self._spare = {False: [], True: []}
-        self._set(self._arranged(self._table, layout, options))
+        self._hold(self._table, self._arranged(self._table, layout, options))
 
     def _tidy_up(self) -> None:
         """Build anew when most of the entries are room that nobody uses, left behind by what was moved or removed."""
@@ -354,8 +354,8 @@ class IRTree(ScoredIndex):
             kinds = self._layout(slots)
             for kind, lists in enumerate(kinds[:2]):
                 rows[list_of[lists.attr * KINDS + kind], SOLE] &= lists.sole
-        self._spare = {False: [], True: []}
-        self._set(
+        self._hold(
+            self._table,
             self._arrays._replace(
                 info=info,
                 lists=rows.ravel(),
@@ -374,7 +374,7 @@ class IRTree(ScoredIndex):
                 hi=draft.hi[: entries + PADDING],
                 score=draft.score[:entries],
                 ref=draft.ref[:entries],
-            )
+            ),
         )
 
 
