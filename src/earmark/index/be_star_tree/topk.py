@@ -187,19 +187,48 @@ def _uncached(function: Any) -> Any:
     return function
 
 
-def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> Any:
-    """The search for the k best under a score, given by its bounds and the score of a slot.
+@embedded
+def next_pnode(
+    searched: Searched[TreeArrays], asked: Asked, sought: Sought, scratch: TreeScratch, heaps: Heaps, work: I64
+) -> int:
+    """Take the best p-node that may enter out of the max-heap; its root bucket, or NONE at the end."""
+    lane = sought.e - asked.first
+    while scratch.bucket[0]:
+        bound, b = scratch.bound[1], whole(scratch.bucket[1])
+        if at(heaps.size, lane) == asked.k and bound < at(heaps.score, lane * asked.k):
+            work[int(PRUNED)] += scratch.bucket[0]
+            scratch.bucket[0] = 0
+            break
+        pop_queue(scratch)
+        if may_enter(heaps, lane, asked.k, bound, at(searched.arrays.first, 2 * b)):
+            return b
+        work[int(PRUNED)] += 1
+    return int(NONE)
+
+
+class Scoring(NamedTuple):
+    """A score, as kernels ask for it, and how what is made from these functions is compiled (`embedded`, or uncached).
 
     bound_of(searched, events, sought, b, part)        no clause of a bucket, or of its l-node, scores higher
     entry_bound_of(searched, sought, entry, slot)      the clause of an entry scores no higher
     score_of(table, slot, events, e, relaxed)          whether a slot qualifies, and its score
     """
 
-    def part(function: Any) -> Any:
-        compiled = embedded(function)
-        return compiled if cached else _uncached(compiled)
+    bound_of: Any
+    entry_bound_of: Any
+    score_of: Any
+    is_cached: bool
 
-    @part
+    def embedded(self, function: Any) -> Any:
+        """Compile a part of the kernel."""
+        return embedded(function) if self.is_cached else _uncached(embedded(function))
+
+
+def _lnode_scan(scoring: Scoring) -> Any:
+    """The search of an l-node under a score."""
+    entry_bound_of, score_of = scoring.entry_bound_of, scoring.score_of
+
+    @scoring.embedded
     def scan_lnode(
         searched: Searched[TreeArrays],
         asked: Asked,
@@ -238,7 +267,14 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
                     work[int(MATCHED)] += 1
                     push(heaps, lane, asked.k, score, at(table.sequence, slot), slot)
 
-    @part
+    return scan_lnode
+
+
+def _children_visit(scoring: Scoring) -> Any:
+    """The step from a bucket to its children."""
+    bound_of = scoring.bound_of
+
+    @scoring.embedded
     def visit_children(
         searched: Searched[TreeArrays],
         asked: Asked,
@@ -265,7 +301,14 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
                 work[int(PRUNED)] += 1
         return height
 
-    @part
+    return visit_children
+
+
+def _pnode_queue(scoring: Scoring) -> Any:
+    """The step from a bucket to its p-nodes."""
+    bound_of = scoring.bound_of
+
+    @scoring.embedded
     def queue_pnodes(
         searched: Searched[TreeArrays],
         asked: Asked,
@@ -290,25 +333,15 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
             else:
                 work[int(PRUNED)] += 1
 
-    @part
-    def next_pnode(
-        searched: Searched[TreeArrays], asked: Asked, sought: Sought, scratch: TreeScratch, heaps: Heaps, work: I64
-    ) -> int:
-        """Take the best p-node that may enter out of the max-heap; its root bucket, or NONE at the end."""
-        lane = sought.e - asked.first
-        while scratch.bucket[0]:
-            bound, b = scratch.bound[1], whole(scratch.bucket[1])
-            if at(heaps.size, lane) == asked.k and bound < at(heaps.score, lane * asked.k):
-                work[int(PRUNED)] += scratch.bucket[0]
-                scratch.bucket[0] = 0
-                break
-            pop_queue(scratch)
-            if may_enter(heaps, lane, asked.k, bound, at(searched.arrays.first, 2 * b)):
-                return b
-            work[int(PRUNED)] += 1
-        return int(NONE)
+    return queue_pnodes
 
-    @part
+
+def _event_search(scoring: Scoring) -> Any:
+    """The search for one event under a score."""
+    bound_of, scan_lnode = scoring.bound_of, _lnode_scan(scoring)
+    visit_children, queue_pnodes = _children_visit(scoring), _pnode_queue(scoring)
+
+    @scoring.embedded
     def rank_event(
         searched: Searched[TreeArrays], asked: Asked, sought: Sought, scratch: TreeScratch, heaps: Heaps, work: I64
     ) -> None:
@@ -339,6 +372,13 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
                     work[int(PRUNED_LEAVES)] += 1
             queue_pnodes(searched, asked, sought, b, scratch, height, heaps, work)
 
+    return rank_event
+
+
+def _ranked(scoring: Scoring) -> Any:
+    """The search for the k best under a score."""
+    rank_event = _event_search(scoring)
+
     @kernel
     def rank_events(
         searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, heaps: Heaps, work: I64
@@ -353,10 +393,10 @@ def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> 
             lane = e - asked.first
             sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
-    return rank_events if cached else _uncached(rank_events)
+    return rank_events if scoring.is_cached else _uncached(rank_events)
 
 
-rank_events = _ranked(sum_bound, sum_entry_bound, slot_score, cached=True)
+rank_events = _ranked(Scoring(sum_bound, sum_entry_bound, slot_score, is_cached=True))
 """The search under the weighted sum."""
 
 
@@ -410,4 +450,5 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
                 found, best = True, score
         return found, best
 
-    return _ranked(_uncached(bound_of), _uncached(entry_bound_of), _uncached(score_of), cached=False)
+    parts = (_uncached(bound_of), _uncached(entry_bound_of), _uncached(score_of))
+    return _ranked(Scoring(*parts, is_cached=False))

@@ -53,8 +53,8 @@ from earmark.index.ranked.arrays import (
     frozen_arrays,
 )
 from earmark.index.ranked.collect import match_events
-from earmark.index.ranked.forest import DEEPEST, HIGHEST, Draft, Plan, finished, grow
-from earmark.index.ranked.lists import Layout, Lists, clause_sums, joined, lay_out, needed
+from earmark.index.ranked.forest import DEEPEST, HIGHEST, Draft, TreePlan, finished, grow
+from earmark.index.ranked.lists import Layout, ScoredLists, clause_sums, joined, lay_out, needed
 from earmark.index.ranked.threshold import rank_events
 from earmark.index.ranked.walk import ALL_COUNTERS, COUNT, VISITS, WalkScratch, make_scratch, pull, set_source
 from earmark.index.stored import element_types
@@ -115,7 +115,7 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
         return cls._grow(lists, arrays, options)
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         """Fill in the trees of the lists."""
         raise NotImplementedError
 
@@ -200,7 +200,7 @@ def _getnext(
     return scratch.source[COUNT] > 0, scratch.heap_slot[0], scratch.heap_score[0]
 
 
-def _frame(table: SegmentArrays, layout: Layout, lists: Lists, options: Options) -> ScoredArrays:
+def _frame(table: SegmentArrays, layout: Layout, lists: ScoredLists, options: Options) -> ScoredArrays:
     """All arrays that do not depend on the structure."""
     nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in element_types(ScoredArrays).items()}
     attributes = int(lists.attr.max(initial=-1)) + 1
@@ -231,7 +231,7 @@ def _frame(table: SegmentArrays, layout: Layout, lists: Lists, options: Options)
     )
 
 
-def _bounds(lists: Lists) -> F64:
+def _bounds(lists: ScoredLists) -> F64:
     """Per list the least score, the least distance of two, and the greatest weight."""
     made = np.zeros((len(lists.attr), BOUND))
     for one in range(len(lists.attr)):
@@ -253,7 +253,7 @@ def whole_table(table: SegmentArrays) -> F64:
     return made
 
 
-def planted(lists: Lists, arrays: ScoredArrays, plan: Plan) -> ScoredArrays:
+def planted(lists: ScoredLists, arrays: ScoredArrays, plan: TreePlan) -> ScoredArrays:
     """The arrays with trees as planned."""
     draft = grow(lists, plan)
     return with_counts(draft, finished(draft, arrays))

@@ -57,7 +57,7 @@ from earmark.index.ranked.arrays import (
 )
 from earmark.index.ranked.base import Options
 from earmark.index.ranked.check import list_entries
-from earmark.index.ranked.lists import Lists
+from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import SoptRTree, cells
 from earmark.index.ranked.threshold import list_for
 from earmark.jit import inlined, kernel
@@ -99,7 +99,7 @@ class CellTable(SoptRTree):
         return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS, best))
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         grown = super()._grow(lists, arrays, options)
         return grown._replace(**_painted(lists, arrays, options.best))
 
@@ -177,7 +177,7 @@ class Cells(NamedTuple):
     cell_answer: F64
 
 
-def _painted(lists: Lists, arrays: ScoredArrays, best: int) -> dict[str, np.ndarray]:
+def _painted(lists: ScoredLists, arrays: ScoredArrays, best: int) -> dict[str, np.ndarray]:
     """The cells of all lists that can be looked up."""
     rows = np.zeros((len(lists.attr) + 1, CELLS), np.int64)
     rows[0, 0] = best

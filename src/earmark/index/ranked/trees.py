@@ -34,8 +34,8 @@ from earmark.index.ranked.arrays import (
     int64,
 )
 from earmark.index.ranked.base import Options, ScoredIndex, planted
-from earmark.index.ranked.forest import Plan
-from earmark.index.ranked.lists import Lists
+from earmark.index.ranked.forest import TreePlan
+from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import cells
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
@@ -89,9 +89,9 @@ class IntervalTree(ScoredIndex):
         return cls._built(table, Options(WIDEST, leaf, modes, intersect, SORTS[sort]))
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         endpoints = options.shape == ENDPOINTS
-        return planted(lists, arrays, Plan(True, False, options.branching, options.leaf, endpoints))
+        return planted(lists, arrays, TreePlan(True, False, options.branching, options.leaf, endpoints))
 
 
 class SegmentTree(ScoredIndex):
@@ -128,7 +128,7 @@ class SegmentTree(ScoredIndex):
         return len(self._arrays.part)
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         rows, info = arrays.lists.reshape(-1, LIST).copy(), arrays.info.copy()
         info[LEVELS] = 1
         starts, parts, bests, cuts = [np.zeros(1, np.int64)], [], [], []
@@ -268,12 +268,12 @@ class RTree(ScoredIndex):
         return cls._built(table, Options(branching, 0, modes, intersect, FOREST, ALWAYS if scored else NEVER))
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         if arrays.info[ORDER] == NEVER:
             lists = _by_left_end(lists)
-        return planted(lists, arrays, Plan(False, True, options.branching, 0))
+        return planted(lists, arrays, TreePlan(False, True, options.branching, 0))
 
 
-def _by_left_end(lists: Lists) -> Lists:
+def _by_left_end(lists: ScoredLists) -> ScoredLists:
     number = np.repeat(np.arange(len(lists.attr)), np.diff(lists.start))
     return lists.permuted(np.lexsort((lists.lo, number)))

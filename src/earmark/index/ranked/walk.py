@@ -29,7 +29,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from earmark.flat.machine import VECTOR, at, at_most, ctz64, load, splat
+from earmark.flat.machine import VECTOR, at, at_most, check_inside, ctz64, load, splat
 from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.counters import COMPARED, COUNTERS
 from earmark.index.counters import NODES as NODES_SEEN
@@ -64,7 +64,7 @@ from earmark.index.ranked.arrays import (
 )
 from earmark.index.ranked.arrays import NODE as NODE_ROW
 from earmark.index.ranked.arrays import NODE_SCORE as NODE_SCORE_ROW
-from earmark.jit import JIT, inlined, intrinsic
+from earmark.jit import BOUNDS, JIT, inlined, intrinsic
 
 # Fields of a source: its list, where its heap begins and how many elements it has, the event's keys, the next free
 # run, whether to open block by block, the event value's position, and the atomic segments of an interval event.
@@ -174,7 +174,14 @@ def _plain_overlap8(lo: I64, hi: I64, index: int, key_lo: int, key_hi: int) -> n
     return np.uint64(np.packbits(met, bitorder="little")[0])
 
 
-overlap8 = _overlap8 if JIT else _plain_overlap8
+@inlined
+def _checked_overlap8(lo: I64, hi: I64, index: int, key_lo: int, key_hi: int) -> np.uint64:
+    check_inside(len(lo), index, VECTOR)
+    check_inside(len(hi), index, VECTOR)
+    return _overlap8(lo, hi, index, key_lo, key_hi)  # type: ignore[no-any-return]
+
+
+overlap8 = _checked_overlap8 if BOUNDS else _overlap8 if JIT else _plain_overlap8
 
 
 @inlined
