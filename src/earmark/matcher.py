@@ -33,7 +33,7 @@ from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
 from earmark.events.frames import as_arrow, is_frame
 from earmark.events.mappings import Reject
-from earmark.index.contract import Adaptation, Adaptive, Described, Work
+from earmark.index.contract import Adaptation, Work
 from earmark.index.given import Mode
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parameters import Params
@@ -343,7 +343,7 @@ class Matcher:
             made: list[IndexedSegment] = []
             found: Adaptation | None = None
             for one in version.segments:
-                if isinstance(one.index, Adaptive):
+                if one.index is not None and one.index.is_adaptive:
                     index = one.index.copy()
                     found = index.adapt(batch.for_segment(one.segment))
                     one = replace(one, index=index)
@@ -375,7 +375,7 @@ class Matcher:
             "merge_problem": None if problem is None else repr(problem),
             "table_bytes": sum(one.segment.nbytes + one.removed.nbytes for one in version.segments),
             "index_bytes": sum(one.index.nbytes for one in sealed if one.index is not None),
-            "index_about": described.describe() if isinstance(described, Described) else {},
+            "index_about": described.describe() if described is not None else {},
             "asked_bytes": sum(one.asked.nbytes for one in segments),
         }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -25,7 +26,9 @@ from earmark import index as indexes
 from earmark.engine import compaction
 from earmark.engine.batch import encode_many
 from earmark.flat import bits
-from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
+from earmark.index.contract import Floor
+from earmark.index.driver import ArrayIndex
+from earmark.index.scan import Scan
 
 every_index = pytest.mark.parametrize("index", indexes.names())
 few = settings(max_examples=max(1, settings.default.max_examples // 10))
@@ -219,31 +222,65 @@ def test_an_answer_never_has_what_is_not_eligible(index: str) -> None:
     assert built.match(events, one).tolist() == [69]
     short = np.full(1, 2**64 - 1, np.uint64)
     assert built.match(events, short).tolist() == list(range(64))
-    if isinstance(built, RankedIndex):
-        assert built.top_k(events, 500, short)[0].tolist() == list(range(64))
-        assert built.top_k(events, 500, nothing)[0].tolist() == []
+    assert built.top_k(events, 500, short)[0].tolist() == list(range(64))
+    assert built.top_k(events, 500, nothing)[0].tolist() == []
 
 
 @every_index
 def test_shape(index: str) -> None:
-    """Every index has arrays, a size and a check; those that count work count it."""
+    """Every index has arrays and a size, and counts its work."""
     matcher = earmark.Matcher(index)
     matcher.add_many([(i, f"a > {i}") for i in range(100)])
-    built = matcher._built.main
-    assert isinstance(built, MatchIndex)
+    built = searched(matcher)
+    assert isinstance(built, ArrayIndex)
     assert all(isinstance(array, np.ndarray) and not array.flags.writeable for array in built.arrays)
     assert built.nbytes >= 0
-    if isinstance(built, Measured):
-        matcher.match({"a": 50})
-        assert built.work.matched == 50
+    matcher.match({"a": 50})
+    assert built.work.matched == 50
+
+
+@every_index
+@few
+@given(seed=seeds)
+def test_only_what_is_better_than_a_floor(index: str, seed: int) -> None:
+    """Floors as of other segments: some below every answer, some above, some at an answer's own score and sequence."""
+    rng = Random(seed)
+    matcher, book = filled(index, rng, 40)
+    matcher.compact()
+    view, main = matcher._version.whole, searched(matcher)
+    events = encode_many(
+        matcher._version.whole.schema, [as_event(row) for row in rows(rng, book, rng.choice((3, 20, 140)), SCHEMA)]
+    )
+    count, k, relaxed = len(events.start) - 1, rng.choice((1, 3, 100)), rng.random() < 0.5
+    eligible = bits.all_set(len(view))
+    pointers, slots, scores = Scan(view.arrays).top_k_many(events, 10**6, eligible, relaxed)
+    floor = Floor(np.full(count, -np.inf), np.zeros(count, np.int64))
+    for e in range(count):
+        if rng.random() < 0.2:
+            continue
+        own = rng.choice(scores[pointers[e] : pointers[e + 1]].tolist() or [0.0])
+        floor.score[e] = own + rng.choice((0.0, 0.0, -1e-9, 0.5, 1e12))
+        floor.sequence[e] = rng.choice(view.arrays.sequence.tolist()) + rng.choice((0, 0, 1))
+    wanted = []
+    for e in range(count):
+        ranked = range(pointers[e], pointers[e + 1])
+        better = [
+            (int(slots[i]), float(scores[i]))
+            for i in ranked
+            if (-scores[i], view.arrays.sequence[slots[i]]) < (-floor.score[e], floor.sequence[e])
+        ]
+        wanted.append(better[:k])
+    got_pointers, got_slots, got_scores = main.top_k_many(events, k, eligible, relaxed, floor)
+    got = list(zip(got_slots.tolist(), got_scores.tolist(), strict=True))
+    assert [got[a:b] for a, b in pairwise(got_pointers)] == wanted
 
 
 @every_index
 def test_an_updatable_index_follows_its_table(index: str) -> None:
     matcher = earmark.Matcher(index)
     matcher.add_many([(i, f"a > {i}") for i in range(100)])
-    original = matcher._built.main
-    if not isinstance(original, Updatable):
+    original = searched(matcher)
+    if not original.is_updatable:
         pytest.skip(f"{index} is rebuilt instead")
     built = original.copy()
     matcher.add_many([(i, f"a < {i}") for i in range(100, 164)])
@@ -274,7 +311,7 @@ def test_an_index_comes_back_from_its_arrays(index: str) -> None:
         strict=True,
     ):
         assert got.tolist() == wanted.tolist()
-    if isinstance(restored, Updatable):
+    if restored.is_updatable:
         changed = restored.copy()
         changed.remove(np.arange(len(view), dtype=np.int32))
         changed.check()

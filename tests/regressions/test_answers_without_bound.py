@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from earmark import EarmarkError, Matcher
-from earmark.index import answers, batches
+from earmark.engine import batches
+from earmark.index import answers
 
 
 @pytest.mark.parametrize(

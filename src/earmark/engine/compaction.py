@@ -23,7 +23,6 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,11 +32,11 @@ from earmark.engine.version import Version
 from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.types import I64, frozen
-from earmark.index.contract import MatchIndex
+from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
 
-Build = Callable[[SegmentArrays], MatchIndex]
+Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 
 SHORTEST_TAIL = 128
 TAIL_SHARE = 1 / 256
@@ -88,7 +87,7 @@ def _sealing(version: Version) -> MergePlan | None:
         return None
     largest = max(sealed, key=len)
     known, waiting = sum(map(len, sealed)), sum(map(len, tail))
-    updatable = _takes_inserts(type(largest.index))  # type: ignore[arg-type]
+    updatable = largest.index is not None and largest.index.is_updatable
     if updatable:
         waiting += bits.count(largest.removed) - bits.count(largest.forgotten)
     if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
@@ -102,12 +101,6 @@ def _sealing(version: Version) -> MergePlan | None:
             break
         size, chosen = size + len(one), [one, *chosen]
     return MergePlan(tuple(chosen))
-
-
-@cache
-def _takes_inserts(kind: type) -> bool:
-    """Whether indexes of this class are `Updatable`."""
-    return all(callable(getattr(kind, name, None)) for name in ("copy", "insert", "remove"))
 
 
 def keyed(version: Version, merge: MergePlan) -> Version:
@@ -148,8 +141,8 @@ def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | No
 def _absorbed(merge: MergePlan) -> MergeResult:
     """A copy of the first one's index takes in the living rows of the others, and forgets what was removed."""
     main, *others = merge.inputs
-    index: Any = main.index
-    require(_takes_inserts(type(index)), "this index takes no inserts")
+    require(main.index is not None and main.index.is_updatable, "this index takes no inserts")
+    assert main.index is not None
     segment, places = main.segment, [np.arange(len(main))]
     for one in others:
         living = one.living()
@@ -157,7 +150,7 @@ def _absorbed(merge: MergePlan) -> MergeResult:
         place[living] = np.arange(len(segment), len(segment) + len(living))
         segment = segment.appended(one.segment.pick(living))
         places.append(place)
-    index = index.copy()
+    index = main.index.copy()
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
     removed = _lengthened(main.removed, len(segment))

@@ -25,7 +25,7 @@ from earmark.errors import EarmarkError, TableError, require
 from earmark.flat import bits
 from earmark.flat.packed import PackedStrings
 from earmark.flat.types import I64, U64
-from earmark.index.contract import MatchIndex
+from earmark.index.contract import Index
 from earmark.keys.schema import Schema
 from earmark.keys.strings import StringKeys
 from earmark.segment.files import (
@@ -158,7 +158,7 @@ def table_folder(folder: Path, record: Mapping[str, Any], name: str = SHARD) -> 
     return folder / name
 
 
-def restored_index(stored: Stored) -> MatchIndex:
+def restored_index(stored: Stored) -> Index:
     """The index that lies beside a table."""
     own = {name: array for name, array in stored.extras.items() if name != SHARD_OF}
     return indexes.restore(str(stored.options["index"]), stored.arrays, own)

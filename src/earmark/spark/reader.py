@@ -29,13 +29,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
 from earmark.flat.packed import PackedStrings
 from earmark.flat.types import F64, I32, I64, U64, frozen
-from earmark.index.contract import MatchIndex, RankedIndex
+from earmark.index.contract import Index
 from earmark.keys.mapped_strings import MappedStrings
 from earmark.keys.schema import Schema
 from earmark.keys.strings import StringKeys
@@ -87,7 +86,7 @@ class Piece:
 
     def __init__(self, stored: Stored, removed: U64 | None) -> None:
         self.arrays: SegmentArrays = stored.arrays
-        self.index: MatchIndex = contents.restored_index(stored)
+        self.index: Index = contents.restored_index(stored)
         self.ids: pa.Array = id_array(stored.ids)
         alive = bits.all_set(stored.slots)
         self.alive: U64 = alive if removed is None else frozen(alive & ~removed)
@@ -130,8 +129,6 @@ class Piece:
             scores = np.empty(len(slots), np.float64)
             score_matches(self.arrays, events, starts, slots, scores)
             return starts, slots, scores
-        if not isinstance(self.index, RankedIndex):
-            raise EarmarkError("the index of this snapshot does not rank; publish with one that does, such as 'scan'")
         return self.index.top_k_many(events, k, eligible, relaxed)
 
 
