@@ -25,7 +25,7 @@ class Static(Scan):
     """A scan that looks as if it had a structure of its own."""
 
     nbytes = 1  # type: ignore[assignment]
-    copy = None  # type: ignore[assignment]
+    is_updatable = False
 
 
 class Counted(Scan):
