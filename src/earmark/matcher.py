@@ -176,7 +176,7 @@ class Matcher:
             slots = [table.find(one) for one in chosen]
             for row, (one, slot) in enumerate(zip(chosen, slots, strict=True)):
                 if slot is None:
-                    raise SubscriptionError(f"row {row}: there is no subscription {one!r} to remove")
+                    raise SubscriptionError(f"there is no subscription {one!r} to remove", row=row)
             if len(set(chosen)) < len(chosen):
                 raise SubscriptionError("an id is given twice")
             self._remove(table, [slot for slot in slots if slot is not None])
@@ -486,7 +486,7 @@ class Matcher:
                 own: list[Reject] | None = None if rejects is None else []
                 batch = read(search.state, group, weights, on_error, own, self._seen)
             except EventError as problem:
-                raise problem.at(None if problem.event is None else problem.event + first) from None
+                raise problem.at(event=None if problem.event is None else problem.event + first) from None
             if rejects is not None:
                 rejects.extend(one._replace(event=one.event + first) for one in own or ())
             return batch
@@ -606,7 +606,7 @@ def _encoded_one(schema: Schema, event: Event, weights: Weights | None = None) -
     try:
         return encode_events(schema, [event], [weights] if weights is not None else None)
     except EventError as problem:
-        raise problem.at(None) from None
+        raise problem.at(event=None) from None
 
 
 def _named(table: Table, slots: I32) -> list[Id]:

@@ -39,7 +39,7 @@ class State:
 
     def eligible(self, scope: Mapping[str, str] | None = None) -> U64:
         """The bitmap of living slots that carry the tags of a scope; without one, made when first asked for."""
-        return self.table.eligible(checked_tags(scope, "a scope maps") if scope is not None else ())
+        return self.table.eligible(checked_tags(scope, "a scope") if scope is not None else ())
 
     def ranked_by(self, name: str | None) -> Live:
         """The index of this name; None is the matcher's own. Whoever asks first builds it, and others wait for that."""

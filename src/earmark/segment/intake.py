@@ -7,15 +7,14 @@ table = admitted(table, prepared)             cannot fail on what the user gave
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from earmark.errors import EarmarkError, SubscriptionError, reworded
-from earmark.events.mappings import shown
+from earmark.errors import EarmarkError, refuse
 from earmark.flat.types import I64
 from earmark.keys.bind import Binder, BoundClauses
 from earmark.keys.schema import Draft, Schema
@@ -32,9 +31,6 @@ from earmark.segment.subscription import (
     weights_on,
 )
 from earmark.segment.table import Block, Id, Table, Tags
-
-MOST_TOLD = 20
-"""Rows that an error names, of those that cannot be added."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,17 +81,6 @@ def prepare(table: Table, items: Iterable[Any], numbered: bool = True) -> Prepar
     return Prepared(draft, ids, build)
 
 
-def refuse(wrong: Sequence[EarmarkError]) -> None:
-    """Raise what is wrong with a batch, if anything: one problem as it is, several in one sentence."""
-    if not wrong:
-        return
-    if len(wrong) == 1:
-        raise wrong[0] from None
-    listed = "; ".join(map(str, wrong[:MOST_TOLD]))
-    more = f"; and {len(wrong) - MOST_TOLD:,} more" if len(wrong) > MOST_TOLD else ""
-    raise SubscriptionError(f"{len(wrong):,} subscriptions were refused: {listed}{more}")
-
-
 def admitted(table: Table, prepared: Prepared, sequence: I64 | None = None) -> Table:
     """The table with a batch in it, at the end of the order of insertion, or in the places that `sequence` gives."""
     table = table.with_schema(prepared.draft.commit()).with_constants(prepared.draft.constants)
@@ -127,14 +112,11 @@ def collector_held() -> Iterator[None]:
 
 
 def _named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
-    """The same problem, told of its row and its id."""
+    """The same problem with its row and its id."""
     one = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
     if one is None and isinstance(item, tuple | list) and item:
         one = item[0]
-    where = [] if row is None else [f"row {row}"]
-    where += [] if one is None else [f"subscription {shown(one)}"]
-    reason = str(problem).removeprefix(f"subscription {shown(one)}: ")
-    return reworded(problem, f"{', '.join(where)}: {reason}" if where else reason)
+    return problem.at(row=row, id=problem.id if one is None else one)
 
 
 def replaced(table: Table, slots: I64, items: Iterable[Any]) -> Table:

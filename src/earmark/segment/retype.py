@@ -34,7 +34,8 @@ def retyped(table: Table, name: str, type_name: str) -> Table:
     try:
         prepared = prepare(rest, items, numbered=False)
     except EarmarkError as problem:
-        raise AttributeTypeError(f"attribute {name!r} cannot become {type_}: {problem}", attribute=name) from None
+        wrong = problem.problems or (problem,)
+        raise AttributeTypeError(f"attribute {name!r} cannot become {type_}", attribute=name, problems=wrong) from None
     return admitted(rest, prepared, table.arrays.sequence[slots])
 
 

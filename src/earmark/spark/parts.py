@@ -255,8 +255,7 @@ def _parsed(plan: Plan, frame: pa.Table) -> Made:
             rows.take(item)
             taken.append(row)
         except EarmarkError as problem:
-            reason = str(problem).removeprefix(f"subscription {item['id']!r}: ")
-            rejects.append(_rejected(frame, row, reason))
+            rejects.append(_rejected(frame, row, str(problem.at(id=None))))
     return Made(stored_of(rows.table()), taken, rejects, rows.first, rows.typed)
 
 
@@ -264,26 +263,24 @@ def _parsed(plan: Plan, frame: pa.Table) -> Made:
 
 
 def _ready_made(plan: Plan, frame: pa.Table) -> Made:
-    """Whole columns at once; where that fails, halves, down to the rows that are at fault."""
+    """Whole columns at once; an error has all the rows at fault, and the others are taken without them."""
     columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER, TIE)])
     table = Table.empty(planned_schema(plan.record))
     known = set(table.schema.names)
-    taken: list[int] = []
-    rejects: list[Reject] = []
-    waiting = [(0, columns.num_rows)] if columns.num_rows else []
-    while waiting:
-        first, last = waiting.pop()
+    taken = list(range(columns.num_rows))
+    wrong: dict[int, EarmarkError] = {}
+    while taken:
+        some = columns.take(pa.array(taken, pa.int64())) if wrong else columns
         try:
-            part = reader_of(columns.slice(first, last - first), plan.bounds, progress=False)
-            table = admitted(table, part(table))
-            taken += range(first, last)
+            prepared = reader_of(some, plan.bounds, progress=False)(table)
         except EarmarkError as problem:
-            if last - first == 1:
-                reason = str(problem).removeprefix("row 0: ").removeprefix("row 0, ")
-                rejects.append(_rejected(frame, first, reason))
-            else:
-                middle = (first + last) // 2
-                waiting += [(middle, last), (first, middle)]  # the first half first: rows stay in order
+            for one in problem.problems or (problem,):
+                wrong |= dict.fromkeys(taken if one.row is None else [taken[one.row]], one)  # of a column: all rows
+            taken = [row for row in taken if row not in wrong]
+        else:
+            table = admitted(table, prepared)
+            break
+    rejects = [_rejected(frame, row, str(one.at(row=None, id=None))) for row, one in sorted(wrong.items())]
     stored = stored_of(table.compacted())
     used = first_slots(stored)
     new = {name: used.get(name, 0) for name in stored.schema.names if name not in known}
