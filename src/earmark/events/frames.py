@@ -82,7 +82,7 @@ def as_arrow(data: Any) -> pa.Table:
             return (data.collect() if hasattr(data, "collect") else data).to_arrow()
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as problem:
         raise EventError(f"the {home} frame cannot become an Arrow table: {problem}") from None
-    raise EventError(f"expected an Arrow table, a pandas or a polars DataFrame, got a {type(data).__name__}")
+    raise EventError(f"expected a frame (an Arrow table, a pandas or a polars DataFrame), got a {type(data).__name__}")
 
 
 def encode_frame(
@@ -427,7 +427,7 @@ def _timestamps(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
         wrong = values % 1000 != 0 if unit == "ns" else (values > room) | (values < -room)
         row = int(np.flatnonzero(wrong)[0])
         moment = np.datetime64(int(values[row]), unit)
-        raise unfit(attribute, "at most microseconds", moment).at(event=row) from None
+        raise unfit(attribute, "a moment that fits microseconds", moment).at(event=row) from None
     if column.type.tz is not None or schema.zone_name == "UTC":
         return micros.astype(np.int64, copy=False)
     return _from_local(schema, attribute, micros, _valid(column))

@@ -327,7 +327,7 @@ def _plain(attribute: Attribute, value: Any) -> Any:
     days = np.datetime_data(value.dtype)[0] == "D"
     micros = value if days else value.astype("datetime64[us]")
     if not days and micros.astype(value.dtype) != value:
-        raise unfit(attribute, "at most microseconds", value)
+        raise unfit(attribute, "a moment that fits microseconds", value)
     moment = micros.item()
     if not isinstance(moment, date):  # numpy's calendar goes further
         raise unfit(attribute, "a moment of the years 1 to 9999", value)
@@ -411,7 +411,7 @@ def _timestamp_key(schema: Schema, attribute: Attribute, value: Any) -> int:
 def _plain_datetime(attribute: Attribute, value: Any) -> datetime:
     """A pandas Timestamp as a datetime: its own arithmetic refuses some local times."""
     if getattr(value, "nanosecond", 0):
-        raise unfit(attribute, "at most microseconds", value)
+        raise unfit(attribute, "a moment that fits microseconds", value)
     try:
         plain: datetime = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
         return plain

@@ -326,9 +326,11 @@ class Side:
         """The first bound."""
         return self._column[int(self.known[0])].as_py()
 
-    def learned(self, draft: Draft, attribute: Attribute) -> Attribute:
-        """The attribute with the type of these bounds."""
-        return draft.set_type(attribute, type_of(self.value), f"a column of bounds, {self.value!r}")
+    def learned(self, draft: Draft, attribute: Attribute, row: int | None = None) -> Attribute:
+        """The attribute with the type of these bounds, as that of the first, or that of a row, says it."""
+        at = self.known[0] if row is None else self.known[self.rows == row][0]
+        value = self._column[int(at)].as_py()
+        return draft.set_type(attribute, type_of(value), f"a column of bounds, {value!r}")
 
     def check(self, draft: Draft, attribute: Attribute, faults: Faults, rows: I64 | None = None) -> None:
         """Note all rows, or some, as wrong, unless these bounds are of the attribute's type."""
@@ -372,8 +374,10 @@ def _settle(draft: Draft, contested: list[tuple[Attribute, list[Side]]], faults:
         deciders = [[*faults.good(low.rows)[:1], *faults.good(high.rows)[:1]] for _, (low, high) in contested]
         first = [min(rows, default=_NO_ROW) for rows in deciders]
         attribute, sides = contested.pop(int(np.argmin(first)))
-        decider = next((side for side in sides if min(first) in side.rows), sides[0])
-        learned = decider.learned(draft, attribute)
+        decider = next((side for side in sides if min(first) in side.rows), None)
+        if decider is None:
+            return  # the rows that are left all have a fault
+        learned = decider.learned(draft, attribute, min(first))
         for side in sides:
             side.check(draft, learned, faults)
 
