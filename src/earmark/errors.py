@@ -19,7 +19,7 @@ class Fields(TypedDict, total=False):
     event: int | None
     id: Any
     attribute: str | None
-    condition: Any
+    condition: str | None
     text: str | None
     start: int | None
     end: int | None
@@ -52,7 +52,7 @@ class EarmarkError(Exception):
         self.id: Any = None
         """The id of the subscription, as it was given."""
         self.attribute: str | None = None
-        self.condition: Any = None
+        self.condition: str | None = None
         """The whole condition that cannot be read."""
         self.text: str | None = None
         """The piece of the condition at fault."""
@@ -89,9 +89,8 @@ class EarmarkError(Exception):
         """The condition and the piece of it at fault."""
         if self.condition is None:
             return shortened(self.text or "", 300)
-        whole = self.condition
-        whole = repr(shortened(whole, 200)) if isinstance(whole, str) else shortened(repr(whole), 200)
-        return f"condition {whole} at {shortened(self.text, 60)!r}" if self.text else f"condition {whole}"
+        whole = f"condition {shortened(self.condition, 200)!r}"
+        return f"{whole} at {shortened(self.text, 60)!r}" if self.text else whole
 
     def _listed(self) -> str:
         """The first of several problems; the file is named before them."""

@@ -91,7 +91,7 @@ def _error(text: Any, problem: SubscriptionError | _BadLiteral) -> SubscriptionE
     if isinstance(problem, _BadLiteral):  # texts of a known shape have been read without regard to places
         slot = lex(text).slots[problem.index]
         problem = refusal(problem.reason, text[slot.start : slot.end], slot.start, slot.end)
-    return problem.at(condition=text)
+    return problem.at(condition=text) if isinstance(text, str) else problem
 
 
 # --- templates -----------------------------------------------------------------------------------------------
