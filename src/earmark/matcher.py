@@ -171,7 +171,7 @@ class Matcher:
             places = [self._version.find(one) for one in chosen]
             for row, (one, place) in enumerate(zip(chosen, places, strict=True)):
                 if place is None:
-                    raise SubscriptionError(f"row {row}: there is no subscription {one!r} to remove")
+                    raise SubscriptionError(f"there is no subscription {one!r} to remove", row=row)
             if len(set(chosen)) < len(chosen):
                 raise SubscriptionError("an id is given twice")
             self._publish(self._version.removed([place for place in places if place is not None]))
@@ -490,7 +490,7 @@ class Matcher:
                 own: list[Reject] | None = None if rejects is None else []
                 batch = self._read(searcher.version, group, weights, on_error, own)
             except EventError as problem:
-                raise problem.at(None if problem.event is None else problem.event + first) from None
+                raise problem.at(event=None if problem.event is None else problem.event + first) from None
             if rejects is not None:
                 rejects.extend(one._replace(event=one.event + first) for one in own or ())
             return batch
@@ -618,7 +618,7 @@ class Matcher:
 
 
 def _tags(scope: Mapping[str, str] | None) -> Tags:
-    return NO_TAGS if scope is None else checked_tags(scope, "a scope maps")
+    return NO_TAGS if scope is None else checked_tags(scope, "a scope")
 
 
 def _is_whole(version: Version, sealed: bool) -> bool:

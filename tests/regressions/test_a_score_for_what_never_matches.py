@@ -19,7 +19,7 @@ def test_only_what_is_given_changes() -> None:
     assert m.ids() == ["never", "text"]
     assert m.match({"a": "x"}) == m.match({"a": "x"}, scope={"t": "2"}) == ["text"]
     assert m.top_k({"a": "x"})[0].score == 2.0
-    with pytest.raises(SubscriptionError, match=r"^subscription 'text': weights name 'b', which"):
+    with pytest.raises(SubscriptionError, match=r"^subscription 'text': weights refer to 'b', which"):
         m.update("text", weights={"b": 1.0})
     m.check()
 

@@ -260,11 +260,11 @@ def refused(m: Matcher, frame: Any, match: str, error: type[EarmarkError] = Subs
 
 def test_ids_in_use() -> None:
     m = filled()
-    refused(m, m.to_arrow(), "'s0 é' is already in use")
+    refused(m, m.to_arrow(), "subscription 's0 é': the id is already in use")
     refused(matcher(), pa.concat_tables([m.to_arrow(), m.to_arrow()]), "given twice")
     numbered = matcher()
     numbered.add(1, "x = 1")
-    refused(numbered, m.to_arrow(), "the ids here are integers")
+    refused(numbered, m.to_arrow(), "expected an integer as id, as the other ids are")
 
 
 def test_another_type_for_an_attribute() -> None:
