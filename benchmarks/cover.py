@@ -328,7 +328,7 @@ def audits(quick: bool) -> tuple[list[Figure], bool]:
     ]
     matcher = Matcher()
     matcher.add_many(rows, progress=False)
-    view = matcher._state.table
+    view = matcher._version.whole
     audit(view, view.eligible()[:1])
     seconds, found = clocked(lambda: audit(view))
     print(f"\nAudit of {count:,} subscriptions of 5 attributes\n{found.report(2)}")

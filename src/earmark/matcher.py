@@ -5,10 +5,11 @@
     m.match({"credit_score": 732, "age": 27})          # ['ad-17']
 
 Threads: any number of threads may search while one or more add, remove and update. Writers take turns (`_writing`).
-They make another table and another index beside those that readers use, and publish both by one store (`_publish`),
-the only commit point: whatever fails before it, by any exception at any line, has changed nothing. A search takes the
-published state and works on that alone, so it sees all of a change or nothing of it, and never waits for a writer.
-Searching changes nothing: types and keys come from conditions and declarations.
+They make the next version beside the one that readers use, and publish it by one store (`_publish`), the only commit
+point: whatever fails before it, by any exception at any line, has changed nothing. A search takes the published version
+and works on that alone, so it sees all of a change or nothing of it, and never waits for a writer. Small segments are
+merged in the background (engine/compaction.py). Searching changes nothing: types and keys come from conditions and
+declarations.
 
 Results are deterministic: matches in order of insertion; ranked results by score, then order of insertion.
 """
@@ -17,39 +18,40 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-import numpy as np
-
 from earmark import index as indexes
-from earmark.engine.batches import Batch, BatchSearch, OnError, check_on_error, read, reader
-from earmark.engine.live import NO_SLOTS, Live
+from earmark.engine import updates
+from earmark.engine.batch import Batch, OnError, check_on_error, read, read_one
+from earmark.engine.compaction import Compactor, compacted, settled
+from earmark.engine.indexed import IndexedSegment
 from earmark.engine.probes import check_answers
-from earmark.engine.state import State
+from earmark.engine.searcher import ALL, Ask, Searcher
 from earmark.engine.verify import Verification, compare
+from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
-from earmark.events.arrays import EventArrays
-from earmark.events.mappings import Reject, encode_events
-from earmark.flat.types import I32
-from earmark.index.contract import Adaptation
+from earmark.events.frames import as_arrow, is_frame
+from earmark.events.mappings import Reject
+from earmark.index.contract import Adaptation, Work
 from earmark.index.given import Mode
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
 from earmark.segment import arrow
+from earmark.segment.builder import Prepared, prepare
 from earmark.segment.columns import Bounds
-from earmark.segment.explain import Explanation, NearMiss, explain_slot, near_misses, never_matching
-from earmark.segment.files import DAMAGE, open_whole, save_stored
+from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
+from earmark.segment.files import DAMAGE, open_stored, save_stored
 from earmark.segment.forms import reader_of
-from earmark.segment.intake import Prepared, admitted, prepare, replaced, revalued
+from earmark.segment.ids import Id
 from earmark.segment.plain import subscription_at, to_frame
-from earmark.segment.retype import retyped
 from earmark.segment.seen import Seen, Unseen
+from earmark.segment.segment import NO_TAGS, Tags
 from earmark.segment.stats import AttributeInfo, Stats
-from earmark.segment.stored import stored_of
-from earmark.segment.subscription import Subscription, checked_id, still_used, with_params
-from earmark.segment.table import Id, Table
+from earmark.segment.stored import segment_of, stored_of
+from earmark.segment.subscription import Subscription, checked_id, checked_tags, still_used, with_params
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +63,6 @@ Event = Mapping[str, Any]
 Weights = Mapping[str, float]
 DEFAULT_INDEX = "be_star_tree"
 _KEEP: Any = object()
-_SMALLEST_COMPACTION = 1024
 
 
 class Match(NamedTuple):
@@ -91,35 +92,31 @@ class Matcher:
         `strict`, conditions may use declared attributes only. `nan="null"` takes an event's NaN for NULL, as mappings
         made from pandas frames mean it; by default NaN is a number above all others, as in Spark.
         """
-        self._build = indexes.builder(index, index_options)
+        build = indexes.builder(index, index_options)
+        self._build = None if index == "scan" and not index_options else build  # scanning needs no index
         self._options = dict(index_options or {})
         self.index = index
         if nan not in ("value", "null"):
             raise EarmarkError(f"expected 'value' or 'null' for nan, got {nan!r}")
         schema = Schema(zone, strict=strict, nan_is_null=nan == "null")
         schema.declare({} if attributes is None else attributes)
-        self._writing = remade_rlock()
-        self._id_column = arrow.IdColumn()
         self._related: Relations | None = None
         self._seen = Seen()
-        table = Table.empty(schema)
-        self._state = State(table, Live.built(self._build, table.arrays), index)
+        self._start(Version.empty(schema))
 
-    @property
-    def _table(self) -> Table:
-        return self._state.table
+    def _start(self, version: Version) -> None:
+        self._writing = remade_rlock()
+        self._version = version
+        self._compactor = Compactor(self._writing, lambda: self._version, self._replace, self._build)
 
-    def _publish(self, table: Table, removed: I32 = NO_SLOTS) -> None:
-        """Let readers see a table; of the slots that the last one had, these were removed."""
-        state = self._state
-        dead = table.slots - table.live
-        if dead > (max(_SMALLEST_COMPACTION, table.live) if table.live else 0):
-            table = table.compacted()
-        if table.generation == state.table.generation:
-            live = state.index.follow(table.arrays, removed)
-        else:
-            live = Live.built(self._build, table.arrays)
-        self._state = State(table, live, self.index)  # the commit point
+    def _replace(self, version: Version) -> None:
+        """Let readers see a version: the commit point of every change."""
+        self._version = version
+
+    def _publish(self, version: Version) -> None:
+        """Let readers see a version after a change, and see whether segments are to be merged."""
+        self._replace(settled(version, self._build))
+        self._compactor.request()
 
     # --- subscriptions ---------------------------------------------------------------------------------------
 
@@ -138,7 +135,9 @@ class Matcher:
         `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`.
         """
         given = Subscription(id, condition, weights, score, tags, params)
-        self._add(lambda table: prepare(table, [given], numbered=False))
+        with self._writing:
+            version = self._version
+            self._publish(updates.added(version, prepare(version.schema, [given], numbered=False), numbered=False))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, all or none; returns how many.
@@ -148,23 +147,20 @@ class Matcher:
         pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or what
         `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
         """
-        return self._add(reader_of(subscriptions, bounds, progress))
-
-    def _add(self, make: Callable[[Table], Prepared]) -> int:
+        prepare_for: Callable[[Schema], Prepared] = reader_of(subscriptions, bounds, progress)
         with self._writing:
-            table = self._state.table
-            prepared = make(table)
-            self._publish(admitted(table, prepared))
+            prepared = prepare_for(self._version.schema)
+            self._publish(updates.added(self._version, prepared))
             return len(prepared.ids)
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""
+        one = checked_id(id)
         with self._writing:
-            table = self._state.table
-            slot = table.find(checked_id(id))
-            if slot is None:
+            place = self._version.find(one)
+            if place is None:
                 raise SubscriptionError(f"there is no subscription {id!r} to remove")
-            self._remove(table, [slot])
+            self._publish(self._version.removed([place]))
 
     def remove_many(self, ids: Iterable[Id]) -> int:
         """Remove subscriptions by id, all or none; returns how many."""
@@ -172,19 +168,14 @@ class Matcher:
             raise SubscriptionError(f"expected a sequence of ids, got {ids!r}")
         chosen = [checked_id(one) for one in ids]
         with self._writing:
-            table = self._state.table
-            slots = [table.find(one) for one in chosen]
-            for row, (one, slot) in enumerate(zip(chosen, slots, strict=True)):
-                if slot is None:
+            places = [self._version.find(one) for one in chosen]
+            for row, (one, place) in enumerate(zip(chosen, places, strict=True)):
+                if place is None:
                     raise SubscriptionError(f"row {row}: there is no subscription {one!r} to remove")
             if len(set(chosen)) < len(chosen):
                 raise SubscriptionError("an id is given twice")
-            self._remove(table, [slot for slot in slots if slot is not None])
+            self._publish(self._version.removed([place for place in places if place is not None]))
             return len(chosen)
-
-    def _remove(self, table: Table, slots: list[int]) -> None:
-        gone = np.array(slots, np.int64)
-        self._publish(table.removed(gone), gone.astype(np.int32))
 
     def update(
         self,
@@ -201,7 +192,6 @@ class Matcher:
         `params` are the values of the parameters in the new condition.
         """
         with self._writing:
-            table = self._state.table
             old = self.get(id)
             if params is not None:
                 if condition is _KEEP:
@@ -216,37 +206,37 @@ class Matcher:
                 old.score if score is _KEEP else score,
                 old.tags if tags is _KEEP else tags,
             )
-            slot = table.find(old.id)
-            assert slot is not None, "it was found above, and writers take turns"
-            if condition is _KEEP:
-                table = revalued(table, slot, new)
-            else:
-                table = replaced(table, np.array([slot]), [new])
-            self._publish(table, np.array([slot], np.int32))
+            place = self._version.find(old.id)
+            assert place is not None, "it was found above, and writers take turns"
+            change = updates.revalued if condition is _KEEP else updates.replaced
+            self._publish(change(self._version, place, new))
 
     def compact(self) -> None:
-        """Give back the room of removed subscriptions. Happens by itself when they outnumber the living."""
+        """Merge all segments into one, and give back the room of removed subscriptions.
+
+        Small segments are merged in the background by themselves, and so are those with more removed than living.
+        """
         with self._writing:
-            self._publish(self._state.table.compacted())
+            self._compactor.forgive()
+            self._replace(compacted(self._version, self._build, fewer_constants=True))
 
     # --- types -----------------------------------------------------------------------------------------------
 
     @property
     def attributes(self) -> dict[str, AttributeInfo]:
         """The attributes by name: type, declared or learned, and who was first to use it so."""
-        table = self._state.table
+        version = self._version
         return {
-            a.name: AttributeInfo(str(a.type) if a.type else None, a.declared, a.origin or None, int(table.uses[n]))
-            for n, a in enumerate(table.schema)
+            a.name: AttributeInfo(str(a.type) if a.type else None, a.declared, a.origin or None, int(version.uses[n]))
+            for n, a in enumerate(version.schema)
         }
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes that have none yet, or make learned ones lasting; all or none."""
         with self._writing:
-            table = self._state.table
-            draft = Draft(table.schema)
+            draft = Draft(self._version.schema)
             draft.declare(attributes)
-            self._publish(table.with_schema(draft.commit()))
+            self._publish(self._version.with_schema(draft.commit()))
 
     def retype(self, name: str, type: str) -> None:
         """Give an attribute another type, as if it had been declared so from the start.
@@ -254,20 +244,20 @@ class Matcher:
         An error names the subscriptions whose conditions do not fit the type. O(subscriptions that use the attribute).
         """
         with self._writing:
-            self._publish(retyped(self._state.table, name, type))
+            self._publish(updates.retyped(self._version, name, type))
 
     def unseen_attributes(self) -> Unseen:
         """The attributes that conditions use and no recent event had, and the fields of events that no condition uses.
 
         Recent are the last hundred thousand events or so that this matcher was asked about. O(subscriptions).
         """
-        return self._seen.unseen(self._state.table)
+        return self._seen.unseen(self._version.whole)
 
     # --- looking at them -------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """How many subscriptions are live."""
-        return self._state.table.live
+        return self._version.live
 
     def __contains__(self, id: object) -> bool:
         """Whether a subscription is live."""
@@ -283,32 +273,33 @@ class Matcher:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the subscriptions and the options; the index is built again."""
         with self._writing:
-            schema = self._state.table.schema
+            schema = self._version.schema
             given = (self.index, schema.zone_name, schema.strict, schema.nan_is_null, self._options)
-            return _unpickled, (*given, arrow.to_bytes(arrow.to_arrow(self._state.table)))
+            return _unpickled, (*given, arrow.to_bytes(arrow.to_arrow(self._version.whole)))
 
     def ids(self) -> list[Id]:
         """The live ids in order of insertion."""
-        table = self._state.table
-        return [table.ids[slot] for slot in table.live_slots().tolist()]
+        whole = self._version.whole
+        return whole.ids.objects[: len(whole)]
 
     def get(self, id: Id) -> Subscription:
         """A subscription as it was given."""
-        return subscription_at(*self._find(id))
+        version, (number, slot) = self._find(id)
+        return subscription_at(version.segments[number].segment, slot)
 
-    def _find(self, id: Id) -> tuple[Table, int]:
+    def _find(self, id: Id) -> tuple[Version, Place]:
         one = checked_id(id)
         while True:
-            state = self._state
-            slot = state.table.find(one)
-            if slot is not None:
-                return state.table, slot
-            if state is self._state:  # else it may have been replaced meanwhile
+            version = self._version
+            place = version.find(one)
+            if place is not None:
+                return version, place
+            if version is self._version:  # else it may have been replaced meanwhile
                 raise SubscriptionError(f"there is no subscription {id!r}")
 
     def never_matching(self) -> list[Id]:
         """Ids of subscriptions that no event can match, such as `a < 3 AND a > 5`; in order of insertion."""
-        return never_matching(self._state.table)
+        return never_matching(self._version.whole)
 
     def audit(self, *, scope: Mapping[str, str] | None = None) -> Audit:
         """Duplicates, covered subscriptions, clauses that never match, subscriptions that match everything.
@@ -317,8 +308,8 @@ class Matcher:
         """
         from earmark.cover.audit import audit
 
-        state = self._state
-        return audit(state.table, state.eligible(scope))
+        whole = self._version.whole
+        return audit(whole, whole.tagged(_tags(scope)))
 
     def covered_by(self, id: Id) -> list[Id]:
         """The subscriptions that every event of this one matches too, in order of insertion.
@@ -334,10 +325,11 @@ class Matcher:
     def _relations(self, id: Id, ask: Callable[[Relations, int], R]) -> R:
         from earmark.cover.audit import Relations
 
-        table, slot = self._find(id)
-        related = self._related
-        if related is None or related.view is not table:
-            related = self._related = Relations(table)  # kept for the next question
+        version, _ = self._find(id)
+        slot, related = version.whole.find(id), self._related
+        assert slot is not None, "it was found above"
+        if related is None or related.view is not version.whole:
+            related = self._related = Relations(version.whole)  # kept for the next question
         return ask(related, slot)
 
     def adapt(self, events: Any) -> Adaptation:
@@ -346,31 +338,55 @@ class Matcher:
         'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
         """
         with self._writing:
-            state, encoded = self._encoded(events)
-            found: Adaptation
-            live, found = state.index.adapted(encoded)
-            self._state = State(state.table, live, self.index)
+            version = self._version
+            batch = read(version, events)
+            made: list[IndexedSegment] = []
+            found: Adaptation | None = None
+            for one in version.segments:
+                if one.index is not None and one.index.is_adaptive:
+                    index = one.index.copy()
+                    found = index.adapt(batch.for_segment(one.segment))
+                    one = replace(one, index=index)
+                made.append(one)
+            if found is None:
+                raise EarmarkError("this index does not adapt to events; 'be_star_tree' and 'mics' do")
+            self._replace(version.with_segments(made))
         return found
 
     def stats(self) -> Stats:
         """Counts, types and sizes, for people and monitoring."""
-        state = self._state
-        table = state.table
+        version = self._version
+        segments = [one.segment for one in version.segments]
+        sealed = [one for one in version.segments if one.index is not None]
+        largest = max(sealed, key=len, default=None)
+        described = largest.index if largest is not None else None
+        problem = self._compactor.problem
         return {
-            "subscriptions": table.live,
-            "removed": table.slots - table.live,
-            "clauses": len(table.arrays.constraint_start) - 1,
-            "constraints": len(table.arrays.attr),
-            "intervals": len(table.arrays.lo),
-            "attributes": {a.name: str(a.type) if a.type else None for a in table.schema},
+            "subscriptions": version.live,
+            "removed": version.slots - version.live,
+            "clauses": sum(len(one.arrays.constraint_start) - 1 for one in segments),
+            "constraints": sum(len(one.arrays.attr) for one in segments),
+            "intervals": sum(len(one.arrays.lo) for one in segments),
+            "attributes": {a.name: str(a.type) if a.type else None for a in version.schema},
             "index": self.index,
-            "index_tail": state.index.tail,
-            "table_bytes": table.nbytes,
-            "index_bytes": state.index.nbytes,
-            "index_about": state.index.about(),
-            "asked_bytes": table.columns.asked.nbytes + table.columns.asked_start.nbytes,
-            "generation": table.generation,
+            "index_tail": sum(len(one) for one in version.segments if one.index is None),
+            "segments": len(segments),
+            "merges": self._compactor.merges,
+            "merge_problem": None if problem is None else repr(problem),
+            "table_bytes": sum(one.segment.nbytes + one.removed.nbytes for one in version.segments),
+            "index_bytes": sum(one.index.nbytes for one in sealed if one.index is not None),
+            "index_about": described.describe() if described is not None else {},
+            "asked_bytes": sum(one.asked.nbytes for one in segments),
         }
+
+    def profile(self, events: Any, k: int | None = None, *, mode: Mode = "exact") -> Work:
+        """What searching these events takes: nodes visited, candidates, comparisons, matches, scores, pruned.
+
+        All matches, or the `k` best. In the measures of the papers, summed over events and segments.
+        """
+        version = self._version
+        ask = ALL if k is None else Ask.best(k, mode, NO_TAGS)
+        return Searcher(version, ask).profile(read(version, events))
 
     # --- searching -------------------------------------------------------------------------------------------
 
@@ -379,8 +395,8 @@ class Matcher:
 
         `scope` restricts the search to subscriptions with these tags.
         """
-        state, events = self._one(event)
-        return _named(state.table, state.match(events, state.eligible(scope)))
+        version, batch = self._one(event)
+        return Searcher(version, Ask(scope=_tags(scope))).match(batch)
 
     def top_k(
         self,
@@ -390,21 +406,14 @@ class Matcher:
         mode: Mode = "exact",
         weights: Weights | None = None,
         scope: Mapping[str, str] | None = None,
-        index: str | None = None,
     ) -> list[Match]:
         """The k best subscriptions for an event, by score, then order of insertion.
 
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
-        the event's, by attribute. `index` names another structure than the matcher's own to search with; the answers
-        are the same. It is built when first asked for, with its default options, and kept beside the matcher's own, in
-        memory of its own, until a subscription changes (or `adapt`, `compact`): where changes are frequent, rather
-        make the matcher with that index, which then follows them.
+        the event's, by attribute.
         """
-        state, events = self._one(event, weights)
-        search = BatchSearch.best(state, scope, k, mode, index)
-        assert search.k is not None
-        slots, scores = state.ranked_by(index).top_k(events, search.k, state.eligible(scope), search.relaxed)
-        return [Match(i, s) for i, s in zip(_named(state.table, slots), scores.tolist(), strict=True)]
+        version, batch = self._one(event, weights)
+        return [Match(*one) for one in Searcher(version, Ask.best(k, mode, _tags(scope))).best(batch)]
 
     def match_many(
         self,
@@ -420,9 +429,8 @@ class Matcher:
         row number. `on_error` says what becomes of an event that cannot be read: "raise" an error; take what cannot be
         read of it for "null"; or "reject" the event. What was not read is added to `rejects`, if that is given.
         """
-        state = self._state
-        batch = read(state, events, None, on_error, rejects, self._seen)
-        return BatchSearch(state, scope).whole(batch, self._id_column, "match_reader")
+        searcher = Searcher(self._version, Ask(scope=_tags(scope)))
+        return searcher.whole(self._read(searcher.version, events, None, on_error, rejects), "match_reader")
 
     def match_reader(
         self,
@@ -437,7 +445,7 @@ class Matcher:
         Events may also be an iterator of mappings or a RecordBatchReader, of any length. All are matched against the
         subscriptions of the moment of this call.
         """
-        return self._reader(BatchSearch(self._state, scope), events, None, on_error, rejects)
+        return self._reader(Searcher(self._version, Ask(scope=_tags(scope))), events, None, on_error, rejects)
 
     def top_k_many(
         self,
@@ -447,7 +455,6 @@ class Matcher:
         mode: Mode = "exact",
         weights: Weights | Iterable[Weights | None] | None = None,
         scope: Mapping[str, str] | None = None,
-        index: str | None = None,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
     ) -> pa.Table:
@@ -455,10 +462,8 @@ class Matcher:
 
         `weights` is one mapping for all events, or one for each; the rest as for `top_k` and `match_many`.
         """
-        state = self._state
-        search = BatchSearch.best(state, scope, k, mode, index)
-        batch = read(state, events, weights, on_error, rejects, self._seen)
-        return search.whole(batch, self._id_column, "top_k_reader")
+        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)))
+        return searcher.whole(self._read(searcher.version, events, weights, on_error, rejects), "top_k_reader")
 
     def top_k_reader(
         self,
@@ -468,35 +473,35 @@ class Matcher:
         mode: Mode = "exact",
         weights: Weights | None = None,
         scope: Mapping[str, str] | None = None,
-        index: str | None = None,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
     ) -> pa.RecordBatchReader:
         """`top_k_many` piece by piece, as `match_reader`; `weights` is one mapping for all events."""
-        search = BatchSearch.best(self._state, scope, k, mode, index)
-        return self._reader(search, events, weights, on_error, rejects)
+        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)))
+        return self._reader(searcher, events, weights, on_error, rejects)
 
     def _reader(
-        self, search: BatchSearch, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None
+        self, searcher: Searcher, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None
     ) -> pa.RecordBatchReader:
         check_on_error(on_error, rejects)
 
         def take(group: Any, first: int) -> Batch:
             try:
                 own: list[Reject] | None = None if rejects is None else []
-                batch = read(search.state, group, weights, on_error, own, self._seen)
+                batch = self._read(searcher.version, group, weights, on_error, own)
             except EventError as problem:
                 raise problem.at(None if problem.event is None else problem.event + first) from None
             if rejects is not None:
                 rejects.extend(one._replace(event=one.event + first) for one in own or ())
             return batch
 
-        return reader(search, self._id_column, events, take)
+        return searcher.reader(events, take)
 
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
         """Why a subscription matches an event or not: each constraint, what it asked, what it got."""
-        table, slot = self._find(id)
-        return explain_slot(table, slot, _encoded_one(table.schema, event, weights), event)
+        version, (number, slot) = self._find(id)
+        segment = version.segments[number].segment
+        return explain_slot(segment, slot, read_one(version, event, weights).for_segment(segment), event)
 
     def near_misses(
         self, event: Event, missing: int = 1, *, limit: int | None = None, scope: Mapping[str, str] | None = None
@@ -509,39 +514,39 @@ class Matcher:
             raise EarmarkError(f"missing is a number of constraints, 1 or more; got {missing!r}")
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise EarmarkError(f"limit is a number of results; got {limit!r}")
-        state, events = self._one(event)
-        return near_misses(state.table, events, event, state.eligible(scope), missing, limit)
+        version, batch = self._one(event)
+        searcher = Searcher(version, Ask(scope=_tags(scope)))
+        return searcher.near_misses(batch, event, missing, limit)
 
     def verify(self, events: Any) -> Verification:
         """Check the index against a row-by-row evaluation of every subscription, on these events.
 
         Fit for production: it only reads. O(events x subscriptions).
         """
-        state, encoded = self._encoded(events)
-        return compare(state.index, state.table, encoded, state.eligible())
+        version = self._version
+        return compare(Searcher(version), read(version, events))
 
     def check(self) -> None:
-        """Raise AssertionError, naming what is broken, unless every invariant of table and index holds. O(size)."""
-        state = self._state
-        state.table.check()
-        state.table.check_lookups()
-        state.index.check()
+        """Raise AssertionError, naming what is broken, unless every invariant holds. O(size)."""
+        self._version.check()
 
     # --- files and frames ------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the subscriptions and their index to a folder; `load` opens it. A table that is there is replaced."""
         with self._writing:
-            state = self._state
             try:
-                state.table.check()
+                self._version.check()
             except AssertionError as problem:
                 raise EarmarkError(f"the subscriptions are damaged, so nothing was saved: {problem}") from None
-            table = state.table.compacted()
-            same = state.table.live == state.table.slots and state.table.ordered and table.schema is state.table.schema
-            index = state.index.main if same and not state.index.tail else self._build(table.arrays)
-            options = {"index": self.index}
-            save_stored(stored_of(table)._replace(options=options, extras=indexes.stored(index)), folder)
+            version = self._version
+            if not _is_whole(version, sealed=self._build is not None):
+                version = compacted(version, self._build)
+            segment = version.whole
+            index = version.segments[0].index if version.segments else None
+            extras = indexes.stored(index) if index is not None else {}
+            stored = stored_of(segment, version.next_sequence)
+            save_stored(stored._replace(options={"index": self.index}, extras=extras), folder)
 
     @classmethod
     def load(
@@ -559,18 +564,22 @@ class Matcher:
         saved: give them again where later builds are to have them. Checksums tell accidents; where somebody may have
         changed a folder and its checksums, `verify` compares the answers of the stored index with a scan.
         """
-        table, stored = open_whole(folder, mmap)
+        stored = open_stored(folder, mmap)
         saved = str(stored.options.get("index", DEFAULT_INDEX))
         made = cls(index or saved, index_options=index_options)
-        main = None
-        if made.index == saved and stored.extras:
-            try:
-                main = indexes.restore(saved, table.arrays, stored.extras)
-                if verify:
-                    check_answers(main, table)
-            except DAMAGE as problem:
-                raise TableError(f"the index of the table {str(folder)!r} is damaged: {problem}") from None
-        made._state = State(table, Live.built(made._build, table.arrays, main), made.index)
+        try:
+            segment = segment_of(stored)
+            main = None
+            if made.index == saved and stored.extras:
+                main = indexes.restore(saved, segment.arrays, stored.extras)
+            elif made._build is not None and len(segment):
+                main = made._build(segment.arrays)
+            indexed = IndexedSegment.of(segment, main)
+            if verify:
+                check_answers(indexed)
+        except DAMAGE as problem:
+            raise TableError(f"the index of the table {str(folder)!r} is damaged: {problem}") from None
+        made._start(Version.of(segment.schema, [indexed] if len(segment) else [], stored.next_sequence))
         return made
 
     def to_arrow(self) -> pa.Table:
@@ -578,40 +587,47 @@ class Matcher:
 
         Only what keeps the table's metadata can carry it (Arrow and Parquet files do, pandas and polars do not).
         """
-        return arrow.to_arrow(self._state.table)
+        return arrow.to_arrow(self._version.whole)
 
     def to_frame(self) -> pa.Table:
         """All live subscriptions as plain columns: id, condition, weights, score, tags.
 
         `add_many` takes it back, also by way of pandas and polars.
         """
-        return to_frame(self._state.table)
+        return to_frame(self._version.whole)
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _one(self, event: Event, weights: Weights | None = None) -> tuple[State, EventArrays]:
-        """A single event as keys, with the state whose keys they are."""
-        state = self._state
-        events = _encoded_one(state.table.schema, event, weights)
-        self._seen.note(events.attr, 1, [event])
-        return state, events
+    def _one(self, event: Event, weights: Weights | None = None) -> tuple[Version, Batch]:
+        """A single event as keys, with the version whose keys they are."""
+        version = self._version
+        batch = read_one(version, event, weights)
+        self._seen.note(batch.events.attr, 1, [event])
+        return version, batch
 
-    def _encoded(self, events: Any, weights: Any = None) -> tuple[State, EventArrays]:
-        """The events as keys, with the state whose keys they are."""
-        state = self._state
-        return state, read(state, events, weights, "raise", None, self._seen).events
+    def _read(
+        self, version: Version, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None
+    ) -> Batch:
+        """Many events as keys of a version."""
+        batch = read(version, events, weights, on_error, rejects)
+        if is_frame(events):
+            self._seen.note(batch.events.attr, len(batch), [as_arrow(events).column_names])
+        else:
+            self._seen.note(batch.events.attr, len(batch), events)
+        return batch
 
 
-def _encoded_one(schema: Schema, event: Event, weights: Weights | None = None) -> EventArrays:
-    try:
-        return encode_events(schema, [event], [weights] if weights is not None else None)
-    except EventError as problem:
-        raise problem.at(None) from None
+def _tags(scope: Mapping[str, str] | None) -> Tags:
+    return NO_TAGS if scope is None else checked_tags(scope, "a scope maps")
 
 
-def _named(table: Table, slots: I32) -> list[Id]:
-    ids = table.ids
-    return [ids[slot] for slot in slots.tolist()]
+def _is_whole(version: Version, sealed: bool) -> bool:
+    """Whether it is one segment, in order, without removed slots, and (if so asked) sealed."""
+    if len(version.segments) != 1:
+        return not version.segments
+    one = version.segments[0]
+    same = one.segment.schema.generation == version.schema.generation
+    return same and one.is_sealed == sealed and one.live == len(one) and one.segment.is_ordered
 
 
 def _unpickled(
@@ -619,6 +635,5 @@ def _unpickled(
 ) -> Matcher:
     made = Matcher(index, zone=zone, nan="null" if nan_is_null else "value", index_options=options)
     made.add_many(arrow.from_bytes(subscriptions), progress=False)
-    schema = made._table.schema
-    schema.strict = strict  # only now: what is learned is not declared
+    made._version.schema.strict = strict  # only now: what is learned is not declared
     return made

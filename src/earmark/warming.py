@@ -134,11 +134,12 @@ def _change(m: Matcher) -> None:
         m.remove_many([i for i in range(140) if i in m])
         m.match_many(EVENTS, scope={"t": "x"})
         m.top_k_many(EVENTS, 3)
-    m._state.index.check()
+    m._compactor.wait()
+    m.check()
 
 
 def _adapt(m: Matcher) -> None:
-    if m._state.index.main.is_adaptive:
+    if any(one.index is not None and one.index.is_adaptive for one in m._version.segments):
         m.adapt(EVENTS)
         m.match_many(EVENTS)
 

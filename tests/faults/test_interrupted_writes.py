@@ -114,10 +114,10 @@ def test_every_line(kind: str, index: str) -> None:
     ids = m.ids()
     for at in range(len(whole.lines)):
         injection = Injection(at, PROBLEMS[at % 2])
-        state = m._state
+        state = m._version
         injection(lambda m=m: change(m))
         where = (kind, index, injection.problem.__name__, injection.where)
-        if m._state is state and at % NEXT:  # go on with what many interruptions have left
+        if m._version is state and at % NEXT:  # go on with what many interruptions have left
             m.check()
             assert m.match_many(EVENTS).to_pylist() == before[0] and m.ids() == ids, where
         else:

@@ -78,7 +78,7 @@ def test_token_soup_in_a_matcher() -> None:
 
 def trace(matcher: Matcher) -> tuple[Any, ...]:
     """All that a failed add could have changed."""
-    schema = matcher._table.schema
+    schema = matcher._version.schema
     strings = {number: len(keys) for number, keys in schema.strings.items()}
     stats = {key: value for key, value in matcher.stats().items() if not key.endswith("_bytes")}
     return stats, list(schema.names), strings, matcher.ids()[-1]

@@ -62,7 +62,7 @@ def test_subsumption_of_section_3_7() -> None:
     m.add("right", "x BETWEEN 4 AND 6 AND y BETWEEN 1 AND 6")
     m.add("middle", "x BETWEEN 2 AND 5 AND y BETWEEN 3 AND 4")
     m.add("beyond", "x BETWEEN 0 AND 5 AND y BETWEEN 1 AND 2")
-    table = canonical(m._state.table)
+    table = canonical(m._version.whole)
     cuts = np.arange(1, 7, dtype=np.int64)
     broker = Subsumption(space_of(np.array([0, 1], np.int32), [cuts, cuts], 3))
     told = [broker.subscribe(table, slot) for slot in range(4)]
@@ -81,5 +81,5 @@ def test_figure_5_the_bounding_box_of_three() -> None:
     (row,) = merged(m, points, 5.0).rows()
     assert row == ("s1", "x BETWEEN 0 AND 9 AND y BETWEEN 0 AND 7", ["s1", "s2", "s3"])
     assert len(merged(m, points, 0.0)) == 3  # no two differ on one attribute alone
-    table = canonical(m._state.table)
+    table = canonical(m._version.whole)
     assert not around(table, np.array([0, 1]), np.array([1, 2]))[1].any()

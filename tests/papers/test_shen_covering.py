@@ -34,7 +34,7 @@ def test_section_4_rectangles() -> None:
     matcher.add("wider", "region IN (1, 2) AND temperature BETWEEN -5 AND 30 AND humidity >= 90")
     matcher.add("apart", "region = 1 AND temperature BETWEEN 1 AND 31 AND humidity BETWEEN 90 AND 100")
     assert matcher.match({"region": 1, "temperature": 59, "humidity": 87}) == []
-    table = canonical(matcher._state.table)
+    table = canonical(matcher._version.whole)
     for name in ("linear", "kd_tree", "z_curve", "blocks", "mics"):
         index = builder(name)(table)
         assert index.covering(0).tolist() == [1]
@@ -46,7 +46,7 @@ def test_section_3_the_graphs() -> None:
     matcher = Matcher()
     conditions = ["a BETWEEN 0 AND 9", "a BETWEEN 2 AND 5", "a BETWEEN 1 AND 6", "a BETWEEN 3 AND 4", "b = 1"]
     matcher.add_many(list(enumerate(conditions)))
-    table = canonical(matcher._state.table)
+    table = canonical(matcher._version.whole)
     graphs = [CompleteGraph, StrictPoset, lambda index: RelationGraph(index, 1), lambda index: RelationGraph(index, 2)]
     made = []
     for kind in graphs:

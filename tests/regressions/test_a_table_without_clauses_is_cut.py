@@ -19,7 +19,7 @@ from earmark.spark.versions import FULL
 def test_every_slot_has_a_shard(conditions: list[str]) -> None:
     matcher = Matcher("scan")
     matcher.add_many(list(enumerate(conditions)))
-    table = matcher._state.table.arrays
+    table = matcher._version.whole.arrays
     own = cutting.first_clauses(table)
     assert len(own.clause_start) - 1 == len(conditions)
     assert len(cutting.shards_of(table, cutting.learned(table, 3))) == len(conditions)
@@ -31,9 +31,9 @@ def test_none_is_lost_by_shards(tmp_path: Path) -> None:
     never.add(9, "FALSE")
     tables = []
     for name, one, first in (("one", matcher, 0), ("two", never, 5)):
-        stored = stored_of(one._table.compacted())
+        stored = stored_of(one._version.whole, len(one))
         save_stored(stored, tmp_path / name)
         tables.append(Table(tmp_path / name, stored, np.arange(first, first + stored.slots)))
     (tmp_path / "version").mkdir()
-    told = write_sharded(tmp_path / "version", tables, matcher._table.schema, 3, "scan", 6, True, None)
+    told = write_sharded(tmp_path / "version", tables, matcher._version.schema, 3, "scan", 6, True, None)
     assert told["subscriptions"] == 6 and told["kind"] == FULL

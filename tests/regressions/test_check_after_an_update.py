@@ -13,5 +13,4 @@ def test_check_after_an_update(index: str) -> None:
     m = Matcher(index)
     m.add(1, "a > 0")
     m.update(1, "a > 1")
-    m._state.index.check()
-    m._table.check()
+    m._version.check()

@@ -18,7 +18,7 @@ NONE = np.empty(0, np.int32)
 def test_the_older_of_two_equals_is_forwarded(name: str, kind: type[RelationGraph]) -> None:
     matcher = Matcher(attributes={"a": "integer"})
     matcher.add_many([("X", "a BETWEEN 0 AND 9"), ("A", "a IN (2, 3)"), ("B", "a >= 2 AND a < 4")])
-    table = canonical(matcher._state.table)
+    table = canonical(matcher._version.whole)
     graph = kind(builder(name)(table, NONE))
     assert [graph.subscribe(table, slot).forward for slot in range(3)] == [(0,), (), ()]
     assert graph.unsubscribe(0) == Change((1,), (0,))

@@ -14,9 +14,9 @@ from earmark.cover.canonical import canonical
 def test_nothing_changes_by_reading() -> None:
     m = Matcher()
     m.add_many([(i, f"price BETWEEN {i} AND {i + 5}") for i in range(200)])
-    state, arrays = m._state, m._table.arrays
+    version, arrays = m._version, m._version.whole.arrays
     assert m.match({"price": 5.5}) == [1, 2, 3, 4, 5]
-    assert m._state is state and m._table.arrays is arrays
+    assert m._version is version and m._version.whole.arrays is arrays
 
 
 def test_neighbouring_integers_are_no_duplicates() -> None:
@@ -39,10 +39,10 @@ def test_a_covering_index_refuses_other_keys(name: str) -> None:
     """A write that gives an attribute other keys; an index made before then cannot take more of that table."""
     m = Matcher()
     m.add_many([(i, f"a BETWEEN {i} AND {i + 10}" if i else "a > -5") for i in range(60)])
-    before = canonical(m._table)
+    before = canonical(m._version.whole)
     index = builder(name)(before)
     m.add(60, "a = 9007199254740993")
-    after = canonical(m._table)
+    after = canonical(m._version.whole)
     with pytest.raises(Exception, match="other keys"):
         index.insert(after, np.array([60], np.int32))
     again = builder(name)(after)

@@ -16,5 +16,5 @@ def test_an_iterator_that_adds() -> None:
         yield "b", "w > 1"
 
     assert m.add_many(subscriptions()) == 2
-    m._table.check()
+    m._version.check()
     assert m.match({"x": 2, "w": 2, "y": "q"}) == ["z", "a", "b"]

@@ -11,4 +11,4 @@ def test_a_range_that_is_open_on_both_sides() -> None:
     m = Matcher()
     m.add_many(pa.table({"id": [1], "ranges": [[{"attribute": "x", "lo": None, "hi": None}]]}))
     assert m.match({}) == [1]
-    m._table.check()
+    m._version.check()

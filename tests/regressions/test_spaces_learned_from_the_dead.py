@@ -16,7 +16,7 @@ def test_the_removed_teach_nothing() -> None:
     m.add_many([(i, f"x BETWEEN {i} AND {i + 1}") for i in range(50)])
     m.add_many([(1000 + i, f"x = {10**12 + i} AND y = {i} AND z = {i}") for i in range(400)])
     m.remove_many([1000 + i for i in range(400)])
-    view = m._state.table
+    view = m._version.whole
     assert view.slots == 450
     live = view.live_slots().astype(np.int32)
     table = canonical(view)

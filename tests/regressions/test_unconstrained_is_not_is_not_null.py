@@ -16,7 +16,7 @@ CONDITIONS = ["b = 1", "b = 1 AND a IS NOT NULL", "b = 1 AND a IS NULL", "b = 1 
 def test_three_different_things(name: str) -> None:
     matcher = Matcher()
     matcher.add_many(list(enumerate(CONDITIONS)))
-    index = builder(name)(canonical(matcher._state.table))
+    index = builder(name)(canonical(matcher._version.whole))
     assert index.covering(0).tolist() == []
     assert index.covering(1).tolist() == [0]
     assert sorted(index.covering(2).tolist()) == [0, 3]
@@ -29,7 +29,7 @@ def test_three_different_things(name: str) -> None:
 def test_never_is_covered_by_everything_and_covers_nothing(name: str) -> None:
     matcher = Matcher()
     matcher.add_many([(0, "a > 3 AND a < 3"), (1, "b = 1"), (2, "FALSE"), (3, "TRUE")])
-    index = builder(name)(canonical(matcher._state.table))
+    index = builder(name)(canonical(matcher._version.whole))
     assert index.covering(0).tolist() == [1, 3]  # not the younger of two that never match
     assert index.covering(2).tolist() == [0, 1, 3]
     assert index.covering(1).tolist() == [3]

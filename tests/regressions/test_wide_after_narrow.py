@@ -18,7 +18,7 @@ NONE = np.empty(0, np.int32)
 def test_it_stays_forwarded_unless_withdrawn(name: str, kind: type[RelationGraph]) -> None:
     matcher = Matcher()
     matcher.add_many([("narrow", "a = 5"), ("wide", "a > 0"), ("middle", "a BETWEEN 4 AND 6")])
-    table = canonical(matcher._state.table)
+    table = canonical(matcher._version.whole)
     graph = kind(builder(name)(table, NONE))
     graph.subscribe(table, 0)
     assert graph.subscribe(table, 1) == Change((1,), ())

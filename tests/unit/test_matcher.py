@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 import earmark
 from earmark import AttributeTypeError, EarmarkError, EventError, Interval, Matcher, Predicate, SubscriptionError
+from earmark.engine import compaction
 from earmark.matcher import DEFAULT_INDEX
 
 
@@ -159,16 +161,16 @@ class TestScope:
             [[("tenant", "acme" if i % 10_000 == 7 else "other")] for i in range(n)], pa.map_(pa.string(), pa.string())
         )
         m.add_many(pa.table({"id": range(n), "a_lo": range(n), "a_hi": [n] * n, "tags": tags}))
-        built = m._state.index
+        (one,) = m._version.segments
         own = list(range(7, n, 10_000))
         assert m.match({"a": n}, scope={"tenant": "acme"}) == own
-        assert built.work.candidates <= 10
-        assert built.work.compared <= 10
-        assert built.work.matched == 10
+        assert one._scan.work.candidates <= 10
+        assert one._scan.work.compared <= 10
+        assert one._scan.work.matched == 10
         assert [x.id for x in m.top_k({"a": n}, 3, scope={"tenant": "acme"})] == own[:3]
-        assert built.work.candidates <= 10
+        assert one._scan.work.candidates <= 10
         assert len(m.match({"a": n})) == n
-        assert built.work.matched == n
+        assert one.index is not None and one.index.work.matched == n
 
     def test_several_tags_and_unknown_ones(self) -> None:
         m = Matcher()
@@ -455,17 +457,17 @@ class TestLookingAtThem:
         assert m.match_many([{"a": 1}])["subscription"].to_pylist() == [7, 8]
 
     def test_compaction_happens_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from earmark import matcher as module
-
-        monkeypatch.setattr(module, "_SMALLEST_COMPACTION", 10)
+        monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 10)
         m = matcher(*["a > 1"] * 30)
         m.remove_many(range(15))
         assert m.stats()["removed"] == 15
         m.remove(15)
+        m._compactor.wait()
         assert m.stats()["removed"] == 0
         assert m.ids() == list(range(16, 30))
         for _ in range(40):
             m.update(20, score=1.0)
+        m._compactor.wait()
         assert m.stats()["removed"] <= 15
         assert m.match({"a": 2}) == list(range(16, 30))
 
@@ -477,7 +479,8 @@ class TestLookingAtThem:
                 return np.array([0, 1, 2]), np.array([1, 0], np.int32)
 
         m = matcher("a > 1", "a > 5")
-        object.__setattr__(m._state, "index", Broken())
+        (one,) = m._version.segments
+        m._version = m._version.with_segments([replace(one, index=Broken())])  # type: ignore[arg-type]
         found = m.verify([{"a": 3}, {"a": 0}])
         assert not found.ok
         assert {(d.event, d.id, d.kind) for d in found.differences} == {
@@ -485,12 +488,6 @@ class TestLookingAtThem:
             (0, 1, "extra"),
             (1, 0, "extra"),
         }
-
-    def test_an_index_that_does_not_rank(self) -> None:
-        m = matcher("a > 1")
-        m._state.index.main = object()  # type: ignore[assignment]
-        with pytest.raises(EarmarkError, match="does not rank"):
-            m.top_k({"a": 3})
 
 
 def test_errors_are_of_one_family() -> None:

@@ -60,7 +60,7 @@ class TestAttributes:
             m.match({"age": 17.5})
         m.retype("born", "date")
         assert m.match({"born": date(2024, 2, 1)}) == [3, 4]
-        state = m._state
+        state = m._version
         with pytest.raises(
             AttributeTypeError, match=r"'age' cannot become string: 3 subscriptions were refused: subscr"
         ):
@@ -69,7 +69,7 @@ class TestAttributes:
             m.retype("agee", "string")
         with pytest.raises(EarmarkError, match="'whole' is not a type"):
             m.retype("age", "whole")
-        assert m._state is state
+        assert m._version is state
         m.check()
 
     def test_strict(self, tmp_path: Path) -> None:

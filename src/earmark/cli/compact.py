@@ -122,7 +122,7 @@ def _tell(made: Merged | Summary, seconds: tuple[float, float], output: str | No
 
     held = made.held_back
     if as_json and output is not None:
-        told: dict[str, Any] = {"subscriptions": made.view.live, "before": made.before, "after": len(made)}
+        told: dict[str, Any] = {"subscriptions": len(made.view), "before": made.before, "after": len(made)}
         told |= {"budget": made.budget, "events": held.events, "wanted": held.wanted, "extra": held.extra}
         told |= {"extra_traffic": _finite(held.share), "false_positives": held.false_positives}
         told |= {"decided_on": made.decided.events, "decided_extra_traffic": _finite(made.decided.share)}
@@ -134,7 +134,7 @@ def _tell(made: Merged | Summary, seconds: tuple[float, float], output: str | No
     if as_json:
         return
     what = "range" if isinstance(made, Summary) else "condition"
-    lines = [f"{counted(made.view.live, 'subscription')} -> {counted(len(made), what)}"]
+    lines = [f"{counted(len(made.view), 'subscription')} -> {counted(len(made), what)}"]
     if isinstance(made, Summary):
         names = ", ".join(made.view.schema.names[attr] for attr in made.space.attr.tolist())
         lines.append(f"  over {names}; {counted(made.before, 'range')} before gaps were closed")

@@ -56,7 +56,7 @@ def _saved(spark: SparkSession, path: str, reading: Reading) -> SubscriptionsFra
     from earmark.cli.options import NO_INDEX
 
     matcher = load(path, replace(reading, index=NO_INDEX)).matcher
-    schema = matcher._state.table.schema
+    schema = matcher._version.schema
     declared = {attribute.name: str(attribute.type) for attribute in schema if attribute.declared}
     table = _from_rows(path, [asdict(matcher.get(id)) for id in matcher.ids()], ())
     return SubscriptionsFrame(spark.createDataFrame(_numbered(path, table)), ROW, declared, schema.zone_name)

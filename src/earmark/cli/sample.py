@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from earmark.engine.batch import encode_many
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import F64, frozen
 
 if TYPE_CHECKING:
     from earmark.matcher import Matcher
-    from earmark.segment.table import Table
+    from earmark.segment.segment import Segment
     from earmark.tabular.source import Source
 
 MOST = 100_000
@@ -60,14 +61,14 @@ class Sample:
         self._batches = _joined([batch for batch in self._batches if len(batch.drawn)])
         self._held = sum(len(batch.drawn) for batch in self._batches)
 
-    def encoded(self, matcher: Matcher) -> tuple[Table, EventArrays]:
-        """The sample in the keys of a matcher, and the table whose keys they are."""
+    def encoded(self, matcher: Matcher) -> tuple[Segment, EventArrays]:
+        """The sample in the keys of all subscriptions of a matcher, and those."""
         self.cut()
-        made = [matcher._encoded(batch.rows)[1] for batch in self._batches]
-        return matcher._table, _together(made)
+        segment = matcher._version.whole
+        return segment, _together([encode_many(segment.schema, batch.rows) for batch in self._batches])
 
 
-def sampled(matcher: Matcher, source: Source | None, seed: int) -> tuple[Table, EventArrays]:
+def sampled(matcher: Matcher, source: Source | None, seed: int) -> tuple[Segment, EventArrays]:
     """The events of a file, each checked as it is read; of a large file, a random part; without one, no events."""
     import pyarrow as pa
 
@@ -79,7 +80,7 @@ def sampled(matcher: Matcher, source: Source | None, seed: int) -> tuple[Table, 
     nothing = pa.table({"event": pa.array([], pa.int64())})
 
     def keep(matcher: Matcher, rows: Any, **_: Any) -> pa.Table:
-        matcher._encoded(rows)
+        encode_many(matcher._version.schema, rows)
         sample.add(rows)
         return nothing
 

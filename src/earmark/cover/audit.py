@@ -34,7 +34,8 @@ from earmark.jit import kernel
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.explain import clause_texts
-from earmark.segment.table import Id, Table
+from earmark.segment.ids import Id
+from earmark.segment.segment import Segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,14 +151,14 @@ def _part(head: str, examples: list[str], count: int) -> list[str]:
 
 
 class Relations:
-    """Who covers whom in a moment of a table."""
+    """Who covers whom in a segment."""
 
-    def __init__(self, view: Table, eligible: U64 | None = None) -> None:
-        """Of the living subscriptions, or of those in a bitmap."""
+    def __init__(self, view: Segment, eligible: U64 | None = None) -> None:
+        """Of all subscriptions, or of those in a bitmap."""
         self.view = view
         made = canonized(view.arrays, view.schema)
         self.table, self._never_clause = made.table, made.never
-        slots = bits.to_slots(view.eligible() if eligible is None else eligible).astype(np.int64)
+        slots = bits.to_slots(bits.all_set(len(view)) if eligible is None else eligible).astype(np.int64)
         self.slots: I64 = self._by_age(slots)
         self._related: Related | None = None
 
@@ -243,8 +244,8 @@ class Relations:
         return np.isin(slots, owners)
 
 
-def audit(view: Table, eligible: U64 | None = None) -> Audit:
-    """The audit of a table's living subscriptions, or of those in a bitmap."""
+def audit(view: Segment, eligible: U64 | None = None) -> Audit:
+    """The audit of a segment's subscriptions, or of those in a bitmap."""
     return Relations(view, eligible).audit()
 
 

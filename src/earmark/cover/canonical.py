@@ -22,7 +22,7 @@ Complexity: O(table), plus O(c²) for a subscription of c clauses, plus O(consta
 
 Tables that grow: `Canonical.follow` adds the new slots alone. Keys of older slots stay, so a string constant that
 comes later and happens to touch one of theirs (`'a'`, then `'a\\0'`) is not seen as adjacent by them: a covering can
-then be missed, never invented. A new generation of the table starts afresh.
+then be missed, never invented. A segment of another generation starts afresh.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from earmark.keys.schema import INT64_MAX, NUMBER, Schema
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import concat, gather, offsets, spread
-from earmark.segment.table import Table
+from earmark.segment.segment import Segment, no_arrays
 
 Flags = NDArray[np.bool_]
 Cells = Callable[[list[bytes]], tuple[list[bool], list[bool]]]
@@ -62,27 +62,29 @@ class Canonized(NamedTuple):
     never: Flags
 
 
-def canonical(view: Table) -> SegmentArrays:
-    """The canonical table of a view, slot by slot, the dead included."""
+def canonical(view: Segment) -> SegmentArrays:
+    """The canonical form of a segment, slot by slot."""
     return canonized(view.arrays, view.schema).table
 
 
 class Canonical:
-    """The canonical table of a table that grows."""
+    """The canonical form of a segment that grows."""
 
     def __init__(self) -> None:
-        self.generation = -1
-        self.table = canonized(_empty(), Schema()).table
+        self._segment: Segment | None = None
+        self.table = canonized(no_arrays(), Schema()).table
 
-    def follow(self, view: Table) -> bool:
-        """Take in the new slots of a later view; False when older slots had to change, with a new generation."""
-        done = len(self.table.sequence)
-        if view.generation != self.generation or view.slots < done:
-            self.generation, self.table = view.generation, canonical(view)
+    def follow(self, segment: Segment) -> bool:
+        """Take in the new slots of a later segment; False when older slots had to change."""
+        known, done = self._segment, len(self.table.sequence)
+        self._segment = segment
+        same = known is not None and segment.schema.generation == known.schema.generation
+        if known is None or not (same and continues(segment.arrays, known.arrays)):
+            self.table = canonical(segment)
             return done == 0
-        if view.slots > done:
-            fresh = gather(view.arrays, np.arange(done, view.slots))
-            self.table = _read_only(concat(self.table, canonized(fresh, view.schema).table))
+        if len(segment) > done:
+            fresh = gather(segment.arrays, np.arange(done, len(segment)))
+            self.table = _read_only(concat(self.table, canonized(fresh, segment.schema).table))
         return True
 
 
@@ -309,12 +311,6 @@ def _text_above(head: bytes) -> bytes:
         return ABOVE_ALL
     code = ord(characters[-1]) + 1
     return (characters[:-1] + chr(0xE000 if code == 0xD800 else code)).encode()
-
-
-def _empty() -> SegmentArrays:
-    zero = np.zeros(1, np.int32)
-    none32, none64 = np.empty(0, np.int32), np.empty(0, np.int64)
-    return SegmentArrays(zero, zero, none32, np.empty(0, np.uint8), zero, none64, none64, _NONE, _NONE, none64)
 
 
 def _read_only(table: SegmentArrays) -> SegmentArrays:

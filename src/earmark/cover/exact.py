@@ -34,7 +34,7 @@ from earmark.cover.witness import EventWriter
 from earmark.flat.types import I64
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.table import Id
+from earmark.segment.ids import Id
 
 WORK = 10_000_000
 """Steps before a verdict is left open (`subtract.py`): 20 to 80 ns each, so about a second at the most."""

@@ -55,6 +55,7 @@ from earmark.cover.traffic import (
 )
 from earmark.cover.unite import PIECES, Marginals, around, boxes_table, marginals, masses
 from earmark.curves import grid, hilbert
+from earmark.engine.batch import encode_many
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
@@ -62,8 +63,9 @@ from earmark.flat.types import F64, I64, frozen
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.explain import condition_text
+from earmark.segment.ids import Id
 from earmark.segment.rows import concat, gather
-from earmark.segment.table import Id, Table
+from earmark.segment.segment import Segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,7 +89,7 @@ class Merged:
     is named by it (`name`), and its box is -1; others are named by their oldest member, and have a box of `boxes`.
     """
 
-    view: Table
+    view: Segment
     start: I64
     members: I64
     name: I64
@@ -138,12 +140,12 @@ def merged(matcher: Any, sample: Any, budget: float, *, pieces: int = PIECES, se
     `pieces`: a merged condition asks of an attribute for at most so many intervals. The answer depends on the order of
     the sample only through `seed`, by which it is split.
     """
-    state, events = matcher._encoded(sample)
-    return merge(state.table, events, budget, pieces=pieces, seed=seed)
+    whole = matcher._version.whole
+    return merge(whole, encode_many(whole.schema, sample), budget, pieces=pieces, seed=seed)
 
 
 def merge(
-    view: Table,
+    view: Segment,
     events: EventArrays,
     budget: float,
     *,
@@ -156,7 +158,7 @@ def merge(
     check_whole(pieces, "the number of pieces", 1)
     parts = split(events, seed)
     table = canonical(view)
-    live = view.live_slots()
+    live = np.arange(len(view))
     empty = np.diff(table.clause_start)[live] == 0
     slots = live[~empty]
     top = _tops(table, slots)
@@ -466,7 +468,7 @@ def _grouped(table: SegmentArrays, slots: I64, top: I64, simple: I64, merging: _
 _NO_WEIGHT: F64 = np.empty(0, np.float64)
 
 
-def _assembled(view: Table, slots: I64, grouped: I64, boxes: SegmentArrays, never: I64, budget: float) -> Merged:
+def _assembled(view: Segment, slots: I64, grouped: I64, boxes: SegmentArrays, never: I64, budget: float) -> Merged:
     """Groups by the age of their oldest member; `slots` and `grouped` go by age."""
     count = len(boxes.sequence)
     _, first, inverse = np.unique(grouped, return_index=True, return_inverse=True)

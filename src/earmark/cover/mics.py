@@ -13,7 +13,7 @@ decided by the exact tests (`containment.py`):
                    ^ removed: still in the lists, not a member
 
 A few changes wait; then a copy of the index takes the tail in and forgets what was removed, or it is made anew, by the
-rules of engine/live.py. (`Live` itself follows a table whose slots all come once and in order, and matches events.)
+rules of engine/compaction.py.
 
 An index pays when there are many members and many questions. `Related` scans at first, and has an index made when the
 scans have cost as much: so neither one question nor a hundred thousand take much longer than they must.
@@ -36,7 +36,7 @@ import numpy as np
 from earmark.cover.containment import stands_above
 from earmark.cover.linear import Linear
 from earmark.cover.members import COMPARISONS, NODES, Members
-from earmark.engine.live import REBUILD_SHARE, SHORTEST_TAIL, TAIL_SHARE
+from earmark.engine.compaction import REBUILD_SHARE, SHORTEST_TAIL, TAIL_SHARE
 from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.machine import at

@@ -34,6 +34,7 @@ from earmark.cover.ranges import Ranges
 from earmark.cover.subsumption import learned_space
 from earmark.cover.traffic import Flags, Traffic, permitted, split, taken
 from earmark.curves.space import FEWEST_BITS, MOST_BITS, Space, bounds_on, space_of
+from earmark.engine.batch import encode_many
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
@@ -42,7 +43,7 @@ from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import gather
-from earmark.segment.table import Table
+from earmark.segment.segment import Segment
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,7 @@ VERSION = 1
 class Summary:
     """The ranges, the space whose cells they number, and what they cost."""
 
-    view: Table
+    view: Segment
     space: Space
     ranges: Ranges
     before: int
@@ -136,18 +137,18 @@ def summarized(
 
     `axes`: how many attributes the grid has, the most telling ones; each is cut into at most 2^cell_bits cells.
     """
-    state, events = matcher._encoded(sample)
-    return summarize(state.table, events, budget, axes=axes, cell_bits=cell_bits, seed=seed)
+    whole = matcher._version.whole
+    return summarize(whole, encode_many(whole.schema, sample), budget, axes=axes, cell_bits=cell_bits, seed=seed)
 
 
 def summarize(
-    view: Table, events: EventArrays, budget: float, *, axes: int = AXES, cell_bits: int = BITS, seed: int = 0
+    view: Segment, events: EventArrays, budget: float, *, axes: int = AXES, cell_bits: int = BITS, seed: int = 0
 ) -> Summary:
     """The same for a table, given events in its keys."""
     check_budget(budget)
     check_whole(axes, "the number of axes", 1)
     check_whole(cell_bits, "the number of bits of a cell", FEWEST_BITS, MOST_BITS)
-    table, live = canonical(view), view.live_slots()
+    table, live = canonical(view), np.arange(len(view))
     parts = split(events, seed)
     eligible = bits.from_slots(live, len(table.sequence))
     wanted = [taken(table, eligible, part) for part in parts]

@@ -1,4 +1,4 @@
-"""Does a stored index find what its table holds? Checked on events made from the subscriptions themselves.
+"""Does a stored index find what its segment holds? Checked on events made from the subscriptions themselves.
 
 A checksum tells accidents, not somebody who changes arrays and checksums together. So each clause (of many, a sample)
 is asked for by an event at the lower ends of its intervals, which must find its slot; and for some of these events all
@@ -8,24 +8,29 @@ answers must be those of a scan.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from earmark.engine.indexed import IndexedSegment
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import I64, frozen
-from earmark.index.contract import Index
+from earmark.flat.types import I64, U64, frozen
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import spread
-from earmark.segment.table import Table
 
 PROBES, SCANNED, GROUP = 100_000, 1_024, 4_096
 
 
-def check_answers(index: Index, table: Table) -> None:
-    """Raise AssertionError unless the index passes its own check and answers as the table says."""
+def check_answers(indexed: IndexedSegment) -> None:
+    """Raise AssertionError unless the index passes its own check and answers as the segment says."""
+    index = indexed.index
+    if index is None:
+        return
     index.check()
-    arrays, eligible = table.arrays, table.eligible()
-    clauses = _sample(_possible(arrays), PROBES)
+    arrays, eligible = indexed.segment.arrays, indexed.alive
+    possible = _possible(arrays)
+    owner = np.searchsorted(arrays.clause_start, possible, "right") - 1
+    clauses = _sample(possible[_is_set(eligible, owner)], PROBES)
     owner = np.searchsorted(arrays.clause_start, clauses, "right") - 1
     for first in range(0, len(clauses), GROUP):
         events = _events(arrays, clauses[first : first + GROUP])
@@ -47,6 +52,11 @@ def _possible(table: SegmentArrays) -> I64:
     possible = np.ones(len(table.constraint_start) - 1, bool)
     possible[np.searchsorted(table.constraint_start, np.flatnonzero(void), "right") - 1] = False
     return np.flatnonzero(possible)
+
+
+def _is_set(bitmap: U64, slots: I64) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = ((bitmap[slots >> 6] >> (slots & 63).astype(np.uint64)) & np.uint64(1)).astype(bool)
+    return found
 
 
 def _sample(clauses: I64, most: int) -> I64:

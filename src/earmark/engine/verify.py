@@ -1,4 +1,4 @@
-"""Does an index answer as a row-by-row evaluation of every subscription does? Fit for production: it only reads."""
+"""Does a search answer as a row-by-row evaluation of every subscription does? Fit for production: it only reads."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from earmark.events.arrays import EventArrays
+from earmark.engine.batch import Batch
+from earmark.engine.searcher import Searcher
 from earmark.flat import bits
-from earmark.flat.types import U64
-from earmark.index.contract import Index
 from earmark.language.words import counted
 from earmark.segment.evaluate import match_rows
-from earmark.segment.table import Id, Table
+from earmark.segment.ids import Id
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A pair on which index and reference disagree: `missing` from the index's answer, or `extra` in it."""
+    """A pair on which search and reference disagree: `missing` from the index's answer, or `extra` in it."""
 
     event: int
     id: Id
@@ -51,15 +50,20 @@ class Verification:
         )
 
 
-def compare(index: Index, view: Table, events: EventArrays, eligible: U64) -> Verification:
-    """The answers of an index against the reference. O(events x subscriptions)."""
-    starts, slots = index.match_many(events, eligible)
+def compare(searcher: Searcher, batch: Batch) -> Verification:
+    """The answers of a searcher against the reference. O(events x subscriptions)."""
     differences: list[Difference] = []
-    out = np.empty(max(bits.count(eligible), 1), np.int32)
-    for e in range(len(starts) - 1):
-        got = slots[starts[e] : starts[e + 1]]
-        found, _ = match_rows(view.arrays, events, e, eligible, 0, out)
-        wanted = out[:found]
-        for kind, odd in (("missing", np.setdiff1d(wanted, got)), ("extra", np.setdiff1d(got, wanted))):
-            differences.extend(Difference(e, view.ids[slot], kind) for slot in odd.tolist())
-    return Verification(len(starts) - 1, len(slots), tuple(differences))
+    matches = 0
+    for number, indexed in enumerate(searcher.version.segments):
+        eligible = searcher.eligible(number)
+        segment, events = indexed.segment, batch.for_segment(indexed.segment)
+        starts, slots = indexed.match_many(events, eligible)
+        matches += len(slots)
+        out = np.empty(max(bits.count(eligible), 1), np.int32)
+        for e in range(len(starts) - 1):
+            got = slots[starts[e] : starts[e + 1]]
+            found, _ = match_rows(segment.arrays, events, e, eligible, 0, out)
+            wanted = out[:found]
+            for kind, odd in (("missing", np.setdiff1d(wanted, got)), ("extra", np.setdiff1d(got, wanted))):
+                differences.extend(Difference(e, one, kind) for one in segment.ids.named(odd))
+    return Verification(len(batch), matches, tuple(sorted(differences, key=lambda one: one.event)))

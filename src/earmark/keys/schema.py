@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cached_property, lru_cache
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +101,9 @@ def attribute_type(name: str) -> AttributeType:
     raise EarmarkError(f"{name!r} is not a type; the types are {known}")
 
 
+_generations = count(1)
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """A named dimension. `type` is None while no condition compares it with a value; `origin` says who fixed it."""
@@ -128,6 +132,8 @@ class Schema:
         self.by_name: dict[str, Attribute] = {}
         self.names: list[str] = []
         self.strings: dict[int, StringKeys] = {}
+        self.generation = next(_generations)
+        """Under schemas of one generation, a key that is in use means the same, and so does an attribute's number."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -158,8 +164,12 @@ class Schema:
             self.names.append(attribute.name)
 
     def replaced(self, attributes: Iterable[Attribute], strings: Mapping[int, StringKeys] | None = None) -> Schema:
-        """Another schema, in which these attributes are added or have other types, and some other keys of constants."""
+        """Another schema, in which these attributes are added or have other types, and some other keys of constants.
+
+        It is of the same generation, so no key that is in use may change by it; `rekeyed` is for those that do.
+        """
         other = Schema(self.zone_name, strict=self.strict, nan_is_null=self.nan_is_null)
+        other.generation = self.generation
         other.names = list(self.names)
         other.by_name = dict(self.by_name)
         other.strings = dict(self.strings)
@@ -167,6 +177,30 @@ class Schema:
             other.put(attribute)
         other.strings.update(strings or {})
         return other
+
+    def rekeyed(self, attributes: Iterable[Attribute], strings: Mapping[int, StringKeys]) -> Schema:
+        """Another schema, of the next generation, in which the keys of some attributes mean something else."""
+        other = self.replaced(attributes, strings)
+        other.generation = next(_generations)
+        return other
+
+    def under(self, older: Schema) -> Schema:
+        """This schema with the keys of an older generation: how events are encoded for segments that have those.
+
+        An attribute whose type has changed since keeps the present one: it changes only when nothing living uses it.
+        """
+        same = [a for a in older if a.type is not None and _is_same_type(self.by_name[a.name].type, a.type)]
+        attributes = [replace(self.by_name[a.name], type=a.type) for a in same]
+        other = self.replaced(
+            attributes, {a.number: older.strings[a.number] for a in same if a.number in older.strings}
+        )
+        other.generation = older.generation
+        return other
+
+    def copied(self) -> Schema:
+        """A schema of its own generation, with keys of its own that are the same."""
+        keys = {number: StringKeys.from_items(*_items(strings)) for number, strings in self.strings.items()}
+        return self.rekeyed((), keys)
 
     @cached_property
     def domains(self) -> tuple[I64, I64]:
@@ -179,6 +213,16 @@ class Schema:
     def typed(self) -> NDArray[np.bool_]:
         """Which attributes have a type."""
         return np.array([attribute.type is not None for attribute in self], bool)
+
+
+def _is_same_type(type_: AttributeType | None, other: AttributeType) -> bool:
+    """Whether two types are one, or both numbers, of which one is wide."""
+    return type_ == other or (type_ is not None and type_.kind == other.kind == NUMBER)
+
+
+def _items(strings: StringKeys) -> tuple[list[bytes], list[int]]:
+    constants, keys = strings.items()
+    return constants, keys.tolist()
 
 
 class Draft:

@@ -1,10 +1,10 @@
-"""The table as an Arrow table, without loss, and back.
+"""A segment as an Arrow table, without loss, and back.
 
     id  sequence  score  condition (NULL for ready-made)  check  tags  clauses: list<constraints: list<
         {attribute, accepts_null, weight, intervals: list<{lo, hi}>}>>
 
 Bounds are keys; what they mean (attribute names, types, zone) travels in the schema's metadata as JSON, the keys of
-string constants as an Arrow stream beside it. `prepare_native` takes it into any table, also one that numbers its
+string constants as an Arrow stream beside it. `prepare_native` prepares it for any schema, also one that numbers its
 attributes or keys its strings differently.
 """
 
@@ -21,14 +21,15 @@ import numpy as np
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
 from earmark.flat.types import I64
-from earmark.keys.numbers import narrow_constants, wide_bounds
-from earmark.keys.schema import DATE, TIMESTAMP, Attribute, Draft, Schema, attribute_type
+from earmark.keys.schema import DATE, TIMESTAMP, Draft, Schema, attribute_type
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.builder import Prepared
 from earmark.segment.files import DAMAGE, check_content, restored_strings, schema_of, schema_record
-from earmark.segment.intake import Prepared
-from earmark.segment.rows import check_arrays, intervals_on, spread, uses_of
-from earmark.segment.subscription import check_new_ids, checked_id, checked_tags
-from earmark.segment.table import Block, Id, Table
+from earmark.segment.ids import Id
+from earmark.segment.join import constants_in, translated
+from earmark.segment.rows import check_arrays, uses_of
+from earmark.segment.segment import Segment
+from earmark.segment.subscription import checked_id, checked_tags
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,46 +47,24 @@ def is_native(frame: pa.Table) -> bool:
 # --- out -----------------------------------------------------------------------------------------------------
 
 
-class IdColumn:
-    """The ids of a table by slot as an Arrow column, kept between calls: a table that grows has more of them."""
-
-    def __init__(self) -> None:
-        self._kept: tuple[list[Id], Any] = ([], None)
-
-    def of(self, view: Table) -> pa.Array:
-        """The ids of all slots of a view, and perhaps of later ones. O(new slots)."""
-        import pyarrow as pa
-
-        ids, (source, column) = view.ids, self._kept
-        kind = pa.int64() if ids and isinstance(ids[0], int) else pa.string()
-        if source is not ids or column.type != kind:
-            column = pa.array(ids[: view.slots], kind)
-        elif len(column) < view.slots:
-            column = pa.concat_arrays([column, pa.array(ids[len(column) : view.slots], kind)])
-        self._kept = (ids, column)
-        return column
-
-
-def to_arrow(table: Table) -> pa.Table:
-    """The living subscriptions, in order of sequence."""
+def to_arrow(segment: Segment) -> pa.Table:
+    """All subscriptions of a segment, by slot."""
     import pyarrow as pa
 
-    table = table.compacted()
-    arrays = table.arrays
-    kind = pa.int64() if table.slots and isinstance(table.ids[0], int) else pa.string()
+    arrays = segment.arrays
     made = pa.table(
         {
-            "id": pa.array(table.ids[: table.slots], kind),
+            "id": segment.ids.taken(np.arange(len(segment), dtype=np.int32)),
             "sequence": arrays.sequence,
-            "score": arrays.score if len(arrays.score) else np.zeros(table.slots),
-            "condition": _conditions(table),
-            "check": _checks(table),
-            "tags": _tags(table),
+            "score": arrays.score if len(arrays.score) else np.zeros(len(segment)),
+            "condition": _conditions(segment),
+            "check": _checks(segment),
+            "tags": _tags(segment),
             "clauses": _clauses(arrays),
         }
     )
-    record = {"version": _VERSION, **schema_record(table.schema)}
-    strings = b64encode(_strings(table.schema))  # not every reader of Arrow takes metadata that is no text
+    record = {"version": _VERSION, **schema_record(segment.schema)}
+    strings = b64encode(_strings(segment.schema))  # not every reader of Arrow takes metadata that is no text
     return made.replace_schema_metadata({_RECORD: json.dumps(record).encode(), _STRINGS: strings})
 
 
@@ -107,30 +86,30 @@ def from_bytes(stream: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def _conditions(view: Table) -> pa.Array:
+def _conditions(segment: Segment) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    start = view.asked_start
-    texts = pa.LargeStringArray.from_buffers(view.slots, pa.py_buffer(start), pa.py_buffer(view.asked_bytes))
-    made = pc.if_else(pa.array(start[1:] > start[:-1]), texts, None)
+    start = segment.asked.start
+    made = pc.if_else(pa.array(start[1:] > start[:-1]), segment.asked.to_arrow(), None)
     return made.cast(pa.string()) if start[-1] < 2**31 else made
 
 
-def _checks(view: Table) -> pa.Array:
+def _checks(segment: Segment) -> pa.Array:
     """A checksum of each condition: the clauses beside it are what counts, so a changed text must not pass."""
     import pyarrow as pa
 
-    texts, ends = view.asked_bytes.tobytes(), view.asked_start.tolist()
+    texts, ends = segment.asked.joined.tobytes(), segment.asked.start.tolist()
     return pa.array([zlib.crc32(texts[a:b]) for a, b in pairwise(ends)], pa.uint32())
 
 
-def _tags(view: Table) -> pa.Array:
+def _tags(segment: Segment) -> pa.Array:
     import pyarrow as pa
 
-    if not len(view.tagset):
-        return pa.nulls(view.slots, _tags_type())
-    return pa.array(view.tagsets, _tags_type()).take(pa.array(view.tagset))
+    if not len(segment.tagset):
+        return pa.nulls(len(segment), _tags_type())
+    sets = segment.tagsets.items[: segment.tagsets.size]
+    return pa.array(sets, _tags_type()).take(pa.array(segment.tagset))
 
 
 def _tags_type() -> pa.DataType:
@@ -179,12 +158,12 @@ def _strings(schema: Schema) -> bytes:
 # --- in ------------------------------------------------------------------------------------------------------
 
 
-def prepare_native(table: Table, frame: pa.Table) -> Prepared:
+def prepare_native(schema: Schema, frame: pa.Table) -> Prepared:
     """Check a table that `to_arrow` made; anything wrong is one sentence."""
     import pyarrow as pa
 
     try:
-        return _prepare(table, frame)
+        return _prepare(schema, frame)
     except EarmarkError:
         raise
     except (*DAMAGE, pa.ArrowException) as problem:
@@ -192,35 +171,28 @@ def prepare_native(table: Table, frame: pa.Table) -> Prepared:
         raise SubscriptionError(f"the Arrow table is not one that earmark wrote: {reason}") from None
 
 
-def _prepare(table: Table, frame: pa.Table) -> Prepared:
+def _prepare(schema: Schema, frame: pa.Table) -> Prepared:
     import pyarrow as pa
 
     missing = [name for name in _COLUMNS if name not in frame.column_names]
     if missing:
         raise SubscriptionError(f"the Arrow table lacks the columns {', '.join(missing)}")
     source = _source_schema(frame)
-    _check_zones(source, table.schema)
+    _check_zones(source, schema)
     arrays = _arrays(frame)
     check_arrays(arrays, len(source))
     check_content(arrays, source)
     ids = _ids(frame)
-    check_new_ids(ids, table)
-    draft = Draft(table.schema)
+    draft = Draft(schema)
     _learn(draft, source, arrays)
     conditions = _column(frame, "condition", pa.large_string(), nulls=True)
     asked = [text or "" for text in conditions.to_pylist()] if conditions.null_count < len(ids) else []
     _refuse_changed(asked, _column(frame, "check", pa.uint32()).to_pylist())
     pairs = _column(frame, "tags", _tags_type(), nulls=True)
     tags = [checked_tags(dict(t)) if t else () for t in pairs.to_pylist()] if pairs.null_count < len(ids) else None
-    keep_sequence = table.slots == 0 and _distinct(arrays.sequence)
-
-    def build(schema: Schema) -> Block:
-        made = translated(arrays, source, schema)
-        if not keep_sequence:
-            made = made._replace(sequence=np.empty(0, np.int64))
-        return Block(made, ids, asked, tags)
-
-    return Prepared(draft, ids, build)
+    if not _distinct(arrays.sequence):
+        arrays = arrays._replace(sequence=np.empty(0, np.int64))
+    return Prepared(draft, ids, lambda keyed: translated(arrays, source, keyed), asked, tags)
 
 
 def _check_zones(source: Schema, own: Schema) -> None:
@@ -347,50 +319,3 @@ def _learn(draft: Draft, source: Schema, arrays: SegmentArrays) -> None:
         if type_.keyed or ours.type.keyed:
             for constant in constants_in(arrays, source, theirs):
                 draft.constant(ours, constant)
-
-
-def constants_in(arrays: SegmentArrays, source: Schema, attribute: Attribute) -> list[bytes]:
-    """The constants that bounds on an attribute of the source lie on: strings, or positions of numbers."""
-    assert attribute.type is not None
-    positions = intervals_on(arrays, attribute.number)
-    lo, hi = arrays.lo[positions], arrays.hi[positions]
-    if attribute.type.keyed:
-        return source.strings[attribute.number].used_by(np.concatenate([lo, hi]))
-    return list(narrow_constants(lo, hi))
-
-
-def translated(arrays: SegmentArrays, source: Schema, schema: Schema) -> SegmentArrays:
-    """Arrays under one schema, in the attribute numbers and string keys of another that has all it needs."""
-    numbers = np.array([schema.by_name[name].number for name in source.names], np.int64)
-    return _renumbered(_rekeyed(arrays, source, schema, numbers), numbers)
-
-
-def _rekeyed(arrays: SegmentArrays, source: Schema, schema: Schema, numbers: I64) -> SegmentArrays:
-    lo, hi = arrays.lo.copy(), arrays.hi.copy()
-    for number, ours in schema.strings.items():
-        for theirs in np.flatnonzero(numbers == number).tolist():
-            positions = intervals_on(arrays, theirs)
-            if theirs in source.strings:
-                lo[positions] = source.strings[theirs].translated(lo[positions], ours, 1)
-                hi[positions] = source.strings[theirs].translated(hi[positions], ours, -1)
-            else:
-                lo[positions], hi[positions] = wide_bounds(lo[positions], hi[positions], ours)
-    return arrays._replace(lo=lo, hi=hi)
-
-
-def _renumbered(arrays: SegmentArrays, numbers: I64) -> SegmentArrays:
-    """New attribute numbers, and the constraints of each clause in their order again."""
-    if np.array_equal(numbers, np.arange(len(numbers))):
-        return arrays
-    attr = numbers[arrays.attr].astype(np.int32)
-    clause_of = np.repeat(np.arange(len(arrays.constraint_start) - 1), np.diff(arrays.constraint_start))
-    order = np.lexsort((attr, clause_of))
-    interval_start, intervals = spread(arrays.interval_start, order)
-    return arrays._replace(
-        attr=attr[order],
-        accepts_null=arrays.accepts_null[order],
-        interval_start=interval_start,
-        lo=arrays.lo[intervals],
-        hi=arrays.hi[intervals],
-        weight=arrays.weight[order] if len(arrays.weight) else arrays.weight,
-    )

@@ -39,10 +39,11 @@ from earmark.keys.schema import (
     Schema,
 )
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.intake import Prepared, as_mapping
+from earmark.segment.builder import Prepared, as_mapping
+from earmark.segment.ids import Id
 from earmark.segment.rows import offsets
-from earmark.segment.subscription import check_new_ids, checked_id, checked_tags
-from earmark.segment.table import Block, Id, Table, Tags
+from earmark.segment.segment import Tags
+from earmark.segment.subscription import checked_id, checked_tags
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,12 +62,11 @@ class Pieces(NamedTuple):
     weight: F64
 
 
-def prepare_columns(table: Table, frame: pa.Table, bounds: Bounds | None) -> Prepared:
+def prepare_columns(schema: Schema, frame: pa.Table, bounds: Bounds | None) -> Prepared:
     """Check a frame of bounds; an error names the column or the row."""
-    draft = Draft(table.schema)
+    draft = Draft(schema)
     count = frame.num_rows
     ids = _ids(frame)
-    check_new_ids(ids, table)
     if "ranges" in frame.column_names and bounds is None:
         pieces = _from_ranges(draft, frame)
     else:
@@ -78,10 +78,7 @@ def prepare_columns(table: Table, frame: pa.Table, bounds: Bounds | None) -> Pre
     tags = _tags(frame)
     weights = _row_weights(frame, pieces)
 
-    def build(schema: Schema) -> Block:
-        return Block(_arrays(schema, pieces, count, scores, weights), ids, [], tags)
-
-    return Prepared(draft, ids, build)
+    return Prepared(draft, ids, lambda keyed: _arrays(keyed, pieces, count, scores, weights), tags=tags)
 
 
 # --- reading the frame --------------------------------------------------------------------------------------

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from earmark.events.arrays import EventArrays
 from earmark.events.mappings import Interval, as_interval, is_null
 from earmark.flat import bits
-from earmark.flat.types import U64
+from earmark.flat.types import I32, U64
 from earmark.keys.cuts import value_of_key
 from earmark.keys.numbers import literal_at, position_at
 from earmark.keys.schema import STRING, Attribute, Schema
@@ -20,7 +20,8 @@ from earmark.language.parse import parse_clauses
 from earmark.language.predicate import literal_sql, name_sql
 from earmark.segment.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.segment.evaluate import near_misses as find_near_misses
-from earmark.segment.table import Id, Table
+from earmark.segment.ids import Id
+from earmark.segment.segment import Segment
 
 MISSING = None
 
@@ -132,22 +133,22 @@ class NearMiss:
         return f"<NearMiss: {self.id!r} misses by {'; '.join(f'{f.asked} ({f._given()})' for f in self.failing)}>"
 
 
-def explain_slot(view: Table, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
+def explain_slot(segment: Segment, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
     """The explanation of one slot and one event."""
-    table = view.arrays
+    table = segment.arrays
     first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
-    asked = clause_texts(view, slot)
-    clauses = tuple(explain_clause(view, slot, first + i, asked[i], events, event) for i in range(last - first))
+    asked = clause_texts(segment, slot)
+    clauses = tuple(explain_clause(segment, slot, first + i, asked[i], events, event) for i in range(last - first))
     scores = [c.score for c in clauses if c.score is not None]
     static = float(static_score(table, slot))
-    return Explanation(view.ids[slot], bool(scores), max(scores, default=None), static, clauses)
+    return Explanation(segment.ids[slot], bool(scores), max(scores, default=None), static, clauses)
 
 
 def explain_clause(
-    view: Table, slot: int, clause: int, asked: dict[str, str], events: EventArrays, event: Mapping[str, Any]
+    segment: Segment, slot: int, clause: int, asked: dict[str, str], events: EventArrays, event: Mapping[str, Any]
 ) -> ClauseExplanation:
     """Every constraint of a clause against the event."""
-    table, schema = view.arrays, view.schema
+    table, schema = segment.arrays, segment.schema
     constraints = []
     for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
         name = schema.names[table.attr[c]]
@@ -182,73 +183,77 @@ def value_at(event: Mapping[str, Any], name: str) -> Any:
 # --- what was asked ------------------------------------------------------------------------------------------
 
 
-def near_misses(
-    view: Table, events: EventArrays, event: Mapping[str, Any], eligible: U64, missing: int, limit: int | None
-) -> list[NearMiss]:
-    """Eligible subscriptions that would match the one event if at most `missing` constraints of one clause held.
+class Nearest(NamedTuple):
+    """Slots that almost match an event: by how many constraints, and of which clause."""
 
-    Nearest first, then in order of insertion, each by its nearest clause; at most `limit`. O(subscriptions).
-    """
+    slots: I32
+    failures: I32
+    clauses: I32
+
+
+def nearest(segment: Segment, events: EventArrays, eligible: U64, missing: int) -> Nearest:
+    """Eligible slots that would match the one event if at most `missing` constraints of one clause held. O(slots)."""
     size = max(bits.count(eligible), 1)
     slots, failures, clauses = (np.empty(size, np.int32) for _ in range(3))
-    count, _ = find_near_misses(view.arrays, events, 0, eligible, missing, 0, slots, failures, clauses)
-    order = np.lexsort((view.arrays.sequence[slots[:count]], failures[:count]))[:limit]
-    found = []
-    for slot, clause in zip(slots[order].tolist(), clauses[order].tolist(), strict=True):
-        asked = clause_texts(view, slot)[clause - int(view.arrays.clause_start[slot])]
-        found.append(NearMiss(view.ids[slot], explain_clause(view, slot, clause, asked, events, event).failing()))
-    return found
+    count, _ = find_near_misses(segment.arrays, events, 0, eligible, missing, 0, slots, failures, clauses)
+    return Nearest(slots[:count], failures[:count], clauses[:count])
 
 
-def never_matching(view: Table) -> list[Id]:
-    """The living subscriptions without a clause all of whose constraints some value can meet. O(table)."""
-    table = view.arrays
+def near_miss(segment: Segment, slot: int, clause: int, events: EventArrays, event: Mapping[str, Any]) -> NearMiss:
+    """What kept a slot from matching, in its nearest clause."""
+    asked = clause_texts(segment, slot)[clause - int(segment.arrays.clause_start[slot])]
+    return NearMiss(segment.ids[slot], explain_clause(segment, slot, clause, asked, events, event).failing())
+
+
+def never_matching(segment: Segment) -> list[Id]:
+    """The subscriptions without a clause all of whose constraints some value can meet. O(size)."""
+    table = segment.arrays
     empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
     broken = np.zeros(len(table.constraint_start) - 1, bool)
     broken[np.searchsorted(table.constraint_start, np.flatnonzero(empty), "right") - 1] = True
-    good = np.zeros(view.slots, bool)
+    good = np.zeros(len(segment), bool)
     good[np.searchsorted(table.clause_start, np.flatnonzero(~broken), "right") - 1] = True
-    return [view.ids[slot] for slot in view.live_slots().tolist() if not good[slot]]
+    return segment.ids.named(np.flatnonzero(~good).astype(np.int32))
 
 
-def clause_texts(view: Table, slot: int) -> list[dict[str, str]]:
+def clause_texts(segment: Segment, slot: int) -> list[dict[str, str]]:
     """For each clause of a slot, the text asked of each attribute."""
-    text = view.asked(slot)
+    text = segment.text(slot)
     if not text:
-        return [interval_texts(view, c) for c in _clauses_of(view, slot)]
+        return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
     asked = [{name: _joined(atoms) for name, atoms in clause} for clause in parse_clauses(text)]
-    stored = [interval_names(view, c) for c in _clauses_of(view, slot)]
+    stored = [interval_names(segment, c) for c in _clauses_of(segment, slot)]
     if [set(clause) for clause in asked] != stored:  # a file that someone wrote by hand
-        return [interval_texts(view, c) for c in _clauses_of(view, slot)]
+        return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
     return asked
 
 
-def interval_names(view: Table, clause: int) -> set[str]:
+def interval_names(segment: Segment, clause: int) -> set[str]:
     """The attributes that a clause constrains."""
-    first, last = view.arrays.constraint_start[clause : clause + 2]
-    return {view.schema.names[number] for number in view.arrays.attr[first:last].tolist()}
+    first, last = segment.arrays.constraint_start[clause : clause + 2]
+    return {segment.schema.names[number] for number in segment.arrays.attr[first:last].tolist()}
 
 
-def condition_text(view: Table, slot: int) -> str:
+def condition_text(segment: Segment, slot: int) -> str:
     """The condition of a slot as SQL; for ready-made columns, written out from the intervals."""
-    text = view.asked(slot)
+    text = segment.text(slot)
     if text:
         return text
-    clauses = [" AND ".join(interval_texts(view, c).values()) or "TRUE" for c in _clauses_of(view, slot)]
+    clauses = [" AND ".join(interval_texts(segment, c).values()) or "TRUE" for c in _clauses_of(segment, slot)]
     return " OR ".join(clauses) or "FALSE"
 
 
-def _clauses_of(view: Table, slot: int) -> range:
-    return range(int(view.arrays.clause_start[slot]), int(view.arrays.clause_start[slot + 1]))
+def _clauses_of(segment: Segment, slot: int) -> range:
+    return range(int(segment.arrays.clause_start[slot]), int(segment.arrays.clause_start[slot + 1]))
 
 
 def _joined(atoms: tuple[Any, ...]) -> str:
     return " AND ".join(atom_sql(a) for a in atoms)
 
 
-def interval_texts(view: Table, clause: int) -> dict[str, str]:
+def interval_texts(segment: Segment, clause: int) -> dict[str, str]:
     """The constraints of a ready-made clause as text, from its intervals."""
-    table, schema = view.arrays, view.schema
+    table, schema = segment.arrays, segment.schema
     texts = {}
     for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
         attribute = schema.by_name[schema.names[table.attr[c]]]

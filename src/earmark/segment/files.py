@@ -38,6 +38,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from earmark.errors import EarmarkError, TableError, require
+from earmark.flat.packed import PackedStrings, packed, unpacked
 from earmark.flat.types import I64, frozen
 from earmark.keys.mapped_strings import MappedStrings
 from earmark.keys.numbers import check_numbers
@@ -45,9 +46,9 @@ from earmark.keys.schema import INT64_MAX, INT64_MIN, NUMBER, WIDE_NUMBER, Attri
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import check_arrays
-from earmark.segment.stored import Stored, Texts, check_texts, packed, stored_of, table_of, unpacked
+from earmark.segment.segment import NO_TAGS, Tags
+from earmark.segment.stored import Stored
 from earmark.segment.subscription import checked_id, checked_tags
-from earmark.segment.table import NO_TAGS, Table, Tags
 
 FORMAT, VERSION = "earmark-table", 1
 MANIFEST = "manifest.json"
@@ -72,21 +73,8 @@ DAMAGE = (AssertionError, ValueError, KeyError, TypeError, AttributeError, Index
 # --- saving --------------------------------------------------------------------------------------------------
 
 
-def save_table(
-    table: Table,
-    folder: str | os.PathLike[str],
-    options: dict[str, Any],
-    extras: Mapping[str, NDArray[Any]] | None = None,
-) -> None:
-    """Write the living subscriptions to a folder; an existing table there is replaced, in one step at the end.
-
-    `extras` are arrays that come back with the table, by name; they belong to the table as `compacted` gives it.
-    """
-    save_stored(stored_of(table.compacted())._replace(options=options, extras=extras or {}), folder)
-
-
 def save_stored(stored: Stored, folder: str | os.PathLike[str]) -> None:
-    """`save_table` for a table that is arrays already."""
+    """Write subscriptions to a folder; an existing table there is replaced, in one step at the end."""
     path = _path(folder)
     try:
         target = path.resolve()
@@ -177,7 +165,7 @@ def _points_at(target: Path, data: str) -> bool:
 def _contents(stored: Stored) -> dict[str, Any]:
     found: dict[str, Any] = {f"{name}.npy": array for name, array in stored.arrays._asdict().items()}
     found["asked_start.npy"], found["asked.npy"] = stored.asked.start, stored.asked.joined
-    if isinstance(stored.ids, Texts):
+    if isinstance(stored.ids, PackedStrings):
         found["ids_start.npy"], found["ids_bytes.npy"] = stored.ids.start, stored.ids.joined
     else:
         found["ids.npy"] = stored.ids
@@ -226,7 +214,6 @@ def _manifest(stored: Stored, data: str, files: dict[str, Any]) -> dict[str, Any
         "format": FORMAT,
         "version": VERSION,
         "slots": stored.slots,
-        "generation": stored.generation,
         "next_sequence": stored.next_sequence,
         "options": dict(stored.options),
         **schema_record(stored.schema),
@@ -270,18 +257,6 @@ def flush_folder(folder: Path) -> None:
 
 
 # --- opening -------------------------------------------------------------------------------------------------
-
-
-def open_table(folder: str | os.PathLike[str], mmap: bool = True) -> tuple[Table, dict[str, Any]]:
-    """The table of a folder and the options it was saved with; with `mmap`, arrays stay on disk until touched."""
-    table, stored = open_whole(folder, mmap)
-    return table, dict(stored.options)
-
-
-def open_whole(folder: str | os.PathLike[str], mmap: bool = True) -> tuple[Table, Stored]:
-    """`open_table`, and the arrays themselves, those beside the table among them."""
-    opened: tuple[Table, Stored] = _opened(folder, lambda path, manifest: _table(path, manifest, mmap))
-    return opened
 
 
 def open_stored(
@@ -384,11 +359,10 @@ def _stored(folder: Path, manifest: dict[str, Any], mmap: bool, verify: bool, in
         schema=schema_of(manifest, lambda number: make(load, number)),
         arrays=SegmentArrays(**{name: load(name, _DTYPES[name]) for name in SegmentArrays._fields}),
         ids=_ids(load, "ids.npy" in files, verify),
-        asked=Texts(load("asked_start", np.int64), load("asked", np.uint8)),
+        asked=PackedStrings(load("asked_start", np.int64), load("asked", np.uint8)),
         tagset=load("tagset", np.int32) if tagged else np.empty(0, np.int32),
         tagsets=_tagsets(folder) if tagged else [NO_TAGS],
         next_sequence=_count(manifest["next_sequence"]),
-        generation=_count(manifest["generation"]),
         options=manifest["options"],
         extras={found[1]: read_array(folder / name, None, mmap) for name in files if (found := _EXTRA.match(name))},
     )
@@ -404,14 +378,9 @@ def _check_stored(stored: Stored) -> None:
     """Every invariant that kernels and lists rely on."""
     check_arrays(stored.arrays, len(stored.schema))
     check_content(stored.arrays, stored.schema)
-    check_texts(stored.asked, "conditions")
+    stored.asked.check("conditions")
     numbers = stored.tagset
     require(not len(numbers) or 0 <= numbers.min() <= numbers.max() < len(stored.tagsets), "a set of tags is unknown")
-
-
-def _table(folder: Path, manifest: dict[str, Any], mmap: bool) -> tuple[Table, Stored]:
-    stored = _stored(folder, manifest, mmap, verify=True)
-    return table_of(stored), stored
 
 
 def read_array(file: Path, dtype: np.dtype[Any] | None, mmap: bool) -> NDArray[Any]:
@@ -438,13 +407,13 @@ def _count(value: Any) -> int:
     return int(value)
 
 
-def _ids(load: Any, integers: bool, verify: bool) -> I64 | Texts:
+def _ids(load: Any, integers: bool, verify: bool) -> I64 | PackedStrings:
     if integers:
         ids: I64 = load("ids", np.int64)
         return ids
-    texts = Texts(load("ids_start", np.int64), load("ids_bytes", np.uint8))
+    texts = PackedStrings(load("ids_start", np.int64), load("ids_bytes", np.uint8))
     if verify:
-        check_texts(texts, "ids")
+        texts.check("ids")
         lengths = np.diff(texts.start)
         for slot in {int(lengths.argmin()), int(lengths.argmax())} if len(texts) else ():
             checked_id(texts.joined[texts.start[slot] : texts.start[slot + 1]].tobytes().decode())

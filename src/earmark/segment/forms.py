@@ -1,6 +1,6 @@
 """The forms that a batch of subscriptions comes in, and what reads each.
 
-pairs, mappings, Subscriptions          intake.py, one by one
+pairs, mappings, Subscriptions          builder.py, one by one
 a frame with `condition`                the same, row by row
 a frame with `ranges` or bounds         columns.py, without a loop over rows
 what `to_arrow` gave                    arrow.py, without loss
@@ -14,19 +14,19 @@ from typing import Any
 
 from earmark.errors import SubscriptionError
 from earmark.events.frames import as_arrow, is_frame
+from earmark.keys.schema import Schema
 from earmark.progress import track
 from earmark.segment import arrow
+from earmark.segment.builder import Prepared, prepare, rows_of_frame
 from earmark.segment.columns import Bounds, prepare_columns
-from earmark.segment.intake import Prepared, prepare, rows_of_frame
-from earmark.segment.table import Table
 
 
 def reader_of(
     subscriptions: Any, bounds: Bounds | None = None, progress: bool | None = None
-) -> Callable[[Table], Prepared]:
-    """What checks the batch against a table, which it leaves as it is. `bounds` name pairs of a frame's columns.
+) -> Callable[[Schema], Prepared]:
+    """What prepares the batch for a schema. `bounds` name pairs of a frame's columns.
 
-    An iterator is read now: it may itself use the matcher that the table is of.
+    An iterator is read now: it may itself use the matcher that the schema is of.
     """
     if bounds is not None and not (is_frame(subscriptions) and isinstance(bounds, Mapping)):
         raise SubscriptionError("bounds map attributes to pairs of a frame's columns: {'age': ('min_age', 'max_age')}")
@@ -34,12 +34,12 @@ def reader_of(
         if not isinstance(subscriptions, Iterable):
             raise SubscriptionError(f"subscriptions are a sequence or a frame; got {type(subscriptions).__name__}")
         items = subscriptions if isinstance(subscriptions, list | tuple) else list(subscriptions)
-        return lambda table: prepare(table, track(items, len(items), "adding", progress))
+        return lambda schema: prepare(schema, track(items, len(items), "adding", progress))
     frame = as_arrow(subscriptions)
     if len(set(frame.column_names)) < len(frame.column_names):
         raise SubscriptionError(f"the frame has two columns of one name: {', '.join(frame.column_names)}")
     if arrow.is_native(frame):
-        return lambda table: arrow.prepare_native(table, frame)
+        return lambda schema: arrow.prepare_native(schema, frame)
     if {"clauses", "check", "sequence"} <= set(frame.column_names):
         raise SubscriptionError(
             "the frame came from to_arrow() and has lost its metadata on the way (pandas and polars drop it), and with "
@@ -48,5 +48,5 @@ def reader_of(
     if "condition" in frame.column_names and bounds is None:
         if "id" not in frame.column_names:
             raise SubscriptionError(f"the frame has no column 'id'; its columns are {frame.column_names}")
-        return lambda table: prepare(table, track(rows_of_frame(frame), frame.num_rows, "adding", progress))
-    return lambda table: prepare_columns(table, frame, bounds)
+        return lambda schema: prepare(schema, track(rows_of_frame(frame), frame.num_rows, "adding", progress))
+    return lambda schema: prepare_columns(schema, frame, bounds)

@@ -11,31 +11,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from earmark.segment.explain import condition_text
+from earmark.segment.segment import Segment
 from earmark.segment.subscription import Subscription
-from earmark.segment.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def subscription_at(table: Table, slot: int) -> Subscription:
+def subscription_at(segment: Segment, slot: int) -> Subscription:
     """The subscription of a slot, as it was given."""
-    names = table.schema.names
-    weights = {names[n]: w for n, w in table.weights(slot).items() if w != 1.0}
-    score = float(table.arrays.score[slot]) if len(table.arrays.score) else 0.0
-    tags = dict(table.tags(slot))
-    return Subscription(table.ids[slot], condition_text(table, slot), weights or None, score, tags or None)
+    names = segment.schema.names
+    weights = {names[n]: w for n, w in segment.weights(slot).items() if w != 1.0}
+    score = float(segment.arrays.score[slot]) if len(segment.arrays.score) else 0.0
+    tags = dict(segment.tags(slot))
+    return Subscription(segment.ids[slot], condition_text(segment, slot), weights or None, score, tags or None)
 
 
-def to_frame(table: Table) -> pa.Table:
-    """The living subscriptions in order of insertion."""
+def to_frame(segment: Segment) -> pa.Table:
+    """All subscriptions of a segment, by slot."""
     import pyarrow as pa
 
     def pairs(value: pa.DataType) -> pa.DataType:
         return pa.list_(pa.struct({"key": pa.string(), "value": value}))
 
-    slots = table.live_slots().tolist()
-    listed = [subscription_at(table, slot) for slot in slots]
+    listed = [subscription_at(segment, slot) for slot in range(len(segment))]
     integers = bool(listed) and isinstance(listed[0].id, int)
     weights = [_listed(one.weights) for one in listed]
     tags = [_listed(one.tags) for one in listed]

@@ -1,13 +1,9 @@
-"""Blocks of encoded subscriptions: what the table appends, gathers and compacts.
-
-A block is a `SegmentArrays` whose offsets start at 0. `block_of` makes one from bound clauses; `gather` picks slots
-out of one; both keep the order they are given.
-"""
+"""Arrays of subscriptions: made from bound clauses, gathered by slot, put one after another, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -22,10 +18,10 @@ _EMPTY_F64: F64 = np.empty(0, np.float64)
 _FEW = 64
 
 
-def block_of(
+def arrays_of(
     rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None], scores: Sequence[float], schema: Schema
 ) -> SegmentArrays:
-    """The block of bound subscriptions. Columns that all have their default stay empty. Sequence is left empty."""
+    """The arrays of bound subscriptions. Columns that all have their default stay empty. Sequence is left empty."""
     clauses = list(chain.from_iterable(rows))
     constraints = list(chain.from_iterable(clauses))
     sets = _resolved(constraints, schema)
@@ -64,7 +60,7 @@ def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]
 
 
 def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
-    """For every attribute in a block, how many constraints compare it with a value: neither empty nor wide open."""
+    """By attribute, how many constraints compare it with a value: neither empty nor wide open."""
     if len(table.attr) <= _FEW:
         return _few_uses(table, schema)
     low, high = schema.domains
@@ -104,6 +100,8 @@ def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | 
 
 def offsets(counts: Sequence[int] | I64) -> I32:
     """[0, counts[0], counts[0] + counts[1], …]."""
+    if isinstance(counts, list) and len(counts) <= _FEW:  # without the cost of numpy's calls
+        return np.array([0, *accumulate(counts)], np.int32)
     start = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=start[1:])
     return start.astype(np.int32)
@@ -128,7 +126,7 @@ def intervals_on(table: SegmentArrays, attribute: int) -> I64:
 
 
 def gather(table: SegmentArrays, slots: I64) -> SegmentArrays:
-    """The block of the chosen slots. O(their size)."""
+    """The arrays of the chosen slots. O(their size)."""
     if len(slots) == 1:
         return _one_slot(table, int(slots[0]))
     clause_start, clauses = spread(table.clause_start, slots)
@@ -149,7 +147,7 @@ def gather(table: SegmentArrays, slots: I64) -> SegmentArrays:
 
 
 def _one_slot(table: SegmentArrays, slot: int) -> SegmentArrays:
-    """The block of one slot, by slices."""
+    """The arrays of one slot, by slices."""
     first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
     begin, end = int(table.constraint_start[first]), int(table.constraint_start[last])
     low, high = int(table.interval_start[begin]), int(table.interval_start[end])

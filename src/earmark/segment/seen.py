@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from earmark.flat.types import I32
-from earmark.segment.rows import gather
-from earmark.segment.table import Table
+from earmark.segment.segment import Segment
 
 WINDOW = 100_000
 """Events that count as lately: at least so many, at most twice as many."""
@@ -58,11 +57,10 @@ class Seen:
             if len(fields) < MOST_FIELDS and isinstance(event, Mapping | list):
                 fields.update(event)
 
-    def unseen(self, table: Table) -> Unseen:
-        """What events and the conditions of a table do not share. O(constraints)."""
-        names = table.schema.names
-        living = gather(table.arrays, table.live_slots())
-        used = {names[number] for number in np.unique(living.attr).tolist()}
+    def unseen(self, segment: Segment) -> Unseen:
+        """What events and the conditions of a segment do not share. O(constraints)."""
+        names = segment.schema.names
+        used = {names[number] for number in np.unique(segment.arrays.attr).tolist()}
         seen = {names[number] for number in set().union(*self._attributes) if number < len(names)}
         heads = {name[:i] for name in used for i, letter in enumerate(name) if letter == "."}
         fields = {field for field in set().union(*self._fields) if isinstance(field, str)}

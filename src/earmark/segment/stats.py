@@ -18,14 +18,18 @@ class Stats(TypedDict):
     """The type of each attribute; None where it is not known yet."""
     index: str
     index_tail: int
-    """Subscriptions that the index has not taken in yet."""
+    """Subscriptions that no index has taken in yet, and that are scanned."""
+    segments: int
+    merges: int
+    """Merges of segments that were done in the background."""
+    merge_problem: str | None
+    """What made the last one fail, if it did; `compact` tries again."""
     table_bytes: int
     index_bytes: int
     index_about: dict[str, Any]
     """What the index chose; its names depend on the index."""
     asked_bytes: int
     """Size of the conditions' text."""
-    generation: int
 
 
 class AttributeInfo(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Any
@@ -15,7 +15,8 @@ from earmark.language.normal import Clauses, Leaf
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import parse_clauses
 from earmark.language.predicate import Condition, Predicate, check_text, literal_sql, shortened, to_sql
-from earmark.segment.table import NO_TAGS, Id, Table, Tags
+from earmark.segment.ids import Id
+from earmark.segment.segment import NO_TAGS, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,31 +122,6 @@ def checked_id(one: Any) -> Id:
     if not -(2**63) <= number < 2**63:
         raise SubscriptionError(f"the id {shown(number)} does not fit a 64-bit integer")
     return number
-
-
-def check_new_ids(ids: Sequence[Id], table: Table, numbered: bool = True) -> None:
-    """Ids must be new to a table, distinct, and of one kind (all strings or all integers)."""
-    distinct = set(ids)
-    if (
-        len(distinct) == len(ids)
-        and len({*map(type, ids), *map(type, table.ids[:1])}) <= 1
-        and not table.has_any(distinct)
-    ):
-        return
-    seen: set[Id] = set()
-    kind = type(table.ids[0]) if table.slots else type(ids[0]) if ids else None
-    words: dict[Any, str] = {str: "strings", int: "integers"}
-    for row, one in enumerate(ids):
-        if type(one) is not kind:
-            problem = f"the ids here are {words[kind]}, so {one!r} cannot be one of them"
-        elif table.find(one) is not None:
-            problem = f"the id {one!r} is already in use; use update() to change it"
-        elif one in seen:
-            problem = f"the id {one!r} is given twice"
-        else:
-            seen.add(one)
-            continue
-        raise SubscriptionError(f"row {row}: {problem}" if numbered else problem)
 
 
 def checked_score(score: Any) -> float:

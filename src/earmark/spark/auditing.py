@@ -26,11 +26,12 @@ import pyarrow as pa
 
 from earmark.cover.audit import first_equal
 from earmark.cover.blocks import Blocks
+from earmark.flat.packed import PackedStrings
 from earmark.flat.types import I64, frozen
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.explain import clause_texts
 from earmark.segment.rows import gather
-from earmark.segment.stored import Stored, Texts, table_of
+from earmark.segment.stored import Stored, segment_of
 from earmark.spark import frames, housing
 from earmark.spark.book import read_book, removed_on_error, working_folder
 from earmark.spark.homes import Tree, guests, residents
@@ -113,7 +114,7 @@ def audit(
 def _result_schema(stored: Stored) -> StructType:
     from pyspark.sql.types import IntegerType, StringType
 
-    kind = frames.id_type(not isinstance(stored.ids, Texts))
+    kind = frames.id_type(not isinstance(stored.ids, PackedStrings))
     types = (StringType(), kind, kind, IntegerType(), StringType())
     return frames.struct_of(dict(zip(COLUMNS, types, strict=True)))
 
@@ -225,7 +226,7 @@ def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
     texts: list[str] = []
     if len(owner):
         slots, place = np.unique(owner, return_inverse=True)
-        view = table_of(pick(plan.housed.subscriptions(), slots))
+        view = segment_of(pick(plan.housed.subscriptions(), slots))
         asked = [clause_texts(view, slot) for slot in range(len(slots))]
         texts = [" AND ".join(asked[p][n].values()) for p, n in zip(place.tolist(), numbers, strict=True)]
     return _table(

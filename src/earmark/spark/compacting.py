@@ -40,12 +40,13 @@ from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat.bits import all_set
+from earmark.flat.packed import PackedStrings
 from earmark.flat.types import I64, frozen
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.files import read_array, write_file
 from earmark.segment.rows import gather
-from earmark.segment.stored import Stored, Texts, table_of
+from earmark.segment.stored import Stored, segment_of
 from earmark.spark import frames
 from earmark.spark.auditing import COVERED, DUPLICATE, audit_home
 from earmark.spark.book import Book, read_book, removed_on_error, working_folder
@@ -147,7 +148,7 @@ def _compacted(spark: SparkSession, folder: Path, book: Book, events: EventArray
     write_file(folder / "helpful.npy", np.packbits(deciding & (first.wanted | ~anybody), axis=1))
     everywhere = int(first.wanted[:, deciding].sum())
     plan = plan._replace(budget=budget * int(anybody[deciding].sum()) / everywhere if everywhere else 0.0)
-    frame, taken_too = _second_step(spark, plan, not isinstance(stored.ids, Texts), len(anybody))
+    frame, taken_too = _second_step(spark, plan, not isinstance(stored.ids, PackedStrings), len(anybody))
     wanted = anybody[~deciding]
     extra = int((taken_too[~deciding] & ~wanted).sum())
     return Compacted(
@@ -286,7 +287,7 @@ def merge_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Re
         if not len(roots):
             continue
         deciding = np.flatnonzero(np.unpackbits(helpful[home], count=len(events.start) - 1))
-        view = table_of(pick(stored, roots))
+        view = segment_of(pick(stored, roots))
         merged = merge(view, some_events(events, deciding), plan.budget, seed=plan.seed)
         stands_for = Standing(id_array(stored.ids), top)
         rows = [
@@ -318,7 +319,7 @@ class Standing:
 
 
 def _told(stored: Stored, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Iterator[pa.RecordBatch]:
-    kind = frames.arrow_id_type(not isinstance(stored.ids, Texts))
+    kind = frames.arrow_id_type(not isinstance(stored.ids, PackedStrings))
     schema = pa.schema({"id": kind, "condition": pa.string(), "stands_for": pa.list_(kind), "taken": pa.binary()})
     yield pa.RecordBatch.from_pydict(
         {"id": [None], "condition": [None], "stands_for": [None], "taken": [flags.tobytes()]}, schema

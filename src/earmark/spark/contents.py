@@ -23,6 +23,7 @@ import numpy as np
 from earmark import index as indexes
 from earmark.errors import EarmarkError, TableError, require
 from earmark.flat import bits
+from earmark.flat.packed import PackedStrings
 from earmark.flat.types import I64, U64
 from earmark.index.contract import Index
 from earmark.keys.schema import Schema
@@ -38,7 +39,7 @@ from earmark.segment.files import (
     schema_record,
     write_file,
 )
-from earmark.segment.stored import Stored, Texts
+from earmark.segment.stored import Stored
 from earmark.spark.descriptors import allow_open_files
 from earmark.spark.merge import join, of_kind, pick, united
 from earmark.spark.versions import DELTA, FULL, SnapshotError, is_marked, read_record, set_mark, version_folder
@@ -70,7 +71,7 @@ class Loaded(NamedTuple):
     @property
     def integer_ids(self) -> bool:
         """Whether ids are integers, also where none live."""
-        return not isinstance(self.pieces[-1].ids, Texts) if self.pieces else bool(self.record["integer_ids"])
+        return not isinstance(self.pieces[-1].ids, PackedStrings) if self.pieces else bool(self.record["integer_ids"])
 
 
 # --- writing -------------------------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ def told(folder: Path, stored: Stored, index: str, kind: str, live: int, tables:
         "index": index,
         "subscriptions": live,
         "next_sequence": stored.next_sequence,
-        "integer_ids": not isinstance(stored.ids, Texts),
+        "integer_ids": not isinstance(stored.ids, PackedStrings),
         **schema_record(stored.schema),
         "tables": {name: manifest_checksum(folder / name) for name in tables},
         "files": {},

@@ -19,8 +19,8 @@ from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.mappings import checked_weights
 from earmark.index.given import Mode, asked_k, asked_relaxed
+from earmark.segment.segment import NO_TAGS, Tags
 from earmark.segment.subscription import checked_tags
-from earmark.segment.table import NO_TAGS, Tags
 from earmark.spark import frames
 from earmark.spark.picking import RESULTS, Columns, Picked, encoded
 from earmark.spark.reader import Answers, Reader, reader_of

@@ -20,19 +20,17 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError
+from earmark.flat.packed import NO_STRINGS, PackedStrings, from_arrow, joined_strings
 from earmark.flat.types import I32, I64
 from earmark.keys.schema import WIDE_NUMBER, Attribute, Schema, attribute_type
 from earmark.keys.strings import StringKeys
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.arrow import constants_in, translated
 from earmark.segment.files import open_stored
-from earmark.segment.rows import concat, gather, intervals_on
-from earmark.segment.stored import Stored, Texts
-from earmark.segment.table import NO_TAGS, Tags
+from earmark.segment.join import concat_all, constants_in, translated
+from earmark.segment.rows import gather, intervals_on
+from earmark.segment.segment import NO_TAGS, Tags
+from earmark.segment.stored import Stored
 from earmark.spark.descriptors import allow_open_files
 from earmark.spark.parts import read_arrow
-
-NO_STRINGS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
 
 
 class Part(NamedTuple):
@@ -169,41 +167,18 @@ def join(pieces: Sequence[Stored], schema: Schema) -> Stored:
         schema=schema,
         arrays=arrays,
         ids=_joined_ids([piece.ids for piece in pieces]),
-        asked=_joined_texts([piece.asked for piece in pieces]),
+        asked=joined_strings([piece.asked for piece in pieces]),
         tagset=_joined_tags(pieces, tagsets),
         tagsets=list(tagsets),
         next_sequence=max((piece.next_sequence for piece in pieces), default=0),
     )
 
 
-def concat_all(tables: Sequence[SegmentArrays]) -> SegmentArrays:
-    """The slots of all tables, one after another. In pairs, so that every array is copied log(tables) times."""
-    left = list(tables) or [_nothing()]
-    while len(left) > 1:
-        pairs = zip(left[::2], left[1::2], strict=False)
-        left = [concat(a, b) for a, b in pairs] + left[len(left) & ~1 :]
-    return left[0]
-
-
-def _nothing() -> SegmentArrays:
-    none, start = np.empty(0, np.int64), np.zeros(1, np.int32)
-    empty = np.empty(0, np.int32)
-    return SegmentArrays(start, start, empty, np.empty(0, np.uint8), start, none, none, np.empty(0), np.empty(0), none)
-
-
-def _joined_ids(columns: Sequence[I64 | Texts]) -> I64 | Texts:
+def _joined_ids(columns: Sequence[I64 | PackedStrings]) -> I64 | PackedStrings:
     some = [ids for ids in columns if len(ids)]  # the kind of no ids is unknown
-    if some and not isinstance(some[0], Texts):
+    if some and not isinstance(some[0], PackedStrings):
         return np.concatenate(some)  # type: ignore[arg-type]
-    return _joined_texts([ids for ids in some if isinstance(ids, Texts)])
-
-
-def _joined_texts(columns: Sequence[Texts]) -> Texts:
-    if not columns:
-        return NO_STRINGS
-    ends = np.cumsum([0, *(len(texts.joined) for texts in columns)])
-    start = [texts.start[1:] + end for texts, end in zip(columns, ends[:-1], strict=True)]
-    return Texts(np.concatenate([np.zeros(1, np.int64), *start]), np.concatenate([texts.joined for texts in columns]))
+    return joined_strings([ids for ids in some if isinstance(ids, PackedStrings)])
 
 
 def _joined_tags(pieces: Sequence[Stored], tagsets: dict[Tags, int]) -> I32:
@@ -222,8 +197,8 @@ def pick(stored: Stored, slots: I64) -> Stored:
     ids = stored.ids
     return stored._replace(
         arrays=gather(stored.arrays, slots),
-        ids=texts_of(text_array(ids).take(chosen)) if isinstance(ids, Texts) else ids[slots],
-        asked=texts_of(text_array(stored.asked).take(chosen)),
+        ids=from_arrow(ids.to_arrow().take(chosen)) if isinstance(ids, PackedStrings) else ids[slots],
+        asked=from_arrow(stored.asked.to_arrow().take(chosen)),
         tagset=stored.tagset[slots] if len(stored.tagset) else stored.tagset,
         extras={},
     )
@@ -236,22 +211,6 @@ def of_kind(stored: Stored, integer_ids: bool) -> Stored:
     return stored._replace(ids=np.empty(0, np.int64) if integer_ids else NO_STRINGS)
 
 
-def text_array(texts: Texts) -> pa.LargeStringArray:
-    """Texts as an Arrow column, without a copy."""
-    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(texts.start), pa.py_buffer(texts.joined))
-
-
-def id_array(ids: I64 | Texts) -> pa.Array:
+def id_array(ids: I64 | PackedStrings) -> pa.Array:
     """Ids as an Arrow column, without a copy."""
-    return text_array(ids) if isinstance(ids, Texts) else pa.array(ids)
-
-
-def texts_of(column: pa.Array) -> Texts:
-    """A column of texts without NULL as offsets and bytes."""
-    column = column.cast(pa.large_string())
-    if not len(column):
-        return NO_STRINGS
-    _, offsets, data = column.buffers()
-    start = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-    joined = np.frombuffer(data, np.uint8)[start[0] : start[-1]] if data is not None else np.empty(0, np.uint8)
-    return Texts(start - start[0], joined)
+    return ids.to_arrow() if isinstance(ids, PackedStrings) else pa.array(ids)

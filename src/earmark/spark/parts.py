@@ -24,24 +24,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from earmark.engine.updates import added
+from earmark.engine.version import Version
 from earmark.errors import EarmarkError, SubscriptionError
-from earmark.keys.bind import Binder, BoundClauses
-from earmark.keys.schema import Draft, Schema
+from earmark.keys.schema import Schema
 from earmark.keys.strings import StringKeys
+from earmark.segment.builder import Builder, rows_of_frame
 from earmark.segment.files import save_stored, schema_of, schema_record
 from earmark.segment.forms import reader_of
-from earmark.segment.intake import admitted, rows_of_frame
-from earmark.segment.rows import block_of
+from earmark.segment.ids import Id
+from earmark.segment.segment import Segment
 from earmark.segment.stored import Stored, stored_of
-from earmark.segment.subscription import (
-    as_subscription,
-    checked_id,
-    checked_score,
-    checked_tags,
-    clauses_and_text,
-    used_weights,
-)
-from earmark.segment.table import Block, Id, Table, Tags
 
 PART_ROWS = 100_000
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
@@ -198,66 +191,36 @@ class Made(NamedTuple):
     """Attribute -> the slot that first gave it a type."""
 
 
-class _Rows:
-    """The rows that were taken so far."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.draft = Draft(schema)
-        self.binder = Binder(self.draft)
-        self.seen: set[Id] = set()
-        self.ids: list[Id] = []
-        self.asked: list[str] = []
-        self.bound: list[BoundClauses] = []
-        self.weights: list[dict[int, float] | None] = []
-        self.scores: list[float] = []
-        self.tags: list[Tags] = []
-        self.first: dict[str, int] = {}
-        self.typed: dict[str, int] = {}
-
-    def take(self, item: dict[str, Any]) -> None:
-        """Check, parse and bind one row; an error leaves no trace of it."""
-        given = as_subscription(item)
-        one = checked_id(given.id)
-        if one in self.seen:
-            raise SubscriptionError(GIVEN_TWICE.format(one))
-        clauses, text = clauses_and_text(given.condition)
-        own = used_weights(given.weights, clauses)
-        score, tags = checked_score(given.score), checked_tags(given.tags)
-        mark, slot = len(self.draft.log), len(self.ids)
-        bound = self.binder.bind(clauses, one)
-        for name, before in self.draft.log[mark:]:
-            if before is None and name not in self.draft.schema.by_name:
-                self.first[name] = slot
-            if self.draft.new[name].type is not None:
-                self.typed.setdefault(name, slot)
-        self.seen.add(one)
-        self.ids.append(one)
-        self.asked.append(text)
-        self.bound.append(bound)
-        self.weights.append({self.draft.get(n).number: w for n, w in own.items()} if own else None)
-        self.scores.append(score)
-        self.tags.append(tags)
-
-    def table(self) -> Table:
-        """All of them as a table."""
-        self.binder.note_wide(self.bound)
-        table = Table.empty(self.draft.commit()).with_constants(self.draft.constants)
-        arrays = block_of(self.bound, self.weights, self.scores, table.schema)
-        return table.appended(Block(arrays, self.ids, self.asked, self.tags if any(self.tags) else None))
-
-
 def _parsed(plan: Plan, frame: pa.Table) -> Made:
-    rows = _Rows(planned_schema(plan.record))
+    builder = Builder(planned_schema(plan.record))
+    draft = builder.draft
+    seen: set[Id] = set()
     taken: list[int] = []
     rejects: list[Reject] = []
+    first: dict[str, int] = {}
+    typed: dict[str, int] = {}
     for row, item in enumerate(rows_of_frame(frame)):
+        mark, slot = len(draft.log), len(builder)
         try:
-            rows.take(item)
-            taken.append(row)
+            if item["id"] in seen:
+                raise SubscriptionError(GIVEN_TWICE.format(item["id"]))
+            builder.take(item)
         except EarmarkError as problem:
             reason = str(problem).removeprefix(f"subscription {item['id']!r}: ")
             rejects.append(_rejected(frame, row, reason))
-    return Made(stored_of(rows.table()), taken, rejects, rows.first, rows.typed)
+            continue
+        for name, before in draft.log[mark:]:
+            if before is None and name not in draft.schema.by_name:
+                first[name] = slot
+            if draft.new[name].type is not None:
+                typed.setdefault(name, slot)
+        seen.add(item["id"])
+        taken.append(row)
+    return Made(_stored(builder.prepared().segment(0)), taken, rejects, first, typed)
+
+
+def _stored(segment: Segment) -> Stored:
+    return stored_of(segment, len(segment))
 
 
 # --- ready-made bounds ---------------------------------------------------------------------------------------
@@ -266,8 +229,8 @@ def _parsed(plan: Plan, frame: pa.Table) -> Made:
 def _ready_made(plan: Plan, frame: pa.Table) -> Made:
     """Whole columns at once; where that fails, halves, down to the rows that are at fault."""
     columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER, TIE)])
-    table = Table.empty(planned_schema(plan.record))
-    known = set(table.schema.names)
+    version = Version.empty(planned_schema(plan.record))
+    known = set(version.schema.names)
     taken: list[int] = []
     rejects: list[Reject] = []
     waiting = [(0, columns.num_rows)] if columns.num_rows else []
@@ -275,7 +238,7 @@ def _ready_made(plan: Plan, frame: pa.Table) -> Made:
         first, last = waiting.pop()
         try:
             part = reader_of(columns.slice(first, last - first), plan.bounds, progress=False)
-            table = admitted(table, part(table))
+            version = added(version, part(version.schema))
             taken += range(first, last)
         except EarmarkError as problem:
             if last - first == 1:
@@ -284,7 +247,7 @@ def _ready_made(plan: Plan, frame: pa.Table) -> Made:
             else:
                 middle = (first + last) // 2
                 waiting += [(middle, last), (first, middle)]  # the first half first: rows stay in order
-    stored = stored_of(table.compacted())
+    stored = _stored(version.whole)
     used = first_slots(stored)
     new = {name: used.get(name, 0) for name in stored.schema.names if name not in known}
     return Made(stored, taken, rejects, new, {a.name: used.get(a.name, 0) for a in stored.schema if a.type})

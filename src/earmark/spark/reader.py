@@ -32,6 +32,7 @@ import pyarrow as pa
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
+from earmark.flat.packed import PackedStrings
 from earmark.flat.types import F64, I32, I64, U64, frozen
 from earmark.index.contract import Index
 from earmark.keys.mapped_strings import MappedStrings
@@ -41,8 +42,8 @@ from earmark.locks import remade_lock
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import score_matches
 from earmark.segment.files import open_stored, schema_of
-from earmark.segment.stored import Stored, Texts
-from earmark.segment.table import NO_TAGS, Tags
+from earmark.segment.segment import NO_TAGS, Tags
+from earmark.segment.stored import Stored
 from earmark.spark import contents
 from earmark.spark.descriptors import allow_open_files
 from earmark.spark.frames import arrow_id_type
@@ -141,7 +142,7 @@ def _bitmap(chosen: Any) -> U64:
 def _maps_of(stored: Stored) -> list[mmap.mmap]:
     """The mapped files under a table and its index."""
     found = []
-    ids = (stored.ids.start, stored.ids.joined) if isinstance(stored.ids, Texts) else (stored.ids,)
+    ids = (stored.ids.start, stored.ids.joined) if isinstance(stored.ids, PackedStrings) else (stored.ids,)
     for array in (*stored.arrays, *ids, stored.tagset, *stored.extras.values()):
         under: Any = array
         while isinstance(under, np.ndarray):

@@ -25,13 +25,14 @@ from numpy.typing import NDArray
 from earmark import index as indexes
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
+from earmark.flat.packed import PackedStrings
 from earmark.flat.types import I32, frozen
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.files import save_stored
-from earmark.segment.stored import Stored, Texts
+from earmark.segment.join import concat_all
+from earmark.segment.stored import Stored
 from earmark.spark import contents
-from earmark.spark.merge import concat_all
 
 SCANNED = 2_048
 """So few covers are scanned."""
@@ -67,7 +68,7 @@ def write_router(target: Path, covers: Sequence[SegmentArrays], schema: Schema) 
         schema=schema,
         arrays=table,
         ids=np.arange(count, dtype=np.int64),
-        asked=Texts(np.zeros(count + 1, np.int64), np.empty(0, np.uint8)),
+        asked=PackedStrings(np.zeros(count + 1, np.int64), np.empty(0, np.uint8)),
         tagset=np.empty(0, np.int32),
         tagsets=[()],
         next_sequence=count,

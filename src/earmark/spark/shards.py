@@ -32,13 +32,14 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, require
+from earmark.flat.packed import PackedStrings
 from earmark.flat.types import I64
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.arrow import translated
 from earmark.segment.files import open_stored, save_stored
+from earmark.segment.join import translated
 from earmark.segment.rows import gather
-from earmark.segment.stored import Stored, Texts
+from earmark.segment.stored import Stored
 from earmark.spark import contents, cutting
 from earmark.spark.covers import covers_of
 from earmark.spark.events import read_events, write_events
@@ -203,7 +204,7 @@ def build_shard(plan: Plan, number: int) -> str:
     contents.write_table(folder / name / "table", with_used_constants(stored), plan.build)
     covers = covers_of(stored.arrays, read_events(folder / "proxies"))
     count = len(covers.sequence)
-    texts = Texts(np.zeros(count + 1, np.int64), np.empty(0, np.uint8))
+    texts = PackedStrings(np.zeros(count + 1, np.int64), np.empty(0, np.uint8))
     summary = join([], schema)._replace(arrays=covers, ids=np.arange(count), asked=texts, next_sequence=count)
     save_stored(with_used_constants(summary), folder / name / "covers")
     return name

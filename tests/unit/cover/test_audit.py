@@ -11,7 +11,7 @@ import pytest
 from earmark import Matcher
 from earmark.cover.audit import Audit, Covered, NeverClause, Relations, audit
 from earmark.flat.bits import from_slots
-from earmark.segment.table import Table
+from earmark.segment.segment import Segment
 from earmark.workload.rectangles import boxes
 
 from .worlds import FULL, TYPES, Clause, World, world
@@ -35,11 +35,11 @@ def sql(clauses: list[Clause]) -> str:
     return " OR ".join(f"({text})" for text in made) or "FALSE"
 
 
-def view_of(made: World) -> tuple[Table, Matcher]:
+def view_of(made: World) -> tuple[Segment, Matcher]:
     matcher = Matcher(attributes=TYPES)
     for slot in np.argsort(made.sequence).tolist():  # so that the order of insertion is the order of age
         matcher.add(slot, sql(made.clauses[slot]))
-    return matcher._state.table, matcher
+    return matcher._version.whole, matcher
 
 
 @pytest.mark.parametrize("seed", range(20, 25))
@@ -113,7 +113,7 @@ WANTED = Audit(
 
 def test_a_small_book() -> None:
     matcher = book()
-    found = audit(matcher._state.table)
+    found = audit(matcher._version.whole)
     assert found == WANTED
     assert found.redundant == ("d", "b", "c", "f")
     assert not found.clean
@@ -130,21 +130,21 @@ def test_a_small_book() -> None:
 def test_the_removed_do_not_count() -> None:
     matcher = book()
     matcher.remove_many(["a", "d"])
-    found = audit(matcher._state.table)
+    found = audit(matcher._version.whole)
     assert found.duplicates == ()
     assert found.covered == (Covered("c", "b"), Covered("f", "b"))
     assert found.never == ()
     matcher.update("c", "x = 1000")
-    assert audit(matcher._state.table).covered == (Covered("f", "b"),)
+    assert audit(matcher._version.whole).covered == (Covered("f", "b"),)
 
 
 def test_an_update_keeps_its_age() -> None:
     matcher = Matcher()
     matcher.add_many([(1, "x > 3"), (2, "x > 7"), (3, "y = 1")])
     matcher.update(1, "x > 7")
-    assert audit(matcher._state.table).duplicates == ((1, 2),)
-    relations = Relations(matcher._state.table)
-    slot = matcher._table.find(1)
+    assert audit(matcher._version.whole).duplicates == ((1, 2),)
+    relations = Relations(matcher._version.whole)
+    slot = matcher._version.whole.find(1)
     assert slot is not None
     assert relations.covers(slot) == [2]
     assert relations.covered_by(slot) == []
@@ -152,7 +152,7 @@ def test_an_update_keeps_its_age() -> None:
 
 def test_part_of_the_subscriptions() -> None:
     matcher = book()
-    view = matcher._state.table
+    view = matcher._version.whole
     found = audit(view, from_slots(np.array([1, 2, 4]), 6))
     assert found.subscriptions == 3
     assert found.covered == (Covered("c", "b"),)
@@ -160,10 +160,10 @@ def test_part_of_the_subscriptions() -> None:
 
 
 def test_nothing_to_find() -> None:
-    assert audit(Matcher()._state.table) == Audit(0, (), (), (), (), ())
+    assert audit(Matcher()._version.whole) == Audit(0, (), (), (), (), ())
     matcher = Matcher()
     matcher.add(7, "x = 1")
-    found = audit(matcher._state.table)
+    found = audit(matcher._version.whole)
     assert found.clean
     assert str(found) == "1 subscription, 0 of them redundant"
     assert found.to_arrow().num_rows == 0
@@ -173,7 +173,7 @@ def test_nothing_to_find() -> None:
 def test_many_equal_ones() -> None:
     matcher = Matcher()
     matcher.add_many([(i, f"x = {i % 3} AND y > {i % 2}") for i in range(600)])
-    found = audit(matcher._state.table)
+    found = audit(matcher._version.whole)
     assert [len(group) for group in found.duplicates] == [100] * 6
     assert [(one.id, one.by) for one in found.covered] == [(1, 4), (3, 0), (5, 2)]
 
@@ -186,8 +186,8 @@ def test_larger_against_pairs() -> None:
         rows.append((i, " AND ".join(f"a{j} BETWEEN {a[j]} AND {b[j]}" for j in sorted(kept))))
     matcher = Matcher()
     matcher.add_many(rows)
-    found = audit(matcher._state.table)
-    relations = Relations(matcher._state.table)
+    found = audit(matcher._version.whole)
+    relations = Relations(matcher._version.whole)
     covered = {one.id for one in found.covered} | {one for group in found.duplicates for one in group[1:]}
     for slot in range(0, 1500, 13):
         assert bool(relations.covered_by(slot)) == (slot in covered)

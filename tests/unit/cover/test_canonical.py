@@ -12,15 +12,15 @@ from earmark.cover.canonical import Canonical, canonical, canonized
 from earmark.cover.containment import covers
 from earmark.cover.linear import Linear
 from earmark.segment.rows import check_arrays
-from earmark.segment.table import Table
+from earmark.segment.segment import Segment
 
 from .worlds import EVENTS, events_of, schema, world
 
 
-def view_of(conditions: Sequence[str], **attributes: str) -> Table:
+def view_of(conditions: Sequence[str], **attributes: str) -> Segment:
     matcher = Matcher(attributes=attributes)
     matcher.add_many(list(enumerate(conditions)))
-    return matcher._state.table
+    return matcher._version.whole
 
 
 def clauses_of(conditions: Sequence[str], **attributes: str) -> list[int]:
@@ -112,7 +112,7 @@ def test_types_learned_later() -> None:
     matcher.add("first", "flag IS NOT NULL")
     matcher.add("second", "flag")
     matcher.add("third", "flag OR NOT flag")
-    table = canonical(matcher._state.table)
+    table = canonical(matcher._version.whole)
     assert Linear.build(table).covering(1).tolist() == [0, 2]
     assert Linear.build(table).covering(2).tolist() == [0]
     assert Linear.build(table).covering(0).tolist() == []
@@ -122,11 +122,11 @@ def test_following_a_table() -> None:
     matcher, book = Matcher(), Canonical()
     for i, sql in enumerate(["a > 3", "a > 3 AND b = 'x'", "b LIKE 'x%'", "a <= 9 OR a IS NULL", "FALSE", "a < 1"]):
         matcher.add(i, sql)
-        view = matcher._state.table
+        view = matcher._version.whole
         assert book.follow(view) == (view.generation == 0)
         whole = canonical(view)
         assert all(np.array_equal(x, y) for x, y in zip(book.table, whole, strict=True))
     matcher.remove(0)
     matcher.compact()
-    assert not book.follow(matcher._state.table)
+    assert not book.follow(matcher._version.whole)
     assert len(book.table.sequence) == 5

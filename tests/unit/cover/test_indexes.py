@@ -202,7 +202,7 @@ def test_attributes_that_no_member_has(name: str) -> None:
     pairs = [f"{x} > 0 AND {y} > 0" for x in letters for y in letters if x < y]
     asked = ["a > 5 AND b > 5 AND y > 5 AND z > 5", "y > 5 AND z > 5", "TRUE"]
     matcher.add_many(list(enumerate([*(f"{x} > 0" for x in letters), *pairs, *asked])))
-    table = canonical(matcher._state.table)
+    table = canonical(matcher._version.whole)
     count = len(letters) + len(pairs)
     index = builder(name)(table, np.arange(count, dtype=np.int32))
     assert sorted(index.covering(count).tolist()) == [0, 1, len(letters)]
@@ -217,7 +217,7 @@ def test_many_that_match_everything(name: str) -> None:
     """Points without coordinates, more than a block of them."""
     matcher = Matcher()
     matcher.add_many([(i, "TRUE" if i % 10 else f"a = {i}") for i in range(200)])
-    index = builder(name)(canonical(matcher._state.table))
+    index = builder(name)(canonical(matcher._version.whole))
     index.check()
     everything = [i for i in range(200) if i % 10]
     assert sorted(index.covering(50).tolist()) == everything

@@ -19,6 +19,7 @@ from earmark.cover.canonical import canonical
 from earmark.cover.conditions import Writer
 from earmark.cover.merging import Merged, merged
 from earmark.cover.unite import around, marginals, masses
+from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError
 from earmark.segment.arrays import SegmentArrays
 
@@ -65,8 +66,8 @@ def test_masses_are_shares_of_events() -> None:
     m = Matcher()
     m.add("low", "x < 30")
     m.add("null", "x IS NULL OR x = 99")
-    _, events = m._encoded([{"x": i} for i in range(90)] + [{}] * 10)
-    table = canonical(m._state.table)
+    events = encode_many(m._version.whole.schema, [{"x": i} for i in range(90)] + [{}] * 10)
+    table = canonical(m._version.whole)
     assert masses(table, marginals(events, 1)) == pytest.approx([0.3, 0.1], abs=0.01)
 
 
@@ -113,7 +114,7 @@ def test_written_conditions_are_the_boxes(seed: int) -> None:
     """A clause, written out from its canonical keys, matches what it matched."""
     rng = Random(seed)
     matcher, book = book_of(rng, 12)
-    view = matcher._state.table
+    view = matcher._version.whole
     table, writer = canonical(view), Writer(view.schema)
     again = Matcher(index="scan", attributes=SCHEMA)
     for slot in range(view.slots):

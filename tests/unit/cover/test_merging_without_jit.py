@@ -9,6 +9,7 @@ import sys
 SCRIPT = """
 import numpy as np
 from earmark import Matcher
+from earmark.engine.batch import encode_many
 from earmark.cover import Verdict, merged, subsumed, summarized
 from earmark.cover.canonical import canonical
 from earmark.cover.linear_boxes import LinearBoxes
@@ -28,7 +29,7 @@ for made in (merged(m, events, 0.0), merged(m, events, 1e9), merged(m, events, 1
     group = {one: row["id"] for row in made.to_arrow().to_pylist() for one in row["stands_for"]}
     for event in events:
         assert {group[one] for one in m.match(event)} <= set(smaller.match(event))
-table = canonical(m._state.table)
+table = canonical(m._version.whole)
 broker = Subsumption.build(table, gap=3)
 rows = LinearBoxes(broker.space.axes)
 low, high = boxes_of_clauses(broker.space, table, np.arange(26))
@@ -43,7 +44,7 @@ for slot in range(0, 26, 3):
 broker.check()
 assert {subsumed(m, i).verdict for i in m.ids()} <= set(Verdict)
 made = summarized(m, events, 1.0, cell_bits=4)
-held = made.holds(m._encoded(events)[1])
+held = made.holds(encode_many(m._version.whole.schema, events))
 assert all(held[i] or not m.match(event) for i, event in enumerate(events))
 """
 

@@ -145,7 +145,7 @@ def test_relations_are_those_of_a_scan(seed: int, lists: str) -> None:
     for slot in np.argsort(made.sequence).tolist():
         matcher.add(slot, sql(made.clauses[slot]))
     matcher.remove_many(list(range(0, 60, 7)))
-    view = matcher._state.table
+    view = matcher._version.whole
     relations = Relations(view)
     domain = view.schema.domains
     by_age = [slot for slot in np.argsort(made.sequence).tolist() if slot % 7]
@@ -227,7 +227,7 @@ TestBrokers = Brokers.TestCase
 
 
 def boxed(matcher: Matcher) -> SegmentArrays:
-    return Relations(matcher._state.table).table
+    return Relations(matcher._version.whole).table
 
 
 @pytest.mark.usefixtures("restless")

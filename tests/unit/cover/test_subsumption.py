@@ -124,7 +124,7 @@ def test_conditions_of_all_types() -> None:
     m.add("b", "city IN ('Oslo', 'Rome') AND price BETWEEN 8 AND 20")
     m.add("c", "city = 'Oslo' AND price BETWEEN 1 AND 15")
     m.add("d", "when >= TIMESTAMP '2024-01-01 00:00:00' OR city = 'Lima'")
-    table = canonical(m._state.table)
+    table = canonical(m._version.whole)
     broker = Subsumption(learned_space(table))
     verdicts = [broker.subscribe(table, slot).verdict for slot in range(4)]
     assert verdicts[0] is Verdict.NEEDED and verdicts[2] is Verdict.SUBSUMED
@@ -161,7 +161,7 @@ def test_batches_agree_with_single_questions() -> None:
             for i, (a, b) in enumerate(rng.integers(0, 60, (80, 2)).tolist())
         ]
     )
-    table = canonical(m._state.table)
+    table = canonical(m._version.whole)
     space = learned_space(table, axes=2, bits=5)
     broker = Subsumption.build(table, np.arange(60, dtype=np.int32), space)
     batch = ranges_of_slots(space, table, np.arange(80))
@@ -188,7 +188,7 @@ def test_large_boxes_are_made_of_larger_cells(seed: int, most: int) -> None:
 def test_mistakes_get_a_sentence() -> None:
     m = Matcher()
     m.add("a", "x = 1")
-    table = canonical(m._state.table)
+    table = canonical(m._version.whole)
     broker = Subsumption.build(table)
     with pytest.raises(EarmarkError, match="already a member"):
         broker.subscribe(table, 0)
@@ -207,13 +207,13 @@ def test_mistakes_get_a_sentence() -> None:
     m.add("b", "TRUE")
     m.compact()
     with pytest.raises(EarmarkError, match="no space to learn"):
-        learned_space(canonical(m._state.table))
+        learned_space(canonical(m._version.whole))
 
 
 def test_a_client_computes_the_ranges() -> None:
     m = Matcher()
     m.add("a", "x BETWEEN 0 AND 9 AND y = 3")
-    table = canonical(m._state.table)
+    table = canonical(m._version.whole)
     here, there = Subsumption.build(table), Subsumption(learned_space(table))
     told = there.subscribe_ranges(0, as_ranges(ranges_of_slots(there.space, table, np.array([0])).of(0)))
     assert told.forward.pairs() == here.claimed.ranges().pairs()

@@ -206,7 +206,7 @@ def test_answers_are_exact(wide: bool, type_: pa.DataType, values: st.SearchStra
     pairs = list(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True))
     assert pairs == [(e, i) for e, ids in enumerate(wanted) for i in ids]
     assert m.attributes["a"].type == "number"
-    m._table.check()
+    m._version.check()
 
 
 @given(
@@ -225,24 +225,24 @@ def test_a_write_makes_it_wide(narrow: list[Any], wide: list[Any], values: list[
         return [i for i in ids if OPERATORS[asked[i][0]](exact(value), exact(asked[i][1]))]
 
     m = matcher(*texts[:first])
-    assert not m._table.schema.strings
+    assert not m._version.schema.strings
     m.add(-1, "a IS NOT NULL")
     for value in values:
         assert m.match({"a": value}) == [*wanted(value, range(first)), -1]
     m.add_many([(i, texts[i]) for i in range(first, len(texts))])
     for value in values:
         assert m.match({"a": value}) == [*wanted(value, range(first)), -1, *wanted(value, range(first, len(texts)))]
-    m._table.check()
+    m._version.check()
     m.remove_many(range(first, len(texts)))
     for value in values:
         assert m.match({"a": value}) == [*wanted(value, range(first)), -1]
     m.remove_many(range(first))
     assert m.attributes["a"].type is None
-    assert not m._table.schema.strings
+    assert not m._version.schema.strings
     assert m.match({"a": "text"}) == [-1]
     m.add(0, "a = 'text'")
     assert m.match({"a": "text"}) == [-1, 0]
-    m._table.check()
+    m._version.check()
 
 
 @given(
@@ -289,15 +289,15 @@ class TestFractionalEvents:
         m = matcher(*self.conditions)
         if wide:
             m.add(99, f"a = {2**60}")
-        state = m._state
+        state = m._version
         assert m.match({"a": 3}) == [1, 2, 3, 4, 6]
         assert give(m) == [0, 1, 2, 5, 6]
         assert m.match({"a": 3}) == [1, 2, 3, 4, 6]
         assert m.match({"a": 4}) == [0, 4, 5, 6]
         assert m.match({"a": float("nan")}) == [0, 2, 5]
         assert m.stats()["attributes"] == {"a": "number"}
-        assert m._state is state  # a search changes nothing
-        m._table.check()
+        assert m._version is state  # a search changes nothing
+        m._version.check()
 
     def test_open_and_never_matching_bounds(self) -> None:
         m = Matcher()
@@ -340,7 +340,7 @@ class TestFractionalEvents:
         assert [m.get(one) for one in m.ids()][:3] == before
         assert m.get("r").condition == "a BETWEEN 3 AND 4"
         assert m.ids() == ["x", "y", "r", "far"]
-        m._table.check()
+        m._version.check()
         m.add("z", "a > 3.25")
         assert m.match({"a": 3.5}) == ["r", "z"]
 
@@ -364,7 +364,7 @@ class TestFractionalEvents:
         m.remove_many(range(1, 10))
         m.compact()
         assert m.match({"a": 3.5, "s": "a"}) == [0]
-        m._table.check()
+        m._version.check()
 
     @pytest.mark.parametrize("more", [[], [f"a < {2**60}"]])
     def test_survives_files_and_arrow(self, tmp_path: Any, more: list[str]) -> None:
@@ -377,7 +377,7 @@ class TestFractionalEvents:
             assert again.match({"a": 2**60}) == [0]
             again.add(9, f"a = {2**61 + 1}")
             assert again.match({"a": 2**61 + 1}) == [0, 9]
-            again._table.check()
+            again._version.check()
 
 
 class TestRetyping:
@@ -394,25 +394,25 @@ class TestRetyping:
         m.retype("a", "number")
         assert m.match({"a": 17.5}) == [1, 2]
         assert m.attributes["a"].declared
-        m._table.check()
+        m._version.check()
 
     def test_what_does_not_fit_is_named_and_nothing_changes(self) -> None:
         m = matcher("a > 3", "a IN (1, 2)")
-        before = m._state
+        before = m._version
         with pytest.raises(AttributeTypeError, match=r"attribute 'a' cannot become string: .*subscription 0: .*a > 3"):
             m.retype("a", "string")
         with pytest.raises(EarmarkError, match="there is no attribute 'aa': did you mean 'a'"):
             m.retype("aa", "integer")
         with pytest.raises(EarmarkError, match="is not a type"):
             m.retype("a", "text")
-        assert m._state is before
+        assert m._version is before
 
     def test_a_wide_number_becomes_float(self) -> None:
         m = matcher(f"a >= {EXACT + 1}")
         assert m.match({"a": EXACT}) == []
         m.retype("a", "float")
         assert m.match({"a": EXACT}) == [0]  # both are 2^53 as doubles, as Spark has it
-        assert not m._table.schema.strings
+        assert not m._version.schema.strings
 
     def test_order_and_the_rest_stay(self) -> None:
         m = Matcher()
@@ -473,7 +473,7 @@ class TestLearning:
         m.add(3, "a = 'x'")
         m.remove(3)
         m.add(3, "a > 5")
-        m._table.check()
+        m._version.check()
 
     @pytest.mark.parametrize(
         "column",
@@ -507,7 +507,7 @@ class TestLearning:
         wanted = [0, 1] if m.match({"a": "other"}) else [1]
         assert m.match({"a": "text"}) == wanted
         assert m.attributes["a"].type == "string"
-        m._table.check()
+        m._version.check()
 
     def test_an_update_may_change_the_type(self) -> None:
         m = matcher("a > 3")

@@ -13,7 +13,8 @@ import pytest
 
 from earmark import Matcher
 from earmark.errors import TableError
-from earmark.segment.files import MANIFEST, open_table
+from earmark.segment.files import MANIFEST
+from earmark.segment.files import open_stored as open_table
 
 TYPES = {"d": "date", "m": "decimal(9,2)", "unused": "timestamp"}
 CONDITIONS = [

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from earmark import Matcher
+from earmark.engine.indexed import IndexedSegment
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
 from earmark.keys.strings import StringKeys
 
@@ -91,7 +92,7 @@ def test_nothing_is_lost() -> None:
     after = matcher()
     assert after.add_many(frame) == len(before) == frame.num_rows
     assert answers(after) == answers(before)
-    after._table.check()
+    after._version.check()
     again = after.to_arrow()  # strings may have other keys now, and bounds with them
     assert again.drop_columns("clauses").equals(frame.drop_columns("clauses"))
     assert again.schema.metadata[b"earmark.table"] == frame.schema.metadata[b"earmark.table"]
@@ -113,7 +114,7 @@ def test_types_keep_who_said_so() -> None:
     before, after = filled(), Matcher(zone="Europe/Paris")
     after.add_many(before.to_arrow())
     learned, declared = (
-        {a.name: (str(a.type), a.declared, a.origin) for a in m._table.schema} for m in (after, before)
+        {a.name: (str(a.type), a.declared, a.origin) for a in m._version.schema} for m in (after, before)
     )
     assert learned == declared
     with pytest.raises(AttributeTypeError, match="declared"):
@@ -147,7 +148,7 @@ def test_into_a_matcher_with_other_numbers_and_keys() -> None:
     before, after = filled(), others()
     own = {str(e): after.match(e) for e in EVENTS}
     after.add_many(before.to_arrow())
-    after._table.check()
+    after._version.check()
     for event in EVENTS:
         assert after.match(event) == own[str(event)] + before.match(event)
     texts = [one for one in before.ids() if str(one).startswith("s")]
@@ -165,12 +166,13 @@ def test_strings_that_need_relabelling_on_the_way_in() -> None:
     target, source = Matcher(), Matcher()
     target.add("own", "s >= 'm' AND s < 'n'")
     packed = StringKeys.from_items([b"", b"m", b"n"], [-(2**63), 0, 2])
-    table = target._table._with_bounds(np.array([0]), np.array([1]))
-    target._publish(replace(table, schema=table.schema.replaced((), {0: packed}), generation=1))
+    version, whole = target._version, target._version.whole
+    schema = version.schema.rekeyed((), {0: packed})
+    moved = replace(whole, schema=schema, arrays=whole.arrays._replace(lo=np.array([0]), hi=np.array([1])))
+    target._publish(version.with_schema(schema).with_segments([IndexedSegment.of(moved)]))
     source.add("more", "s LIKE 'mm%' OR s > 'n'")
-    generation = target.stats()["generation"]
     target.add_many(source.to_arrow())
-    assert target.stats()["generation"] == generation + 1
+    assert target._version.schema.generation != schema.generation
     assert [target.match({"s": s}) for s in ("m", "mm", "mmx", "mn", "n", "na")] == [
         ["own"],
         ["own", "more"],
@@ -249,11 +251,11 @@ def test_events_and_updates_after_the_way_in() -> None:
 
 def refused(m: Matcher, frame: Any, match: str, error: type[EarmarkError] = SubscriptionError) -> None:
     """The error, and no trace of the attempt."""
-    before = m.ids(), m.stats()["attributes"], m._table.slots
+    before = m.ids(), m.stats()["attributes"], m._version.slots
     with pytest.raises(error, match=match):
         m.add_many(frame)
-    assert (m.ids(), m.stats()["attributes"], m._table.slots) == before
-    m._table.check()
+    assert (m.ids(), m.stats()["attributes"], m._version.slots) == before
+    m._version.check()
 
 
 def test_ids_in_use() -> None:

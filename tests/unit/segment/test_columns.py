@@ -21,7 +21,7 @@ EARLY = datetime(2024, 1, 1, tzinfo=UTC)
 def filled(columns: Any, attributes: dict[str, str] | None = None, **options: Any) -> Matcher:
     m = Matcher(attributes=attributes)
     m.add_many(columns if hasattr(columns, "columns") else pa.table(columns), **options)
-    m._table.check()
+    m._version.check()
     return m
 
 

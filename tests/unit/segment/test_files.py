@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from earmark.segment.table import Table
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.segment.saved_tables import EVENTS, answers, change_array, data_of, filled, manifest_of, refused, sealed
@@ -22,7 +23,6 @@ from earmark.errors import EarmarkError, TableError
 from earmark.keys.schema import Schema
 from earmark.segment import files
 from earmark.segment.files import MANIFEST, open_table, save_table
-from earmark.segment.table import Table
 
 # --- there and back --------------------------------------------------------------------------------------------------
 
@@ -37,17 +37,17 @@ def test_everything_comes_back(tmp_path: Path, mmap: bool, integers: bool, tags:
     assert answers(after) == answers(before)
     assert after.never_matching() == before.never_matching() != []
     assert after.stats()["attributes"] == before.stats()["attributes"]
-    schema = after._table.schema
+    schema = after._version.schema
     assert schema.zone_name == "Europe/Paris"
-    assert [(a.declared, a.origin) for a in schema] == [(a.declared, a.origin) for a in before._table.schema]
-    after._table.check()
+    assert [(a.declared, a.origin) for a in schema] == [(a.declared, a.origin) for a in before._version.schema]
+    after._version.check()
 
 
 def test_sequence_goes_on_where_it_was(tmp_path: Path) -> None:
     m = filled()
     m.save(tmp_path / "t")
     back = Matcher.load(tmp_path / "t")
-    assert back._table.next_sequence == m._table.next_sequence == 7
+    assert back._table.next_sequence == m._version.next_sequence == 7
     back.add("new", "age = 30")
     assert back.ids() == [*m.ids(), "new"]
 
@@ -118,7 +118,7 @@ def test_changes_after_opening_do_not_reach_the_files(saved: Path) -> None:
     m.remove("sub 0 é")
     m.update("sub 5 é", "age > 0")
     m.add("wide", f"age = {2**60}")  # every bound on age gets a new key
-    m._table.check()
+    m._version.check()
     assert {p: p.read_bytes() for p in saved.rglob("*") if p.is_file()} == before
     m.save(saved)
     assert Matcher.load(saved).ids() == m.ids()
@@ -492,7 +492,7 @@ def test_any_change_under_right_checksums_opens_or_is_refused(pristine: Path, da
         m = Matcher.load(folder)
     except TableError:
         return
-    m._table.check()
+    m._version.check()
     for event in EVENTS:
         m.match(event)
         m.top_k(event, mode="relaxed")

@@ -13,7 +13,8 @@ from tests.unit.segment.saved_tables import EVENTS, answers, data_of, filled
 from earmark import Matcher
 from earmark.errors import TableError
 from earmark.segment import files
-from earmark.segment.files import MANIFEST, open_table
+from earmark.segment.files import MANIFEST
+from earmark.segment.files import open_stored as open_table
 
 # --- saving over -----------------------------------------------------------------------------------------------------
 

@@ -10,21 +10,21 @@ import pyarrow as pa
 import pytest
 
 from earmark import EarmarkError, Matcher, Predicate, Subscription
-from earmark.segment.intake import admitted, prepare, rows_of_frame
-from earmark.segment.table import Table
+from earmark.keys.schema import Schema
+from earmark.segment.builder import prepare, rows_of_frame
 
 
 def test_prepare_leaves_no_trace() -> None:
-    table = Table.empty()
-    prepared = prepare(table, [("x", "a > 3 AND s = 'k'"), {"id": "y", "condition": "b"}, Subscription("z", "TRUE")])
-    assert (len(table.schema), table.slots, len(table)) == (0, 0, 0)
+    schema = Schema()
+    prepared = prepare(schema, [("x", "a > 3 AND s = 'k'"), {"id": "y", "condition": "b"}, Subscription("z", "TRUE")])
+    assert len(schema) == 0
     assert prepared.ids == ["x", "y", "z"]
-    made = admitted(table, prepared)
-    assert (len(table.schema), table.slots, len(table)) == (0, 0, 0)
+    made = prepared.segment(0)
+    assert len(schema) == 0
     assert made.schema.names == ["a", "s", "b"]
     assert b"k" in made.schema.strings[1]
     made.check()
-    assert made.ids == ["x", "y", "z"]
+    assert made.ids.objects == ["x", "y", "z"]
 
 
 def test_a_row_is_named_by_number_and_id() -> None:
@@ -36,7 +36,7 @@ def test_a_row_is_named_by_number_and_id() -> None:
         ({"condition": "a > 1"}, "row 2: a subscription has id, condition"),
     ):
         with pytest.raises(EarmarkError, match=f"^{reason}"):
-            prepare(Table.empty(), [("p", "a > 1"), ("q", "b > 1"), bad])
+            prepare(Schema(), [("p", "a > 1"), ("q", "b > 1"), bad])
 
 
 @pytest.mark.parametrize(

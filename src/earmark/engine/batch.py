@@ -1,0 +1,152 @@
+"""Events as keys of a version: one, or many at once.
+
+    events   a sequence of mappings, an Arrow table or record batch, a pandas or polars frame
+             where they are read piece by piece, also an iterator of mappings or an Arrow RecordBatchReader
+
+What cannot be read of an event is an error (`on_error="raise"`), counts as NULL ("null"), or leaves the event out
+("reject"); in the last two cases it is reported in a list of `Reject`.
+
+Keys belong to a generation. A version nearly always has one; where it has several, an event is encoded for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError, EventError
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.events.frames import as_arrow, encode_frame, is_frame
+from earmark.events.mappings import Reject, encode_events, repeated
+from earmark.flat.types import I64
+from earmark.keys.schema import Schema
+from earmark.segment.segment import Segment
+
+OnError: TypeAlias = Literal["raise", "null", "reject"]
+GROUP = 8_192
+"""Events read at a time where they come piece by piece."""
+
+
+class Batch(NamedTuple):
+    """Events as keys of the version's schema and, where there are older ones, of those; and the row of each event."""
+
+    events: EventArrays
+    older: Mapping[int, EventArrays]
+    """By generation."""
+    rows: I64 | None
+    """None where rows are those from 0 on."""
+
+    def __len__(self) -> int:
+        return len(self.events.start) - 1
+
+    def __bool__(self) -> bool:
+        return True
+
+    def for_segment(self, segment: Segment) -> EventArrays:
+        """The events in the keys of a segment."""
+        return self.older.get(segment.schema.generation, self.events) if self.older else self.events
+
+    def choose(self, chosen: I64) -> Batch:
+        """These events, in this order."""
+        older = {generation: some_events(events, chosen) for generation, events in self.older.items()}
+        return Batch(some_events(self.events, chosen), older, chosen if self.rows is None else self.rows[chosen])
+
+    def between(self, begin: int, end: int) -> Batch:
+        """The events from one to another."""
+        return self if end - begin == len(self) else self.choose(np.arange(begin, end))
+
+
+def encoded(version: Version, encode: Callable[[Schema], EventArrays]) -> Batch:
+    """Events as keys of a version, by what encodes them for a schema."""
+    schemas = {one.segment.schema.generation: one.segment for one in version.segments}
+    schemas.pop(version.schema.generation, None)
+    older = {generation: encode(version.schema_for(segment)) for generation, segment in schemas.items()}
+    return Batch(encode(version.schema), older, None)
+
+
+def read_one(version: Version, event: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> Batch:
+    """A single event as keys."""
+    given = [weights] if weights is not None else None
+    try:
+        return encoded(version, lambda schema: encode_events(schema, [event], given))
+    except EventError as problem:
+        raise problem.at(None) from None
+
+
+def read(
+    version: Version, events: Any, weights: Any = None, on_error: OnError = "raise", rejects: list[Reject] | None = None
+) -> Batch:
+    """Many events as keys."""
+    check_on_error(on_error, rejects)
+    found: list[Reject] | None = None if on_error == "raise" else []
+    events = as_arrow(events) if is_frame(events) else listed_events(events)
+    weights = repeated(weights, len(events))
+    batch = encoded(version, lambda schema: encode_many(schema, events, weights, _emptied(found)))
+    if not found:
+        return batch
+    if rejects is not None:
+        rejects += found
+    wrong = {one.event for one in found if on_error == "reject" or one.attribute is None}
+    if not wrong:
+        return batch
+    return batch.choose(np.setdiff1d(np.arange(len(batch)), np.fromiter(wrong, np.int64)))
+
+
+def encode_many(schema: Schema, events: Any, weights: Any = None, rejects: list[Reject] | None = None) -> EventArrays:
+    """Many events as keys of a schema; `weights` are one mapping for each event."""
+    if is_frame(events):
+        return encode_frame(schema, as_arrow(events), weights, rejects)
+    return encode_events(schema, listed_events(events), weights, rejects)
+
+
+def _emptied(found: list[Reject] | None) -> list[Reject] | None:
+    """The same list, empty: encoding for another generation finds the same."""
+    if found is not None:
+        found.clear()
+    return found
+
+
+def check_on_error(on_error: Any, rejects: Any) -> None:
+    """Refuse what is none of the words, and what rejects cannot be added to."""
+    if on_error not in ("raise", "null", "reject"):
+        raise EarmarkError(f"expected 'raise', 'null' or 'reject' for on_error, got {on_error!r}")
+    if rejects is not None and not isinstance(rejects, list):
+        raise EarmarkError(
+            f"rejects must be a list, to which rejected events are appended, got {type(rejects).__name__}"
+        )
+
+
+def listed_events(events: Any) -> Sequence[Any]:
+    """A sequence of events; an error says what else was given."""
+    if isinstance(events, Mapping):
+        raise EventError("expected a sequence of events or a frame, got one mapping; for a single event use match")
+    if isinstance(events, str | bytes) or not isinstance(events, Iterable):
+        raise EventError(f"expected a sequence of events or a frame, got {type(events).__name__}")
+    return events if isinstance(events, Sequence) else list(events)
+
+
+def groups(events: Any) -> Iterator[tuple[Any, int]]:
+    """Events in groups, and how many each has."""
+    import pyarrow as pa
+
+    if isinstance(events, pa.RecordBatchReader):
+        for batch in events:
+            for begin in range(0, batch.num_rows, GROUP):
+                part = batch.slice(begin, GROUP)
+                yield part, part.num_rows
+    elif is_frame(events):
+        frame = as_arrow(events)
+        for begin in range(0, frame.num_rows, GROUP):
+            piece = frame.slice(begin, GROUP)
+            yield piece, piece.num_rows
+    else:
+        if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
+            listed_events(events)  # says what is wrong
+        following = iter(events)
+        while group := list(islice(following, GROUP)):
+            yield group, len(group)

@@ -1,0 +1,304 @@
+"""How do small segments become few and large, without anyone waiting?
+
+A book that changes has one unsealed segment, which takes new rows and is scanned, and sealed ones with an index each.
+Once a change has been published, `next_merge` says what is worth doing:
+
+    seal       the unsealed segment has outgrown a share of the others: it gets an index, merged with those sealed ones
+               that are not much larger, so that sizes stay geometric and a search meets few segments
+    absorb     the same for an index that takes inserts (`Updatable`): a copy of the index takes the rows in and forgets
+               what was removed
+    shrink     a segment most of whose slots are removed is made again without them
+    rekey      a segment whose keys are of an older generation is made again under the present schema
+
+`run` makes the new segment from a version as it is, beside writers and readers. `installed` puts it in the place of the
+old ones in the version of that moment, and repeats what has happened to them since: rows removed, rows appended. It
+costs O(segments + changes since), so a writer waits for no more than that, and a reader for nothing.
+
+A batch that is large beside what is there is indexed by whoever adds it, before it is published (`settled`).
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import Version
+from earmark.errors import require
+from earmark.flat import bits
+from earmark.flat.types import I64, frozen
+from earmark.index.driver import ArrayIndex
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.join import join, with_constants_of, without_unused_constants
+
+Build = Callable[[SegmentArrays], ArrayIndex[Any]]
+
+SHORTEST_TAIL = 128
+TAIL_SHARE = 1 / 256
+"""The unsealed segment may be so long, as a share of the sealed slots."""
+REBUILD_SHARE = 1 / 2
+"""So many new rows, as a share of the sealed ones, are indexed with them by whoever adds them."""
+FACTOR = 4
+"""A segment is merged with one that is at most so many times larger."""
+SMALLEST_SHRINK = 1024
+"""A segment is made again when so many of its slots are removed, and more than are living."""
+
+
+@dataclass(frozen=True, eq=False)
+class MergePlan:
+    """Segments of a version that are to become one."""
+
+    inputs: tuple[IndexedSegment, ...]
+    absorbs: bool = False
+    """The first is sealed and its index takes the rows of the others in."""
+
+
+@dataclass(frozen=True, eq=False)
+class MergeResult:
+    """The segment that others became, and where their slots went."""
+
+    inputs: tuple[IndexedSegment, ...]
+    output: IndexedSegment
+    places: tuple[I64, ...]
+    """For each input, by slot: the slot in the output, or -1 where it was removed before."""
+
+
+def next_merge(version: Version) -> MergePlan | None:
+    """What is worth doing next, if anything."""
+    for one in version.segments:
+        if len(one) - one.live > max(SMALLEST_SHRINK, one.live):
+            return MergePlan((one,))
+    older = [one for one in version.segments if one.segment.schema.generation != version.schema.generation]
+    if older:
+        same = [one for one in version.segments if one not in older and not one.is_sealed]
+        return MergePlan((*older, *same))
+    return _sealing(version)
+
+
+def _sealing(version: Version) -> MergePlan | None:
+    sealed = [one for one in version.segments if one.is_sealed]
+    tail = [one for one in version.segments if not one.is_sealed]
+    if not sealed:
+        return None
+    largest = max(sealed, key=len)
+    known, waiting = sum(map(len, sealed)), sum(map(len, tail))
+    updatable = largest.index is not None and largest.index.is_updatable
+    if updatable:
+        waiting += bits.count(largest.removed) - bits.count(largest.forgotten)
+    if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
+        return None
+    if updatable:
+        rest = [one for one in sealed if one is not largest]
+        return MergePlan((largest, *rest, *tail), absorbs=True)
+    size, chosen = sum(map(len, tail)), tail
+    for one in sorted(sealed, key=len):
+        if len(one) > FACTOR * size:
+            break
+        size, chosen = size + len(one), [one, *chosen]
+    return MergePlan(tuple(chosen))
+
+
+def keyed(version: Version, merge: MergePlan) -> Version:
+    """The version under a schema that has the constants of what is to be merged."""
+    return version.with_schema(with_constants_of(version.schema, [one.segment for one in merge.inputs]))
+
+
+def run(version: Version, merge: MergePlan, build: Build | None) -> MergeResult:
+    """Make the new segment; without `build` it stays unsealed. Beside writers and readers: it changes nothing."""
+    return _absorbed(merge) if merge.absorbs else merged(version, merge.inputs, build)
+
+
+def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> MergeResult:
+    """The living subscriptions of segments as one, in order of insertion, under the version's schema."""
+    living = [one.living() for one in inputs]
+    whole = [len(one) == len(slots) for one, slots in zip(inputs, living, strict=True)]
+    picked = [
+        one.segment if same else one.segment.pick(slots) for one, slots, same in zip(inputs, living, whole, strict=True)
+    ]
+    joined = join(picked, version.schema)
+    new = np.arange(len(joined))
+    if not joined.is_ordered:
+        order = np.argsort(joined.arrays.sequence, kind="stable")
+        new = np.empty(len(order), np.int64)
+        new[order] = np.arange(len(order))
+        joined = joined.pick(order)
+    joined = replace(joined, schema=version.schema)
+    places, first = [], 0
+    for one, slots in zip(inputs, living, strict=True):
+        place = np.full(len(one), -1)
+        place[slots] = new[first : first + len(slots)]
+        first += len(slots)
+        places.append(place)
+    output = IndexedSegment.of(joined, build(joined.arrays) if build is not None and len(joined) else None)
+    return MergeResult(tuple(inputs), output, tuple(places))
+
+
+def _absorbed(merge: MergePlan) -> MergeResult:
+    """A copy of the first one's index takes in the living rows of the others, and forgets what was removed."""
+    main, *others = merge.inputs
+    require(main.index is not None and main.index.is_updatable, "this index takes no inserts")
+    assert main.index is not None
+    segment, places = main.segment, [np.arange(len(main))]
+    for one in others:
+        living = one.living()
+        place = np.full(len(one), -1)
+        place[living] = np.arange(len(segment), len(segment) + len(living))
+        segment = segment.appended(one.segment.pick(living))
+        places.append(place)
+    index = main.index.copy()
+    index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
+    index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
+    removed = _lengthened(main.removed, len(segment))
+    return MergeResult(merge.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
+
+
+def _lengthened(bitmap: Any, slots: int) -> Any:
+    grown = np.zeros(bits.words_for(slots), np.uint64)
+    grown[: len(bitmap)] = bitmap
+    return frozen(grown)
+
+
+def installed(version: Version, done: MergeResult) -> Version | None:
+    """The version with the new segment in the place of the old ones; None where it no longer fits them."""
+    waiting = {one.line: (one, place) for one, place in zip(done.inputs, done.places, strict=True)}
+    kept: list[IndexedSegment] = []
+    left: list[IndexedSegment] = []
+    gone: list[I64] = []
+    for one in version.segments:
+        if one.line not in waiting:
+            kept.append(one)
+            continue
+        before, place = waiting.pop(one.line)
+        if one.index is not before.index:  # it has adapted meanwhile
+            return None
+        removed = bits.to_slots(one.removed).astype(np.int64)
+        removed = removed[removed < len(before)]
+        gone.append(place[removed])
+        if len(one) > len(before):
+            left.append(_after(one, len(before)))
+    for _, place in waiting.values():  # all their rows were removed meanwhile
+        gone.append(place)
+    output = done.output
+    slots = np.concatenate([*gone, np.empty(0, np.int64)])
+    new = bits.to_slots(frozen(bits.from_slots(slots[slots >= 0], len(output)) & ~output.removed))
+    output = output.without(new.astype(np.int64)) if len(new) else output
+    made = [one for one in (*kept, output, *left) if one.live]
+    return version.with_segments(sorted(made, key=lambda one: not one.is_sealed))
+
+
+def _after(one: IndexedSegment, first: int) -> IndexedSegment:
+    """The rows of an unsealed segment from one on."""
+    slots = np.arange(first, len(one))
+    removed = bits.to_slots(one.removed).astype(np.int64)
+    removed = removed[removed >= first] - first
+    return IndexedSegment.of(one.segment.pick(slots), None, bits.from_slots(removed, len(slots)))
+
+
+# --- at once -------------------------------------------------------------------------------------------------
+
+
+def settled(version: Version, build: Build | None) -> Version:
+    """The version with an index over rows that are many beside the others; without `build` none is wanted."""
+    tail = sum(len(one) for one in version.segments if not one.is_sealed)
+    if build is None or tail <= REBUILD_SHARE * (version.slots - tail):
+        return version
+    return compacted(version, build)
+
+
+def compacted(version: Version, build: Build | None, fewer_constants: bool = False) -> Version:
+    """The same subscriptions in one segment; with `fewer_constants` without keys for strings that nothing uses."""
+    if not version.segments:
+        return version
+    living = [one.segment.pick(one.living()) if one.live < len(one) else one.segment for one in version.segments]
+    schema = with_constants_of(version.schema, living)
+    if fewer_constants:
+        schema = without_unused_constants(schema, living)
+    version = version.with_schema(schema)
+    return version.with_segments([merged(version, version.segments, build).output])
+
+
+# --- in the background ---------------------------------------------------------------------------------------
+
+
+class Compactor:
+    """Merges segments in a thread of its own, which lives for as long as there is something to do.
+
+    `lock` is the writers'; `current` and `publish` are called with it held.
+    """
+
+    def __init__(
+        self, lock: Any, current: Callable[[], Version], publish: Callable[[Version], None], build: Build | None
+    ) -> None:
+        self._lock = lock
+        self._current = current
+        self._publish = publish
+        self._build = build
+        self._thread: threading.Thread | None = None
+        self.problem: BaseException | None = None
+        """What made the last merge fail; no other is tried until `Matcher.compact` was called."""
+        self._is_reported = False
+        self.merges = 0
+        """How many were done."""
+
+    def request(self) -> None:
+        """See whether there is something to do. The caller holds the lock."""
+        if self.problem is not None:
+            self._report()
+        elif not self.is_running and next_merge(self._current()) is not None:
+            self._thread = threading.Thread(target=self._work, name="earmark-compaction", daemon=True)
+            self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a merge is being made; not in a forked child, whose parent has the thread."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return when there is nothing left to do; the caller does not hold the lock."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout)
+
+    def forgive(self) -> None:
+        """Forget the last problem, and try again from now on."""
+        self.problem, self._is_reported = None, False
+
+    def _report(self) -> None:
+        if not self._is_reported:
+            self._is_reported = True
+            warnings.warn(
+                f"merging small segments failed, so searches get slower: {self.problem!r}; compact() tries again",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _work(self) -> None:
+        try:
+            while self._merge_once():
+                pass
+        except BaseException as problem:  # whatever it is, a writer reports it
+            self.problem = problem
+            self._thread = None
+
+    def _merge_once(self) -> bool:
+        with self._lock:
+            version = self._current()
+            merge = next_merge(version)
+            if merge is None:
+                self._thread = None
+                return False
+            version = keyed(version, merge)
+            if version is not self._current():
+                self._publish(version)
+        done = run(version, merge, self._build)
+        with self._lock:
+            made = installed(self._current(), done)
+            if made is not None:
+                self._publish(made)
+                self.merges += 1
+        return True

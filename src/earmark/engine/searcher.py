@@ -1,0 +1,287 @@
+"""Encoded events x a version -> answers. The only searcher: of `Matcher`, the CLI, Spark's workers and SQL.
+
+events ──► routed to the segments that can match ──► each searched by its own index
+              segment 1 ──► slots, scores ─┐
+              segment 2 ──► slots, scores ─┴─ by sequence, or the k best by (score, sequence) ──► named by their ids
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from earmark.engine.batch import Batch, groups
+from earmark.engine.version import Version
+from earmark.errors import TooManyAnswers
+from earmark.flat.types import F64, I32, I64, U64
+from earmark.index.answers import MOST_ANSWERS, check_room
+from earmark.index.contract import Floor, Work
+from earmark.index.given import asked_k, asked_relaxed
+from earmark.segment.explain import NearMiss, near_miss, nearest
+from earmark.segment.ids import Id, Ids
+from earmark.segment.segment import NO_TAGS, Tags
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ANSWERS_AT_ONCE = 4_000_000
+
+
+class Ask(NamedTuple):
+    """What is asked of every event."""
+
+    k: int | None = None
+    """The number of best answers; None for all matches."""
+    relaxed: bool = False
+    scope: Tags = NO_TAGS
+    """Tags that a subscription must carry."""
+
+    @classmethod
+    def best(cls, k: Any, mode: Any, scope: Tags) -> Ask:
+        """The k best, as a user asks for them."""
+        return cls(asked_k(k), asked_relaxed(mode), scope)
+
+
+ALL = Ask()
+
+
+class Found(NamedTuple):
+    """The answers of one segment, event by event."""
+
+    number: int
+    """Of the segment."""
+    events: I64
+    slots: I32
+    scores: F64
+    sequence: I64
+
+
+class Answers(NamedTuple):
+    """What some events match, and how well, event by event."""
+
+    starts: I64
+    subscriptions: pa.Array
+    scores: F64
+    counts: I64
+    """By segment: how many events were searched in it, and how many answers it gave (rows of two)."""
+
+    @property
+    def events(self) -> I64:
+        """The number of the event of each answer."""
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int64), np.diff(self.starts))
+
+
+class Searcher:
+    """Searches a version, for one kind of question."""
+
+    __slots__ = ("ask", "version")
+
+    def __init__(self, version: Version, ask: Ask = ALL) -> None:
+        if ask.k is not None:
+            ask = ask._replace(k=min(ask.k, max(1, version.live)))
+        self.version = version
+        self.ask = ask
+
+    def eligible(self, number: int) -> U64:
+        """The slots of a segment that may be answers."""
+        return self.version.segments[number].eligible(self.ask.scope)
+
+    # --- one event -------------------------------------------------------------------------------------------
+
+    def match(self, batch: Batch) -> list[Id]:
+        """The ids of all subscriptions that the first event matches, in order of insertion."""
+        found = []
+        for indexed in self.version.segments:
+            slots = indexed.match(batch.for_segment(indexed.segment), indexed.eligible(self.ask.scope))
+            if len(slots):
+                found.append((indexed.segment, slots))
+        if len(found) == 1:
+            segment, slots = found[0]
+            return segment.ids.named(slots)
+        ids = [one for segment, slots in found for one in segment.ids.named(slots)]
+        sequence = [number for segment, slots in found for number in segment.arrays.sequence[slots].tolist()]
+        return [ids[at] for at in sorted(range(len(ids)), key=sequence.__getitem__)]
+
+    def best(self, batch: Batch) -> list[tuple[Id, float]]:
+        """The ids of the k best for the first event, with their scores, best first."""
+        if len(self.version.segments) == 1:
+            indexed, eligible = self.version.segments[0], self.eligible(0)
+            events, index = batch.for_segment(indexed.segment), indexed.searched_by(eligible)
+            assert self.ask.k is not None
+            slots, scores = index.top_k(events, self.ask.k, eligible, self.ask.relaxed)
+            return list(zip(indexed.segment.ids.named(slots), scores.tolist(), strict=True))
+        parts, _ = self._each(batch)
+        _, order = _merged(parts, 1, self.ask.k)
+        ids = [one for part in parts for one in self._ids(part.number).named(part.slots)]
+        values = [score for part in parts for score in part.scores.tolist()]
+        return [(ids[at], values[at]) for at in order.tolist()]
+
+    def near_misses(self, batch: Batch, event: Mapping[str, Any], missing: int, limit: int | None) -> list[NearMiss]:
+        """Subscriptions that would match the first event if at most `missing` constraints of one clause held.
+
+        Nearest first, then in order of insertion, each by its nearest clause; at most `limit`. O(subscriptions).
+        """
+        found: list[tuple[Any, ...]] = []
+        for number, indexed in enumerate(self.version.segments):
+            segment = indexed.segment
+            near = nearest(segment, batch.for_segment(segment), self.eligible(number), missing)
+            sequence = segment.arrays.sequence[near.slots]
+            order = np.lexsort((sequence, near.failures))[:limit]
+            columns = (near.failures, sequence, near.slots, near.clauses)
+            found += [(*row, segment) for row in zip(*(column[order].tolist() for column in columns), strict=True)]
+        found.sort(key=lambda one: one[:2])
+        return [
+            near_miss(segment, slot, clause, batch.for_segment(segment), event)
+            for _, _, slot, clause, segment in found[:limit]
+        ]
+
+    # --- many ------------------------------------------------------------------------------------------------
+
+    def answers(self, batch: Batch) -> Answers:
+        """The answers for all events of a batch."""
+        self._check_size(len(batch))
+        if len(self.version.segments) == 1:
+            starts, slots, scores = self._searched(0, batch)
+            return Answers(starts, self._ids(0).taken(slots), scores, np.array([[len(batch), len(slots)]]))
+        parts, counts = self._each(batch)
+        starts, order = _merged(parts, len(batch), self.ask.k)
+        scores = np.concatenate([*(part.scores for part in parts), np.empty(0)])
+        return Answers(starts, self._named(parts, order), scores[order], counts)
+
+    def found(self, number: int, batch: Batch, chosen: I64 | None = None, floor: Floor | None = None) -> Found:
+        """The answers of one segment for some events of a batch, or all; only what is better than the floor."""
+        some = batch if chosen is None else batch.choose(chosen)
+        if floor is not None and chosen is not None:
+            floor = Floor(floor.score[chosen], floor.sequence[chosen])
+        starts, slots, scores = self._searched(number, some, floor)
+        rows = np.arange(len(some)) if chosen is None else chosen
+        sequence = self.version.segments[number].segment.arrays.sequence[slots]
+        return Found(number, np.repeat(rows, np.diff(starts)), slots, scores, sequence)
+
+    def _searched(self, number: int, batch: Batch, floor: Floor | None = None) -> tuple[I64, I32, F64]:
+        """(event_ptr, slots, scores) of one segment: all matches in order of insertion, or the k best."""
+        indexed, eligible, ask = self.version.segments[number], self.eligible(number), self.ask
+        events = batch.for_segment(indexed.segment)
+        if ask.k is None:
+            starts, slots = indexed.match_many(events, eligible)
+            return starts, slots, indexed.scores(events, starts, slots)
+        return indexed.searched_by(eligible).top_k_many(events, ask.k, eligible, ask.relaxed, floor)
+
+    def _each(self, batch: Batch) -> tuple[list[Found], I64]:
+        """The answers of every segment; and for each how many events were searched in it, and answers found.
+
+        The largest goes first: its k-th best is a floor for the others, and each may raise it.
+        """
+        segments = self.version.segments
+        counts = np.zeros((len(segments), 2), np.int64)
+        parts: list[Found] = []
+        floor: Floor | None = None
+        for number in sorted(range(len(segments)), key=lambda number: -segments[number].live):
+            part = self.found(number, batch, floor=floor)
+            counts[number] = len(batch), len(part.slots)
+            check_room(int(counts[:, 1].sum()))
+            parts.append(part)
+            if self.ask.k is not None:
+                floor = _raised(floor, part, len(batch), self.ask.k)
+        return parts, counts
+
+    def _ids(self, number: int) -> Ids:
+        return self.version.segments[number].segment.ids
+
+    def _named(self, parts: Sequence[Found], order: I64) -> pa.Array:
+        import pyarrow as pa
+
+        named = [self._ids(part.number).taken(part.slots) for part in parts if len(part.slots)]
+        if not named:
+            return pa.array([], pa.int64() if self.version.id_type is int else pa.string())
+        return pa.concat_arrays(named).take(pa.array(order))
+
+    def _check_size(self, events: int) -> None:
+        if self.ask.k is not None and self.ask.k * events > MOST_ANSWERS:
+            raise TooManyAnswers(f"k = {self.ask.k:,} for so many events may give more than {MOST_ANSWERS:,} answers")
+
+    def profile(self, batch: Batch) -> Work:
+        """The work of searching a batch, in the measures of the papers."""
+        done = [Work()]
+        for number, indexed in enumerate(self.version.segments):
+            self._searched(number, batch)
+            done.append(indexed.searched_by(self.eligible(number)).work)
+        return Work.total(done)
+
+    # --- as Arrow tables -------------------------------------------------------------------------------------
+
+    def table(self, batch: Batch, first: int = 0) -> pa.Table:
+        """The answers as rows of (event, subscription, score); the batch's events are those from row `first` on."""
+        import pyarrow as pa
+
+        found = self.answers(batch)
+        rows = np.arange(len(batch), dtype=np.int64) if batch.rows is None else batch.rows
+        events = np.repeat(rows + first, np.diff(found.starts))
+        return pa.table({"event": events, "subscription": found.subscriptions, "score": found.scores})
+
+    def whole(self, batch: Batch, reader: str) -> pa.Table:
+        """All answers in one table; where they are too many, the error names the call that gives them in parts."""
+        try:
+            return self.table(batch)
+        except TooManyAnswers as problem:
+            raise TooManyAnswers(f"{problem}; read them piece by piece with {reader}") from None
+
+    def pieces(self, batch: Batch, first: int) -> Iterator[pa.Table]:
+        """The answers in as few tables as stay small; halves where there are too many."""
+        most = len(batch) if self.ask.k is None else max(1, _ANSWERS_AT_ONCE // self.ask.k)
+        for begin in range(0, len(batch), max(1, most)):
+            part = batch.between(begin, min(begin + most, len(batch)))
+            try:
+                yield self.table(part, first)
+            except TooManyAnswers:
+                if len(part) <= 1:
+                    raise
+                for half in (part.between(0, len(part) // 2), part.between(len(part) // 2, len(part))):
+                    yield from self.pieces(half, first)
+
+    def reader(self, events: Any, take: Callable[[Any, int], Batch]) -> pa.RecordBatchReader:
+        """The answers as record batches, made when they are asked for. `take` reads a group, given its first row."""
+        import pyarrow as pa
+
+        kind = pa.int64() if self.version.id_type is int else pa.string()
+        schema = pa.schema({"event": pa.int64(), "subscription": kind, "score": pa.float64()})
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            first = 0
+            for group, size in groups(events):
+                for table in self.pieces(take(group, first), first):
+                    yield from table.cast(schema).to_batches()
+                first += size
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64]:
+    """The answers of several segments, put one after another, in order: (where each event's begin, their order)."""
+    none = np.empty(0, np.int64)
+    events = np.concatenate([*(one.events for one in parts), none])
+    scores = np.concatenate([*(one.scores for one in parts), none])
+    sequence = np.concatenate([*(one.sequence for one in parts), none])
+    order = np.lexsort((sequence, events) if k is None else (sequence, -scores, events))
+    counts = np.bincount(events, minlength=count)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    if k is not None:
+        rank = np.arange(len(order)) - np.repeat(starts[:-1], counts)
+        order, counts = order[rank < k], np.minimum(counts, k)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+    return starts, order
+
+
+def _raised(floor: Floor | None, part: Found, events: int, k: int) -> Floor:
+    """The floor after a segment has given its best: its k-th, where it has so many and that is better."""
+    if floor is None:
+        floor = Floor(np.full(events, -np.inf), np.zeros(events, np.int64))
+    ends = np.searchsorted(part.events, np.arange(events), "right")
+    full = np.flatnonzero(np.diff(np.concatenate([[0], ends])) >= k)  # there, the last is the k-th
+    last = ends[full] - 1
+    score, sequence = part.scores[last], part.sequence[last]
+    better = (score > floor.score[full]) | ((score == floor.score[full]) & (sequence < floor.sequence[full]))
+    floor.score[full[better]], floor.sequence[full[better]] = score[better], sequence[better]
+    return floor

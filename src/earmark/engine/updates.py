@@ -1,0 +1,122 @@
+"""The changes that a user makes: a version and what is asked for -> the next version.
+
+Everything that can be wrong is found before the next version is made, and nothing is changed in place: whoever fails
+half-way has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from earmark.engine.version import Place, Version
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.keys.schema import attribute_type
+from earmark.keys.strings import StringKeys
+from earmark.language.nearest import did_you_mean
+from earmark.segment.builder import Prepared, named, prepare
+from earmark.segment.ids import Id, Ids
+from earmark.segment.plain import subscription_at
+from earmark.segment.rows import gather
+from earmark.segment.segment import Segment
+from earmark.segment.subscription import Subscription, checked_score, checked_tags, weights_on
+
+
+def added(version: Version, prepared: Prepared, numbered: bool = True) -> Version:
+    """The version with new subscriptions at the end of the order of insertion.
+
+    Into a version without any, rows that bring sequence numbers keep them.
+    """
+    check_new_ids(version, prepared.ids, numbered)
+    following = version.next_sequence
+    if not version.segments:
+        return version.appended(prepared.segment(following))
+    return version.appended(prepared.segment(np.arange(following, following + len(prepared.ids))))
+
+
+def check_new_ids(version: Version, ids: Sequence[Id], numbered: bool = True) -> None:
+    """Ids must be new to a version, distinct, and of one kind (all strings or all integers)."""
+    distinct, kind = set(ids), version.id_type
+    kinds = set(map(type, ids)) | ({kind} if kind else set())
+    if len(distinct) == len(ids) and len(kinds) <= 1 and not version.has_any(distinct):
+        return
+    kind = kind or type(ids[0])
+    seen: set[Id] = set()
+    words: dict[Any, str] = {str: "strings", int: "integers"}
+    for row, one in enumerate(ids):
+        if type(one) is not kind:
+            problem = f"the ids here are {words[kind]}, so {one!r} cannot be one of them"
+        elif version.find(one) is not None:
+            problem = f"the id {one!r} is already in use; use update() to change it"
+        elif one in seen:
+            problem = f"the id {one!r} is given twice"
+        else:
+            seen.add(one)
+            continue
+        raise SubscriptionError(f"row {row}: {problem}" if numbered else problem)
+
+
+def replaced(version: Version, place: Place, given: Subscription) -> Version:
+    """The version with a subscription in the place of another, whose place in the order it takes."""
+    rest = version.removed([place])
+    sequence = version.segments[place.number].segment.arrays.sequence[[place.slot]]
+    return rest.appended(prepare(rest.schema, [given], numbered=False).segment(sequence))
+
+
+def revalued(version: Version, place: Place, given: Subscription) -> Version:
+    """The version with other weights, score and tags for a subscription, whose condition stays as it was bound."""
+    old = version.segments[place.number].segment
+    if old.schema.generation != version.schema.generation:  # its keys are older, so it is bound again
+        return replaced(version, place, given)
+    arrays, names = gather(old.arrays, np.array([place.slot])), version.schema.names
+    try:
+        weights = weights_on(given.weights, {names[number] for number in arrays.attr.tolist()})
+        score, tags = checked_score(given.score), checked_tags(given.tags)
+    except EarmarkError as problem:
+        raise named(problem, None, given) from None
+    weight = np.array([weights.get(names[number], 1.0) for number in arrays.attr.tolist()])
+    arrays = arrays._replace(
+        weight=weight if (weight != 1.0).any() else weight[:0],
+        score=np.array([score]) if score else np.empty(0),
+    )
+    text = old.text(place.slot)
+    new = Segment.of(version.schema, arrays, Ids.of([given.id]), [text] if text else None, [tags])
+    # first the new, then away with the old: between them, no attribute is without a user
+    return version.appended(new).removed([place])
+
+
+def retyped(version: Version, name: str, type_name: str) -> Version:
+    """The version as if an attribute had been declared with this type from the start; an error names who disagrees."""
+    attribute = version.schema.by_name.get(name)
+    if attribute is None:
+        raise EarmarkError(f"there is no attribute {name!r}{did_you_mean(str(name), version.schema.names)}")
+    type_ = attribute_type(type_name)
+    users = _users(version, attribute.number)
+    rest = version.removed(users)
+    changed = replace(attribute, type=type_, declared=True, origin="its declaration")
+    # the other attributes keep their types, also where nobody else uses them: what was asked means what it meant
+    kept = [a for a in version.schema if a != rest.schema.by_name[a.name] and a.number != attribute.number]
+    keys = {a.number: version.schema.strings[a.number] for a in kept if a.number in version.schema.strings}
+    keys |= {attribute.number: StringKeys()} if type_.keyed else {}
+    rest = rest.with_schema(rest.schema.replaced([*kept, changed], keys))
+    items = [subscription_at(version.segments[number].segment, slot) for number, slot in users]
+    try:
+        prepared = prepare(rest.schema, items, numbered=False)
+    except EarmarkError as problem:
+        raise AttributeTypeError(f"attribute {name!r} cannot become {type_}: {problem}", attribute=name) from None
+    sequence = [version.segments[number].segment.arrays.sequence[slot] for number, slot in users]
+    return rest.appended(prepared.segment(np.array(sequence, np.int64)))
+
+
+def _users(version: Version, attribute: int) -> list[Place]:
+    """The living subscriptions that constrain an attribute, in order of insertion."""
+    found: list[tuple[int, Place]] = []
+    for number, indexed in enumerate(version.segments):
+        arrays = indexed.segment.arrays
+        clauses = np.searchsorted(arrays.constraint_start, np.flatnonzero(arrays.attr == attribute), "right") - 1
+        slots = np.unique(np.searchsorted(arrays.clause_start, clauses, "right") - 1).tolist()
+        found += [(int(arrays.sequence[slot]), Place(number, slot)) for slot in slots if indexed.is_live(slot)]
+    return [place for _, place in sorted(found)]

@@ -1,0 +1,233 @@
+"""A version: one immutable state of a book of subscriptions, which is all that a search looks at.
+
+    schema       attributes, types, keys of constants
+    segments     each with its index and without its removed slots (indexed.py); the last may be unsealed, and then
+                 takes new rows
+    uses         by attribute, how many living constraints compare it with a value
+
+A change makes the next version, which shares all that did not change; a writer publishes it by one reference store.
+So a reader sees all of a change or nothing of it and never waits, and a change that fails has not happened.
+
+Types follow the conditions: a learned type is free again when nothing living uses it. Keys belong to the generation of
+a segment's schema; where segments have others than the version, events are encoded for each (`schema_for`).
+
+Invariant (`check`): that of each segment; ids and sequence numbers are those of one living slot; `uses` as counted
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.engine.indexed import IndexedSegment
+from earmark.errors import require
+from earmark.flat.types import I32, I64, frozen
+from earmark.keys.schema import Schema
+from earmark.segment.ids import Id
+from earmark.segment.join import join, with_constants_of
+from earmark.segment.rows import gather, uses_of
+from earmark.segment.segment import Segment, no_segment
+
+
+class Place(NamedTuple):
+    """Where a subscription is: the number of its segment, and its slot there."""
+
+    number: int
+    slot: int
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A state of a book."""
+
+    schema: Schema
+    segments: tuple[IndexedSegment, ...]
+    next_sequence: int
+    uses: I32
+
+    @classmethod
+    def empty(cls, schema: Schema) -> Version:
+        """A version without subscriptions."""
+        return cls(schema, (), 0, frozen(np.zeros(len(schema), np.int32)))
+
+    @classmethod
+    def of(cls, schema: Schema, segments: Sequence[IndexedSegment], next_sequence: int) -> Version:
+        """A version of these segments, whose uses are counted. O(size)."""
+        made = cls(schema, tuple(segments), next_sequence, frozen(np.zeros(len(schema), np.int32)))
+        return replace(made, uses=made._counted())._with_free_types(range(len(schema)))
+
+    # --- looking ---------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many subscriptions are living."""
+        return self.live
+
+    def __bool__(self) -> bool:
+        """Always: a version without subscriptions still has its schema."""
+        return True
+
+    @cached_property
+    def live(self) -> int:
+        """How many subscriptions are living."""
+        return sum(one.live for one in self.segments)
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are, the removed included."""
+        return sum(map(len, self.segments))
+
+    def find(self, one: object) -> Place | None:
+        """Where the living subscription with this id is. Amortised O(segments)."""
+        for number in range(len(self.segments) - 1, -1, -1):
+            slot = self.segments[number].find(one)
+            if slot is not None:
+                return Place(number, slot)
+        return None
+
+    def has_any(self, ids: set[Id]) -> bool:
+        """Whether one of these ids is living. O(ids), at the speed of sets."""
+        return any(
+            indexed.find(one) is not None
+            for indexed in self.segments
+            for one in indexed.segment.lookups.among(indexed.segment, ids)
+        )
+
+    @property
+    def id_type(self) -> type | None:
+        """What ids here are, `str` or `int`; None while there are none."""
+        return type(self.segments[0].segment.ids[0]) if self.segments else None
+
+    def schema_for(self, segment: Segment) -> Schema:
+        """The schema that encodes events for a segment: the version's, with the keys of the segment's generation."""
+        if segment.schema.generation == self.schema.generation:
+            return self.schema
+        return self._older[segment.schema.generation]
+
+    @cached_property
+    def _older(self) -> dict[int, Schema]:
+        schemas = {one.segment.schema.generation: one.segment.schema for one in self.segments}
+        return {generation: self.schema.under(older) for generation, older in schemas.items()}
+
+    @cached_property
+    def whole(self) -> Segment:
+        """All living subscriptions as one segment, in order of insertion. O(size) unless it is one already."""
+        return self.joined(self.segments)
+
+    def joined(self, segments: Sequence[IndexedSegment]) -> Segment:
+        """The living subscriptions of some segments as one, in order of insertion."""
+        if not segments:
+            return no_segment(self.schema)
+        living = [one.segment if one.live == len(one) else one.segment.pick(one.living()) for one in segments]
+        schema = self.schema
+        if any(one.schema.generation != schema.generation for one in living):
+            schema = with_constants_of(schema.copied(), living)
+        made = join(living, schema).in_order()
+        return made if made.schema is schema else replace(made, schema=schema)
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def appended(self, segment: Segment) -> Version:
+        """The version with new subscriptions, under their schema, in its unsealed segment."""
+        if not len(segment):
+            return self.with_schema(segment.schema)
+        last = self.segments[-1] if self.segments else None
+        if last is not None and not last.is_sealed and last.segment.schema.generation == segment.schema.generation:
+            segments = (*self.segments[:-1], last.appended(segment))
+        else:
+            segments = (*self.segments, IndexedSegment.of(segment))
+        uses = uses_of(segment.arrays, segment.schema)
+        following = max(self.next_sequence, int(segment.arrays.sequence.max()) + 1)
+        counted = _counting(self._uses_under(segment.schema), uses, 1)
+        return Version(segment.schema, segments, following, counted)._with_free_types(uses)
+
+    def removed(self, places: Iterable[Place]) -> Version:
+        """The version without the subscriptions at these places, all of which are living."""
+        by_segment: dict[int, list[int]] = {}
+        for number, slot in places:
+            by_segment.setdefault(number, []).append(slot)
+        segments, counted = list(self.segments), self.uses
+        attributes: set[int] = set()
+        for number, listed in by_segment.items():
+            slots = np.array(listed, np.int64)
+            own = self.segments[number].segment
+            uses = uses_of(gather(own.arrays, slots), self.schema_for(own))
+            attributes.update(uses)
+            counted = _counting(counted, uses, -1)
+            segments[number] = segments[number].without(slots)
+        living = tuple(one for one in segments if one.live)
+        return Version(self.schema, living, self.next_sequence, counted)._with_free_types(attributes)
+
+    def with_schema(self, schema: Schema) -> Version:
+        """The version under a schema that has more attributes or constants, or types for such as had none."""
+        if schema is self.schema:
+            return self
+        return Version(schema, self.segments, self.next_sequence, self._uses_under(schema))
+
+    def _uses_under(self, schema: Schema) -> I32:
+        """The uses, for a schema that may have more attributes."""
+        if len(schema) == len(self.uses):
+            return self.uses
+        uses = np.zeros(len(schema), np.int32)
+        uses[: len(self.uses)] = self.uses
+        return frozen(uses)
+
+    def with_segments(self, segments: Iterable[IndexedSegment]) -> Version:
+        """The same subscriptions in other segments."""
+        return Version(self.schema, tuple(segments), self.next_sequence, self.uses)
+
+    def _with_free_types(self, numbers: Iterable[int]) -> Version:
+        """Without the learned types of those attributes that nothing living compares with a value."""
+        free = [self.schema.by_name[self.schema.names[number]] for number in numbers if not self.uses[number]]
+        free = [a for a in free if a.type is not None and not a.declared]
+        if not free:
+            return self
+        return replace(self, schema=self.schema.replaced(replace(a, type=None, origin="") for a in free))
+
+    # --- checks ----------------------------------------------------------------------------------------------
+
+    def _counted(self) -> I32:
+        uses = np.zeros(len(self.schema), np.int32)
+        for one in self.segments:
+            arrays = one.segment.arrays
+            living = arrays if one.live == len(one) else gather(arrays, one.living())
+            for number, count in uses_of(living, self.schema_for(one.segment)).items():
+                uses[number] += count
+        return frozen(uses)
+
+    def check(self) -> None:
+        """Raise AssertionError, naming what is broken, unless every invariant holds. O(size)."""
+        for one in self.segments:
+            one.check()
+            require(one.live, "a segment has no living subscription")
+        self._check_living()
+        require(np.array_equal(self.uses, self._counted()), "the uses of attributes are miscounted")
+        for attribute in self.schema:
+            used = attribute.type is None or attribute.declared or self.uses[attribute.number]
+            require(used, f"nothing uses the type of attribute {attribute.name!r}")
+        for strings in self.schema.strings.values():
+            strings.check()
+
+    def _check_living(self) -> None:
+        ids: set[Id] = set()
+        sequence: list[I64] = []
+        for one in self.segments:
+            living, objects = one.living(), one.segment.ids.objects
+            ids.update(objects[slot] for slot in living.tolist())
+            sequence.append(one.segment.arrays.sequence[living])
+        every = np.concatenate([*sequence, np.empty(0, np.int64)])
+        require(len(ids) == self.live, "two living subscriptions have one id")
+        require(len(np.unique(every)) == self.live, "a sequence number is used twice")
+        require(not len(every) or every.max() < self.next_sequence, "a sequence number is too great")
+
+
+def _counting(uses: I32, more: Mapping[int, int], sign: int) -> I32:
+    """The uses of attributes with some more, or fewer."""
+    counted = uses.copy()
+    for number, count in more.items():
+        counted[number] += sign * count
+    return frozen(counted)

@@ -1,0 +1,162 @@
+"""How do the subscriptions of several segments become one segment?
+
+`join` puts segments one after another, each translated to the attribute numbers and keys of one schema where it has
+others. The schema must know the constants that their bounds lie on: `take_constants` sees to that. Everything is whole
+columns: no Python object for each subscription.
+
+Complexity: O(size of the segments).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from earmark.flat.growable import Listed
+from earmark.flat.packed import joined_strings
+from earmark.flat.types import I32, I64, frozen
+from earmark.keys.numbers import narrow_constants, wide_bounds
+from earmark.keys.schema import NUMBER, WIDE_NUMBER, Attribute, Schema
+from earmark.keys.strings import StringKeys
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.ids import joined_ids
+from earmark.segment.rows import concat, intervals_on, spread
+from earmark.segment.segment import NO_TAGS, Segment, Tags, check_room, no_arrays
+
+
+def join(segments: Sequence[Segment], schema: Schema) -> Segment:
+    """The slots of all segments, one after another, under a schema that has their attributes and constants."""
+    if len(segments) == 1 and segments[0].schema.generation == schema.generation:
+        return segments[0]
+    arrays = [translated(one.arrays, one.schema, schema) for one in segments]
+    check_room(*arrays)
+    tagset, tagsets = _joined_tags(segments)
+    return Segment(
+        schema,
+        SegmentArrays._make(map(frozen, concat_all(arrays))),
+        joined_ids([one.ids for one in segments]),
+        joined_strings([one.asked for one in segments]),
+        tagset,
+        tagsets,
+    )
+
+
+def concat_all(parts: Sequence[SegmentArrays]) -> SegmentArrays:
+    """The slots of all parts, one after another. In pairs, so that every array is copied log(parts) times."""
+    left = list(parts) or [no_arrays()]
+    while len(left) > 1:
+        pairs = zip(left[::2], left[1::2], strict=False)
+        left = [concat(a, b) for a, b in pairs] + left[len(left) & ~1 :]
+    return left[0]
+
+
+def _joined_tags(segments: Sequence[Segment]) -> tuple[I32, Listed[Tags]]:
+    if not any(len(one.tagset) for one in segments):
+        return frozen(np.empty(0, np.int32)), Listed([NO_TAGS])
+    known: dict[Tags, int] = {NO_TAGS: 0}
+    columns = []
+    for one in segments:
+        sets = one.tagsets.items[: one.tagsets.size]
+        numbers = np.array([known.setdefault(tags, len(known)) for tags in sets], np.int32)
+        columns.append(numbers[one.tagset] if len(one.tagset) else np.zeros(len(one), np.int32))
+    return frozen(np.concatenate(columns)), Listed(list(known))
+
+
+# --- keys ----------------------------------------------------------------------------------------------------
+
+
+def with_constants(schema: Schema, wanted: Mapping[int, Iterable[bytes]]) -> Schema:
+    """The schema after constants, by attribute, have keys; a number attribute that is named here becomes wide.
+
+    Where the gaps between keys run out, or a number becomes wide, it is a schema of the next generation.
+    """
+    attributes: list[Attribute] = []
+    changed: dict[int, StringKeys] = {}
+    for number, constants in wanted.items():
+        attribute = schema.by_name[schema.names[number]]
+        assert attribute.type is not None
+        if not attribute.type.keyed:
+            attributes.append(replace(attribute, type=WIDE_NUMBER))
+            changed[number] = StringKeys().relabelled(constants)
+        elif not schema.strings[number].insert(constants):
+            changed[number] = schema.strings[number].relabelled(constants)
+    return schema.rekeyed(attributes, changed) if changed else schema
+
+
+def with_constants_of(schema: Schema, segments: Iterable[Segment]) -> Schema:
+    """The schema after the constants on which bounds of these segments lie have keys (as `with_constants`)."""
+    wanted: dict[int, set[bytes]] = {}
+    for segment in segments:
+        if segment.schema.generation == schema.generation:
+            continue
+        for theirs in segment.schema:
+            own = schema.by_name[theirs.name]
+            wide = WIDE_NUMBER in (theirs.type, own.type) and theirs.type is not None and theirs.type.kind == NUMBER
+            if theirs.type is not None and own.type is not None and (own.number in schema.strings or wide):
+                wanted.setdefault(own.number, set()).update(constants_in(segment.arrays, segment.schema, theirs))
+    return with_constants(schema, {number: constants for number, constants in wanted.items() if constants})
+
+
+def without_unused_constants(schema: Schema, segments: Sequence[Segment]) -> Schema:
+    """A schema of the next generation without the constants that no bound uses, where they are most; else the same."""
+    changed: dict[int, StringKeys] = {}
+    for number, strings in schema.strings.items():
+        used: set[bytes] = set()
+        for segment in segments:
+            theirs = segment.schema.by_name.get(schema.names[number])  # it may have come after the segment
+            if theirs is not None and theirs.type is not None:
+                used.update(constants_in(segment.arrays, segment.schema, theirs))
+        if len(used) * 2 < len(strings):
+            changed[number] = StringKeys().relabelled(used)
+    return schema.rekeyed((), changed) if changed else schema
+
+
+def constants_in(arrays: SegmentArrays, source: Schema, attribute: Attribute) -> list[bytes]:
+    """The constants that bounds on an attribute of the source lie on: strings, or positions of numbers."""
+    assert attribute.type is not None
+    positions = intervals_on(arrays, attribute.number)
+    lo, hi = arrays.lo[positions], arrays.hi[positions]
+    if attribute.type.keyed:
+        return source.strings[attribute.number].used_by(np.concatenate([lo, hi]))
+    return list(narrow_constants(lo, hi))
+
+
+def translated(arrays: SegmentArrays, source: Schema, schema: Schema) -> SegmentArrays:
+    """Arrays under one schema, in the attribute numbers and keys of another that has all it needs."""
+    if source.generation == schema.generation:
+        return arrays
+    numbers = np.array([schema.by_name[name].number for name in source.names], np.int64)
+    return _renumbered(_rekeyed(arrays, source, schema, numbers), numbers)
+
+
+def _rekeyed(arrays: SegmentArrays, source: Schema, schema: Schema, numbers: I64) -> SegmentArrays:
+    lo, hi = arrays.lo.copy(), arrays.hi.copy()
+    for number, ours in schema.strings.items():
+        for theirs in np.flatnonzero(numbers == number).tolist():
+            positions = intervals_on(arrays, theirs)
+            if theirs in source.strings:
+                lo[positions] = source.strings[theirs].translated(lo[positions], ours, 1)
+                hi[positions] = source.strings[theirs].translated(hi[positions], ours, -1)
+            else:
+                lo[positions], hi[positions] = wide_bounds(lo[positions], hi[positions], ours)
+    return arrays._replace(lo=lo, hi=hi)
+
+
+def _renumbered(arrays: SegmentArrays, numbers: I64) -> SegmentArrays:
+    """New attribute numbers, and the constraints of each clause in their order again."""
+    if np.array_equal(numbers, np.arange(len(numbers))):
+        return arrays
+    attr = numbers[arrays.attr].astype(np.int32)
+    clause_of = np.repeat(np.arange(len(arrays.constraint_start) - 1), np.diff(arrays.constraint_start))
+    order = np.lexsort((attr, clause_of))
+    interval_start, intervals = spread(arrays.interval_start, order)
+    return arrays._replace(
+        attr=attr[order],
+        accepts_null=arrays.accepts_null[order],
+        interval_start=interval_start,
+        lo=arrays.lo[intervals],
+        hi=arrays.hi[intervals],
+        weight=arrays.weight[order] if len(arrays.weight) else arrays.weight,
+    )

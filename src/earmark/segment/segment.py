@@ -1,0 +1,268 @@
+"""A segment: an immutable set of subscriptions as arrays, with their ids, conditions and tags.
+
+    slot       0          1          2
+    arrays     what each slot asks: constraints as key intervals, weights, score, sequence (arrays.py)
+    ids        'ad-17'    'ad-18'    'ad-20'
+    asked      'age > 3'  ''         'a = 1'     the text of a condition; empty for ready-made bounds
+    tagset     1          0          1           tagsets  (), (("tenant", "acme"),)
+
+Bounds are keys under `schema`, which also numbers the attributes; keys stay right for as long as the schema's
+generation does. `appended` gives another segment, with more slots, that shares the memory of this one: it writes past
+everything that any segment has (growable.py), so no segment ever changes, and whoever fails half-way has changed
+nothing.
+
+Invariant (`check`): `check_arrays`, as many ids, conditions and tags as slots, distinct sequence numbers.
+Complexity: `appended` O(what is appended), amortised; the first time it copies the segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from earmark.errors import EarmarkError, require
+from earmark.flat import bits
+from earmark.flat.growable import Growable, Listed
+from earmark.flat.packed import NO_STRINGS, PackedStrings, packed
+from earmark.flat.types import I32, I64, U64, frozen
+from earmark.keys.schema import Schema
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.ids import Ids
+from earmark.segment.lookups import Lookups
+from earmark.segment.rows import check_arrays, gather
+
+Tags: TypeAlias = tuple[tuple[str, str], ...]
+NO_TAGS: Tags = ()
+MOST_ELEMENTS = 2**31 - 1
+_OFFSETS = ("clause_start", "constraint_start", "interval_start")
+_NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
+_DEFAULTS = {"weight": 1.0, "score": 0.0}
+
+
+class _Room(NamedTuple):
+    """The columns of a segment that can be extended without a copy."""
+
+    arrays: dict[str, Growable]
+    asked_start: Growable
+    asked: Growable
+    tagset: Growable
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Subscriptions by slot."""
+
+    schema: Schema
+    arrays: SegmentArrays
+    ids: Ids
+    asked: PackedStrings
+    tagset: I32 = field(default_factory=lambda: _NO_TAGSET)
+    """The number of each slot's set of tags; empty when there are no tags."""
+    tagsets: Listed[Tags] = field(default_factory=lambda: Listed([NO_TAGS]))
+    lookups: Lookups = field(default_factory=Lookups)
+    room: _Room | None = None
+    known_order: bool | None = None
+    """`is_ordered`, where whoever made the segment knows."""
+
+    @classmethod
+    def of(
+        cls,
+        schema: Schema,
+        arrays: SegmentArrays,
+        ids: Ids,
+        asked: Sequence[str] | PackedStrings | None = None,
+        tags: Sequence[Tags] | None = None,
+    ) -> Segment:
+        """A segment of these rows. No conditions: all are ready-made bounds."""
+        if not isinstance(asked, PackedStrings):
+            asked = packed([text.encode() for text in asked]) if asked else without_text(len(ids))
+        if not (tags and any(tags)):
+            return cls(schema, arrays, ids, asked)
+        numbers: dict[Tags, int] = {NO_TAGS: 0}
+        tagset = np.array([numbers.setdefault(own, len(numbers)) for own in tags], np.int32)
+        return cls(schema, arrays, ids, asked, frozen(tagset), Listed(list(numbers)))
+
+    # --- looking ---------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many slots."""
+        return len(self.arrays.sequence)
+
+    def __bool__(self) -> bool:
+        """Always: a segment without slots still has a schema."""
+        return True
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """Whether slots ascend with sequence, so that slot order is the order of insertion."""
+        sequence = self.arrays.sequence
+        return bool((sequence[:-1] < sequence[1:]).all()) if self.known_order is None else self.known_order
+
+    def find(self, one: object) -> int | None:
+        """The last slot that has this id. Amortised O(1)."""
+        return self.lookups.find(self, one)
+
+    def tagged(self, scope: Tags) -> U64:
+        """The bitmap of slots that carry all these tags. O(slots / 64 + slots with these tags)."""
+        found = bits.all_set(len(self))
+        for tag in scope:
+            found = bits.both(found, bits.from_slots(self.lookups.tagged(self, tag), len(self)))
+        return found
+
+    def text(self, slot: int) -> str:
+        """The text of a slot's condition; empty for ready-made bounds."""
+        return self.asked[slot]
+
+    def tags(self, slot: int) -> Tags:
+        """The tags of a slot."""
+        return self.tagsets.items[self.tagset[slot]] if len(self.tagset) else NO_TAGS
+
+    def weights(self, slot: int) -> dict[int, float]:
+        """The weights of a slot's attributes, by number."""
+        arrays = self.arrays
+        first = arrays.constraint_start[arrays.clause_start[slot]]
+        last = arrays.constraint_start[arrays.clause_start[slot + 1]]
+        weight = arrays.weight[first:last].tolist() if len(arrays.weight) else [1.0] * int(last - first)
+        return dict(zip(arrays.attr[first:last].tolist(), weight, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, without ids, conditions and tags."""
+        return sum(array.nbytes for array in self.arrays)
+
+    # --- others made from it ---------------------------------------------------------------------------------
+
+    def pick(self, slots: I64) -> Segment:
+        """These slots, in this order. O(their size)."""
+        tagset = frozen(self.tagset[slots]) if len(self.tagset) else self.tagset
+        asked = self.asked.take(slots) if len(self.asked.joined) else without_text(len(slots))
+        return Segment(self.schema, gather(self.arrays, slots), self.ids.take(slots), asked, tagset, self.tagsets)
+
+    def with_sequence(self, sequence: I64) -> Segment:
+        """The same subscriptions with other places in the order of insertion."""
+        return replace(
+            self, arrays=self.arrays._replace(sequence=frozen(sequence)), lookups=Lookups(), room=None, known_order=None
+        )
+
+    def in_order(self) -> Segment:
+        """The same subscriptions in the order of insertion."""
+        return self if self.is_ordered else self.pick(np.argsort(self.arrays.sequence, kind="stable"))
+
+    def appended(self, other: Segment) -> Segment:
+        """These subscriptions and others behind them, under the other's schema: a later one of the same generation."""
+        check_room(self.arrays, other.arrays)
+        if not len(other):
+            return self
+        room = self.room or self._new_room()
+        columns = dict(room.arrays)
+        for name, default in _DEFAULTS.items():
+            own, theirs = columns[name], getattr(other.arrays, name)
+            per = "attr" if name == "weight" else "sequence"
+            columns[name] = _with_default(
+                own, theirs, len(getattr(other.arrays, per)), len(getattr(self.arrays, per)), default
+            )
+        for name in ("attr", "accepts_null", "lo", "hi", "sequence"):
+            columns[name] = columns[name].extended(getattr(other.arrays, name))
+        for name in _OFFSETS:
+            columns[name] = columns[name].extended(getattr(other.arrays, name)[1:] + getattr(self.arrays, name)[-1])
+        start = room.asked_start.extended(other.asked.start[1:] + self.asked.start[-1])
+        asked = room.asked.extended(other.asked.joined) if len(other.asked.joined) else room.asked
+        tagset, tagsets = self._with_tags(room.tagset, other)
+        arrays = SegmentArrays(**{name: column.view() for name, column in columns.items()})
+        lookups = self.lookups if self.ids.is_last else Lookups()  # one line of segments shares them
+        return Segment(
+            other.schema,
+            arrays,
+            self.ids.extended(other.ids),
+            PackedStrings(start.view(), asked.view()),
+            tagset.view(),
+            tagsets,
+            lookups,
+            _Room(columns, start, asked, tagset),
+            self.is_ordered
+            and other.is_ordered
+            and (not len(self) or bool(other.arrays.sequence[0] > self.arrays.sequence[-1])),
+        )
+
+    def _new_room(self) -> _Room:
+        columns = {name: Growable(array.dtype, array) for name, array in self.arrays._asdict().items()}
+        asked = self.asked
+        return _Room(
+            columns, Growable(np.int64, asked.start), Growable(np.uint8, asked.joined), Growable(np.int32, self.tagset)
+        )
+
+    def _with_tags(self, column: Growable, other: Segment) -> tuple[Growable, Listed[Tags]]:
+        """The sets of tags of the other's slots, behind these."""
+        known = self.tagsets
+        if not column.size and not len(other.tagset):
+            return column, known
+        if not column.size and len(self):
+            column = Growable(np.int32, np.zeros(len(self), np.int32))
+        if not len(other.tagset):
+            return column.extended(np.zeros(len(other), np.int32)), known
+        new: dict[Tags, int] = {}
+        numbers = np.zeros(other.tagsets.size, np.int32)
+        for at in np.unique(other.tagset).tolist():
+            own = other.tagsets.items[at]
+            number = self.lookups.tagset(self, own)
+            numbers[at] = new.setdefault(own, known.size + len(new)) if number is None else number
+        return column.extended(numbers[other.tagset]), known.extended(list(new)) if new else known
+
+    # --- checks ----------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise AssertionError, naming what is broken, unless the invariant holds."""
+        check_arrays(self.arrays, len(self.schema))
+        require(len(self.ids) == len(self) == len(self.asked), "ids, conditions and slots disagree")
+        require(len(self.tagset) in (0, len(self)), "tags and slots disagree")
+        for strings in self.schema.strings.values():
+            strings.check()
+
+
+def without_text(slots: int) -> PackedStrings:
+    """The conditions of slots that have ready-made bounds."""
+    return PackedStrings(frozen(np.zeros(slots + 1, np.int64)), NO_STRINGS.joined)
+
+
+def no_arrays() -> SegmentArrays:
+    """The arrays of no subscriptions."""
+    none, start = np.empty(0, np.int64), np.zeros(1, np.int32)
+    empty, doubles = np.empty(0, np.int32), np.empty(0)
+    columns = (
+        start,
+        start.copy(),
+        empty,
+        np.empty(0, np.uint8),
+        start.copy(),
+        none,
+        none.copy(),
+        doubles,
+        doubles.copy(),
+    )
+    return SegmentArrays._make(frozen(column) for column in (*columns, none.copy()))
+
+
+def no_segment(schema: Schema, integer_ids: bool = False) -> Segment:
+    """A segment without subscriptions."""
+    ids = Ids.of(frozen(np.empty(0, np.int64)) if integer_ids else NO_STRINGS)
+    return Segment(schema, no_arrays(), ids, NO_STRINGS)
+
+
+def check_room(*parts: SegmentArrays) -> None:
+    """Raise when these are too many for one segment, whose offsets have 32 bits."""
+    for name in ("attr", "lo", "sequence"):
+        if sum(len(getattr(part, name)) for part in parts) > MOST_ELEMENTS:
+            raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
+
+
+def _with_default(column: Growable, values: np.ndarray, count: int, before: int, default: float) -> Growable:
+    """A column is stored from the first value that is not its default."""
+    if len(values) == 0 and column.size == 0:
+        return column
+    if column.size == 0 and before:
+        column = Growable(np.float64, np.full(before, default))
+    return column.extended(values if len(values) else np.full(count, default))
