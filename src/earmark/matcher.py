@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from earmark import index as indexes
+from earmark.book import saving
 from earmark.engine import updates
 from earmark.engine.batch import Batch, OnError, check_on_error, read, read_one
 from earmark.engine.compaction import Compactor, compacted, settled
@@ -41,16 +42,15 @@ from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
 from earmark.segment import arrow
 from earmark.segment.builder import Prepared, prepare
+from earmark.segment.checks import DAMAGE
 from earmark.segment.columns import Bounds
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
-from earmark.segment.files import DAMAGE, open_stored, save_stored
 from earmark.segment.forms import reader_of
 from earmark.segment.ids import Id
 from earmark.segment.plain import subscription_at, to_frame
 from earmark.segment.seen import Seen, Unseen
 from earmark.segment.segment import NO_TAGS, Tags
 from earmark.segment.stats import AttributeInfo, Stats
-from earmark.segment.stored import segment_of, stored_of
 from earmark.segment.subscription import Subscription, checked_id, checked_tags, still_used, with_params
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Matcher:
         schema.declare({} if attributes is None else attributes)
         self._related: Relations | None = None
         self._seen = Seen()
+        self._shelf = saving.Shelf()
         self._start(Version.empty(schema))
 
     def _start(self, version: Version) -> None:
@@ -533,53 +534,53 @@ class Matcher:
     # --- files and frames ------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the subscriptions and their index to a folder; `load` opens it. A table that is there is replaced."""
+        """Make the subscriptions and their index the newest version of the book in a folder; `load` opens it.
+
+        What the folder has already is not written again. The version before stays, and so do pinned ones; older ones
+        are removed.
+        """
         with self._writing:
             try:
                 self._version.check()
             except AssertionError as problem:
                 raise EarmarkError(f"the subscriptions are damaged, so nothing was saved: {problem}") from None
-            version = self._version
-            if not _is_whole(version, sealed=self._build is not None):
-                version = compacted(version, self._build)
-            segment = version.whole
-            index = version.segments[0].index if version.segments else None
-            extras = indexes.stored(index) if index is not None else {}
-            stored = stored_of(segment, version.next_sequence)
-            save_stored(stored._replace(options={"index": self.index}, extras=extras), folder)
+            if any(one.generation != self._version.schema.generation for one in self._version.segments):
+                self._replace(compacted(self._version, self._build))  # in a folder, all keys are of one generation
+            self._shelf = saving.save(folder, self._version, self.index, self._shelf)
 
     @classmethod
     def load(
         cls,
         folder: str | os.PathLike[str],
         *,
+        version: int | None = None,
         index: str | None = None,
         index_options: Mapping[str, Any] | None = None,
         mmap: bool = True,
         verify: bool = False,
     ) -> Matcher:
-        """The matcher that was saved to a folder; with `mmap` its arrays are mapped, not read.
+        """The matcher that was saved to a folder, or the book that Spark published to it, mapped unless `mmap=False`.
 
-        The saved index is used as it is, unless another is asked for: then that one is built. `index_options` are not
-        saved: give them again where later builds are to have them. Checksums tell accidents; where somebody may have
-        changed a folder and its checksums, `verify` compares the answers of the stored index with a scan.
+        The newest version, unless one is given by its number. The saved index is used as it is, unless another is asked
+        for: then that one is built. `index_options` are not saved: give them again where later builds are to have them.
+        Checksums are compared once on each host; they tell accidents. Where somebody may have changed a folder and its
+        checksums, `verify` compares the answers of the stored index with a scan.
         """
-        stored = open_stored(folder, mmap)
-        saved = str(stored.options.get("index", DEFAULT_INDEX))
+        if index is not None:
+            indexes.builder(index, index_options)  # says what is wrong before anything is read
+        loaded, saved, shelf = saving.load(folder, version, mmap, index)
         made = cls(index or saved, index_options=index_options)
-        try:
-            segment = segment_of(stored)
-            main = None
-            if made.index == saved and stored.extras:
-                main = indexes.restore(saved, segment.arrays, stored.extras)
-            elif made._build is not None and len(segment):
-                main = made._build(segment.arrays)
-            indexed = IndexedSegment.of(segment, main)
-            if verify:
-                check_answers(indexed)
-        except DAMAGE as problem:
-            raise TableError(f"the index of the table {str(folder)!r} is damaged: {problem}") from None
-        made._start(Version.of(segment.schema, [indexed] if len(segment) else [], stored.next_sequence))
+        if made.index != saved and made._build is not None:
+            build = made._build
+            loaded = loaded.with_segments([replace(one, index=build(one.segment.arrays)) for one in loaded.segments])
+        made._shelf = shelf
+        if verify:
+            try:
+                for one in loaded.segments:
+                    check_answers(one)
+            except DAMAGE as problem:
+                raise TableError(f"the index of the book {str(folder)!r} is damaged: {problem}") from None
+        made._start(loaded)
         return made
 
     def to_arrow(self) -> pa.Table:
@@ -619,15 +620,6 @@ class Matcher:
 
 def _tags(scope: Mapping[str, str] | None) -> Tags:
     return NO_TAGS if scope is None else checked_tags(scope, "a scope")
-
-
-def _is_whole(version: Version, sealed: bool) -> bool:
-    """Whether it is one segment, in order, without removed slots, and (if so asked) sealed."""
-    if len(version.segments) != 1:
-        return not version.segments
-    one = version.segments[0]
-    same = one.segment.schema.generation == version.schema.generation
-    return same and one.is_sealed == sealed and one.live == len(one) and one.segment.is_ordered
 
 
 def _unpickled(

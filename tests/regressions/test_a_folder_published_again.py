@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from earmark import TableError
+from earmark.book.workers import open_for_search
 from earmark.spark import Snapshot, match
-from earmark.spark.reader import Reader
-from earmark.spark.versions import SnapshotError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,5 +33,5 @@ def test_the_new_book_answers(spark: SparkSession, tmp_path: Path) -> None:
     new = published("a = 2")
     assert new.version == old.version
     assert [row["a"] for row in match(events, new).collect()] == [2]
-    with pytest.raises(SnapshotError, match="the folder has been published again; open the snapshot again"):
-        Reader(old.path, old.version, old.record["blake2b"])
+    with pytest.raises(TableError, match="the folder has been published again; open the book again"):
+        open_for_search(old.path, old.version, old.record["checksum"])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
-from earmark.segment.files import save_stored
-from earmark.segment.stored import stored_of
-from earmark.spark import cutting
-from earmark.spark.shards import Table, write_sharded
-from earmark.spark.versions import FULL
+from earmark.book.folder import publishing
+from earmark.book.saving import Shelf, write_version
+from earmark.book.segments import write_whole
+from earmark.book.sharding import sharded
+from earmark.engine import cutting
 
 
 @pytest.mark.parametrize("conditions", [["FALSE"], ["FALSE", "a < 1 AND a > 2"], ["FALSE", "a > 1", "a < 5 OR b = 2"]])
@@ -29,11 +29,13 @@ def test_none_is_lost_by_shards(tmp_path: Path) -> None:
     matcher, never = Matcher("scan"), Matcher("scan")
     matcher.add_many([(i, f"a > {i}") for i in range(5)])
     never.add(9, "FALSE")
-    tables = []
+    sources = []
     for name, one, first in (("one", matcher, 0), ("two", never, 5)):
-        stored = stored_of(one._version.whole, len(one))
-        save_stored(stored, tmp_path / name)
-        tables.append(Table(tmp_path / name, stored, np.arange(first, first + stored.slots)))
-    (tmp_path / "version").mkdir()
-    told = write_sharded(tmp_path / "version", tables, matcher._version.schema, 3, "scan", 6, True, None)
-    assert told["subscriptions"] == 6 and told["kind"] == FULL
+        segment = one._version.whole
+        write_whole(tmp_path / name, segment)
+        sources.append((tmp_path / name, None, segment, np.arange(first, first + len(segment))))
+    with publishing(tmp_path / "book") as site:
+        version = sharded(site, sources, matcher._version.schema, 3, "scan", 6, True)
+        site.commit(write_version(site, version, "scan", Shelf()))
+    assert version.live == 6 and version.router is not None
+    assert Matcher.load(tmp_path / "book").ids() == [0, 1, 2, 3, 4, 9]

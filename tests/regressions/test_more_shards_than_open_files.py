@@ -1,4 +1,4 @@
-"""Every mapped array holds an open file: with the usual limit of 1,024 some twenty shards could not be opened."""
+"""Every mapped file is an open file: with the usual limit of 1,024 so many shards could not be opened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import resource
-from earmark.spark.descriptors import allow_open_files
+from earmark.book.files import allow_open_files
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
 allow_open_files()

@@ -12,9 +12,11 @@ from tests.oracle import generate
 from tests.spark.books import answers, book_frame, event_frame, events, expected, matcher_of, subscriptions
 
 import earmark
+from earmark.book.workers import open_for_search
+from earmark.engine import lazy
+from earmark.engine.batch import Batch
+from earmark.events.columns import encode_columns
 from earmark.spark import Snapshot, match, read_matches, register, shard_counts, stream
-from earmark.spark import reader as reader_module
-from earmark.spark.events import encode_columns
 from earmark.spark.matching import search_of
 
 if TYPE_CHECKING:
@@ -188,13 +190,18 @@ def test_types_that_change(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_few_shards_in_memory(book: Book, spark: SparkSession, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process, with room for no shard at all: pages leave and come back."""
-    monkeypatch.setattr(reader_module, "RESIDENT", 0)
+    monkeypatch.setattr(lazy, "RESIDENT", 0)
+    left: list[Any] = []
+    leave = lazy.LazySegment.leave
+    monkeypatch.setattr(lazy.LazySegment, "leave", lambda self: left.append(self) or leave(self))
     snapshot = Snapshot.open(whole)
-    opened = reader_module.Reader(snapshot.path, snapshot.version)
-    search = search_of(spark, snapshot, None, "exact", None, None)
+    opened = open_for_search(snapshot.path, snapshot.version)
+    assert not any("_opened" in one.__dict__ for one in opened.segments)
+    searcher = search_of(spark, snapshot, None, "exact", None, None).searcher(opened)
     column = [row.get("i0") for row in book.given]
-    given = encode_columns(opened.schema, [("i0", pa.array(column, pa.int64()))], len(column))
-    first, second = search.answers(opened, given), search.answers(opened, given)
+    given = Batch(encode_columns(opened.schema, [("i0", pa.array(column, pa.int64()))], len(column)), {}, None)
+    first, second = searcher.answers(given), searcher.answers(given)
+    assert len(left) > 3
     assert first.subscriptions.equals(second.subscriptions) and len(first.scores)
     assert first.counts[:, 0].max() <= EVENTS
 
@@ -208,9 +215,9 @@ def test_what_cannot_be(spark: SparkSession, book: Book, whole: Path, tmp_path: 
         match(book.events, snapshot, route="far")
     with pytest.raises(earmark.EarmarkError, match="replicas is a number"):
         match(book.events, snapshot, route="shuffle", replicas=0)
-    for place in ("shards/0003", "router"):
-        broken = Path(shutil.copytree(whole, tmp_path / place.replace("/", "-")))
-        file = next((broken / "versions" / "00000001" / place).glob("data-*/lo.npy"))
+    for place, entry in (("shard", snapshot.record["segments"][3]), ("router", snapshot.record["router"])):
+        broken = Path(shutil.copytree(whole, tmp_path / place))
+        file = broken / "segments" / entry["file"]
         content = bytearray(file.read_bytes())
         content[-1] ^= 1
         file.write_bytes(content)

@@ -68,15 +68,15 @@ def _check_events(reading: Reading, events: str, event_id: str | None) -> None:
 
 
 def _snapshot(spark: SparkSession, path: str, spare: Path, reading: Reading) -> Snapshot:
-    """A published snapshot, or a file of subscriptions published for this run alone."""
+    """A published or saved book, or a file of subscriptions published for this run alone."""
+    from earmark.book.folder import is_book
     from earmark.spark import Snapshot
     from earmark.spark.snapshot import DEFAULT_INDEX
-    from earmark.spark.versions import CURRENT
 
-    if (Path(path) / CURRENT).exists():
+    if is_book(path):
         if reading.attributes or reading.zone or reading.index:
             raise EarmarkError(
-                "a snapshot knows its types, its zone and its index: --attribute, --zone and --index are for files"
+                "a book knows its types, its zone and its index: --attribute, --zone and --index are for files"
             )
         return Snapshot.open(path)
     with ticking(spark, "publishing"):

@@ -43,9 +43,9 @@ def subscriptions_frame(spark: SparkSession, path: str, reading: Reading, change
 
 
 def _is_saved(path: str) -> bool:
-    from earmark.segment.files import MANIFEST
+    from earmark.book.folder import is_book
 
-    return (Path(path) / MANIFEST).is_file()
+    return is_book(path)
 
 
 def _saved(spark: SparkSession, path: str, reading: Reading) -> SubscriptionsFrame:
@@ -113,7 +113,7 @@ def _from_rows(shown: str, rows: list[dict[str, Any]], extra: tuple[str, ...]) -
 
 
 def _check_ops(file: SubscriptionFile, table: Any) -> None:
-    from earmark.spark.parts import OPS
+    from earmark.book.parts import OPS
 
     ops = table.column("op").to_pylist() if "op" in table.column_names else [None] * len(table)
     for row, op in enumerate(ops):

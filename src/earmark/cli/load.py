@@ -27,10 +27,6 @@ def load(path: str, reading: Reading) -> Loaded:
 
 
 def _from_folder(path: str, reading: Reading) -> Matcher:
-    from earmark.spark.versions import CURRENT
-
-    if os.path.exists(os.path.join(path, CURRENT)):
-        raise EarmarkError(f"{path!r} is a snapshot for Spark, which match and top-k read with --engine spark")
     if reading.attributes or reading.zone:
         raise EarmarkError("a saved folder knows its types and its zone: --attribute and --zone are for files")
     return Matcher.load(path, index=reading.index)

@@ -34,9 +34,9 @@ def save(subscriptions: str, folder: str, as_json: bool, reading: Reading) -> No
     """
     from pathlib import Path
 
+    from earmark.book.folder import refuse_foreign
     from earmark.cli.load import load
     from earmark.cli.output import counted
-    from earmark.segment.files import refuse_foreign
 
     reading.check(subscriptions)
     refuse_foreign(Path(folder))  # before the work, and again when it is done

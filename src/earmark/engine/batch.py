@@ -63,9 +63,8 @@ class Batch(NamedTuple):
 
 def encoded(version: Version, encode: Callable[[Schema], EventArrays]) -> Batch:
     """Events as keys of a version, by what encodes them for a schema."""
-    schemas = {one.segment.schema.generation: one.segment for one in version.segments}
-    schemas.pop(version.schema.generation, None)
-    older = {generation: encode(version.schema_for(segment)) for generation, segment in schemas.items()}
+    generations = {one.generation for one in version.segments} - {version.schema.generation}
+    older = {generation: encode(version.older[generation]) for generation in generations}
     return Batch(encode(version.schema), older, None)
 
 

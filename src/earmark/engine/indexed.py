@@ -59,6 +59,11 @@ class IndexedSegment:
         return len(self.segment)
 
     @property
+    def generation(self) -> int:
+        """That of the segment's keys."""
+        return self.segment.schema.generation
+
+    @property
     def is_sealed(self) -> bool:
         """Whether it has an index; then it takes no more rows."""
         return self.index is not None

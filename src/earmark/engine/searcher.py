@@ -93,7 +93,8 @@ class Searcher:
     def match(self, batch: Batch) -> list[Id]:
         """The ids of all subscriptions that the first event matches, in order of insertion."""
         found = []
-        for indexed in self.version.segments:
+        for number, _ in self.version.routed(batch.events):
+            indexed = self.version.segments[number]
             slots = indexed.match(batch.for_segment(indexed.segment), indexed.eligible(self.ask.scope))
             if len(slots):
                 found.append((indexed.segment, slots))
@@ -106,7 +107,7 @@ class Searcher:
 
     def best(self, batch: Batch) -> list[tuple[Id, float]]:
         """The ids of the k best for the first event, with their scores, best first."""
-        if len(self.version.segments) == 1:
+        if self._is_one:
             indexed, eligible = self.version.segments[0], self.eligible(0)
             events, index = batch.for_segment(indexed.segment), indexed.searched_by(eligible)
             assert self.ask.k is not None
@@ -142,7 +143,7 @@ class Searcher:
     def answers(self, batch: Batch) -> Answers:
         """The answers for all events of a batch."""
         self._check_size(len(batch))
-        if len(self.version.segments) == 1:
+        if self._is_one:
             starts, slots, scores = self._searched(0, batch)
             return Answers(starts, self._ids(0).taken(slots), scores, np.array([[len(batch), len(slots)]]))
         parts, counts = self._each(batch)
@@ -172,20 +173,28 @@ class Searcher:
     def _each(self, batch: Batch) -> tuple[list[Found], I64]:
         """The answers of every segment; and for each how many events were searched in it, and answers found.
 
-        The largest goes first: its k-th best is a floor for the others, and each may raise it.
+        The k-th best of a segment is a floor for those after it, and each may raise it.
         """
-        segments = self.version.segments
-        counts = np.zeros((len(segments), 2), np.int64)
+        counts = np.zeros((len(self.version.segments), 2), np.int64)
         parts: list[Found] = []
         floor: Floor | None = None
-        for number in sorted(range(len(segments)), key=lambda number: -segments[number].live):
-            part = self.found(number, batch, floor=floor)
-            counts[number] = len(batch), len(part.slots)
+        for number, chosen in self.version.routed(batch.events, self.ask.relaxed):
+            part = self.found(number, batch, chosen, floor)
+            counts[number] = len(batch) if chosen is None else len(chosen), len(part.slots)
             check_room(int(counts[:, 1].sum()))
             parts.append(part)
             if self.ask.k is not None:
                 floor = _raised(floor, part, len(batch), self.ask.k)
         return parts, counts
+
+    @property
+    def _is_one(self) -> bool:
+        """Whether there is one segment to search, and nothing to merge."""
+        return len(self.version.segments) == 1 and self.version.router is None
+
+    def named(self, part: Found) -> pa.Array:
+        """The ids of the answers of one segment."""
+        return self._ids(part.number).taken(part.slots)
 
     def _ids(self, number: int) -> Ids:
         return self.version.segments[number].segment.ids

@@ -4,6 +4,7 @@
     segments     each with its index and without its removed slots (indexed.py); the last may be unsealed, and then
                  takes new rows
     uses         by attribute, how many living constraints compare it with a value
+    router       says which segments an event can match, where they are shards (router.py)
 
 A change makes the next version, which shares all that did not change; a writer publishes it by one reference store.
 So a reader sees all of a change or nothing of it and never waits, and a change that fails has not happened.
@@ -17,7 +18,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -25,7 +26,9 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.engine.indexed import IndexedSegment
+from earmark.engine.router import Router
 from earmark.errors import require
+from earmark.events.arrays import EventArrays
 from earmark.flat.types import I32, I64, frozen
 from earmark.keys.schema import Schema
 from earmark.segment.ids import Id
@@ -49,6 +52,10 @@ class Version:
     segments: tuple[IndexedSegment, ...]
     next_sequence: int
     uses: I32
+    router: Router | None = None
+    """Where there is one, it says which of the first segments an event can match; the others can match any."""
+    integer_ids: bool | None = None
+    """Whether ids are integers, where that is known also when nothing lives."""
 
     @classmethod
     def empty(cls, schema: Schema) -> Version:
@@ -59,7 +66,7 @@ class Version:
     def of(cls, schema: Schema, segments: Sequence[IndexedSegment], next_sequence: int) -> Version:
         """A version of these segments, whose uses are counted. O(size)."""
         made = cls(schema, tuple(segments), next_sequence, frozen(np.zeros(len(schema), np.int32)))
-        return replace(made, uses=made._counted())._with_free_types(range(len(schema)))
+        return replace(made, uses=made._counted()).with_free_types()
 
     # --- looking ---------------------------------------------------------------------------------------------
 
@@ -100,18 +107,36 @@ class Version:
     @property
     def id_type(self) -> type | None:
         """What ids here are, `str` or `int`; None while there are none."""
+        if self.integer_ids is not None:
+            return int if self.integer_ids else str
         return type(self.segments[0].segment.ids[0]) if self.segments else None
+
+    def routed(self, events: EventArrays, relaxed: bool = False) -> Iterator[tuple[int, I64 | None]]:
+        """The numbers of the segments to search, and which events to search in each; None for all of them.
+
+        A relaxed match needs no more than one constraint that holds, so relaxed searches go everywhere.
+        """
+        if self.router is None or relaxed:
+            yield from ((number, None) for number in range(len(self.segments)))
+            return
+        met = self.router.route(events)
+        for number in range(len(met)):
+            chosen = np.flatnonzero(met[number])
+            if len(chosen):
+                yield number, None if len(chosen) == met.shape[1] else chosen
+        yield from ((number, None) for number in range(len(met), len(self.segments)))
 
     def schema_for(self, segment: Segment) -> Schema:
         """The schema that encodes events for a segment: the version's, with the keys of the segment's generation."""
         if segment.schema.generation == self.schema.generation:
             return self.schema
-        return self._older[segment.schema.generation]
+        return self.older[segment.schema.generation]
 
     @cached_property
-    def _older(self) -> dict[int, Schema]:
-        schemas = {one.segment.schema.generation: one.segment.schema for one in self.segments}
-        return {generation: self.schema.under(older) for generation, older in schemas.items()}
+    def older(self) -> dict[int, Schema]:
+        """By generation, where it is not the version's: the schema that encodes events for segments that have it."""
+        others = [one for one in self.segments if one.generation != self.schema.generation]
+        return {one.generation: self.schema.under(one.segment.schema) for one in others}
 
     @cached_property
     def whole(self) -> Segment:
@@ -143,7 +168,7 @@ class Version:
         uses = uses_of(segment.arrays, segment.schema)
         following = max(self.next_sequence, int(segment.arrays.sequence.max()) + 1)
         counted = _counting(self._uses_under(segment.schema), uses, 1)
-        return Version(segment.schema, segments, following, counted)._with_free_types(uses)
+        return Version(segment.schema, segments, following, counted, self.router)._with_free_types(uses)
 
     def removed(self, places: Iterable[Place]) -> Version:
         """The version without the subscriptions at these places, all of which are living."""
@@ -159,14 +184,16 @@ class Version:
             attributes.update(uses)
             counted = _counting(counted, uses, -1)
             segments[number] = segments[number].without(slots)
-        living = tuple(one for one in segments if one.live)
-        return Version(self.schema, living, self.next_sequence, counted)._with_free_types(attributes)
+        if self.router is None:  # else it knows them by their numbers
+            segments = [one for one in segments if one.live]
+        made = Version(self.schema, tuple(segments), self.next_sequence, counted, self.router)
+        return made._with_free_types(attributes)
 
     def with_schema(self, schema: Schema) -> Version:
         """The version under a schema that has more attributes or constants, or types for such as had none."""
         if schema is self.schema:
             return self
-        return Version(schema, self.segments, self.next_sequence, self._uses_under(schema))
+        return Version(schema, self.segments, self.next_sequence, self._uses_under(schema), self.router)
 
     def _uses_under(self, schema: Schema) -> I32:
         """The uses, for a schema that may have more attributes."""
@@ -179,6 +206,10 @@ class Version:
     def with_segments(self, segments: Iterable[IndexedSegment]) -> Version:
         """The same subscriptions in other segments."""
         return Version(self.schema, tuple(segments), self.next_sequence, self.uses)
+
+    def with_free_types(self) -> Version:
+        """Without the learned types of attributes that nothing living compares with a value."""
+        return self._with_free_types(range(len(self.schema)))
 
     def _with_free_types(self, numbers: Iterable[int]) -> Version:
         """Without the learned types of those attributes that nothing living compares with a value."""
@@ -203,16 +234,17 @@ class Version:
         """Raise AssertionError, naming what is broken, unless every invariant holds. O(size)."""
         for one in self.segments:
             one.check()
-            require(one.live, "a segment has no living subscription")
-        self._check_living()
-        require(np.array_equal(self.uses, self._counted()), "the uses of attributes are miscounted")
+            require(one.live or self.router is not None, "a segment has no living subscription")
+        self.check_living()
         for attribute in self.schema:
             used = attribute.type is None or attribute.declared or self.uses[attribute.number]
             require(used, f"nothing uses the type of attribute {attribute.name!r}")
         for strings in self.schema.strings.values():
             strings.check()
 
-    def _check_living(self) -> None:
+    def check_living(self) -> None:
+        """Raise AssertionError unless ids and sequence numbers are used once, and uses are as counted again."""
+        require(np.array_equal(self.uses, self._counted()), "the uses of attributes are miscounted")
         ids: set[Id] = set()
         sequence: list[I64] = []
         for one in self.segments:

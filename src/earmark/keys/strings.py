@@ -200,6 +200,19 @@ class StringKeys:
                 self._catch_up()
             return list(self._sorted), np.array(self._keys, np.int64)
 
+    def since(self, count: int) -> tuple[list[bytes], I64]:
+        """The constants that came after the first `count`, in order, and their keys; '' is always among them."""
+        known = self._key
+        new = sorted({b"", *islice(known, count, None)})
+        return new, np.array([known[constant] for constant in new], np.int64)
+
+    def take(self, constants: list[bytes], keys: list[int]) -> None:
+        """Take constants that have keys already, before anyone else sees these; the caller checks with `check`."""
+        for constant, key in zip(constants, keys, strict=True):
+            if self._key.setdefault(constant, key) != key:
+                raise AssertionError(f"the string constant {constant[:50]!r} has two keys")
+        self._catch_up()
+
     @classmethod
     def from_items(cls, constants: list[bytes], keys: list[int]) -> StringKeys:
         """The inverse of `items`; the caller checks the result with `check`."""

@@ -21,10 +21,11 @@ import numpy as np
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
 from earmark.flat.types import I64
+from earmark.keys.records import restored_strings, schema_of, schema_record
 from earmark.keys.schema import DATE, TIMESTAMP, Draft, Schema, attribute_type
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import Prepared
-from earmark.segment.files import DAMAGE, check_content, restored_strings, schema_of, schema_record
+from earmark.segment.checks import DAMAGE, check_content
 from earmark.segment.ids import Id
 from earmark.segment.join import constants_in, translated
 from earmark.segment.rows import check_arrays, uses_of

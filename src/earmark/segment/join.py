@@ -99,6 +99,12 @@ def with_constants_of(schema: Schema, segments: Iterable[Segment]) -> Schema:
     return with_constants(schema, {number: constants for number, constants in wanted.items() if constants})
 
 
+def with_all_constants(schema: Schema, segments: Sequence[Segment]) -> Schema:
+    """As `with_constants_of`, also where one of the segments makes a number wide, which the others must then be too."""
+    made = with_constants_of(schema, segments)
+    return made if made.generation == schema.generation else with_constants_of(made, segments)
+
+
 def without_unused_constants(schema: Schema, segments: Sequence[Segment]) -> Schema:
     """A schema of the next generation without the constants that no bound uses, where they are most; else the same."""
     changed: dict[int, StringKeys] = {}

@@ -18,6 +18,7 @@ from earmark.errors import EarmarkError
 from earmark.spark.java import ensure_java
 
 if TYPE_CHECKING:
+    from earmark.book.folder import Conflict
     from earmark.spark.auditing import audit
     from earmark.spark.backtesting import backtest
     from earmark.spark.compacting import compact
@@ -27,12 +28,10 @@ if TYPE_CHECKING:
     from earmark.spark.sources import register_sources, workload
     from earmark.spark.sql import register
     from earmark.spark.streaming import read_matches, stream
-    from earmark.spark.versions import Conflict, SnapshotError
 
 __all__ = [
     "Conflict",
     "Snapshot",
-    "SnapshotError",
     "audit",
     "backtest",
     "compact",
@@ -47,19 +46,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Conflict": "versions",
-    "Snapshot": "snapshot",
-    "SnapshotError": "versions",
-    "audit": "auditing",
-    "backtest": "backtesting",
-    "compact": "compacting",
-    "match": "matching",
-    "read_matches": "streaming",
-    "register": "sql",
-    "register_sources": "sources",
-    "shard_counts": "counts",
-    "stream": "streaming",
-    "workload": "sources",
+    "Conflict": "earmark.book.folder",
+    "Snapshot": "earmark.spark.snapshot",
+    "audit": "earmark.spark.auditing",
+    "backtest": "earmark.spark.backtesting",
+    "compact": "earmark.spark.compacting",
+    "match": "earmark.spark.matching",
+    "read_matches": "earmark.spark.streaming",
+    "register": "earmark.spark.sql",
+    "register_sources": "earmark.spark.sources",
+    "shard_counts": "earmark.spark.counts",
+    "stream": "earmark.spark.streaming",
+    "workload": "earmark.spark.sources",
 }
 
 
@@ -67,7 +65,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require_pyspark()
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def require_pyspark() -> None:

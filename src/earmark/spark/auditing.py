@@ -1,6 +1,7 @@
 """Rule hygiene of more subscriptions than one process would like: who says the same, who is implied by whom?
 
-    DataFrame ──► one canonical table (book.py) ──► a tree of homes (homes.py) ──mapInArrow, a home a task──► findings
+    DataFrame ──► one canonical segment (working.py) ──► a tree of homes (cover/homes.py)
+              ──mapInArrow, one home in a task──► findings
 
 The findings are those of `Matcher.audit` (cover/audit.py), row by row as `Audit.to_arrow` has them. Each task maps the
 table, picks the residents and the guests of its home, and asks the covering index of these (cover/blocks.py). All that
@@ -24,21 +25,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from earmark.book.parts import read_arrow, write_arrow
 from earmark.cover.audit import first_equal
 from earmark.cover.blocks import Blocks
-from earmark.flat.packed import PackedStrings
+from earmark.cover.homes import Tree, guests, matching, residents
 from earmark.flat.types import I64, frozen
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.explain import clause_texts
 from earmark.segment.rows import gather
-from earmark.segment.stored import Stored, segment_of
-from earmark.spark import frames, housing
-from earmark.spark.book import read_book, removed_on_error, working_folder
-from earmark.spark.homes import Tree, guests, residents
-from earmark.spark.housing import Housed, check_homes, house, numbers_in
+from earmark.segment.segment import Segment
+from earmark.spark import frames
 from earmark.spark.intake import FAIL, Given
-from earmark.spark.merge import id_array, pick
-from earmark.spark.parts import read_arrow, write_arrow
+from earmark.spark.working import (
+    check_homes,
+    numbers_in,
+    over_homes,
+    read_rows,
+    read_table,
+    removed_on_error,
+    working_folder,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,19 +109,21 @@ def audit(
     check_homes(homes)
     folder = working_folder(working, "audit")
     with removed_on_error(folder):
-        book = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "audited")
-        housed, made = house(book.stored, folder, homes)
-        write_arrow(folder / "rejects.arrow", book.rejects)
+        given = Given(attributes, zone, bounds, order_by, on_error)
+        segment, rejects = read_rows(subscriptions, folder, given, "audited")
+        file, tree, made = write_table(segment, folder, homes)
+        write_arrow(folder / "rejects.arrow", rejects)
         if on_plan is not None:
-            on_plan(spread_of(made.table, housed.tree, len(book.stored.schema)))
-    plan, spark = Plan(housed, str(folder / "rejects.arrow")), subscriptions.sparkSession
-    return housed.over(spark, lambda batches: audit_homes(plan, batches), _result_schema(book.stored))
+            on_plan(spread_of(made.table, tree, len(segment.schema)))
+    plan = Plan(file, tree, str(folder / "rejects.arrow"))
+    schema = _result_schema(segment)
+    return over_homes(subscriptions.sparkSession, tree, lambda batches: audit_homes(plan, batches), schema)
 
 
-def _result_schema(stored: Stored) -> StructType:
+def _result_schema(segment: Segment) -> StructType:
     from pyspark.sql.types import IntegerType, StringType
 
-    kind = frames.id_type(not isinstance(stored.ids, PackedStrings))
+    kind = frames.id_type(segment.ids.integers)
     types = (StringType(), kind, kind, IntegerType(), StringType())
     return frames.struct_of(dict(zip(COLUMNS, types, strict=True)))
 
@@ -131,7 +140,9 @@ def spread_of(table: SegmentArrays, tree: Tree, attributes: int) -> Homes:
 class Plan(NamedTuple):
     """What a task needs to know."""
 
-    housed: Housed
+    table: str
+    """The file of the segment (working.py)."""
+    tree: Tree
     rejects: str
     """An Arrow file."""
 
@@ -146,28 +157,33 @@ class Found(NamedTuple):
 
 def audit_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The findings about the residents of some homes, by number."""
-    opened = plan.housed.open()
-    stored = opened.stored
+    segment, canonical, never = read_table(plan.table)
+    ids = id_array(segment)
     for home in numbers_in(batches):
-        own = opened.residents(home)
-        for found in audit_home(opened.canonical, own, len(stored.schema)):
-            yield from _batches(_told(stored, found))
-        yield from _batches(_clauses_told(plan, stored, opened.matching(own)))
+        own = residents(canonical, plan.tree, home)
+        for found in audit_home(canonical, own, len(segment.schema)):
+            yield from _batches(_told(ids, found))
+        yield from _batches(_clauses_told(plan, ids, segment, np.flatnonzero(never), matching(canonical, own)))
         if home == FIRST_HOME:
-            yield from _batches(_rejects_told(plan, stored))
+            yield from _batches(_rejects_told(plan, ids))
+
+
+def id_array(segment: Segment) -> pa.Array:
+    """The ids of all slots as an Arrow column."""
+    return segment.ids.taken(np.arange(len(segment), dtype=np.int32))
 
 
 def audit_home(table: SegmentArrays, own: I64, attributes: int) -> list[Found]:
     """What there is to say of the residents of a home, from a canonical table; in order of insertion."""
     own = own[np.argsort(table.sequence[own], kind="stable")]
     empty = np.diff(table.clause_start)[own] == 0
-    matching = own[~empty]
-    present = guests(table, matching, attributes)
+    some = own[~empty]
+    present = guests(table, some, attributes)
     local = SegmentArrays._make(frozen(column) for column in gather(table, present))
     by_age = np.argsort(local.sequence, kind="stable")
     leader = np.empty(len(present), np.int64)
     leader[by_age] = first_equal(local, by_age)
-    mine = np.searchsorted(present, matching)
+    mine = np.searchsorted(present, some)
     older = leader[mine] != mine
     kept = mine[~older]
     top = _tops(local, np.flatnonzero(leader == np.arange(len(present))), kept)
@@ -175,10 +191,10 @@ def audit_home(table: SegmentArrays, own: I64, attributes: int) -> list[Found]:
     free = np.diff(local.constraint_start) == 0
     takes_all = np.isin(mine, np.searchsorted(local.clause_start, np.flatnonzero(free), "right") - 1)
     return [
-        Found(DUPLICATE, matching[older], present[leader[mine[older]]]),
+        Found(DUPLICATE, some[older], present[leader[mine[older]]]),
         Found(COVERED, present[kept[covered]], present[top[kept[covered]]]),
         Found(NEVER, own[empty], np.full(np.count_nonzero(empty), NOBODY)),
-        Found(EVERYTHING, matching[takes_all], np.full(np.count_nonzero(takes_all), NOBODY)),
+        Found(EVERYTHING, some[takes_all], np.full(np.count_nonzero(takes_all), NOBODY)),
     ]
 
 
@@ -201,8 +217,7 @@ def _tops(table: SegmentArrays, members: I64, asked: I64) -> I64:
     return top
 
 
-def _told(stored: Stored, found: Found) -> pa.Table:
-    ids = id_array(stored.ids)
+def _told(ids: pa.Array, found: Found) -> pa.Table:
     count = len(found.slots)
     others = pa.array(found.others, mask=found.others == NOBODY)
     return _table(
@@ -215,18 +230,17 @@ def _told(stored: Stored, found: Found) -> pa.Table:
     )
 
 
-def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
-    """The clauses of these slots that no event can match, as they were asked."""
-    ids, start = id_array(stored.ids), stored.arrays.clause_start
-    broken = np.flatnonzero(stored.extras[housing.NEVER])
+def _clauses_told(plan: Plan, ids: pa.Array, segment: Segment, broken: I64, some: I64) -> pa.Table:
+    """Those of the clauses that no event can match which are of these slots, as they were asked."""
+    start = segment.arrays.clause_start
     owner = np.searchsorted(start, broken, "right") - 1
-    wanted = np.isin(owner, matching)
+    wanted = np.isin(owner, some)
     broken, owner = broken[wanted], owner[wanted].astype(np.int64)
     numbers = (broken - start[owner]).tolist()
     texts: list[str] = []
     if len(owner):
         slots, place = np.unique(owner, return_inverse=True)
-        view = segment_of(pick(plan.housed.subscriptions(), slots))
+        view = read_table(plan.table, in_place=False)[0].pick(slots)
         asked = [clause_texts(view, slot) for slot in range(len(slots))]
         texts = [" AND ".join(asked[p][n].values()) for p, n in zip(place.tolist(), numbers, strict=True)]
     return _table(
@@ -239,10 +253,10 @@ def _clauses_told(plan: Plan, stored: Stored, matching: I64) -> pa.Table:
     )
 
 
-def _rejects_told(plan: Plan, stored: Stored) -> pa.Table:
+def _rejects_told(plan: Plan, ids: pa.Array) -> pa.Table:
     """The rows that could not be read; one without an id has none here either."""
     rejects = read_arrow(Path(plan.rejects))
-    ids, count = id_array(stored.ids), rejects.num_rows
+    count = rejects.num_rows
     finding = pa.array([REJECTED] * count, pa.string())
     return _table(
         ids, finding, rejects["id"], pa.nulls(count, pa.string()), pa.nulls(count, pa.int32()), rejects["reason"]

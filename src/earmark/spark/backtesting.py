@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from earmark.book.parts import read_arrow, write_arrow
 from earmark.errors import EarmarkError, EventError, SubscriptionError
 from earmark.flat.types import I64
-from earmark.spark.book import removed_on_error, working_folder
 from earmark.spark.frames import arrow_id_type, id_type, session_zone, struct_of
 from earmark.spark.intake import Given
 from earmark.spark.matching import Search, prepared, searched
-from earmark.spark.parts import read_arrow, write_arrow
 from earmark.spark.picking import RESULTS, Columns, with_keys
 from earmark.spark.publish import publish
 from earmark.spark.snapshot import DEFAULT_INDEX, Snapshot
+from earmark.spark.working import removed_on_error, working_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

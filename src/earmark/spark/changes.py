@@ -1,16 +1,15 @@
 """How does a version follow from another by a few changes, without writing all of it again?
 
-A delta holds everything that was added or replaced since its base, and a bitmap of the base's slots that no longer
-count; the next delta starts from it. So a version is never more than two tables, whatever the number of changes, and
-a change costs what the delta costs, plus one pass over the base's ids to find those that are touched.
+The next version lists the same large segments with other bitmaps of removed slots, and one small segment of everything
+that was added or replaced since, which is scanned while it is small. So a change costs what the small segment costs,
+plus one pass over the ids to find those that are touched.
 
-A change that an old table cannot take as it is makes a full version instead: constants between which no key is left,
+A change that the segments cannot take as they are makes a full version instead: constants between which no key is left,
 bounds beyond 2^53 on a number that had none, or ids of the other kind once nothing lives.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,25 +19,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from earmark.errors import SubscriptionError
+from earmark import index as indexes
+from earmark.book.contents import open_version
+from earmark.book.folder import SEGMENTS, Building, building, prepare_root, read_manifest
+from earmark.book.parts import ADD, GIVEN_TWICE, REJECTS, REMOVE, UPDATE
+from earmark.book.saving import Shelf
+from earmark.book.segments import write_whole
+from earmark.book.sharding import NOT_TAKEN, Source, checked_shards, sharded
+from earmark.engine.compaction import compacted, merged
+from earmark.engine.indexed import IndexedSegment
+from earmark.engine.lazy import LazySegment
+from earmark.engine.version import Place, Version
+from earmark.errors import SubscriptionError, TableError
 from earmark.flat import bits
-from earmark.flat.types import I64, U64
-from earmark.keys.schema import Schema
-from earmark.segment.files import save_stored
-from earmark.segment.rows import gather, uses_of
-from earmark.segment.stored import Stored
-from earmark.spark import contents
-from earmark.spark.contents import Loaded, by_sequence, fold
+from earmark.flat.packed import PackedStrings
+from earmark.flat.types import I64
+from earmark.segment.join import join, with_all_constants
+from earmark.segment.segment import Segment
 from earmark.spark.intake import Taken, check_on_error, in_order, refuse, rejected, source_of, take_rows
-from earmark.spark.merge import extended, id_array, join, of_kind, pick, take_constants, with_used_constants
-from earmark.spark.parts import ADD, GIVEN_TWICE, REJECTS, REMOVE, UPDATE
-from earmark.spark.publish import PARTS, commit
-from earmark.spark.shards import NOT_TAKEN, Table, checked_shards, write_sharded
-from earmark.spark.versions import building, version_folder
+from earmark.spark.publish import PARTS, commit, on_executors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SCANNED = 20_000
+"""At most so many changed subscriptions are scanned: an index would not pay for its making."""
 NOWHERE = -1
 """The slot of an id that is not there, and of a removal among what was parsed."""
 
@@ -48,10 +53,9 @@ class Change(NamedTuple):
 
     written: I64
     """Slots of what was parsed; NOWHERE for removals."""
-    base_slot: I64
-    """Where the subscription that a change touches is in the base, its shards numbered through, or NOWHERE."""
-    delta_slot: I64
-    """The same in the delta."""
+    number: I64
+    """The segment of the subscription that a change touches, or NOWHERE."""
+    slot: I64
 
 
 def apply(
@@ -64,55 +68,52 @@ def apply(
     if record["subscriptions"] and other_kind:
         kind = "integers" if record["integer_ids"] else "texts"
         raise SubscriptionError(f"the ids of this snapshot are {kind}, those of the changes are not")
-    with building(root, record["version"]) as site:
-        site.check_parent()
-        loaded = contents.load(root, record)
-        if other_kind:  # nothing lives, and a version has ids of one kind, those of removed subscriptions included
-            loaded = loaded._replace(bases=[], removed=[], delta=None)
-        taken = take_rows(source, site.folder / PARTS, loaded.schema)
-        if not taken.parts:
-            return dict(record)
-        schema, steady = _agreed(loaded, taken)
-        parsed = join([part.stored for part in taken.parts], schema)
-        change, rejects = _possible(loaded, taken)
-        refuse(rejects, on_error, "changed")
-        delta, removed = _changed(loaded, change, parsed)
-        delta = of_kind(delta, source.integer_ids)
-        if steady and not other_kind:
-            live = sum(one.slots for one in loaded.bases) - sum(map(bits.count, removed)) + delta.slots
-            base = contents.base_of(root, record)
-            told = contents.write_delta(site.folder, with_used_constants(delta), removed, base, live)
-        else:
-            changed = loaded._replace(schema=schema, removed=removed, delta=delta)
-            told = _whole(site.folder, root, changed, changes.sparkSession)
-        return commit(site, told, rejects)
+    try:
+        prepare_root(root)
+        with building(root, record["version"]) as site:
+            site.check_parent()
+            version, shelf = _opened(root, record)
+            if other_kind:  # nothing lives, and a version has ids of one kind, those of removed subscriptions included
+                version = replace(version, segments=(), router=None, integer_ids=source.integer_ids)
+            taken = take_rows(source, site.folder / PARTS, version.schema)
+            if not taken.segments:
+                return dict(record)
+            schema = with_all_constants(taken.schema, taken.segments)
+            parsed = join(taken.segments, schema)
+            change, rejects = _possible(version, taken)
+            refuse(rejects, on_error, "changed")
+            made = _changed(version, change, parsed)
+            if schema.generation == version.schema.generation and not other_kind:
+                made = _settled(made, indexes.builder(record["index"]))
+            else:
+                made = _whole(site, record, made, changes.sparkSession, _shards(record))
+            return commit(site, made, record["index"], rejects, shelf, record["base"])
+    except OSError as problem:
+        raise TableError(f"nothing can be published to {str(root)!r}: {problem.strerror or problem}") from None
 
 
 def compact(root: Path, record: Mapping[str, Any], shards: int | None = None) -> dict[str, Any]:
-    """The same subscriptions as a full version, in as many shards as before or as given; returns its record."""
+    """The same subscriptions in one segment, or in as many shards as before or as given; returns the record."""
     if shards is not None:
         checked_shards(shards)
-    with building(root, record["version"]) as site:
-        site.check_parent()
-        loaded = contents.load(root, record)
-        told = _whole(site.folder, root, loaded._replace(schema=_with_free_types(loaded)), _session(), shards)
-        return commit(site, told, REJECTS.empty_table())
+    try:
+        prepare_root(root)
+        with building(root, record["version"]) as site:
+            site.check_parent()
+            version, shelf = _opened(root, record)
+            made = _whole(site, record, version.with_free_types(), _session(), shards or _shards(record))
+            return commit(site, made, record["index"], REJECTS.empty_table(), shelf, record["base"])
+    except OSError as problem:
+        raise TableError(f"nothing can be published to {str(root)!r}: {problem.strerror or problem}") from None
 
 
-def _with_free_types(loaded: Loaded) -> Schema:
-    """The schema of a version without the learned types that no living subscription uses."""
-    uses = np.zeros(len(loaded.schema), np.int64)
-    for stored, living in zip(loaded.pieces, _living(loaded), strict=True):
-        for number, count in uses_of(gather(stored.arrays, living), stored.schema).items():
-            uses[number] += count
-    free = [a for a in loaded.schema if a.type is not None and not a.declared and not uses[a.number]]
-    return loaded.schema.replaced(replace(a, type=None, origin="") for a in free) if free else loaded.schema
+def _opened(root: Path, record: Mapping[str, Any]) -> tuple[Version, Shelf]:
+    version, keys = open_version(root, record)
+    return version, Shelf(read_manifest(root)["book"], keys)
 
 
-def _living(loaded: Loaded) -> list[I64]:
-    """The living slots of each table."""
-    kept = [contents.living_of(one.slots, gone) for one, gone in zip(loaded.bases, loaded.removed, strict=True)]
-    return kept if loaded.delta is None else [*kept, np.arange(loaded.delta.slots)]
+def _shards(record: Mapping[str, Any]) -> int:
+    return 1 if record["router"] is None else int(record["router"]["segments"])
 
 
 def _session() -> Any:
@@ -128,60 +129,61 @@ def _session() -> Any:
         return None
 
 
-def _whole(folder: Path, root: Path, loaded: Loaded, spark: Any, shards: int | None = None) -> dict[str, Any]:
-    """Write all living subscriptions as a full version, in as many shards as before or as given."""
-    base, tables = contents.base_of(root, loaded.record), []
-    before = contents.shards_of(base)
-    wanted = shards or len(before)
-    if wanted == 1:
-        return contents.write_full(folder, fold(loaded), loaded.record["index"])
-    known = len(loaded.bases) == len(before)
-    for number, (stored, living) in enumerate(zip(loaded.pieces, _living(loaded), strict=True)):
-        where = version_folder(root, base["version"]) / contents.shard_name(number)
-        if not known or number == len(loaded.bases):
-            where = folder / "pieces" / str(number)
-            save_stored(stored._replace(extras={}), where)
-        sequence = np.full(stored.slots, NOT_TAKEN, np.int64)
-        sequence[living] = stored.arrays.sequence[living]
-        tables.append(Table(where, stored, sequence))
-    following = max(loaded.record["next_sequence"], *(one.next_sequence for one in loaded.pieces))
-    index, integers = loaded.record["index"], loaded.integer_ids
-    told = write_sharded(folder, tables, loaded.schema, wanted, index, following, integers, spark)
-    shutil.rmtree(folder / "pieces", ignore_errors=True)
-    return told
+def _settled(version: Version, build: Any) -> Version:
+    """The version with all that is not sealed in one segment, in order; with an index, where it is large."""
+    unsealed = [one for one in version.segments if not one.is_sealed]
+    if not unsealed:
+        return version
+    size = sum(one.live for one in unsealed)
+    output = merged(version, unsealed, build if size > SCANNED else None).output
+    sealed = [one for one in version.segments if one.is_sealed]
+    return replace(version, segments=(*sealed, *([output] if output.live else [])))
 
 
-def _agreed(loaded: Loaded, taken: Taken) -> tuple[Schema, bool]:
-    """The schema of the next version, and whether the base of this one can stay."""
-    schema = extended(loaded.schema, ())
-    wider = False
-    for attribute in taken.schema:
-        known = schema.by_name.get(attribute.name)
-        if known is None or known.type is None or known.type != attribute.type:
-            wider |= known is not None and known.type is not None  # bounds beyond 2^53, where there were none
-            schema.put(attribute)
-    pieces = [part.stored for part in taken.parts]
-    steady = take_constants(schema, [*loaded.pieces, *pieces] if wider else pieces)
-    return schema, steady and not wider
+def _whole(site: Building, record: Mapping[str, Any], version: Version, spark: Any, shards: int) -> Version:
+    """All living subscriptions in one segment with its index, or in so many shards."""
+    if shards == 1:
+        living = version.with_segments(one for one in version.segments if one.live)
+        return compacted(living, indexes.builder(record["index"]), fewer_constants=True)
+    sources = [_source(site, number, one) for number, one in enumerate(version.segments)]
+    schema = with_all_constants(version.schema, [one.segment for one in version.segments])
+    integers = bool(version.integer_ids)
+    run = on_executors(spark)
+    return sharded(site, sources, schema, shards, record["index"], version.next_sequence, integers, run)
 
 
-def _possible(loaded: Loaded, taken: Taken) -> tuple[Change, pa.Table]:
+def _source(site: Building, number: int, one: IndexedSegment) -> Source:
+    """A segment of a version as a source of shards; one that is not in the book yet is written for that."""
+    sequence = np.full(len(one), NOT_TAKEN, np.int64)
+    living = one.living()
+    sequence[living] = one.segment.arrays.sequence[living]
+    if isinstance(one, LazySegment):
+        return site.root / SEGMENTS / one.entry["file"], one.entry, one.segment, sequence
+    (site.folder / PARTS).mkdir(exist_ok=True)
+    file = site.folder / PARTS / f"changed-{number}"
+    write_whole(file, one.segment)
+    return file, None, one.segment, sequence
+
+
+# --- which changes can be done -------------------------------------------------------------------------------
+
+
+def _possible(version: Version, taken: Taken) -> tuple[Change, pa.Table]:
     """Which changes can be done, and the rejects."""
     parts, first = [], 0
-    for part in taken.parts:
-        slots = part.rows["slot"].to_numpy().astype(np.int64)
-        parts.append(part.rows.append_column("written", pa.array(np.where(slots < 0, NOWHERE, slots + first))))
-        first += part.stored.slots
+    for segment, own in zip(taken.segments, taken.rows, strict=True):
+        slots = own["slot"].to_numpy().astype(np.int64)
+        parts.append(own.append_column("written", pa.array(np.where(slots < 0, NOWHERE, slots + first))))
+        first += len(segment)
     rows = pa.concat_tables(parts)
     order, repeats = in_order(rows)
     rejects = [taken.rejects, rejected(rows, repeats, GIVEN_TWICE.format)]
     rows = rows.take(pa.array(order))
-    base = np.full(rows.num_rows, NOWHERE, np.int64)
-    for first, one, gone in zip(_borders(loaded), loaded.bases, loaded.removed, strict=False):
-        own = _places(one, rows["id"], gone)
-        base = np.where(own == NOWHERE, base, first + own)
-    delta = _places(loaded.delta, rows["id"]) if loaded.delta else np.full(len(base), NOWHERE)
-    live = (base != NOWHERE) | (delta != NOWHERE)
+    number, slot = (np.full(rows.num_rows, NOWHERE, np.int64) for _ in range(2))
+    for at, one in enumerate(version.segments):
+        own = _places(one, rows["id"])
+        number[own != NOWHERE], slot[own != NOWHERE] = at, own[own != NOWHERE]
+    live = number != NOWHERE
     ops = np.array(rows["op"].to_pylist(), object)
     for op, wrong, reason in (
         (ADD, live, "the id {!r} is already in use; 'update' or 'upsert' replaces it"),
@@ -191,53 +193,36 @@ def _possible(loaded: Loaded, taken: Taken) -> tuple[Change, pa.Table]:
         bad = np.flatnonzero((ops == op) & wrong)
         rejects.append(rejected(rows, bad, reason.format))
     good = ~(((ops == ADD) & live) | (((ops == UPDATE) | (ops == REMOVE)) & ~live))
-    change = Change(rows["written"].to_numpy()[good], base[good], delta[good])
+    change = Change(rows["written"].to_numpy()[good], number[good], slot[good])
     return change, pa.concat_tables(rejects)
 
 
-def _places(stored: Stored, wanted: pa.ChunkedArray, removed: U64 | None = None) -> I64:
-    """The slot of each wanted id that is not removed, or NOWHERE. O(slots + wanted)."""
+def _places(one: IndexedSegment, wanted: pa.ChunkedArray) -> I64:
+    """The living slot of each wanted id, or NOWHERE. O(slots + wanted)."""
     places = np.full(len(wanted), NOWHERE, np.int64)
-    if not stored.slots:
+    if not one.live:
         return places
-    ids = id_array(stored.ids)
+    column = one.segment.ids.column
+    ids = column.to_arrow() if isinstance(column, PackedStrings) else pa.array(column)
     found = pc.index_in(ids, value_set=wanted.combine_chunks().cast(ids.type))
     slots = pc.indices_nonzero(found.is_valid()).to_numpy().astype(np.int64)
-    if removed is not None:
-        gone = removed[slots // bits.WORD] >> (slots % bits.WORD).astype(np.uint64) & np.uint64(1)
-        slots = slots[gone == 0]
+    gone = one.removed[slots // bits.WORD] >> (slots % bits.WORD).astype(np.uint64) & np.uint64(1)
+    slots = slots[gone == 0]
     places[found.take(pa.array(slots)).to_numpy()] = slots
     return places
 
 
-def _borders(loaded: Loaded) -> I64:
-    """Where the slots of each shard begin, were they numbered through."""
-    return np.cumsum([0, *(one.slots for one in loaded.bases)])
-
-
-def _changed(loaded: Loaded, change: Change, parsed: Stored) -> tuple[Stored, list[U64]]:
-    """The next delta, in order of sequence, and the next bitmaps of the base's slots that do not count."""
-    written, base_slot, delta_slot = change
-    in_base, in_delta = base_slot != NOWHERE, delta_slot != NOWHERE
-    removed = list(loaded.removed)
+def _changed(version: Version, change: Change, parsed: Segment) -> Version:
+    """The version after the changes: new subscriptions at the end, replaced ones in their places in the order."""
+    written, number, slot = change
     sequence = np.full(len(written), NOWHERE, np.int64)
-    borders = _borders(loaded)
-    shard = np.where(in_base, np.searchsorted(borders, base_slot, "right") - 1, NOWHERE)
-    for number in np.unique(shard[in_base]).tolist():
-        mine = shard == number
-        slots = base_slot[mine] - borders[number]
-        removed[number] = bits.set_slots(removed[number], slots)
-        sequence[mine] = loaded.bases[number].arrays.sequence[slots]
-    pieces = []
-    if loaded.delta is not None:
-        sequence[in_delta] = loaded.delta.arrays.sequence[delta_slot[in_delta]]
-        untouched = np.setdiff1d(np.arange(loaded.delta.slots), delta_slot[in_delta])
-        pieces.append(pick(loaded.delta, untouched))
+    for at in np.unique(number[number != NOWHERE]).tolist():
+        mine = number == at
+        sequence[mine] = version.segments[at].segment.arrays.sequence[slot[mine]]
     kept = written != NOWHERE
-    new = kept & (sequence == NOWHERE)
-    following = int(loaded.record["next_sequence"])
-    sequence[new] = following + np.arange(np.count_nonzero(new))
-    chosen = pick(parsed, written[kept])
-    pieces.append(chosen._replace(arrays=chosen.arrays._replace(sequence=sequence[kept])))
-    delta = by_sequence(join(pieces, parsed.schema))
-    return delta._replace(next_sequence=following + int(np.count_nonzero(new))), removed
+    new = kept & (number == NOWHERE)
+    sequence[new] = version.next_sequence + np.arange(np.count_nonzero(new))
+    places = [Place(*pair) for pair in zip(number.tolist(), slot.tolist(), strict=True) if pair[0] != NOWHERE]
+    # first the new, then away with the old: between them, no attribute is without a user
+    made = version.appended(parsed.pick(written[kept]).with_sequence(sequence[kept]))
+    return made.removed(places)

@@ -1,6 +1,6 @@
 """Fewer conditions for more subscriptions than one process would like, within a budget of extra traffic.
 
-    DataFrame ──► one table, homes (book.py, homes.py) ──1──► who is covered; what the residents of each home want
+    DataFrame ──► one segment, homes (working.py)      ──1──► who is covered; what the residents of each home want
               ──2──► each home merges its own (cover/merging.py), with its share of the budget ──► conditions
 
 **1.** The covering of auditing.py: duplicates and covered subscriptions go to one that covers them, in whichever home
@@ -33,29 +33,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from earmark.book.events import read_events, write_events
+from earmark.book.packed_file import read_packed, write_packed
 from earmark.cover.given import check_budget
+from earmark.cover.homes import Tree, matching, residents
 from earmark.cover.merging import merge
 from earmark.cover.traffic import Flags, Traffic, taken, taken_by_boxes
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat.bits import all_set
-from earmark.flat.packed import PackedStrings
 from earmark.flat.types import I64, frozen
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.files import read_array, write_file
 from earmark.segment.rows import gather
-from earmark.segment.stored import Stored, segment_of
+from earmark.segment.segment import Segment
 from earmark.spark import frames
-from earmark.spark.auditing import COVERED, DUPLICATE, audit_home
-from earmark.spark.book import Book, read_book, removed_on_error, working_folder
-from earmark.spark.events import read_events, write_events
-from earmark.spark.housing import Housed, check_homes, house, numbers_in
+from earmark.spark.auditing import COVERED, DUPLICATE, audit_home, id_array
 from earmark.spark.intake import FAIL, Given
 from earmark.spark.ledger import address
-from earmark.spark.merge import id_array, pick
 from earmark.spark.picking import Picked, encoded, with_keys
+from earmark.spark.working import (
+    check_homes,
+    numbers_in,
+    over_homes,
+    read_rows,
+    read_table,
+    removed_on_error,
+    working_folder,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
 MOST_SAMPLE = 200_000
 DECIDING = 2 / 3
 OUTPUT_ROWS = 1 << 14
+_ROOTS = "roots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +130,12 @@ def compact(
     _check_sample(sample)
     folder = working_folder(working, "compact")
     with removed_on_error(folder):
-        book = read_book(subscriptions, folder, Given(attributes, zone, bounds, order_by, on_error), "compacted")
-        events = _encoded(sample, book.stored.schema, event)
-        return _compacted(subscriptions.sparkSession, folder, book, events, Asked(budget, homes, seed))
+        given = Given(attributes, zone, bounds, order_by, on_error)
+        segment, rejects = read_rows(subscriptions, folder, given, "compacted")
+        events = _encoded(sample, segment.schema, event)
+        return _compacted(
+            subscriptions.sparkSession, folder, segment, rejects, events, Asked(budget, homes, seed)
+        )  # fmt: skip
 
 
 class Asked(NamedTuple):
@@ -135,31 +146,33 @@ class Asked(NamedTuple):
     seed: int
 
 
-def _compacted(spark: SparkSession, folder: Path, book: Book, events: EventArrays, asked: Asked) -> Compacted:
+def _compacted(
+    spark: SparkSession, folder: Path, segment: Segment, rejects: pa.Table, events: EventArrays, asked: Asked
+) -> Compacted:
     """Both steps, and what came of them."""
-    stored, (budget, homes, seed) = book.stored, asked
-    housed, made = house(stored, folder, homes)
+    budget, homes, seed = asked
+    file, tree, made = write_table(segment, folder, homes)
     deciding = _deciding(len(events.start) - 1, seed)
     write_events(folder / "events", events)
-    plan = Plan(housed, str(folder), budget, seed)
-    first = _first_step(spark, plan, stored.slots)
+    plan = Plan(file, tree, str(folder), budget, seed)
+    first = _first_step(spark, plan, len(segment))
     anybody: Flags = np.logical_or.reduce(first.wanted, axis=0)
-    write_file(folder / "top.npy", first.top)
-    write_file(folder / "helpful.npy", np.packbits(deciding & (first.wanted | ~anybody), axis=1))
+    helpful = np.packbits(deciding & (first.wanted | ~anybody), axis=1)
+    write_packed(folder / "roots", _ROOTS, {}, {"top": first.top, "helpful": helpful})
     everywhere = int(first.wanted[:, deciding].sum())
     plan = plan._replace(budget=budget * int(anybody[deciding].sum()) / everywhere if everywhere else 0.0)
-    frame, taken_too = _second_step(spark, plan, not isinstance(stored.ids, PackedStrings), len(anybody))
+    frame, taken_too = _second_step(spark, plan, segment.ids.integers, len(anybody))
     wanted = anybody[~deciding]
     extra = int((taken_too[~deciding] & ~wanted).sum())
     return Compacted(
         conditions=frame,
-        before=stored.slots,
+        before=len(segment),
         after=frame.count(),
         never=int((np.diff(made.table.clause_start) == 0).sum()),
         budget=budget,
         held_back=Traffic(len(wanted), int(wanted.sum()), extra),
-        rejected=book.rejects.num_rows,
-        rejects=_written_rejects(spark, folder / "rejects", book.rejects),
+        rejected=rejects.num_rows,
+        rejects=_written_rejects(spark, folder / "rejects", rejects),
     )
 
 
@@ -207,7 +220,9 @@ def _deciding(count: int, seed: int) -> Flags:
 class Plan(NamedTuple):
     """What a task needs to know."""
 
-    housed: Housed
+    table: str
+    """The file of the segment (working.py)."""
+    tree: Tree
     folder: str
     budget: float
     seed: int
@@ -224,7 +239,7 @@ def _first_step(spark: SparkSession, plan: Plan, slots: int) -> Firsts:
     from pyspark.sql.types import BinaryType, LongType
 
     schema = frames.struct_of({"home": LongType(), **dict.fromkeys(("slots", "others", "wanted"), BinaryType())})
-    rows = plan.housed.over(spark, lambda batches: find_roots(plan, batches), schema).collect()
+    rows = over_homes(spark, plan.tree, lambda batches: find_roots(plan, batches), schema).collect()
     top = np.arange(slots, dtype=np.int64)
     wanted = []
     for row in sorted(rows, key=lambda row: int(row["home"])):
@@ -246,7 +261,7 @@ def _second_step(spark: SparkSession, plan: Plan, integer_ids: bool, events: int
     schema = frames.struct_of(
         {"id": kind, "condition": StringType(), "stands_for": ArrayType(kind), "taken": BinaryType()}
     )
-    made = plan.housed.over(spark, lambda batches: merge_homes(plan, batches), schema)
+    made = over_homes(spark, plan.tree, lambda batches: merge_homes(plan, batches), schema)
     target = address(Path(plan.folder) / "conditions")
     made.write.parquet(target)
     written = spark.read.schema(schema).parquet(target)
@@ -261,13 +276,13 @@ def _second_step(spark: SparkSession, plan: Plan, integer_ids: bool, events: int
 
 def find_roots(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of each home: who is covered by whom, and which events the others take."""
-    opened, events = plan.housed.open(), read_events(Path(plan.folder) / "events")
-    table, attributes = opened.canonical, len(opened.stored.schema)
+    segment, table, _ = read_table(plan.table)
+    events, attributes = read_events(Path(plan.folder) / "events"), len(segment.schema)
     for home in numbers_in(batches):
-        own = opened.residents(home)
+        own = residents(table, plan.tree, home)
         found = [one for one in audit_home(table, own, attributes) if one.finding in (DUPLICATE, COVERED)]
         slots, others = (np.concatenate(column) for column in zip(*(one[1:] for one in found), strict=True))
-        roots = np.setdiff1d(opened.matching(own), slots)
+        roots = np.setdiff1d(matching(table, own), slots)
         local = SegmentArrays._make(frozen(column) for column in gather(table, roots))
         wanted = taken(local, all_set(len(roots)), events) if len(roots) else np.zeros(len(events.start) - 1, np.bool_)
         flat = {"slots": slots, "others": others, "wanted": wanted}
@@ -277,24 +292,24 @@ def find_roots(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
 
 def merge_homes(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of each home: its conditions, and in a row of its own the events that merged ones take."""
-    folder, opened = Path(plan.folder), plan.housed.open()
-    stored, events = plan.housed.subscriptions(), read_events(folder / "events")
-    top = read_array(folder / "top.npy", np.dtype(np.int64), mmap=True)
-    helpful = read_array(folder / "helpful.npy", None, mmap=True)
+    folder = Path(plan.folder)
+    segment, table, _ = read_table(plan.table, in_place=False)
+    events, roots_file = read_events(folder / "events"), read_packed(folder / "roots", _ROOTS)
+    top, helpful = roots_file.array("top", np.int64), roots_file.arrays["helpful"]
+    ids = id_array(segment)
     for home in numbers_in(batches):
-        own = opened.matching(opened.residents(home))
+        own = matching(table, residents(table, plan.tree, home))
         roots = own[top[own] == own]
         if not len(roots):
             continue
         deciding = np.flatnonzero(np.unpackbits(helpful[home], count=len(events.start) - 1))
-        view = segment_of(pick(stored, roots))
-        merged = merge(view, some_events(events, deciding), plan.budget, seed=plan.seed)
-        stands_for = Standing(id_array(stored.ids), top)
+        merged = merge(segment.pick(roots), some_events(events, deciding), plan.budget, seed=plan.seed)
+        stands_for = Standing(ids, top)
         rows = [
             (one, text, stands_for.ids(roots[members]))
             for (one, text, _), members in zip(merged.rows(), _groups(merged), strict=True)
         ]
-        yield from _told(stored, rows, taken_by_boxes(merged.boxes, events))
+        yield from _told(segment, rows, taken_by_boxes(merged.boxes, events))
 
 
 def _groups(merged: Any) -> Iterator[I64]:
@@ -318,8 +333,8 @@ class Standing:
         return found
 
 
-def _told(stored: Stored, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Iterator[pa.RecordBatch]:
-    kind = frames.arrow_id_type(not isinstance(stored.ids, PackedStrings))
+def _told(segment: Segment, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Iterator[pa.RecordBatch]:
+    kind = frames.arrow_id_type(segment.ids.integers)
     schema = pa.schema({"id": kind, "condition": pa.string(), "stands_for": pa.list_(kind), "taken": pa.binary()})
     yield pa.RecordBatch.from_pydict(
         {"id": [None], "condition": [None], "stands_for": [None], "taken": [flags.tobytes()]}, schema

@@ -19,12 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.index.given import Mode
-from earmark.spark import contents
-from earmark.spark.frames import struct_of
+from earmark.spark.frames import arrow_id_type, struct_of
 from earmark.spark.matching import Prepared, Search, given_back, prepared, searched
 from earmark.spark.picking import Columns
 from earmark.spark.snapshot import Snapshot
-from earmark.spark.versions import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -62,14 +60,13 @@ def shard_counts(
 
 
 def tables_of(snapshot: Snapshot) -> int:
-    """How many tables a version has: its shards, and what changed since."""
-    return snapshot.shards + int(snapshot.record["kind"] == DELTA)
+    """How many segments a version has: its shards, and what changed since."""
+    return max(snapshot.segments, 1)
 
 
 def is_tallied(snapshot: Snapshot) -> bool:
     """Whether a stream counts by shard."""
-    base = contents.base_of(snapshot.path, snapshot.record)
-    return contents.is_sharded(base) and tables_of(snapshot) <= MOST_TALLIED
+    return snapshot.record["router"] is not None and tables_of(snapshot) <= MOST_TALLIED
 
 
 def tallied(ready: Prepared) -> DataFrame:
@@ -123,7 +120,7 @@ def tally_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordB
                 [*made.columns, pa.nulls(made.num_rows, _TALLY_TYPE)], [*made.schema.names, TALLY]
             )
     if total is not None and carried is not None:
-        types = [*carried, search.reader().id_type, pa.float64(), pa.int64()]
+        types = [*carried, arrow_id_type(search.opened().id_type is int), pa.float64(), pa.int64()]
         nothing = [pa.nulls(1, type_) for type_ in types]
         yield pa.RecordBatch.from_arrays(
             [*nothing, pa.array([total.ravel().tolist()], _TALLY_TYPE)], [*columns.names, TALLY]

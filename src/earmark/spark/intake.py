@@ -1,7 +1,7 @@
 """How do the rows of a DataFrame, of subscriptions or of changes, become parts in one order of insertion?
 
-    DataFrame ──source_of──► the columns that count ──mapInArrow──► parts (parts.py, on the executors)
-              ──agree──► numbers and types of attributes (merge.py) ──in_order──► each id once; the others are rejects
+    DataFrame ──source_of──► the columns that count ──mapInArrow──► parts (book/parts.py, on the executors)
+              ──agree──► numbers and types of attributes ──in_order──► each id once; the others are rejects
 
 The executors parse, validate and encode, which is nearly all of the work; the driver handles whole columns.
 
@@ -22,15 +22,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from earmark.book.parts import (
+    FIELDS,
+    GIVEN_TWICE,
+    OP,
+    ORDER,
+    REJECTS,
+    TIE,
+    RowPlan,
+    agree,
+    build_parts,
+    plan_record,
+    read_part,
+)
+from earmark.book.sharding import NOT_TAKEN
 from earmark.errors import EarmarkError, SubscriptionError
 from earmark.flat.types import I64
 from earmark.keys.schema import Attribute, Schema
 from earmark.segment.columns import named_bounds
-from earmark.segment.stored import Stored
+from earmark.segment.join import join, with_all_constants
+from earmark.segment.segment import Segment, no_segment
 from earmark.spark import frames
-from earmark.spark.merge import Part, agree, join, of_kind, pick, read_part, take_constants
-from earmark.spark.parts import FIELDS, GIVEN_TWICE, OP, ORDER, REJECTS, TIE, Plan, build_parts, plan_record
-from earmark.spark.shards import NOT_TAKEN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -62,13 +74,15 @@ class Source(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What the executors made of a DataFrame."""
+    """What the executors made of a DataFrame, part by part."""
 
     schema: Schema
-    parts: list[Part]
+    segments: list[Segment]
+    rows: list[pa.Table]
+    """id, op, order, tie and slot of the rows of each part (book/parts.py)."""
     rejects: pa.Table
-    folders: list[Path]
-    """Where the tables of the parts lie."""
+    files: list[Path]
+    """Of the segments."""
     integer_ids: bool
 
 
@@ -190,21 +204,22 @@ def take_rows(source: Source, folder: Path, seed: Schema) -> Taken:
     report = StructType([StructField("part", StringType(), False)])
     while True:
         folder.mkdir()
-        plan = Plan(str(folder), plan_record(seed), source.bounds, source.ready, source.changes)
+        plan = RowPlan(str(folder), plan_record(seed), source.bounds, source.ready, source.changes)
         made = source.frame.mapInArrow(_builder(plan), report)
         names = sorted(row[0] for row in made.collect())
         parts = [read_part(folder / name) for name in names]
-        agreed = agree(parts, seed)
-        if agreed.settled:
-            frames.refuse_case_variants(source.spark, agreed.schema.names)
-            rejects = pa.concat_tables([REJECTS.empty_table(), *(part.rejects for part in parts)])
-            folders = [folder / name / "table" for name in names]
-            return Taken(agreed.schema, parts, rejects, folders, source.integer_ids)
-        seed = agreed.schema
+        segments, rows, rejects, facts = (list(column) for column in zip(*parts, strict=True)) if parts else ([],) * 4
+        schema, settled = agree(segments, rows, facts, seed)
+        if settled:
+            frames.refuse_case_variants(source.spark, schema.names)
+            refused = pa.concat_tables([REJECTS.empty_table(), *rejects])
+            files = [folder / name / "segment" for name in names]
+            return Taken(schema, segments, rows, refused, files, source.integer_ids)
+        seed = schema
         shutil.rmtree(folder)
 
 
-def _builder(plan: Plan) -> Any:
+def _builder(plan: RowPlan) -> Any:
     return lambda batches: build_parts(plan, batches)
 
 
@@ -237,27 +252,27 @@ def _firsts(rows: pa.Table, order: I64) -> Any:
 
 def sequences(taken: Taken) -> tuple[list[I64], pa.Table]:
     """For the slots of each part their places in the order of insertion, each id once; and all rejects."""
-    if not taken.parts:
+    if not taken.segments:
         return [], taken.rejects
-    rows = pa.concat_tables([part.rows for part in taken.parts])
+    rows = pa.concat_tables(taken.rows)
     order, repeats = in_order(rows)
     sequence = np.full(rows.num_rows, NOT_TAKEN, np.int64)
     sequence[order] = np.arange(len(order))
-    borders = np.cumsum([part.stored.slots for part in taken.parts])[:-1]
+    borders = np.cumsum([len(one) for one in taken.segments])[:-1]
     rejects = pa.concat_tables([taken.rejects, rejected(rows, repeats, GIVEN_TWICE.format)])
     return np.split(sequence, borders), rejects
 
 
-def ordered(taken: Taken) -> tuple[Stored, pa.Table]:
-    """One table of all parts, in the order of insertion, each id once; and all rejects."""
-    take_constants(taken.schema, (part.stored for part in taken.parts))
+def ordered(taken: Taken) -> tuple[Segment, pa.Table]:
+    """One segment of all parts, in the order of insertion, each id once; and all rejects."""
+    schema = with_all_constants(taken.schema, taken.segments)
     own, rejects = sequences(taken)
-    stored = join([part.stored for part in taken.parts], taken.schema)
     sequence = np.concatenate([*own, np.empty(0, np.int64)])
     kept = np.flatnonzero(sequence != NOT_TAKEN)
-    order = kept[np.argsort(sequence[kept])]
-    stored = pick(stored._replace(arrays=stored.arrays._replace(sequence=sequence)), order)
-    return of_kind(stored._replace(next_sequence=len(order)), taken.integer_ids), rejects
+    if not len(kept):
+        return no_segment(schema, taken.integer_ids), rejects
+    segment = join(taken.segments, schema)
+    return segment.with_sequence(sequence).pick(kept[np.argsort(sequence[kept])]), rejects
 
 
 # --- what cannot be taken ------------------------------------------------------------------------------------

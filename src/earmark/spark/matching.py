@@ -3,8 +3,8 @@
     events ──select──► carried columns, attributes ──mapInArrow──► carried columns, subscription, score, version
 
 Only the columns that are needed go to Python: those of the attributes that the snapshot has, and those that the caller
-wants carried along. Each worker maps the version (reader.py), encodes a batch, searches, and gives Arrow batches of a
-fixed schema back. Nothing is kept between batches, so a stream stays stateless.
+wants carried along. Each worker maps the version (book/workers.py), encodes a batch, searches, and gives Arrow batches
+of a fixed schema back. Nothing is kept between batches, so a stream stays stateless.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from earmark.errors import EarmarkError, EventError
-from earmark.events.arrays import EventArrays
+from earmark.book.workers import opened
+from earmark.engine.batch import Batch
+from earmark.engine.searcher import Answers, Ask, Searcher
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError, EventError, TooManyAnswers
 from earmark.events.mappings import checked_weights
 from earmark.index.given import Mode, asked_k, asked_relaxed
 from earmark.segment.segment import NO_TAGS, Tags
 from earmark.segment.subscription import checked_tags
 from earmark.spark import frames
 from earmark.spark.picking import RESULTS, Columns, Picked, encoded
-from earmark.spark.reader import Answers, Reader, reader_of
 from earmark.spark.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -50,19 +52,17 @@ class Search(NamedTuple):
     scope: Tags
     weights: dict[str, float] | None
 
-    def reader(self) -> Reader:
-        """The reader of this process."""
-        return reader_of(self.root, self.version, self.checksum)
+    def opened(self) -> Version:
+        """The version, as this process has it."""
+        return opened(self.root, self.version, self.checksum)
 
-    def encoded(self, reader: Reader, columns: Columns, batch: pa.RecordBatch) -> EventArrays:
+    def encoded(self, version: Version, columns: Columns, batch: pa.RecordBatch) -> Batch:
         """The events of a batch as keys."""
-        return encoded(reader.schema, columns, batch, self.weights)
+        return Batch(encoded(version.schema, columns, batch, self.weights), {}, None)
 
-    def answers(self, reader: Reader, events: EventArrays) -> Answers:
-        """The answers for encoded events."""
-        if self.k is None:
-            return reader.match(events, self.scope)
-        return reader.top_k(events, self.k, self.relaxed, self.scope)
+    def searcher(self, version: Version) -> Searcher:
+        """What answers."""
+        return Searcher(version, Ask(self.k, self.relaxed, self.scope))
 
 
 def match(
@@ -163,7 +163,7 @@ def search_of(
     frames.check_zone(spark, snapshot.schema)
     tags = checked_tags(scope, "a scope") if scope is not None else NO_TAGS
     own = checked_weights(weights, EventError) if weights is not None else None
-    return Search(str(snapshot.path), snapshot.version, snapshot.record["blake2b"], k, relaxed, tags, own)
+    return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, own)
 
 
 def _result_schema(carried: Sequence[StructField], snapshot: Snapshot) -> StructType:
@@ -186,14 +186,20 @@ def searched(
     search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, Answers]]:
     """The events of a partition, some at a time, and their answers."""
-    reader = search.reader()
-    step = FIRST_STEP
+    version = search.opened()
+    searcher, step = search.searcher(version), FIRST_STEP
     for batch in batches:
         first = 0
         while first < batch.num_rows:
             part = batch.slice(first, step)
+            try:
+                answers = searcher.answers(search.encoded(version, columns, part))
+            except TooManyAnswers:
+                if part.num_rows == 1:
+                    raise
+                step = part.num_rows // 2
+                continue
             first += part.num_rows
-            answers = search.answers(reader, search.encoded(reader, columns, part))
             yield part, answers
             per_event = max(len(answers.scores) / part.num_rows, 1 / LAST_STEP)
             step = int(min(max(WANTED_ANSWERS / per_event, 64), LAST_STEP))

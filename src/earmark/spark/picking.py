@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
+from earmark.events.columns import Weights, encode_columns, encode_map, weights_of
 from earmark.keys.schema import Schema
 from earmark.spark import frames
-from earmark.spark.events import Weights, encode_columns, encode_map, weights_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,13 +1,14 @@
 """How does a DataFrame of subscriptions become a version?
 
-DataFrame ──► parts in the order of insertion (intake.py) ──► table and index (contents.py), or shards (shards.py)
-          ──► commit (versions.py)
+DataFrame ──► parts in the order of insertion (intake.py) ──► a segment with its index, or shards (book/sharding.py)
+          ──► commit (book/folder.py)
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,51 +16,93 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from earmark import index as indexes
-from earmark.spark import contents
+from earmark.book.folder import Building, publishing, read_manifest
+from earmark.book.saving import Shelf, write_version
+from earmark.book.sharding import ShardPlan, Source, build_here, build_shard, checked_shards, sharded
+from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import Version
+from earmark.segment.join import with_all_constants
 from earmark.spark.intake import Given, Taken, ordered, refuse, sequences, subscriptions_of, take_rows
-from earmark.spark.merge import take_constants
-from earmark.spark.shards import Table, checked_shards, write_sharded
-from earmark.spark.versions import Building, building, newest_or_none
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 PARTS = "parts"
+_REPORT = pa.schema([pa.field("shard", pa.int32(), nullable=False), pa.field("report", pa.string(), nullable=False)])
 
 
 def publish(
     subscriptions: DataFrame, root: Path, given: Given, index: str, shards: int = 1, done: str = "published"
 ) -> dict[str, Any]:
     """A full version; returns its record. `done` is what did not happen on an error."""
-    indexes.builder(index)
+    build = indexes.builder(index)
     checked_shards(shards)
     source, seed = subscriptions_of(subscriptions, given)
-    with building(root, newest_or_none(root)) as site:
+    with publishing(root) as site:
         taken = take_rows(source, site.folder / PARTS, seed)
         if shards == 1:
-            stored, rejects = ordered(taken)
+            segment, rejects = ordered(taken)
             refuse(rejects, given.on_error, done)
-            return commit(site, contents.write_full(site.folder, stored, index), rejects)
-        tables, rejects = _tables(taken)
-        refuse(rejects, given.on_error, done)
-        count = sum(table.taken for table in tables)
-        told = write_sharded(
-            site.folder, tables, taken.schema, shards, index, count, taken.integer_ids, source.spark
-        )  # fmt: skip
-        return commit(site, told, rejects)
+            segments = [IndexedSegment.of(segment, build(segment.arrays))] if len(segment) else []
+            version = Version.of(segment.schema, segments, len(segment))
+            version = replace(version, integer_ids=taken.integer_ids)
+        else:
+            sources, rejects = _sources(taken)
+            refuse(rejects, given.on_error, done)
+            schema, count = with_all_constants(taken.schema, taken.segments), sum(map(_taken, sources))
+            run = on_executors(source.spark)
+            version = sharded(site, sources, schema, shards, index, count, taken.integer_ids, run)
+        return commit(site, version, index, rejects)
 
 
-def _tables(taken: Taken) -> tuple[list[Table], pa.Table]:
+def _sources(taken: Taken) -> tuple[list[Source], pa.Table]:
     """The parts as they are, with the order of insertion; and all rejects."""
-    take_constants(taken.schema, (part.stored for part in taken.parts))
     own, rejects = sequences(taken)
-    parts = zip(taken.folders, taken.parts, own, strict=True)
-    return [Table(folder, part.stored, sequence) for folder, part, sequence in parts], rejects
+    parts = zip(taken.files, taken.segments, own, strict=True)
+    return [(file, None, segment, sequence) for file, segment, sequence in parts], rejects
 
 
-def commit(site: Building, record: Mapping[str, Any], rejects: pa.Table) -> dict[str, Any]:
-    """Make what was written the newest version, with its rejects beside it; returns its record."""
+def _taken(source: Source) -> int:
+    return int((source[3] >= 0).sum())
+
+
+def commit(
+    site: Building,
+    version: Version,
+    index: str,
+    rejects: pa.Table,
+    shelf: Shelf | None = None,
+    base: int | None = None,
+) -> dict[str, Any]:
+    """Make a version the newest, with its rejects beside it; returns its record. `base` is the parent's."""
     shutil.rmtree(site.folder / PARTS, ignore_errors=True)
+    record = write_version(site, version, index, shelf or Shelf(read_manifest(site.root)["book"]))
     (site.folder / "rejects").mkdir()
     pq.write_table(rejects.sort_by("id"), site.folder / "rejects" / "part-00000.parquet")
-    return site.commit({**record, "rejected": rejects.num_rows})
+    return site.commit({**record, "base": base, "rejected": rejects.num_rows})
+
+
+# --- shards, built by the executors ---------------------------------------------------------------------------
+
+
+def on_executors(spark: SparkSession | None) -> Callable[[ShardPlan, int], dict[int, str]]:
+    """What builds shards: the executors of a session, one shard in a task; without one, this process."""
+    if spark is None:
+        return build_here
+
+    def run(plan: ShardPlan, shards: int) -> dict[int, str]:
+        from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+        report = StructType([StructField("shard", IntegerType(), False), StructField("report", StringType(), False)])
+        numbers = spark.range(0, shards, 1, shards)
+        rows = numbers.mapInArrow(lambda batches: build_shards(plan, batches), report).collect()
+        return {row[0]: row[1] for row in rows}
+
+    return run
+
+
+def build_shards(plan: ShardPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Build the shards whose numbers come; gives their reports. Runs on executors."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield pa.RecordBatch.from_pydict({"shard": [number], "report": [build_shard(plan, number)]}, _REPORT)

@@ -30,7 +30,6 @@ from earmark.spark.counts import tables_of
 from earmark.spark.frames import struct_of
 from earmark.spark.matching import AUTO, MOST_REPLICAS, Prepared, Search
 from earmark.spark.picking import RESULTS, Columns, column_names
-from earmark.spark.reader import RESIDENT
 from earmark.spark.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -96,10 +95,10 @@ def _routed(
     search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, int, Any]]:
     """(batch, table, the rows that are searched in it)."""
-    reader = search.reader()
+    version = search.opened()
     for batch in batches:
-        events = search.encoded(reader, columns, batch)
-        for table, chosen in reader.routed(events, search.relaxed):
+        events = search.encoded(version, columns, batch).events
+        for table, chosen in version.routed(events, search.relaxed):
             yield batch, table, np.arange(batch.num_rows) if chosen is None else chosen
 
 
@@ -124,19 +123,18 @@ def search_batches(
     search: Search, columns: Columns, first: I64, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """The answers of the tables at whose places the events are."""
-    reader = search.reader()
+    opened = search.opened()
+    searcher = search.searcher(opened)
     for batch in batches:
         tables = np.searchsorted(first, batch.column(batch.num_columns - 1).to_numpy(), "right") - 1
         for table in np.unique(tables).tolist():
             part = batch.take(pa.array(np.flatnonzero(tables == table)))
-            events = search.encoded(reader, columns, part)
-            found = reader.searched(table, events, None, search.k, search.relaxed, search.scope)
-            reader.keep_within(RESIDENT)
+            found = searcher.found(table, search.encoded(opened, columns, part))
             if not len(found.scores):
                 continue
             rows = pa.array(found.events)
             made = [part.column(at).take(rows) for at in columns.carried]
             version = pa.array(np.full(len(rows), search.version, np.int64))
-            made += [found.subscriptions, pa.array(found.scores), version]
+            made += [searcher.named(found), pa.array(found.scores), version]
             made += [part.column(part.num_columns - 2).take(rows), pa.array(found.sequence)]
             yield pa.RecordBatch.from_arrays(made, [*column_names(len(columns.names)), EVENT, SEQUENCE])

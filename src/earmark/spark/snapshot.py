@@ -16,15 +16,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from earmark.errors import EarmarkError
+from earmark.book import contents
+from earmark.book import folder as folders
+from earmark.book.folder import VersionInfo
+from earmark.book.parts import REJECTS
+from earmark.errors import EarmarkError, TableError
+from earmark.keys.records import schema_of
 from earmark.keys.schema import Schema
-from earmark.keys.strings import StringKeys
-from earmark.segment.files import schema_of
 from earmark.spark import changes as following
-from earmark.spark import contents, frames, publish, versions
+from earmark.spark import frames, publish
 from earmark.spark.intake import FAIL, Given
-from earmark.spark.parts import REJECTS
-from earmark.spark.versions import SnapshotError, Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,9 +42,9 @@ class Snapshot:
         self.path = path
         """The folder of all versions."""
         self.record = record
-        """What the version says of itself (versions.py)."""
+        """What the version says of itself (book/folder.py)."""
         contents.verify(path, record)
-        self.schema: Schema = contents.guarded(path, record, lambda: schema_of(dict(record), lambda _: StringKeys()))
+        self.schema: Schema = contents.said(path, record, lambda: schema_of(record))
         """The attributes, without the keys of string constants."""
 
     @classmethod
@@ -74,15 +75,19 @@ class Snapshot:
         reason, are in `rejects` instead; of two with one id the first in the order is taken. Raises `Conflict` when
         someone else publishes in the meantime.
         """
-        root = versions.root_of(path)
+        root = folders.root_of(path)
         given = Given(attributes, zone, bounds, order_by, on_error)
         return cls(root, publish.publish(subscriptions, root, given, index, shards))
 
     @classmethod
     def open(cls, path: Folder, version: int | None = None) -> Snapshot:
-        """A published version, the newest unless given. Checksums are verified, once a host."""
-        root = versions.root_of(path)
-        return cls(root, versions.read_record(root, version))
+        """A published version, or one that a Matcher saved; the newest unless given.
+
+        Checksums are verified once on each host.
+        """
+        root = folders.root_of(path)
+        made: Snapshot = folders.newest(root, version, lambda record: cls(root, record))
+        return made
 
     def latest(self) -> Snapshot:
         """The newest version under the same path."""
@@ -105,14 +110,19 @@ class Snapshot:
         return int(self.record["version"])
 
     @property
-    def info(self) -> Version:
+    def info(self) -> VersionInfo:
         """Number, parent, kind, time, counts of this version."""
-        return versions.described(self.record)
+        return folders.described(self.record)
 
     @property
     def shards(self) -> int:
-        """In how many tables the subscriptions lie, apart from those changed since the last full version."""
-        return len(contents.shards_of(contents.base_of(self.path, self.record)))
+        """The number of shards, apart from what was changed since the last full version."""
+        return 1 if self.record["router"] is None else int(self.record["router"]["segments"])
+
+    @property
+    def segments(self) -> int:
+        """The number of segments: the shards, and what was changed since the last full version."""
+        return len(self.record["segments"])
 
     @property
     def integer_ids(self) -> bool:
@@ -136,16 +146,16 @@ class Snapshot:
         from pyspark.sql.types import StringType
 
         schema = frames.struct_of(dict.fromkeys(REJECTS.names, StringType()))
-        folder = versions.version_folder(self.path, self.version) / "rejects"
+        folder = folders.version_folder(self.path, self.version) / "rejects"
         if not folder.is_dir():
-            raise SnapshotError(f"version {self.version} of {str(self.path)!r} is no longer there")
+            raise TableError(f"version {self.version} of {str(self.path)!r} is no longer there")
         return SparkSession.active().read.schema(schema).parquet(folder.as_uri())
 
-    def versions(self) -> list[Version]:
+    def versions(self) -> list[VersionInfo]:
         """All versions under the path, oldest first."""
-        newest = versions.current_version(self.path)
-        numbers = [n for n in versions.version_numbers(self.path) if n <= newest]
-        return [versions.described(versions.read_record(self.path, n)) for n in numbers]
+        newest = folders.current_version(self.path)
+        numbers = [n for n in folders.version_numbers(self.path) if n <= newest]
+        return [folders.described(folders.read_record(self.path, n)) for n in numbers]
 
     def apply(self, changes: DataFrame, *, order_by: str | None = None, on_error: str = FAIL) -> Snapshot:
         """The next version: this one with some subscriptions added, replaced or removed.
@@ -173,15 +183,15 @@ class Snapshot:
         """
         if isinstance(keep, timedelta):
             oldest = datetime.now(UTC) - keep
-            return versions.remove_versions(self.path, lambda all_: {v.number for v in all_ if v.created < oldest})
+            return folders.remove_versions(self.path, lambda all_: {v.number for v in all_ if v.created < oldest})
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise EarmarkError(f"keep is a number of versions, 1 or more, or a timedelta; got {keep!r}")
-        return versions.remove_versions(self.path, lambda all_: {v.number for v in all_[:-keep]})
+        return folders.remove_versions(self.path, lambda all_: {v.number for v in all_[:-keep]})
 
     def pin(self, owner: str) -> None:
         """Keep this version from `retain` until `unpin`; `owner` is a name such as a query's."""
-        versions.pin(self.path, self.version, owner)
+        folders.pin(self.path, self.version, owner)
 
     def unpin(self, owner: str) -> None:
         """Take this owner's pin from this version, if there is one."""
-        versions.unpin(self.path, self.version, owner)
+        folders.unpin(self.path, self.version, owner)

@@ -19,12 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from earmark.engine.batch import Batch
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
+from earmark.events.columns import Weights, encode_columns, encode_map
 from earmark.index.given import Mode
 from earmark.keys.schema import Schema
 from earmark.spark import frames
-from earmark.spark.events import Weights, encode_columns, encode_map
 from earmark.spark.matching import Search, search_of
 from earmark.spark.picking import refuse_collated
 from earmark.spark.snapshot import Snapshot
@@ -87,11 +88,12 @@ def matching_function(
 
 def best(search: Search, sensitive: bool, event: pa.Array, k: pa.Array | None = None) -> pa.Array:
     """The k best for each row, as a list of structs."""
-    reader = search.reader()
+    version = search.opened()
     wanted = _wanted(k, len(event))
     if len(wanted):
         search = search._replace(k=int(wanted.max()))
-    answers = search.answers(reader, _encoded(reader.schema, search.weights, sensitive, event))
+    batch = Batch(_encoded(version.schema, search.weights, sensitive, event), {}, None)
+    answers = search.searcher(version).answers(batch)
     starts, keep = answers.starts, None
     counts = np.diff(starts)
     if len(wanted) and (wanted != search.k).any():

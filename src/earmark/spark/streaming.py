@@ -30,7 +30,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from earmark.errors import EarmarkError
+from earmark.book.folder import current_version, pinned_by, unpin
+from earmark.errors import EarmarkError, TableError
 from earmark.index.given import Mode
 from earmark.spark import counts
 from earmark.spark.ledger import (
@@ -49,7 +50,6 @@ from earmark.spark.ledger import (
 from earmark.spark.matching import LOCAL, Prepared, check_route, match, prepared
 from earmark.spark.problems import sentence_of
 from earmark.spark.snapshot import Folder, Snapshot
-from earmark.spark.versions import SnapshotError, current_version, pinned_by, unpin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -217,7 +217,7 @@ class Work:
             try:
                 snapshot.pin(self.owner)
                 break
-            except SnapshotError:  # removed between the look and the pin, so there is a newer one
+            except TableError:  # removed between the look and the pin, so there is a newer one
                 if attempt == ATTEMPTS - 1:
                     raise
         self.pins.put(batch, snapshot.version)

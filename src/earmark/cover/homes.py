@@ -25,8 +25,8 @@ How the tree is made. The leaf with the most work, residents times those present
 lower or by the upper end at its median on one of the attributes most constrained, or by whether one is constrained; the
 one that leaves the fewest present in both halves together is taken.
 
-It shares no code with the tree of regions in cutting.py, which is split by how many shards are wanted and walked whole
-columns at a time: this one is split by the work in its leaves and walked by a kernel.
+It shares no code with the tree of regions in engine/cutting.py, which is split by how many shards are wanted and walked
+whole columns at a time: this one is split by the work in its leaves and walked by a kernel.
 
 Complexity: learning O(sample x attributes) a level; finding a home O(depth x constraints) a subscription; guests of a
 home O(constraints) of the whole table.
@@ -221,6 +221,11 @@ def residents(table: SegmentArrays, tree: Tree, home: int) -> I64:
     homes = np.empty(len(table.sequence), np.int32)
     find_homes(table, tree, homes)
     return np.flatnonzero(homes == home)
+
+
+def matching(table: SegmentArrays, slots: I64) -> I64:
+    """Those of the slots of a canonical table that an event can match."""
+    return slots[np.diff(table.clause_start)[slots] > 0]
 
 
 def guests(table: SegmentArrays, members: I64, attributes: int) -> I64:

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from tests.unit.made import Maker, event_arrays, score, table_arrays
 
+from earmark.book.segments import read_router, write_router
+from earmark.engine import cutting
+from earmark.engine.covers import MEMBERS, bounds_of, covers_of, met
+from earmark.engine.router import Router
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
 from earmark.flat.types import frozen
 from earmark.index.scan import Scan
-from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.files import open_stored
 from earmark.segment.rows import gather
-from earmark.spark import cutting
-from earmark.spark.covers import MEMBERS, bounds_of, covers_of, met
-from earmark.spark.routing import Router, write_router
 from earmark.workload.standard import Workload, w1, w2
 
 SEEDS = range(30)
@@ -62,12 +61,14 @@ def test_the_router_is_its_covers(tmp_path: Path) -> None:
     table, events = table_arrays(made), event_arrays(made, made.events)
     shard = np.arange(60) % 4
     covers = [covers_of(gather(table, np.flatnonzero(shard == s)), None, 8) for s in range(4)]
-    schema = Schema()
-    schema.declare({f"a{n}": "integer" for n in range(maker.attributes + 2)})
-    write_router(tmp_path / "router", covers, schema)
-    routed = Router(open_stored(tmp_path / "router"), 4).route(events)
-    for number, own in enumerate(covers):
-        assert np.array_equal(np.flatnonzero(routed[number]), met(own, events))
+    router = Router.of(covers)
+    router.check()
+    stored = read_router(tmp_path / "router", write_router(tmp_path / "router", router), verify=True)
+    stored.check()
+    for one in (router, stored):
+        routed = one.route(events)
+        for number, own in enumerate(covers):
+            assert np.array_equal(np.flatnonzero(routed[number]), met(own, events))
 
 
 def test_some_events() -> None:

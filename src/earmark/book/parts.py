@@ -1,13 +1,14 @@
-"""What an executor makes of its share of the subscriptions: parts, each a small table of its own.
+"""What an executor makes of its share of the subscriptions: parts, each a small segment with a schema of its own.
 
-    DataFrame rows ──► sorted by (order, id) ──► parsed and bound, one by one ──► a part's folder
-                                                      └─ what cannot be taken ──► its rejects
+    rows ──► sorted by (order, id) ──► parsed and bound, one by one ──► a part's folder
+                                            └─ what cannot be taken ──► its rejects
 
-A part has its own attribute numbers and string keys, and learns types from its own rows; `agree` and `join` (merge.py)
-make them one. A part lies in a folder under the version in the making; what a task gives back is only its name, so a
-task that is run twice does no harm.
+A part has its own attribute numbers and string keys, and learns types from its own rows; `agree` settles what holds for
+all, and `join` (segment/join.py) makes them one. A part is a folder; what a task gives back is only its name, so a task
+that is run twice does no harm.
 
-    part-1f…/table/           segment/files.py; slots in (order, id) order
+    part-1f…/segment          a whole segment (segments.py), slots in (order, id) order; and as facts, which slot was
+                              the first to use, and to give a type to, each attribute
     part-1f…/rows.arrow       id, op, order, tie, slot (-1 for a removal)
     part-1f…/rejects.arrow    id, op, condition, reason
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,15 +25,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from earmark.book.segments import read_whole, write_whole
 from earmark.errors import EarmarkError, SubscriptionError
-from earmark.keys.schema import Schema
-from earmark.keys.strings import StringKeys
-from earmark.segment.builder import Builder, rows_of_frame
-from earmark.segment.files import save_stored, schema_of, schema_record
+from earmark.keys.records import schema_of, schema_record
+from earmark.keys.schema import Attribute, Schema, attribute_type
+from earmark.segment.builder import Builder, collector_held, rows_of_frame
 from earmark.segment.forms import reader_of
 from earmark.segment.ids import Id
 from earmark.segment.segment import Segment, no_segment
-from earmark.segment.stored import Stored, stored_of
 
 PART_ROWS = 100_000
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
@@ -44,7 +44,7 @@ REPORT = pa.schema([pa.field("part", pa.string(), nullable=False)])
 REJECTS = pa.schema({"id": pa.string(), "op": pa.string(), "condition": pa.string(), "reason": pa.string()})
 
 
-class Plan(NamedTuple):
+class RowPlan(NamedTuple):
     """What executors need to know. It travels with the task."""
 
     folder: str
@@ -67,16 +67,16 @@ class Reject(NamedTuple):
 
 
 def plan_record(schema: Schema) -> str:
-    """The attributes of a schema for `Plan.record`."""
+    """The attributes of a schema for `RowPlan.record`."""
     return json.dumps(schema_record(schema))
 
 
 def planned_schema(record: str) -> Schema:
     """The inverse; string attributes start without constants."""
-    return schema_of(json.loads(record), lambda number: StringKeys())
+    return schema_of(json.loads(record))
 
 
-def build_parts(plan: Plan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def build_parts(plan: RowPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn a partition into parts; gives their names. Runs on executors."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
@@ -94,18 +94,18 @@ def _reported(name: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"part": [name]}, schema=REPORT)
 
 
-def build_part(plan: Plan, frame: pa.Table) -> str:
+def build_part(plan: RowPlan, frame: pa.Table) -> str:
     """One part from its rows; returns its name."""
     keys = [(name, "ascending") for name in (ORDER, "id", OP, TIE) if name in frame.column_names]
     frame = frame.take(pc.sort_indices(frame, keys)).combine_chunks()
     frame, rejects = _usable(plan, frame)
     added = frame.filter(pc.not_equal(frame[OP], REMOVE)) if plan.changes else frame
-    made = _ready_made(plan, added) if plan.ready else _parsed(plan, added)
-    rejects += made.rejects
+    segment, taken, refused, facts = (_ready_made if plan.ready else _parsed)(plan, added)
+    rejects += refused
     folder = Path(plan.folder) / f"part-{secrets.token_hex(8)}"
-    options = {"first": made.first, "typed": made.typed}
-    save_stored(made.stored._replace(options=options), folder / "table")
-    added = added.take(pa.array(made.taken, pa.int64()))
+    folder.mkdir(parents=True)
+    write_whole(folder / "segment", segment, facts)
+    added = added.take(pa.array(taken, pa.int64()))
     rows = _rows(added, list(range(added.num_rows)))
     if plan.changes:
         removed = frame.filter(pc.equal(frame[OP], REMOVE))
@@ -143,7 +143,7 @@ def _rows(frame: pa.Table, slots: list[int]) -> pa.Table:
     )
 
 
-def _usable(plan: Plan, frame: pa.Table) -> tuple[pa.Table, list[Reject]]:
+def _usable(plan: RowPlan, frame: pa.Table) -> tuple[pa.Table, list[Reject]]:
     """Put aside rows without an id, a place in the order, or a known op."""
     problems: dict[int, str] = {}
     if plan.changes:
@@ -177,19 +177,12 @@ def _rejected(frame: pa.Table, row: int, reason: str) -> Reject:
 # --- conditions ----------------------------------------------------------------------------------------------
 
 
-class Made(NamedTuple):
-    """The table of a part, which rows of the frame are in it, and who first used and typed its attributes."""
-
-    stored: Stored
-    taken: list[int]
-    rejects: list[Reject]
-    first: dict[str, int]
-    """Attribute -> the slot that first used it (only attributes that the plan does not know)."""
-    typed: dict[str, int]
-    """Attribute -> the slot that first gave it a type."""
+Read = tuple[Segment, list[int], list[Reject], dict[str, Any]]
+"""The segment of a part; which rows of the frame are in it; what was refused; and the facts about its attributes:
+`first`, the slot that first used each one that the plan does not know, `typed`, the slot that first gave it a type."""
 
 
-def _parsed(plan: Plan, frame: pa.Table) -> Made:
+def _parsed(plan: RowPlan, frame: pa.Table) -> Read:
     builder = Builder(planned_schema(plan.record))
     draft = builder.draft
     seen: set[Id] = set()
@@ -197,33 +190,30 @@ def _parsed(plan: Plan, frame: pa.Table) -> Made:
     rejects: list[Reject] = []
     first: dict[str, int] = {}
     typed: dict[str, int] = {}
-    for row, item in enumerate(rows_of_frame(frame)):
-        mark, slot = len(draft.log), len(builder)
-        try:
-            if item["id"] in seen:
-                raise SubscriptionError(GIVEN_TWICE.format(item["id"]))
-            builder.take(item)
-        except EarmarkError as problem:
-            rejects.append(_rejected(frame, row, str(problem.at(id=None))))
-            continue
-        for name, before in draft.log[mark:]:
-            if before is None and name not in draft.schema.by_name:
-                first[name] = slot
-            if draft.new[name].type is not None:
-                typed.setdefault(name, slot)
-        seen.add(item["id"])
-        taken.append(row)
-    return Made(_stored(builder.prepared().segment(0)), taken, rejects, first, typed)
-
-
-def _stored(segment: Segment) -> Stored:
-    return stored_of(segment, len(segment))
+    with collector_held():
+        for row, item in enumerate(rows_of_frame(frame)):
+            mark, slot = len(draft.log), len(builder)
+            try:
+                if item["id"] in seen:
+                    raise SubscriptionError(GIVEN_TWICE.format(item["id"]))
+                builder.take(item)
+            except EarmarkError as problem:
+                rejects.append(_rejected(frame, row, str(problem.at(id=None))))
+                continue
+            for name, before in draft.log[mark:]:
+                if before is None and name not in draft.schema.by_name:
+                    first[name] = slot
+                if draft.new[name].type is not None:
+                    typed.setdefault(name, slot)
+            seen.add(item["id"])
+            taken.append(row)
+    return builder.prepared().segment(0), taken, rejects, {"first": first, "typed": typed}
 
 
 # --- ready-made bounds ---------------------------------------------------------------------------------------
 
 
-def _ready_made(plan: Plan, frame: pa.Table) -> Made:
+def _ready_made(plan: RowPlan, frame: pa.Table) -> Read:
     """Whole columns at once; an error has all the rows at fault, and the others are taken without them."""
     columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER, TIE)])
     schema = planned_schema(plan.record)
@@ -243,16 +233,63 @@ def _ready_made(plan: Plan, frame: pa.Table) -> Made:
             segment = prepared.segment(0)
             break
     rejects = [_rejected(frame, row, str(one.at(row=None, id=None))) for row, one in sorted(wrong.items())]
-    stored = _stored(segment)
-    used = first_slots(stored)
-    new = {name: used.get(name, 0) for name in stored.schema.names if name not in known}
-    return Made(stored, taken, rejects, new, {a.name: used.get(a.name, 0) for a in stored.schema if a.type})
+    used = first_slots(segment)
+    new = {name: used.get(name, 0) for name in segment.schema.names if name not in known}
+    typed = {a.name: used.get(a.name, 0) for a in segment.schema if a.type}
+    return segment, taken, rejects, {"first": new, "typed": typed}
 
 
-def first_slots(stored: Stored) -> dict[str, int]:
+def first_slots(segment: Segment) -> dict[str, int]:
     """Attribute -> the first slot that has a constraint on it."""
-    arrays = stored.arrays
+    arrays = segment.arrays
     numbers, constraints = np.unique(arrays.attr, return_index=True)
     clauses = np.searchsorted(arrays.constraint_start, constraints, "right") - 1
     slots = np.searchsorted(arrays.clause_start, clauses, "right") - 1
-    return {stored.schema.names[n]: slot for n, slot in zip(numbers.tolist(), slots.tolist(), strict=True)}
+    return {segment.schema.names[n]: slot for n, slot in zip(numbers.tolist(), slots.tolist(), strict=True)}
+
+
+# --- all parts -----------------------------------------------------------------------------------------------
+
+
+def read_part(folder: Path) -> tuple[Segment, pa.Table, pa.Table, dict[str, Any]]:
+    """A part from its folder: the segment, its rows, its rejects, and the facts about its attributes."""
+    segment, facts, _ = read_whole(folder / "segment")
+    return segment, *(read_arrow(folder / name) for name in ("rows.arrow", "rejects.arrow")), facts
+
+
+def agree(
+    segments: Sequence[Segment], rows: Sequence[pa.Table], facts: Sequence[dict[str, Any]], seed: Schema
+) -> tuple[Schema, bool]:
+    """Numbers and types for the attributes of all parts, after those of `seed`, which stay; and whether all have these.
+
+    Both follow from the order of insertion, whatever the partitioning: an attribute's number is its place in the order
+    of first use, and its type is what its first typed use says, as if one Matcher had taken the rows one by one. A part
+    that learned something else has to be made again under the agreed types.
+    """
+    first: dict[str, Any] = {}
+    typed: dict[str, list[tuple[Any, Attribute]]] = {}
+    for segment, own, said in zip(segments, rows, facts, strict=True):
+        schema, place = segment.schema, _places(own, len(segment))
+        for name, slot in said["first"].items():
+            used = (place(slot), schema.by_name[name].number)
+            first[name] = min(first.get(name, used), used)
+        for name, slot in said["typed"].items():
+            if len(segment) and schema.by_name[name].type is not None:
+                typed.setdefault(name, []).append((place(slot), schema.by_name[name]))
+    names = sorted(first, key=first.__getitem__)
+    made = {name: Attribute(len(seed) + i, name, None, False, "") for i, name in enumerate(names)}
+    for name, uses in typed.items():
+        known = made.get(name) or seed.by_name[name]
+        if known.type is None:
+            chosen = min(uses, key=lambda use: use[0])[1]
+            assert chosen.type is not None
+            type_ = attribute_type(str(chosen.type))
+            made[name] = Attribute(known.number, name, type_, False, chosen.origin)
+    agreed = seed.replaced(made.values())
+    own_types = [a for segment in segments for a in segment.schema if a.type is not None and a.name in agreed.by_name]
+    return agreed, all(str(a.type) == str(agreed.by_name[a.name].type) for a in own_types)
+
+
+def _places(rows: pa.Table, slots: int) -> Callable[[int], tuple[Any, ...]]:
+    """What gives the place of a slot in the order of insertion."""
+    return lambda slot: tuple(rows[name][slot].as_py() for name in ("order", "id", "op", "tie")) if slots else ()

@@ -1,4 +1,4 @@
-"""A saved table, whole and to spoil."""
+"""A saved book, whole and to spoil."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.unit.segment.saved_tables import filled
+from tests.unit.book.saved_books import filled
 
 
 @pytest.fixture(scope="session")

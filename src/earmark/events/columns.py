@@ -1,12 +1,11 @@
-"""From a batch of Spark's Arrow data to keys: columns, or one map column, under the schema of a version.
+"""From columns of Arrow data to keys: one column for each attribute, or one map column for all.
 
-The rules are those of events/frames.py.
+The rules are those of frames.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ from earmark.events.frames import column_keys, encode_frame
 from earmark.events.mappings import checked_weights, event_weights
 from earmark.flat.types import I64, frozen
 from earmark.keys.schema import Schema
-from earmark.segment.files import read_array, write_file
 
 Weights = Mapping[str, float]
 
@@ -91,15 +89,3 @@ def weighted(schema: Schema, events: EventArrays, weights: Weights | Sequence[We
 def weights_of(column: pa.Array) -> list[dict[str, float]]:
     """A map column as one mapping of weights an event; NULL is none."""
     return [{} if own is None else dict(own) for own in column.to_pylist()]
-
-
-def write_events(folder: Path, events: EventArrays) -> None:
-    """Write encoded events to a new folder, for workers."""
-    folder.mkdir()
-    for name, column in events._asdict().items():
-        write_file(folder / f"{name}.npy", column)
-
-
-def read_events(folder: Path) -> EventArrays:
-    """Map what was written."""
-    return EventArrays._make(read_array(folder / f"{name}.npy", None, mmap=True) for name in EventArrays._fields)

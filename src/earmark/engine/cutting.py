@@ -35,12 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.curves.space import variable_cuts
+from earmark.engine.covers import Bounds, bounds_of, by_attribute, covers_of, ends_of, met, middles
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import F64, I32, I64, frozen
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import gather, offsets, spread
-from earmark.spark.covers import Bounds, bounds_of, by_attribute, covers_of, ends_of, met, middles
 
 SAMPLE = 40_000
 """A cut is learned from about so many subscriptions."""

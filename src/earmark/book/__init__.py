@@ -1,0 +1,1 @@
+"""Books in folders: segments in packed files, versions that share them, one commit point. Without pyspark."""

@@ -1,0 +1,543 @@
+"""Where are the versions of a book, which is the newest, and how does one become it?
+
+    ads/                          given by the user; on a cluster, visible under this path to the driver and all workers
+      book.json                   format, layout, who wrote it, the name of this book, and what counts: its versions
+      CURRENT                     the number of the newest version and the checksum of its record
+      LOCK                        held by whoever changes CURRENT or removes versions
+      segments/3f08c1…            subscriptions and their index, one packed file each (segments.py); never changed
+      keys/90b2aa…                string constants and their keys (keys.py)
+      versions/00000001/          a version; it never changes
+        version.json              parent, schema, counts, and the files of segments and keys that it is made of
+        removed                   for some of its segments, the bitmap of removed slots
+        rejects/                  Parquet: the rows that were not taken, with the reason (Spark)
+      pins/00000001.stream-7      versions that nobody removes
+      .building-9a1b…/            a version that is being made, or that a killed writer left
+
+A version after a few changes shares the large segments of its parent: it has other bitmaps and one more small segment.
+
+**Invariant.** A folder under versions/ is complete: it got there by one rename, after everything it is made of was
+flushed and in its place. CURRENT is replaced in one step, under LOCK, and only by a writer whose parent it still names:
+of two at once one wins, and the other gets `Conflict` and leaves nothing. A writer killed before that leaves files that
+no version lists, which the next removal of versions takes away, or a complete version that nobody points at; the next
+number is the one after it. Files of segments and keys are removed when no version lists them any more.
+
+Where the file system has no locks, two writers still cannot both win: the number is the parent's plus one, and of two
+renames to one name the second fails.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from earmark.book.files import (
+    flush_folder,
+    guarded,
+    locked,
+    read_json,
+    record_checksum,
+    replace_record,
+    sealed,
+    write_record,
+)
+from earmark.errors import TableError, require
+from earmark.segment.checks import DAMAGE
+
+FORMAT, LAYOUT = "earmark-book", 1
+TRUTH = "versions"
+MANIFEST, CURRENT, LOCK, RECORD = "book.json", "CURRENT", "LOCK", "version.json"
+SEGMENTS, KEYS, VERSIONS, PINS = "segments", "keys", "versions", "pins"
+FULL, DELTA = "full", "delta"
+_OLD_FORMATS = {"manifest.json": "earmark-table", CURRENT: "earmark-snapshot"}
+_NUMBER = re.compile(r"\d{8}\Z")
+_FILE = re.compile(r"[0-9a-f]{16}\Z")
+_BUILDING = re.compile(r"\.(building|removed|new)-[0-9a-f]{16}\Z")
+_OWNER = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
+_OWN_NAMES = frozenset({MANIFEST, CURRENT, LOCK, SEGMENTS, KEYS, VERSIONS, PINS})
+_ATTEMPTS = 5
+_LAST = 10**8 - 1
+_ABANDONED = 60.0
+"""Seconds after which a file in the making, of which nobody can tell whether someone holds it, is nobody's."""
+_UNLISTED = 24 * 3600.0
+"""The same for files of segments and keys that no version lists, where there are no locks."""
+
+
+class Conflict(TableError):
+    """Someone else published in the meantime; nothing of this publication remains."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """What is known of a version without opening it."""
+
+    number: int
+    parent: int | None
+    kind: str
+    """`full`, or `delta`: it shares segments with the versions before it."""
+    base: int
+    """The last full version before a delta; a full version's own number."""
+    created: datetime
+    subscriptions: int
+    rejected: int
+    index: str
+
+
+# --- reading -------------------------------------------------------------------------------------------------
+
+
+def root_of(path: Any) -> Path:
+    """The folder of a book, as an absolute path, since workers run elsewhere."""
+    try:
+        return Path(path).absolute()
+    except TypeError:
+        raise TableError(f"a book is in a folder, given by its path; got {path!r}") from None
+
+
+def version_folder(root: Path, number: int) -> Path:
+    """The folder of a version."""
+    return root / VERSIONS / f"{number:08d}"
+
+
+def is_book(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a book under a path, of whatever layout."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+def read_manifest(root: Path) -> dict[str, Any]:
+    """What a book says of itself, or the reason why this is not one that can be read."""
+    file = root / MANIFEST
+    try:
+        found = file.is_file() and not file.is_symlink()
+    except (OSError, ValueError) as problem:
+        raise TableError(f"{str(root)!r} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
+    if not found:
+        old = _old_format(root)
+        if old is not None:
+            raise TableError(f"{str(root)!r} has the format {old!r}; this earmark reads {FORMAT!r} of layout {LAYOUT}")
+        raise TableError(f"{str(root)!r} is not an earmark book: it has no {MANIFEST}")
+    return _read_sealed(root, file, MANIFEST)
+
+
+def _old_format(root: Path) -> str | None:
+    """The name of an older format of ours, where the folder is of one."""
+    for name, format_ in _OLD_FORMATS.items():
+        with suppress(OSError, *DAMAGE):
+            if read_json(root / name)["format"] == format_:
+                return format_
+    return None
+
+
+def _read_sealed(root: Path, file: Path, what: str) -> dict[str, Any]:
+    """A JSON record whose format, layout and checksum are right."""
+
+    def read() -> dict[str, Any]:
+        try:
+            found = read_json(file)
+        except (ValueError, RecursionError):
+            raise AssertionError("it is not JSON") from None
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            format_ = found.get("format") if isinstance(found, dict) else None
+            said = f"has the format {str(format_)[:50]!r}" if format_ is not None else "has no format"
+            raise TableError(f"{what} of {str(root)!r} {said}; this earmark reads {FORMAT!r} of layout {LAYOUT}")
+        layout = found.get("layout")
+        if layout != LAYOUT or isinstance(layout, bool):
+            raise TableError(f"{str(root)!r} has layout {str(layout)[:50]}; this earmark reads layout {LAYOUT}")
+        body = {name: value for name, value in found.items() if name != "checksum"}
+        require(found.get("checksum") == record_checksum(body), "its checksum is wrong")
+        return found
+
+    return guarded(root, what, read)
+
+
+def current_version(path: str | os.PathLike[str]) -> int:
+    """The number of the newest version under a path: one small read, for whoever asks often."""
+    return _current(root_of(path))[0]
+
+
+def _current(root: Path) -> tuple[int, str]:
+    read_manifest(root)
+    file = root / CURRENT
+    if file.is_symlink() or not file.is_file():
+        raise TableError(f"the book {str(root)!r} has no {CURRENT}: nothing was published to it yet")
+    found = _read_sealed(root, file, CURRENT)
+    number, checksum = found.get("version"), found.get("record")
+    if type(number) is not int or not 0 < number <= _LAST or not isinstance(checksum, str):
+        raise TableError(f"{CURRENT} of {str(root)!r} is damaged: it names no version")
+    return number, checksum
+
+
+def read_record(root: Path, number: int | None = None) -> dict[str, Any]:
+    """The record of a version, the newest unless given."""
+    if number is not None and (type(number) is not int or not 0 < number <= _LAST):
+        raise TableError(f"a version is a number, 1 or more; got {number!r}")
+    for attempt in range(_ATTEMPTS):
+        wanted, checksum = _current(root) if number is None else (number, None)
+        file = version_folder(root, wanted) / RECORD
+        if file.is_symlink() or not file.is_file():
+            # It may have been superseded and removed since CURRENT was read.
+            if number is None and attempt + 1 < _ATTEMPTS and _current(root)[0] != wanted:
+                continue
+            _current(root)  # says when this is not a book at all
+            there = ", ".join(map(str, version_numbers(root))) or "none"
+            raise TableError(f"the book {str(root)!r} has no version {wanted}; there are {there}")
+        record = _read_sealed(root, file, f"version {wanted}")
+        if record.get("version") != wanted or (checksum is not None and record["checksum"] != checksum):
+            raise TableError(f"version {wanted} of {str(root)!r} is damaged: its record is not the one published")
+        return record
+    raise AssertionError("unreachable")
+
+
+def newest(root: Path, version: int | None, read: Callable[[dict[str, Any]], Any]) -> Any:
+    """Read a version, the newest unless given; again, if it was superseded and removed meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        record = read_record(root, version)
+        try:
+            return read(record)
+        except TableError:
+            if version is not None or attempt + 1 == _ATTEMPTS or _current(root)[1] == record["checksum"]:
+                raise
+    raise AssertionError("unreachable")
+
+
+def version_numbers(root: Path) -> list[int]:
+    """The numbers of the version folders, ascending."""
+    folder = root / VERSIONS
+    with suppress(OSError):
+        return sorted(int(one.name) for one in folder.iterdir() if _NUMBER.match(one.name))
+    return []
+
+
+def described(record: Mapping[str, Any]) -> VersionInfo:
+    """A record as users see it."""
+    try:
+        return VersionInfo(
+            number=record["version"],
+            parent=record["parent"],
+            kind=record["kind"],
+            base=record["base"],
+            created=datetime.fromisoformat(record["created"]),
+            subscriptions=record["subscriptions"],
+            rejected=record["rejected"],
+            index=record["index"],
+        )
+    except DAMAGE as problem:
+        raise TableError(f"the record of a version is damaged: {problem}") from None
+
+
+def files_of(record: Mapping[str, Any]) -> set[Path]:
+    """The files of segments and keys that a version is made of, as paths inside the book."""
+    listed = [(SEGMENTS, entry) for entry in record["segments"]] + [(KEYS, entry) for entry in record["keys"]]
+    if record["router"] is not None:
+        listed.append((SEGMENTS, record["router"]))
+    return {Path(folder) / file_name(entry["file"]) for folder, entry in listed}
+
+
+def file_name(name: Any) -> str:
+    """The name of a file of segments or keys; AssertionError where it cannot be one."""
+    require(isinstance(name, str) and _FILE.match(name), f"it lists a file {str(name)[:50]!r} that cannot be its own")
+    return str(name)
+
+
+# --- writing -------------------------------------------------------------------------------------------------
+
+
+class Building:
+    """A version in the making: fill `folder`, then `commit`.
+
+    New files of segments and keys go to the folders of these names in it.
+    """
+
+    def __init__(self, root: Path, folder: Path, parent: int | None) -> None:
+        self.root = root
+        self.folder = folder
+        self.parent = parent
+
+    def new_file(self, kind: str) -> Path:
+        """The path of a new file of segments or keys."""
+        (self.folder / kind).mkdir(exist_ok=True)
+        return self.folder / kind / secrets.token_hex(8)
+
+    def commit(self, record: Mapping[str, Any], lock: bool = True) -> dict[str, Any]:
+        """Make this the newest version, or raise `Conflict` when the parent no longer is; returns its record.
+
+        Without `lock` the caller holds the book's.
+        """
+        if not lock:
+            return self._commit(record, alone=True)
+        with alone_with(self.root) as alone:
+            return self._commit(record, alone)
+
+    def _commit(self, record: Mapping[str, Any], alone: bool) -> dict[str, Any]:
+        self.check_parent()
+        known = [self.parent or 0, *(version_numbers(self.root) if alone else ())]
+        number = max(known) + 1
+        made = sealed(
+            {
+                "format": FORMAT,
+                "layout": LAYOUT,
+                **record,
+                "version": number,
+                "parent": self.parent,
+                "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "base": number if record["kind"] == FULL else record["base"],
+            }
+        )
+        moved: list[Path] = []
+        target = version_folder(self.root, number)
+        try:
+            self._move_files(made, moved)
+            write_record(self.folder / RECORD, made)
+            _flush_tree(self.folder)
+            target.parent.mkdir(exist_ok=True)
+            try:
+                self.folder.rename(target)
+            except OSError as problem:
+                if problem.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise self.conflict(number) from None
+                raise
+            moved.append(target)
+            flush_folder(target.parent)
+            point_at(self.root, made)
+        except BaseException:
+            if not self._is_current(number):  # else it was interrupted when all was done
+                for path in reversed(moved):
+                    _remove(self.root, path)
+            raise
+        return made
+
+    def _is_current(self, number: int) -> bool:
+        try:
+            return newest_or_none(self.root) == number
+        except TableError:
+            return False
+
+    def _move_files(self, record: Mapping[str, Any], moved: list[Path]) -> None:
+        """Put the new files of segments and keys in their places, and see that the others are there."""
+        for kind in (SEGMENTS, KEYS):
+            (self.root / kind).mkdir(exist_ok=True)
+            new = self.folder / kind
+            if new.is_dir():
+                for file in list(new.iterdir()):
+                    moved.append(self.root / kind / file.name)
+                    file.rename(moved[-1])
+                new.rmdir()
+                flush_folder(self.root / kind)
+        for file in files_of(record):
+            if not (self.root / file).is_file():
+                raise self.conflict(newest_or_none(self.root))
+
+    def check_parent(self) -> None:
+        """Raise `Conflict` when the parent is no longer the newest."""
+        now = newest_or_none(self.root)
+        if now != self.parent:
+            raise self.conflict(now)
+
+    def conflict(self, now: int | None) -> Conflict:
+        """What to tell the one who came second."""
+        before = "when there was no version" if self.parent is None else f"on version {self.parent}"
+        return Conflict(
+            f"version {now} of {str(self.root)!r} was published while this one, begun {before}, was being made; "
+            "nothing of it remains: open the book again and repeat it"
+        )
+
+
+def point_at(root: Path, record: Mapping[str, Any]) -> None:
+    """Replace CURRENT, in one step."""
+    body = {"format": FORMAT, "layout": LAYOUT, "version": record["version"], "record": record["checksum"]}
+    replace_record(root / CURRENT, sealed(body))
+
+
+@contextmanager
+def alone_with(root: Path) -> Iterator[bool]:
+    """Hold the lock of a book; False where the file system has none."""
+    with locked(root / LOCK) as alone:
+        yield alone
+
+
+def prepare_root(root: Path) -> None:
+    """Make a folder a book, unless it is one; refuse a foreign one. A killed writer's leavings are cleared."""
+    refuse_foreign(root)
+    root.mkdir(parents=True, exist_ok=True)
+    if not (root / MANIFEST).exists():
+        body = {"format": FORMAT, "layout": LAYOUT, "writer": import_module("earmark").__version__, "truth": TRUTH}
+        replace_record(root / MANIFEST, sealed({**body, "book": secrets.token_hex(8)}))
+    _clear_abandoned(root)
+
+
+@contextmanager
+def building(root: Path, parent: int | None) -> Iterator[Building]:
+    """A folder to make a version in; gone afterwards, unless it became one. The root is a book already."""
+    name = secrets.token_hex(8)
+    unheld, folder = root / f".new-{name}", root / f".building-{name}"
+    unheld.mkdir()
+    held = os.open(unheld, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a lock says that someone is at work here
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unheld.rename(folder)  # only now: whoever clears up never finds it without its lock
+        yield Building(root, folder, parent)
+    finally:
+        os.close(held)
+        for left in (unheld, folder):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def publishing(root: Path) -> Iterator[Building]:
+    """A folder to make the next version in; what goes wrong with the disk is one sentence."""
+    try:
+        prepare_root(root)
+        with building(root, newest_or_none(root)) as site:
+            yield site
+    except OSError as problem:
+        raise TableError(f"nothing can be published to {str(root)!r}: {problem.strerror or problem}") from None
+
+
+def newest_or_none(root: Path) -> int | None:
+    """The number of the newest version; None where nothing was published yet."""
+    return _current(root)[0] if (root / CURRENT).exists() else None
+
+
+def refuse_foreign(root: Path) -> None:
+    """Raise TableError where a book would be written over something else."""
+    if not root.exists():
+        return
+    refusal = f"{str(root)!r} exists and is not an earmark book; it is not overwritten"
+    if not root.is_dir():
+        raise TableError(refusal)
+    if (root / MANIFEST).exists():
+        try:
+            read_manifest(root)
+        except TableError as problem:
+            raise TableError(f"{refusal}: {problem}") from None
+        return
+    old = _old_format(root)
+    if old is not None:
+        raise TableError(
+            f"{str(root)!r} has the format {old!r}; this earmark writes {FORMAT!r} of layout {LAYOUT}, to a new folder"
+        )
+    foreign = sorted(entry.name for entry in root.iterdir() if not _is_ours(entry.name))
+    if foreign:
+        raise TableError(f"{refusal} (it holds {foreign[0]!r})")
+
+
+def _is_ours(name: str) -> bool:
+    return name in _OWN_NAMES or bool(_BUILDING.match(name))
+
+
+def _clear_abandoned(root: Path) -> None:
+    """Remove what killed writers left: folders in the making that nobody holds."""
+    for entry in list(root.iterdir()):
+        if not _BUILDING.match(entry.name):
+            continue
+        with suppress(OSError):
+            if entry.is_file() or entry.name.startswith(".new-"):
+                if time.time() - entry.stat().st_mtime > _ABANDONED:
+                    entry.unlink() if entry.is_file() else shutil.rmtree(entry, ignore_errors=True)
+                continue
+            held = os.open(entry, os.O_RDONLY)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(entry, ignore_errors=True)
+            finally:
+                os.close(held)
+
+
+def _flush_tree(folder: Path) -> None:
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with Path(parent, name).open("rb") as file:
+                os.fsync(file.fileno())
+        flush_folder(Path(parent))
+
+
+# --- keeping and removing ------------------------------------------------------------------------------------
+
+
+def pin(root: Path, number: int, owner: str) -> None:
+    """Keep a version from being removed."""
+    with alone_with(root):
+        read_record(root, number)
+        file = _pin_file(root, number, owner)
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+
+
+def unpin(root: Path, number: int, owner: str) -> None:
+    """The opposite; nothing happens when there is no such pin."""
+    _pin_file(root, number, owner).unlink(missing_ok=True)
+
+
+def _pin_file(root: Path, number: int, owner: str) -> Path:
+    if not isinstance(owner, str) or not _OWNER.match(owner):
+        raise TableError(f"a pin's owner is a name of letters, digits, '.', '_' and '-'; got {owner!r}")
+    return root / PINS / f"{number:08d}.{owner}"
+
+
+def pinned(root: Path) -> set[int]:
+    """The numbers of pinned versions."""
+    with suppress(FileNotFoundError):
+        return {int(one.name[:8]) for one in (root / PINS).iterdir() if _NUMBER.match(one.name[:8])}
+    return set()
+
+
+def pinned_by(root: Path, owner: str) -> set[int]:
+    """The numbers of the versions with a pin of this owner's."""
+    return {int(file.name[:8]) for file in (root / PINS).glob(f"*.{owner}")}
+
+
+def remove_versions(root: Path, chosen: Callable[[list[VersionInfo]], set[int]]) -> list[int]:
+    """Remove the versions that `chosen` picks from all of them, except what must stay; returns their numbers."""
+    with alone_with(root) as alone:
+        records = {number: read_record(root, number) for number in version_numbers(root)}
+        return remove_others(root, set(records) - chosen([described(one) for one in records.values()]), alone)
+
+
+def remove_others(root: Path, wanted: set[int], alone: bool = True) -> list[int]:
+    """Remove all versions but these, the newest, and pinned ones; and files that no version lists. Under the lock."""
+    numbers, now = version_numbers(root), _current(root)[0]
+    kept = {number for number in numbers if number in wanted | pinned(root) | {now} or number > now}
+    # (those above the newest: a publisher of a file system without locks may be about to point there)
+    gone = sorted(set(numbers) - kept)
+    for number in gone:
+        _remove(root, version_folder(root, number))
+    _remove_unlisted(root, kept, alone)
+    return gone
+
+
+def _remove(root: Path, path: Path) -> None:
+    """Out of sight in one step, then away."""
+    if not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    hidden = root / f".removed-{secrets.token_hex(8)}"
+    path.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _remove_unlisted(root: Path, kept: set[int], alone: bool) -> None:
+    """Remove the files of segments and keys that none of these versions lists."""
+    try:
+        listed = {file for number in kept for file in files_of(read_record(root, number))}
+    except (TableError, *DAMAGE):
+        return  # who knows what a damaged record lists
+    for kind in (SEGMENTS, KEYS):
+        with suppress(FileNotFoundError):
+            for file in (root / kind).iterdir():
+                if Path(kind) / file.name in listed or not _FILE.match(file.name):
+                    continue
+                with suppress(OSError):
+                    if alone or time.time() - file.stat().st_mtime > _UNLISTED:
+                        file.unlink()

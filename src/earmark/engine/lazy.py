@@ -1,0 +1,169 @@
+"""A segment that is opened when it is first searched, and leaves memory when others need the room.
+
+A version of many shards is opened by many processes of a host, and an event meets few of them. What is known without
+opening a segment (its size, what was removed, the generation of its keys) is in the version's record; the arrays are
+mapped when an event is sent there, so that all processes share one copy in the page cache.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from earmark.engine.indexed import IndexedSegment
+from earmark.flat import bits
+from earmark.flat.types import U64, frozen
+from earmark.index.driver import ArrayIndex
+from earmark.locks import remade_lock
+from earmark.segment.segment import NO_TAGS, Segment, Tags
+
+RESIDENT = 256 << 20
+"""Bytes of mapped segments that a process keeps in its memory; the page cache keeps the others."""
+_SCOPES = 3
+"""Bitmaps of scopes that a segment keeps."""
+
+
+Contents: TypeAlias = tuple[Segment, U64, Callable[[], ArrayIndex[Any] | None], mmap.mmap | None]
+"""What opening gives: the segment, the slots that its index does not know, what opens the index, what is mapped."""
+
+
+class Resident:
+    """The mapped segments in this process's memory, the one used longest ago first."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = RESIDENT if limit is None else limit
+        self._used: OrderedDict[int, LazySegment] = OrderedDict()
+        self._lock = remade_lock()
+
+    def use(self, one: LazySegment) -> None:
+        """Note that a segment is searched now; those used longest ago leave, if together they are too large."""
+        with self._lock:
+            self._used[id(one)] = one
+            self._used.move_to_end(id(one))
+            total = 0
+            for at, other in reversed(list(self._used.items())):
+                total += other.mapped_bytes
+                if total > self.limit and other is not one:
+                    other.leave()
+                    del self._used[at]
+
+
+class LazySegment(IndexedSegment):
+    """One of the segments of a version, which is opened when its arrays are first asked for."""
+
+    def __init__(
+        self,
+        entry: Any,
+        generation: int,
+        slots: int,
+        removed: U64,
+        live: int,
+        open_: Callable[[], Contents],
+        resident: Resident | None = None,
+    ) -> None:
+        fields = {"removed": removed, "live": live, "line": object(), "entry": entry, "_slots": slots}
+        more = {"_generation": generation, "_open": open_, "_resident": resident, "_scopes": OrderedDict()}
+        self.__dict__.update(fields | more)
+
+    entry: Any
+    """What the version's record says of it."""
+    _slots: int
+    _generation: int
+    _open: Callable[[], Contents]
+    _resident: Resident | None
+    _scopes: OrderedDict[Tags, U64]
+
+    @cached_property
+    def _opened(self) -> Contents:
+        return self._open()
+
+    @property
+    def segment(self) -> Segment:
+        """The subscriptions, opened now if they were not."""
+        return self._opened[0]
+
+    @cached_property
+    def index(self) -> ArrayIndex[Any] | None:
+        """The index, opened now if it was not."""
+        return self._opened[2]()
+
+    @property
+    def forgotten(self) -> U64:
+        """Those of the removed slots that the index does not know either."""
+        return self._opened[1]
+
+    def opened(self) -> IndexedSegment:
+        """The same, open for good."""
+        return IndexedSegment(self.segment, self.index, self.removed, self.live, self.forgotten, self.line)
+
+    def __len__(self) -> int:
+        return self._slots
+
+    @property
+    def generation(self) -> int:
+        """That of the segment's keys."""
+        return self._generation
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether it has an index."""
+        return bool(self.entry["index"] is not None)
+
+    def without(self, slots: Any) -> IndexedSegment:
+        """The same without these slots, all of which are living; still not opened, if it was not."""
+        removed = bits.set_slots(self.removed, slots)
+        live = self.live - len(slots)
+        made = LazySegment(self.entry, self._generation, self._slots, removed, live, self._open, self._resident)
+        made.__dict__["line"] = self.line
+        return made
+
+    def appended(self, other: Segment) -> IndexedSegment:
+        """An unsealed segment with more rows behind it."""
+        return self.opened().appended(other)
+
+    # --- memory ----------------------------------------------------------------------------------------------
+
+    @property
+    def mapped_bytes(self) -> int:
+        """The size of what is mapped."""
+        mapped = self._opened[3]
+        return 0 if mapped is None else len(mapped)
+
+    def leave(self) -> None:
+        """Take the mapped pages out of this process's memory; they come back, from the page cache, when needed."""
+        mapped = self._opened[3]
+        if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+    def searched_by(self, eligible: U64) -> Any:
+        """What searches among these slots."""
+        if self._resident is not None:
+            self._resident.use(self)
+        return super().searched_by(eligible)
+
+    def eligible(self, scope: Tags = NO_TAGS) -> U64:
+        """The bitmap of living slots that carry all these tags. O(slots) the first time, and one bit for each then."""
+        if not scope:
+            return self.alive
+        found = self._scopes.get(scope)
+        if found is None:
+            if len(self._scopes) >= _SCOPES:
+                self._scopes.popitem(last=False)
+            found = self._scopes[scope] = self._tagged(set(scope))
+        return found
+
+    def _tagged(self, wanted: set[tuple[str, str]]) -> U64:
+        segment = self.segment
+        if not len(segment.tagset):
+            return frozen(np.zeros_like(self.alive))
+        sets = segment.tagsets.items[: segment.tagsets.size]
+        has = np.array([wanted <= set(tags) for tags in sets])
+        packed = np.zeros(bits.words_for(len(self)) * 8, np.uint8)
+        made = np.packbits(has[segment.tagset], bitorder="little")
+        packed[: len(made)] = made
+        return bits.both(self.alive, packed.view("<u8").astype(np.uint64, copy=False))
