@@ -10,7 +10,7 @@ PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 SETUP := VENV=$(VENV) PYTHON=$(PYTHON) scripts/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit spark format test-all soak bench lock core dev clean
+.PHONY: help demo test lint types layers unit spark bounds format test-all soak bench lock core dev clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ unit: dev ## tests without Spark
 
 spark: dev ## tests with Spark
 	@$(PYTEST) -m "spark and not slow"
+
+bounds: dev ## tests of indexes, with every array access of the kernels checked
+	@EARMARK_BOUNDSCHECK=1 $(PYTEST) -m "not slow" --timeout 3600 tests/contract tests/unit/index
 
 format: dev ## rewrite the sources as lint wants them
 	@$(BIN)/ruff check --fix

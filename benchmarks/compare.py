@@ -1,117 +1,209 @@
-"""Two results of the same program: what changed, and what is noise?
+"""Is anything slower than at another revision? Both sides in one run, in turns.
 
-    python benchmarks/compare.py OLD.json NEW.json
+    python benchmarks/compare.py REVISION [--size N] [--parts w1,w1u,w1z,w2,spark] [--indexes blocks,be_star_tree]
 
-A figure is `faster` or `slower` (for memory `smaller` or `larger`) only when all repeats of one side lie beyond all
-repeats of the other, and the medians are further apart than the floor; else it is `noise`. The floor is 10 % for
-times, three times that when a side has a single measurement and so no spread to judge by, and 5 % for sizes. Seven
-repeats a side fall apart like that by chance once in 1,700 times, three repeats once in 10: for a verdict use seven.
+The other revision is checked out into a temporary folder. Each side is a process of its own (`compare_side.py`) that
+is asked for one measurement at a time, now this one, now that one, so that a machine that is busier for a while is so
+for both. A figure is the median of the ratios of neighbouring measurements; what a side answers must be equal.
 
-What neither spread shows is a machine that was busier during one of the runs: measure both on an idle one, twice.
-Exit code: 0, or 1 when something is slower, larger, wrong or gone, or 2 when a file cannot be read.
+    load, match, top_k, single match, single top_k, changes (add, update, remove one by one), save, open
+    spark    publish of text conditions (bar: 1.5 times faster), match
+
+`slower` is said when the median ratio is above 1.10 and its whole interquartile range above 1. Exit code 1 when
+anything is slower, or the bar of `publish` is missed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import statistics
+import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from earmark.errors import EarmarkError
-from protocol import summary
-from results import Figure, Result, read
-from tables import number, size_name, with_spread
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-TIME_FLOOR, SIZE_FLOOR, SINGLE = 0.10, 0.05, 3.0
-SIZES = ("MiB", "bytes")
-BAD = ("slower", "larger", "WRONG", "failed", "gone")
+from earmark.workload import standard
 
-
-def verdict(old: Sequence[float], new: Sequence[float], floor: float = TIME_FLOOR) -> str:
-    """`faster`, `slower` or `noise`; less is better."""
-    before, after = summary(old), summary(new)
-    if min(len(old), len(new)) == 1:
-        floor *= SINGLE
-    if after.low > before.high and after.median > before.median * (1 + floor):
-        return "slower"
-    if after.high < before.low and after.median * (1 + floor) < before.median:
-        return "faster"
-    return "noise"
+HERE = Path(__file__).resolve().parent
+MEASURES = ("match", "top_k", "single_match", "single_top_k", "changes", "save", "open")
+FLOOR, PUBLISH_BAR = 1.10, 1.5
 
 
-def label(old: Figure | None, new: Figure | None) -> str:
-    """What to say of one figure in two results."""
-    if new is None:
-        return "gone"
-    if new.status in ("wrong", "failed"):
-        return "WRONG" if new.status == "wrong" else "failed"
-    if new.status == "skipped":
-        return "skipped" if old is None or old.status != "ok" else "gone"
-    if old is None or old.status != "ok":
-        return "new"
-    if (old.unit, old.events) != (new.unit, new.events):
-        return "not comparable"
-    if new.unit in SIZES:
-        of_size = {"faster": "smaller", "slower": "larger", "noise": "noise"}
-        return of_size[verdict(old.values, new.values, SIZE_FLOOR / SINGLE)]
-    return verdict(old.values, new.values)
+class Worker:
+    """A side: a process that answers one line with one line."""
+
+    def __init__(self, tree: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "EARMARK_QUIET": "1", "PYTHONHASHSEED": "0"}
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "compare_side.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, what: str, **how: Any) -> dict[str, Any]:
+        """The measurement: seconds, and a number that both sides must agree on."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": what, **how}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a side ended while it was asked for {what}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
 
 
-def differences(old: Result, new: Result) -> list[str]:
-    """Why the two may not compare."""
-    found = []
-    for name in sorted({*old.machine, *new.machine} - {"commit", "load_average", "versions"}):
-        if old.machine.get(name) != new.machine.get(name):
-            found.append(f"{name}: {old.machine.get(name)} then, {new.machine.get(name)} now")
-    before, after = old.machine.get("versions", {}), new.machine.get("versions", {})
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
-            found.append(f"{name}: {before.get(name)} then, {after.get(name)} now")
-    if old.settings.get("threads") != new.settings.get("threads"):
-        found.append(f"threads: {old.settings.get('threads')} then, {new.settings.get('threads')} now")
-    return found
+class Comparison:
+    """Two sides and what was found."""
+
+    def __init__(self, old: Worker, new: Worker, repeats: int) -> None:
+        self.old, self.new, self.repeats = old, new, repeats
+        self.slower: list[str] = []
+
+    def run(self, label: str, what: str, repeats: int | None = None, warm: bool = True, **how: Any) -> float:
+        """Measure in turns; the median ratio of new to old."""
+        ratios, before, after = [], [], []
+        for turn in range((repeats or self.repeats) + warm):
+            pair = (self.old, self.new) if turn % 2 else (self.new, self.old)
+            answers = {id(side): side.ask(what, **how) for side in pair}
+            old, new = answers[id(self.old)], answers[id(self.new)]
+            if old["check"] != new["check"]:
+                raise SystemExit(f"{label}: the sides disagree, {old['check']} and {new['check']}")
+            if turn or not warm:
+                before.append(old["seconds"])
+                after.append(new["seconds"])
+                ratios.append(new["seconds"] / max(old["seconds"], 1e-9))
+        middle = statistics.median(ratios)
+        low, high = (float(np.quantile(ratios, q)) for q in (0.25, 0.75))
+        verdict = "slower" if middle > FLOOR and low > 1 else "faster" if middle < 1 / FLOOR and high < 1 else ""
+        if verdict == "slower":
+            self.slower.append(label)
+        print(
+            f"{label:34} {statistics.median(before):10.6f} s {statistics.median(after):10.6f} s   "
+            f"{middle:5.2f} ({low:.2f}..{high:.2f}) {verdict}",
+            flush=True,
+        )
+        return middle
 
 
-def compared(old: Result, new: Result) -> list[tuple[str, Figure | None, Figure | None]]:
-    """(label, old, new) for every figure of either."""
-    before, after = ({one.key: one for one in result.figures} for result in (old, new))
-    keys = [*after, *(key for key in before if key not in after)]
-    return [(label(before.get(key), after.get(key)), before.get(key), after.get(key)) for key in keys]
+def ranges_file(work: standard.Workload, path: Path) -> None:
+    """The subscriptions of a workload as ready-made ranges."""
+    slots, width = work.sub_attr.shape
+    names = pa.array([f"a{n}" for n in range(work.attributes)])
+    attribute = pa.DictionaryArray.from_arrays(pa.array(work.sub_attr.ravel()), names).cast(pa.string())
+    entries = pa.StructArray.from_arrays(
+        [attribute, pa.array(work.sub_lo.ravel()), pa.array(work.sub_hi.ravel())], ["attribute", "lo", "hi"]
+    )
+    ranges = pa.ListArray.from_arrays(pa.array(np.arange(0, slots * width + 1, width, dtype=np.int32)), entries)
+    pq.write_table(pa.table({"id": np.arange(slots), "ranges": ranges}), path)
 
 
-def line(told: str, old: Figure | None, new: Figure | None) -> str:
-    """One figure, in one line."""
-    figure = new or old
-    assert figure is not None
-    name = f"{figure.workload} {size_name(figure.subscriptions)}: {figure.engine}, {figure.what}"
-    sides = [with_spread(one) if one and one.status == "ok" else one.status if one else "-" for one in (old, new)]
-    change = ""
-    if old and new and old.status == new.status == "ok" and old.summary.median:
-        change = f"x {number(new.summary.median / old.summary.median)}"
-    return f"{told:15}{name:44}{sides[0]:>28} ->{sides[1]:>28} {figure.unit:10}{change}".rstrip()
+def events_file(work: standard.Workload, path: Path, times: int = 1) -> None:
+    """The events of a workload, one column per attribute."""
+    count = len(work.event_attr)
+    columns = {}
+    for number in range(work.attributes):
+        values = np.zeros(count, np.int64)
+        has = np.zeros(count, bool)
+        rows, places = np.nonzero(work.event_attr == number)
+        values[rows], has[rows] = work.event_value[rows, places], True
+        columns[f"a{number}"] = pa.array(np.tile(values, times), mask=~np.tile(has, times))
+    pq.write_table(pa.table(columns), path)
 
 
-def main(given: list[str] | None = None) -> int:
+def conditions_file(rows: int, path: Path) -> None:
+    """Rules as people write them: a few shapes, many values."""
+    rng = np.random.default_rng(3)
+    low, city, flag = rng.integers(0, 10_000, rows), rng.integers(0, 300, rows), rng.integers(0, 5, rows)
+    texts = [
+        f"age BETWEEN {a % 60} AND {a % 60 + 12} AND city = 'c{c}' AND price <= {a}"
+        if f < 3
+        else f"city IN ('c{c}', 'c{(c + 7) % 300}') AND (price > {a} OR vip)"
+        for a, c, f in zip(low.tolist(), city.tolist(), flag.tolist(), strict=True)
+    ]
+    pq.write_table(pa.table({"id": np.arange(rows), "condition": texts}), path, row_group_size=max(1, rows // 8))
+
+
+def visits_file(rows: int, path: Path) -> None:
+    """Events for those rules."""
+    rng = np.random.default_rng(4)
+    columns = {"age": rng.integers(0, 80, rows), "price": rng.integers(9_990, 10_100, rows)}
+    cities = [f"c{c}" for c in rng.integers(0, 300, rows).tolist()]
+    pq.write_table(pa.table({**columns, "city": cities, "vip": rng.random(rows) < 0.01}), path)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Compare; 1 when something is slower."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old", type=Path)
-    parser.add_argument("new", type=Path)
-    options = parser.parse_args(given)
-    try:
-        old, new = read(options.old), read(options.new)
-        if old.program != new.program:
-            raise EarmarkError(f"{options.old} is of {old.program}.py and {options.new} of {new.program}.py.")
-    except EarmarkError as problem:
-        print(f"compare.py: {problem}", file=sys.stderr)
-        return 2
-    for difference in differences(old, new):
-        print(f"caution, {difference}")
-    found = compared(old, new)
-    for told, before, after in found:
-        print(line(told, before, after))
-    counts = {told: sum(one[0] == told for one in found) for told in dict.fromkeys(one[0] for one in found)}
-    print("\n" + ", ".join(f"{count} {told}" for told, count in counts.items()))
-    return 1 if any(told in BAD for told in counts) else 0
+    parser.add_argument("revision", help="the other revision, such as 168b8a6")
+    parser.add_argument("--size", type=int, default=1_000_000, help="subscriptions of each workload")
+    parser.add_argument("--parts", default="w1,w1u,w1z,w2,spark")
+    parser.add_argument("--indexes", default="blocks,be_star_tree")
+    parser.add_argument("--repeats", type=int, default=7)
+    given = parser.parse_args(arguments)
+    root = HERE.parent
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="earmark-compare-")))
+        tree = folder / "old"
+        subprocess.run(
+            ["git", "-C", str(root), "worktree", "add", "-q", "--detach", str(tree), given.revision], check=True
+        )
+        stack.callback(
+            subprocess.run, ["git", "-C", str(root), "worktree", "remove", "--force", str(tree)], check=False
+        )
+        sides = [Worker(tree), Worker(root)]
+        for side in sides:
+            stack.callback(side.close)
+        comparison = Comparison(sides[0], sides[1], given.repeats)
+        print(f"{'':34} {given.revision:>10}   {'this':>10}     ratio (quartiles)")
+        missed = _run(comparison, given.parts.split(","), given.indexes.split(","), given.size, folder)
+    return int(missed or bool(comparison.slower))
+
+
+def _run(comparison: Comparison, parts: list[str], indexes: list[str], size: int, folder: Path) -> bool:
+    """Every part; whether a bar is missed."""
+    missed = False
+    for part in parts:
+        if part == "spark":
+            conditions_file(size, folder / "conditions.parquet")
+            visits_file(100_000, folder / "visits.parquet")
+            for side in (comparison.old, comparison.new):
+                side.ask("start_spark")
+            ratio = comparison.run(
+                f"spark publish {size:,}", "publish", 3, subscriptions=str(folder / "conditions.parquet")
+            )
+            missed |= ratio > 1 / PUBLISH_BAR
+            print(
+                f"  publish is {1 / ratio:.2f} times as fast; bar {PUBLISH_BAR}: {'held' if not missed else 'MISSED'}"
+            )
+            comparison.run("spark match 100,000", "spark_match", 3, events=str(folder / "visits.parquet"))
+            continue
+        work = getattr(standard, part)(subscriptions=size)
+        files = {"subscriptions": folder / f"{part}.parquet", "events": folder / f"{part}-events.parquet"}
+        ranges_file(work, files["subscriptions"])
+        events_file(work, files["events"])
+        given = {name: str(path) for name, path in files.items()}
+        for index in indexes:
+            comparison.run(f"{part} {index} load", "load", 3, warm=size < 200_000, index=index, **given)
+            for what in MEASURES:
+                few = 3 if what in ("save", "open") else None
+                comparison.run(f"{part} {index} {what.replace('_', ' ')}", what, few)
+    return missed
 
 
 if __name__ == "__main__":

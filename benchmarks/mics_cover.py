@@ -49,6 +49,7 @@ from earmark.cover.ranges import Ranges, RangeTable, as_ranges
 from earmark.cover.subsumption import Batch, take_in_many
 from earmark.cover.subtract import clauses_that_meet
 from earmark.curves import hilbert
+from earmark.engine.batch import encode_many
 from earmark.flat.types import I64
 from earmark.index.mics import MicsIndex
 from earmark.segment.arrays import SegmentArrays
@@ -367,9 +368,11 @@ def merging(quick: bool) -> tuple[list[Figure], bool]:
         }
         matcher = Matcher(index="scan")
         matcher.add_many(pa.table({"id": np.arange(count), **bounds}))
-        state, encoded = matcher._encoded(pa.table({f"a{j}": made.event_value[:, j] for j in range(3)}))
+        encoded = encode_many(
+            matcher._version.whole.schema, pa.table({f"a{j}": made.event_value[:, j] for j in range(3)})
+        )
         for budget in (0.0, 0.02, 0.2):
-            seconds, found = clocked(lambda: merge(state.table, encoded, budget))  # noqa: B023
+            seconds, found = clocked(lambda: merge(matcher._version.whole, encoded, budget))  # noqa: B023
             held = found.held_back.share
             print(
                 f"  {distribution:8} {budget:6.0%}  {len(found):10,}  {found.decided.share:10.2%}  {held:10.2%}"

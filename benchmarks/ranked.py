@@ -34,7 +34,7 @@ import numpy as np
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.flat.types import frozen
-from earmark.index import cell_table, interval_tree, ir_tree, r_tree, segment_tree, sopt_r_tree
+from earmark.index.ranked import cell_table, interval_tree, ir_tree, r_tree, segment_tree, sopt_r_tree
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.zipf import zipf

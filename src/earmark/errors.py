@@ -1,30 +1,102 @@
-"""Every error earmark raises on purpose: a sentence a user can act on."""
+"""Every error earmark raises on purpose: facts in fields, and one sentence made of them that a user can act on."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from typing import Any, Self, TypedDict, Unpack
+
+MOST_LISTED = 20
+"""Problems that the message of an error for several rows names; `problems` has all."""
+
+
+class Fields(TypedDict, total=False):
+    """What an error knows beside its reason."""
+
+    source: str | None
+    line: int | None
+    row: int | None
+    event: int | None
+    id: Any
+    attribute: str | None
+    condition: str | None
+    text: str | None
+    start: int | None
+    end: int | None
+    problems: tuple[EarmarkError, ...]
+
 
 class EarmarkError(Exception):
-    """Base of all earmark errors: a message, and the facts in it, each None where it does not apply."""
+    """Base of all earmark errors: the reason, and where the problem is, each field None where it does not apply.
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        reason: str | None = None,
-        attribute: str | None = None,
-        event: int | None = None,
-        start: int | None = None,
-        end: int | None = None,
-    ) -> None:
-        super().__init__(message if event is None else f"event {event}: {message}")
-        self.reason = message if reason is None else reason
-        """The message without its place: the event's number, or the subscription and its text."""
-        self.attribute = attribute
-        self.event = event
-        """Which event of a batch."""
-        self.start = start
-        """The place in the text of a condition."""
-        self.end = end
+    The message is made of the fields, here and nowhere else:
+
+        row 7, subscription 'x': expected an integer for 'age', got 'old'
+        subscription 'x': condition 'age > 3 4' at '4': expected AND, OR or the end after '3', got '4'
+
+    Whoever knows more about where a problem is raises the same problem `at` more fields.
+    """
+
+    def __init__(self, reason: str = "", **fields: Unpack[Fields]) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """The message without its place: what is wrong, and what would be right."""
+        self.source: str | None = None
+        """The file, as messages name it."""
+        self.line: int | None = None
+        """The line of the file, counted from 1."""
+        self.row: int | None = None
+        """The row of a batch of subscriptions, or of a file, counted from 0."""
+        self.event: int | None = None
+        """The event of a batch, counted from 0."""
+        self.id: Any = None
+        """The id of the subscription, as it was given."""
+        self.attribute: str | None = None
+        self.condition: str | None = None
+        """The whole condition that cannot be read."""
+        self.text: str | None = None
+        """The piece of the condition at fault."""
+        self.start: int | None = None
+        """Where in the condition the piece begins."""
+        self.end: int | None = None
+        """Where it ends."""
+        self.problems: tuple[EarmarkError, ...] = ()
+        """All problems, where there are several: one error for each row."""
+        self._set(fields)
+
+    def _set(self, fields: Fields) -> None:
+        if unknown := fields.keys() - Fields.__annotations__.keys():
+            raise TypeError(f"an error has no field {', '.join(sorted(unknown))}")
+        self.__dict__.update(fields)
+
+    def at(self, **fields: Unpack[Fields]) -> Self:
+        """The same problem with more fields."""
+        other = copy.copy(self)
+        other._set(fields)
+        return other
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self._place(), self._piece(), self.reason, self._listed()) if part)
+
+    def _place(self) -> str:
+        """The file, the line, row or event, and the subscription."""
+        numbers = (("line", self.line), ("row", self.row), ("event", self.event))
+        number = next((f"{word} {number}" for word, number in numbers if number is not None), None)
+        owner = None if self.id is None else f"subscription {shown(self.id)}"
+        return ", ".join(part for part in (self.source, number, owner) if part)
+
+    def _piece(self) -> str:
+        """The condition and the piece of it at fault."""
+        if self.condition is None:
+            return shortened(self.text or "", 300)
+        whole = f"condition {shortened(self.condition, 200)!r}"
+        return f"{whole} at {shortened(self.text, 60)!r}" if self.text else whole
+
+    def _listed(self) -> str:
+        """The first of several problems; the file is named before them."""
+        listed = [str(one.at(source=None) if self.source else one) for one in self.problems[:MOST_LISTED]]
+        more = len(self.problems) - len(listed)
+        return "; ".join([*listed, f"and {more:,} more"] if more else listed)
 
 
 class SubscriptionError(EarmarkError):
@@ -33,10 +105,6 @@ class SubscriptionError(EarmarkError):
 
 class EventError(EarmarkError):
     """An event that cannot be read: says which event of a batch, which attribute, and what was expected."""
-
-    def at(self, event: int | None) -> EventError:
-        """The same problem in a batch, at this event."""
-        return type(self)(self.reason, attribute=self.attribute, event=event)
 
 
 class AttributeTypeError(SubscriptionError, EventError):
@@ -51,14 +119,33 @@ class TableError(EarmarkError):
     """A saved table that cannot be opened: truncated, corrupt, foreign, or of another format."""
 
 
-def reworded(problem: EarmarkError, message: str) -> EarmarkError:
-    """The same problem with another message, for whoever knows more about where it comes from."""
-    other = type(problem)(message)
-    other.__dict__.update(problem.__dict__)
-    return other
+def refuse(problems: Sequence[EarmarkError]) -> None:
+    """Raise what is wrong with a batch of subscriptions, if anything: one problem as it is, several as one error."""
+    if len(problems) == 1:
+        raise problems[0] from None
+    if problems:
+        raise SubscriptionError(f"{len(problems):,} subscriptions were refused", problems=tuple(problems)) from None
 
 
 def require(holds: object, what: str) -> None:
     """An assertion that stays when Python drops assertions: it guards what kernels read."""
     if not holds:
         raise AssertionError(what)
+
+
+# --- values in messages --------------------------------------------------------------------------------------
+
+
+def shown(value: Any) -> str:
+    """A value for a message: short, and without the limits that Python sets to writing out integers."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length():,} bits"
+    try:
+        return shortened(repr(value), 100)
+    except ValueError:  # a container of such integers
+        return f"a {type(value).__name__}"
+
+
+def shortened(text: str, length: int) -> str:
+    """The start of a text, for messages."""
+    return text if len(text) <= length else text[:length] + "…"

@@ -45,6 +45,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 JIT: bool = not config.DISABLE_JIT
 """False under NUMBA_DISABLE_JIT=1, where kernels run as plain Python."""
 
+BOUNDS: bool = JIT and os.environ.get("EARMARK_BOUNDSCHECK", "0") not in ("", "0")
+"""True under EARMARK_BOUNDSCHECK=1, for tests: kernels check every access to an array, and are slow."""
+
 MAGIC = b"earmark kernel 1\n"
 HEAD_BYTES = len(MAGIC) + hashlib.sha256().digest_size
 KEPT_STAMPS = 6  # of each source file: several environments, a few edits back
@@ -91,7 +94,7 @@ def embedded(function: F) -> F:
 def _compiled(function: F, **options: Any) -> F:
     if not JIT:
         return function
-    dispatcher: Any = numba.njit(**options)(function)
+    dispatcher: Any = numba.njit(**options, boundscheck=BOUNDS)(function)
     if hasattr(dispatcher, "_cache"):
         dispatcher._cache = KernelCache(function)
     return dispatcher  # type: ignore[no-any-return]
@@ -179,7 +182,7 @@ class KernelCache:
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         """What the machine code depends on once the sources are fixed."""
-        settings = repr((config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT))
+        settings = repr((config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT, BOUNDS))
         return (sig, codegen.magic_tuple(), settings, self._code.co_firstlineno)
 
     def _path(self, folder: Path, key: tuple[Any, ...]) -> Path:

@@ -34,7 +34,7 @@ from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
 from earmark.events.frames import as_arrow, is_frame
 from earmark.events.mappings import Reject
-from earmark.index.contract import Adaptation, Adaptive, Described, Work
+from earmark.index.contract import Adaptation, Work
 from earmark.index.given import Mode
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parameters import Params
@@ -172,7 +172,7 @@ class Matcher:
             places = [self._version.find(one) for one in chosen]
             for row, (one, place) in enumerate(zip(chosen, places, strict=True)):
                 if place is None:
-                    raise SubscriptionError(f"row {row}: there is no subscription {one!r} to remove")
+                    raise SubscriptionError(f"there is no subscription {one!r} to remove", row=row)
             if len(set(chosen)) < len(chosen):
                 raise SubscriptionError("an id is given twice")
             self._publish(self._version.removed([place for place in places if place is not None]))
@@ -344,7 +344,7 @@ class Matcher:
             made: list[IndexedSegment] = []
             found: Adaptation | None = None
             for one in version.segments:
-                if isinstance(one.index, Adaptive):
+                if one.index is not None and one.index.is_adaptive:
                     index = one.index.copy()
                     found = index.adapt(batch.for_segment(one.segment))
                     one = replace(one, index=index)
@@ -376,7 +376,7 @@ class Matcher:
             "merge_problem": None if problem is None else repr(problem),
             "table_bytes": sum(one.segment.nbytes + one.removed.nbytes for one in version.segments),
             "index_bytes": sum(one.index.nbytes for one in sealed if one.index is not None),
-            "index_about": described.describe() if isinstance(described, Described) else {},
+            "index_about": described.describe() if described is not None else {},
             "asked_bytes": sum(one.asked.nbytes for one in segments),
         }
 
@@ -491,7 +491,7 @@ class Matcher:
                 own: list[Reject] | None = None if rejects is None else []
                 batch = self._read(searcher.version, group, weights, on_error, own)
             except EventError as problem:
-                raise problem.at(None if problem.event is None else problem.event + first) from None
+                raise problem.at(event=None if problem.event is None else problem.event + first) from None
             if rejects is not None:
                 rejects.extend(one._replace(event=one.event + first) for one in own or ())
             return batch
@@ -619,7 +619,7 @@ class Matcher:
 
 
 def _tags(scope: Mapping[str, str] | None) -> Tags:
-    return NO_TAGS if scope is None else checked_tags(scope, "a scope maps")
+    return NO_TAGS if scope is None else checked_tags(scope, "a scope")
 
 
 def _unpickled(

@@ -16,7 +16,6 @@ from typing import Any
 from earmark.errors import EarmarkError
 from earmark.events.mappings import Interval
 from earmark.index import names
-from earmark.index.contract import Adaptive
 from earmark.jit import JIT, note
 from earmark.language.words import counted
 from earmark.matcher import DEFAULT_INDEX, Matcher
@@ -140,7 +139,7 @@ def _change(m: Matcher) -> None:
 
 
 def _adapt(m: Matcher) -> None:
-    if any(isinstance(one.index, Adaptive) for one in m._version.segments):
+    if any(one.index is not None and one.index.is_adaptive for one in m._version.segments):
         m.adapt(EVENTS)
         m.match_many(EVENTS)
 

@@ -39,15 +39,21 @@ USAGE = [
     (["top-k", "ads.csv", "e.csv", "-k", "0"], "0 is not in the range x>=1"),
     (["top-k", "ads.csv", "e.csv", "-k", "many"], "'many' is not a valid integer"),
     (["top-k", "ads.csv", "e.csv", "--mode", "best"], "'best' is not one of 'exact', 'relaxed'"),
-    (["top-k", "ads.csv", "e.csv", "--weight", "age=much"], "the weight of 'age' is 'much', not a number"),
-    (["top-k", "ads.csv", "e.csv", "--weight", "age=-1"], "weights are finite and not negative"),
-    (["top-k", "ads.csv", "e.csv", "--weight", "age=nan"], "weights are finite and not negative"),
+    (["top-k", "ads.csv", "e.csv", "--weight", "age=much"], "the weight of 'age' must be a number, got 'much'"),
+    (
+        ["top-k", "ads.csv", "e.csv", "--weight", "age=-1"],
+        "the weight of 'age' must be finite and not negative, got -1",
+    ),
+    (
+        ["top-k", "ads.csv", "e.csv", "--weight", "age=nan"],
+        "the weight of 'age' must be finite and not negative, got nan",
+    ),
     (["top-k", "ads.csv", "e.csv", "--weight", "size=1"], "--weight names 'size', which no subscription uses"),
     (["explain", "ads.csv", "a"], "Missing argument 'EVENT'"),
     (["explain", "ads.csv", "a", "{age: 1}"], "EVENT: expected a JSON object such as '{\"age\": 27}', got '{age: 1}'"),
     (["explain", "ads.csv", "a", "[1]"], "EVENT: expected a JSON object"),
     (["explain", "ads.csv", "nobody", "{}"], "there is no subscription 'nobody'"),
-    (["explain", "ads.csv", "a", '{"age": "old"}'], "attribute 'age' is number"),
+    (["explain", "ads.csv", "a", '{"age": "old"}'], "expected a number for 'age'"),
     (["explain", "ads.csv", "a", '{"age": {"lo": 3, "hi": 1}}'], "the interval of 'age' is empty"),
     (["generate", "w9", "data"], "'w9' is not one of 'w1', 'w1u', 'w1z', 'w2'"),
     (["generate"], "Missing argument 'WORKLOAD'"),
@@ -74,10 +80,10 @@ EVENT_FILES = [
     ("events", b"", "'events' does not say its format: add --format, with csv, tsv, jsonl or parquet"),
     ("e.csv", b"", "'e.csv' is empty; a CSV file begins with a line of column names"),
     ("e.csv", b"\n\n", "'e.csv' is empty"),
-    ("e.csv", b"age,city\n1,x\n\n2\n", "'e.csv', line 4: Expected 2 columns, got 1: 2"),
+    ("e.csv", b"age,city\n1,x\n\n2\n", "'e.csv', line 4: expected 2 columns, got 1: 2"),
     ("e.csv", b"age,age\n1,2\n", "'e.csv' has two columns 'age'"),
     ("e.csv", b'city,age\n"a\nb",1\nc,old\n', "'e.csv', line 4: expected a number for 'age', got 'old'"),
-    ("e.csv", b"age\n\xff\n", "'e.csv', line 2: invalid UTF8 data"),
+    ("e.csv", b"age\n\xff\n", "'e.csv', line 2: expected UTF-8 text, got byte 0xff"),
     ("e.csv", b"\xffa\n", "'e.csv' cannot be read as CSV: it is not UTF-8 text (byte 0xff)"),
     ("e.csv", b"\xff\xfea\0", "'e.csv' cannot be read as CSV: it is UTF-16 text; save it as UTF-8"),
     ("e.csv", b"PAR1\x15\x04", "'e.csv' cannot be read as CSV: it is a Parquet file; its name should end in .parquet"),
@@ -99,7 +105,7 @@ EVENT_FILES = [
     ("e.csv.gz", packed(b"age\n1\nold\n"), "'e.csv.gz', line 3: expected a number for 'age', got 'old'"),
     ("e.parquet.gz", b"", "'e.parquet.gz': Parquet has its own compression; decompress the file first"),
     ("e.gz", b"", "'e.gz' does not say its format: add --format"),
-    ("e.csv", b"city\n" + b"x\n" * 600_000 + b"\xe9\n", "'e.csv', line 600002: invalid UTF8 data"),
+    ("e.csv", b"city\n" + b"x\n" * 600_000 + b"\xe9\n", "'e.csv', line 600002: expected UTF-8 text, got byte 0xe9"),
     ("e.csv", b'age,city\n1,x\n2,"y\n3,z\n4,w\n', "'e.csv', line 3: a quote opens here and is never closed"),
     ("e.csv", b'city,age\nx,1\n"y,2\nz,3\n', "'e.csv', line 3: a quote opens here and is never closed"),
     ("e.csv", b'age,city\n1,"x\ny"\n2,"say ""hi""\n', "'e.csv', line 4: a quote opens here and is never closed"),
@@ -122,12 +128,12 @@ EVENT_FILES = [
     ("e.jsonl", b'{"age": 1}\n[1]\n', "'e.jsonl', line 2: expected one JSON object per line, got a list"),
     ("e.jsonl", b"3\n", "'e.jsonl', line 1: expected one JSON object per line, got a number"),
     ("e.jsonl", b"null\n", "'e.jsonl', line 1: expected one JSON object per line, got null"),
-    ("e.jsonl", b'{"age": 1}\n\n{"age": "old"}\n', "'e.jsonl', line 3: attribute 'age' is number"),
-    ("e.jsonl", b'{"age": [1]}\n', "'e.jsonl', line 1: attribute 'age' is number"),
+    ("e.jsonl", b'{"age": 1}\n\n{"age": "old"}\n', "'e.jsonl', line 3: expected a number for 'age'"),
+    ("e.jsonl", b'{"age": [1]}\n', "'e.jsonl', line 1: expected a number for 'age'"),
     ("e.jsonl", b'{"age": {"lo": 2, "hi": 1}}\n', "'e.jsonl', line 1: the interval of 'age' is empty"),
     ("e.jsonl", b"\xff\n", "'e.jsonl', line 1: expected one JSON object per line, got '\\\\xff'"),
     ("e.jsonl", b"[" * 100_000, "'e.jsonl', line 1: expected one JSON object"),
-    ("e.jsonl", b'{"city": "\\ud800"}\n', "'e.jsonl', line 1: attribute 'city': "),
+    ("e.jsonl", b'{"city": "\\ud800"}\n', "'e.jsonl', line 1: expected a string that UTF-8 can carry for 'city', got "),
 ]
 
 
@@ -157,11 +163,15 @@ def test_event_ids(earmark: Earmark, tmp_path: Path) -> None:
 
 
 WIDE = [
-    ("e.csv", b"age\n1\n9223372036854775808\n", "'e.csv', line 3: attribute 'age': 9223372036854775808 does not fit"),
+    (
+        "e.csv",
+        b"age\n1\n9223372036854775808\n",
+        "'e.csv', line 3: expected a 64-bit integer for 'age', got 9223372036854775808",
+    ),
     (
         "e.jsonl",
         b'{"age": 99999999999999999999}\n',
-        "'e.jsonl', line 1: attribute 'age': 99999999999999999999 does not",
+        "'e.jsonl', line 1: expected a 64-bit integer for 'age', got 99999999999999999999",
     ),
 ]
 
@@ -190,7 +200,7 @@ def test_a_fraction_beside_a_large_bound(earmark: Earmark, tmp_path: Path, kind:
     write(tmp_path / "s.csv", [{"id": 1, "condition": f"n > {bound}"}])
     where = {"parquet": f"row {bad}", "csv": f"line {bad + 2}", "jsonl": f"line {bad + 1}"}[kind]
     assert earmark("match", "s.csv", f"e.{kind}", "--attribute", "n=integer", "-o", "o.csv").sentence == (
-        f"'e.{kind}', {where}: attribute 'n' is integer (declared), but the event gives the float 2.5"
+        f"'e.{kind}', {where}: expected an integer for 'n' (declared), got 2.5"
     )
 
 
@@ -198,8 +208,7 @@ def test_events_teach_no_type(earmark: Earmark, tmp_path: Path) -> None:
     write(tmp_path / "s.csv", [{"id": 1, "condition": "n > 1"}])
     write(tmp_path / "e.jsonl", [{"n": value} for value in (3.0, 3.0, 3.0, 3.0, 3.0, 2.5, "x")])
     assert earmark("match", "s.csv", "e.jsonl", "-o", "o.csv").sentence == (
-        "'e.jsonl', line 7: attribute 'n' is number (first used so by subscription 1: n > 1), "
-        "but the event gives the str 'x'"
+        "'e.jsonl', line 7: expected a number for 'n' (first used so by subscription 1: n > 1), got 'x'"
     )
 
 
@@ -233,7 +242,7 @@ def test_rows_are_numbered_as_in_the_file(earmark: Earmark, tmp_path: Path) -> N
     (tmp_path / "e.csv").write_text("t,n\n" + "".join(f'"a\nb",{v}\n' for v in values))
     assert earmark("match", "s.csv", "e.csv", "-o", "o.csv").sentence.startswith(f"'e.csv', line {2 * bad + 2}: ")
     (tmp_path / "e.csv").write_text("t,n\n" + "".join("a,7\n" if v == 7 else "a\n" for v in values))
-    assert earmark("match", "s.csv", "e.csv", "-o", "o.csv").sentence.startswith(f"'e.csv', line {bad + 2}: Expected 2")
+    assert earmark("match", "s.csv", "e.csv", "-o", "o.csv").sentence.startswith(f"'e.csv', line {bad + 2}: expected 2")
     assert not (tmp_path / "o.csv").exists()
 
 
@@ -259,18 +268,18 @@ SUBSCRIPTION_FILES = [
         "id,condition\n1,a = 1\n",
         "'s.tsv': expected several columns, got only 'id,condition'; if ',' separates",
     ),
-    ("s.csv", "condition\na = 1\n", "'s.csv': it has no column 'id'"),
-    ("s.csv", "id,text\n1,a = 1\n", "'s.csv': it has neither a column 'condition', nor 'ranges', nor pairs"),
+    ("s.csv", "condition\na = 1\n", "'s.csv': there is no column 'id'; the columns are condition"),
+    ("s.csv", "id,text\n1,a = 1\n", "'s.csv': there is neither a column 'condition', nor 'ranges', nor a pair"),
     ("s.csv", "id,condition\n1,a = 1\n2,a = = 1\n", "'s.csv', line 3, subscription 2: "),
     ("s.csv", "id,condition\n1,a = b\n", "'s.csv', line 2, subscription 1: "),
     ("s.csv", "id,condition\n1,a = 1\n2,a = 'x'\n", "'s.csv', line 3, subscription 2: "),
-    ("s.csv", "id,condition\n1,a = 1\n1,a = 2\n", "'s.csv', line 3: the id 1 is given twice"),
+    ("s.csv", "id,condition\n1,a = 1\n1,a = 2\n", "'s.csv', line 3, subscription 1: the id is given twice"),
     ("s.csv", "id,condition\n,a = 1\n", "'s.csv', line 2: "),
     ("s.csv", "id,condition,score\n1,a = 1,high\n", "'s.csv', line 2: expected a float for 'score', got 'high'"),
     (
         "s.csv",
         'id,condition,weights\n1,a = 1,\n2,a = 1,"{a: 1}"\n',
-        "'s.csv', line 3: weights is '{a: 1}', which is not",
+        "'s.csv', line 3: expected JSON for 'weights', got '{a: 1}'",
     ),
     ("s.csv", "id,condition,tags\n1,a = 1,5\n", "'s.csv', line 2, subscription 1: "),
     (
@@ -278,15 +287,19 @@ SUBSCRIPTION_FILES = [
         'id,condition,tags\n1,a = 1,"{""t"": 5}"\n',
         "'s.csv', line 2, subscription 1: ",
     ),
-    ("s.csv", "id,a_lo,a_hi\n1,5,x\n", "'s.csv', line 2: "),
-    ("s.csv", "id,a_lo,a_hi,tags\n1,5,6,5\n", "'s.csv', line 2: tags is '5', not a JSON object"),
-    ("s.csv", 'id,a_lo,a_hi,tags\n1,5,6,"{""t"": 5}"\n', "'s.csv', line 2: tags cannot be read: "),
-    ("s.csv", "id,ranges\n1,[1]\n", "'s.csv': the column 'ranges' holds a list of {attribute, lo, hi} a row"),
+    ("s.csv", "id,a_lo,a_hi\n1,5,x\n", "'s.csv', line 2, subscription 1: expected a number for 'a' "),
+    ("s.csv", "id,a_lo,a_hi,tags\n1,5,6,5\n", "'s.csv', line 2: expected a JSON object for 'tags', got 5"),
+    ("s.csv", 'id,a_lo,a_hi,tags\n1,5,6,"{""t"": 5}"\n', "'s.csv', line 2: 'tags' cannot be read: "),
+    (
+        "s.csv",
+        "id,ranges\n1,[1]\n",
+        "'s.csv': expected lists of {attribute, lo, hi} in the column 'ranges', got the type list",
+    ),
     ("s.jsonl", '{"id": 1, "condition": "a = 1"}\n\n{"id": 2}\n', "'s.jsonl', line 3, subscription 2: "),
     ("s.jsonl", '{"id": 1, "condition": "a = 1", "weights": 3}\n', "'s.jsonl', line 1, subscription 1: "),
     ("s.jsonl", '{"id": 1, "condition": 5}\n', "'s.jsonl', line 1, subscription 1: "),
     ("s.jsonl", '{"id": 1, "a_lo": 1, "a_hi": 2}\n{"id": 2, "a_lo": "x"}\n', "'s.jsonl': the values of 'a_lo' make no"),
-    ("s.jsonl", '{"id": 1, "ranges": 5}\n', "'s.jsonl', line 1: ranges is '5', not a JSON list"),
+    ("s.jsonl", '{"id": 1, "ranges": 5}\n', "'s.jsonl', line 1: expected a JSON list for 'ranges', got 5"),
     ("s.jsonl", '{"id": 1.5, "condition": "a = 1"}\n', "'s.jsonl', line 1"),
 ]
 

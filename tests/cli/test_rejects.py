@@ -222,9 +222,13 @@ def test_dates_as_text(earmark: Earmark, tmp_path: Path, suffix: str) -> None:
             "at\n12:30\n",
             "'e.csv', line 2: expected a timestamp such as 2024-02-29 12:30:00 or 2024-02-29T12:30",
         ),
-        ("e.jsonl", '{"day": "soon"}\n', "line 1: attribute 'day': 'soon' is not a date; write it as '2024-02-29'"),
-        ("e.jsonl", '{"due": 20240229}\n', "but the event gives the int 20240229; write it as '2024-02-29'"),
-        ("e.jsonl", '{"at": 1709209800}\n', "gives the int 1709209800; write it as '2024-02-29 12:30:00' or"),
+        ("e.jsonl", '{"day": "soon"}\n', "line 1: expected a date such as '2024-02-29' for 'day', got 'soon'"),
+        (
+            "e.jsonl",
+            '{"due": 20240229}\n',
+            "expected a date for 'due' (declared), got 20240229; write it as '2024-02-29'",
+        ),
+        ("e.jsonl", '{"at": 1709209800}\n', "got 1709209800; write it as '2024-02-29 12:30:00' or"),
     ],
 )
 def test_a_wrong_date_says_what_would_be_right(

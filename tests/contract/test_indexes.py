@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -16,14 +17,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contract import book as books
-from tests.contract.book import Book, accepted, as_event, assert_agrees, assert_ranks, rows
+from tests.contract.book import Book, accepted, as_event, assert_agrees, rows
 from tests.oracle import generate
 from tests.oracle.syntax import to_sql
 
 import earmark
 from earmark import index as indexes
-from earmark.index import live
-from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
+from earmark.engine import compaction
+from earmark.engine.batch import encode_many
+from earmark.flat import bits
+from earmark.index.contract import Floor
+from earmark.index.driver import ArrayIndex
+from earmark.index.scan import Scan
 
 every_index = pytest.mark.parametrize("index", indexes.names())
 few = settings(max_examples=max(1, settings.default.max_examples // 10))
@@ -34,9 +39,8 @@ SCHEMA = generate.WITH_NUMBERS
 @pytest.fixture(autouse=True)
 def tails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a tail, unless a test says otherwise."""
-    monkeypatch.setattr(live, "SHORTEST_TAIL", 0)
-    monkeypatch.setattr(live, "STATIC_TAIL_SHARE", live.TAIL_SHARE)
-    monkeypatch.setattr(live, "REBUILD_SHARE", 4.0)
+    monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
+    monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
 
 
 def matcher_for(index: str) -> earmark.Matcher:
@@ -45,7 +49,7 @@ def matcher_for(index: str) -> earmark.Matcher:
 
 
 def filled(index: str, rng: Random, count: int) -> tuple[earmark.Matcher, Book]:
-    live.SHORTEST_TAIL = rng.choice((0, 0, 5, 1000))
+    compaction.SHORTEST_TAIL = rng.choice((0, 0, 5, 1000))
     matcher, book = matcher_for(index), Book()
     add_some(matcher, book, rng, count)
     return matcher, book
@@ -83,6 +87,9 @@ def update_some(matcher: earmark.Matcher, book: Book, rng: Random) -> None:
 
 def check(matcher: earmark.Matcher) -> None:
     matcher._version.check()
+    matcher._compactor.wait()
+    assert matcher.stats()["merge_problem"] is None
+    matcher._version.check()
 
 
 @every_index
@@ -105,24 +112,10 @@ def test_a_lifetime(index: str, seed: int) -> None:
     assert_agrees(matcher, book, rows(rng, book, 3, SCHEMA), rng, SCHEMA)
 
 
-@every_index
-@few
-@given(seed=seeds)
-def test_ranked_by_another_index(index: str, seed: int) -> None:
-    """Every index ranks for a matcher that has another, through changes, as it would as the matcher's own."""
-    rng = Random(seed)
-    matcher, book = filled(rng.choice(("be_star_tree", "scan", "vcr")), rng, 20)
-    changes = [lambda: add_some(matcher, book, rng, 5), lambda: remove_some(matcher, book, rng)]
-    changes.append(lambda: update_some(matcher, book, rng))
-    for change in (lambda: None, *rng.sample(changes, len(changes))):
-        change()
-        book.order = list(matcher.stats()["attributes"])
-        some = rows(rng, book, 2, SCHEMA)
-        weights = [generate.weights(rng, book.order) if rng.random() < 0.5 else None for _ in some]
-        for mode in ("exact", "relaxed"):
-            for scope in (None, {"tenant": "acme"}):
-                assert_ranks(matcher, book, some, weights, rng.choice((1, 3, 10**6)), mode, scope=scope, index=index)
-        matcher._state.ranked_by(index).check()
+def searched(matcher: earmark.Matcher) -> Any:
+    """What searches the one segment of a matcher."""
+    (indexed,) = matcher._version.segments
+    return indexed.searched_by(indexed.alive)
 
 
 @every_index
@@ -220,40 +213,74 @@ def test_an_answer_never_has_what_is_not_eligible(index: str) -> None:
     """The index itself, by slots: the empty bitmap, one slot, and slots past the end of the bitmap."""
     matcher = earmark.Matcher(index)
     matcher.add_many([(i, "a > 0") for i in range(130)])
-    state = matcher._state
-    events = matcher._encoded([{"a": 1}])[1]
+    built = searched(matcher)
+    events = encode_many(matcher._version.schema, [{"a": 1}])
     nothing = np.zeros(3, np.uint64)
-    assert state.index.match(events, nothing).tolist() == []
+    assert built.match(events, nothing).tolist() == []
     one = nothing.copy()
     one[1] = 1 << 5
-    assert state.index.match(events, one).tolist() == [69]
+    assert built.match(events, one).tolist() == [69]
     short = np.full(1, 2**64 - 1, np.uint64)
-    assert state.index.match(events, short).tolist() == list(range(64))
-    if isinstance(state.index, RankedIndex):
-        assert state.index.top_k(events, 500, short)[0].tolist() == list(range(64))
-        assert state.index.top_k(events, 500, nothing)[0].tolist() == []
+    assert built.match(events, short).tolist() == list(range(64))
+    assert built.top_k(events, 500, short)[0].tolist() == list(range(64))
+    assert built.top_k(events, 500, nothing)[0].tolist() == []
 
 
 @every_index
 def test_shape(index: str) -> None:
-    """Every index has arrays, a size and a check; those that count work count it."""
+    """Every index has arrays and a size, and counts its work."""
     matcher = earmark.Matcher(index)
     matcher.add_many([(i, f"a > {i}") for i in range(100)])
-    built = matcher._state.index.main
-    assert isinstance(built, MatchIndex)
+    built = searched(matcher)
+    assert isinstance(built, ArrayIndex)
     assert all(isinstance(array, np.ndarray) and not array.flags.writeable for array in built.arrays)
     assert built.nbytes >= 0
-    if isinstance(built, Measured):
-        matcher.match({"a": 50})
-        assert built.work.matched == 50
+    matcher.match({"a": 50})
+    assert built.work.matched == 50
+
+
+@every_index
+@few
+@given(seed=seeds)
+def test_only_what_is_better_than_a_floor(index: str, seed: int) -> None:
+    """Floors as of other segments: some below every answer, some above, some at an answer's own score and sequence."""
+    rng = Random(seed)
+    matcher, book = filled(index, rng, 40)
+    matcher.compact()
+    view, main = matcher._version.whole, searched(matcher)
+    events = encode_many(
+        matcher._version.whole.schema, [as_event(row) for row in rows(rng, book, rng.choice((3, 20, 140)), SCHEMA)]
+    )
+    count, k, relaxed = len(events.start) - 1, rng.choice((1, 3, 100)), rng.random() < 0.5
+    eligible = bits.all_set(len(view))
+    pointers, slots, scores = Scan(view.arrays).top_k_many(events, 10**6, eligible, relaxed)
+    floor = Floor(np.full(count, -np.inf), np.zeros(count, np.int64))
+    for e in range(count):
+        if rng.random() < 0.2:
+            continue
+        own = rng.choice(scores[pointers[e] : pointers[e + 1]].tolist() or [0.0])
+        floor.score[e] = own + rng.choice((0.0, 0.0, -1e-9, 0.5, 1e12))
+        floor.sequence[e] = rng.choice(view.arrays.sequence.tolist()) + rng.choice((0, 0, 1))
+    wanted = []
+    for e in range(count):
+        ranked = range(pointers[e], pointers[e + 1])
+        better = [
+            (int(slots[i]), float(scores[i]))
+            for i in ranked
+            if (-scores[i], view.arrays.sequence[slots[i]]) < (-floor.score[e], floor.sequence[e])
+        ]
+        wanted.append(better[:k])
+    got_pointers, got_slots, got_scores = main.top_k_many(events, k, eligible, relaxed, floor)
+    got = list(zip(got_slots.tolist(), got_scores.tolist(), strict=True))
+    assert [got[a:b] for a, b in pairwise(got_pointers)] == wanted
 
 
 @every_index
 def test_an_updatable_index_follows_its_table(index: str) -> None:
     matcher = earmark.Matcher(index)
     matcher.add_many([(i, f"a > {i}") for i in range(100)])
-    original = matcher._state.index.main
-    if not isinstance(original, Updatable):
+    original = searched(matcher)
+    if not original.is_updatable:
         pytest.skip(f"{index} is rebuilt instead")
     built = original.copy()
     matcher.add_many([(i, f"a < {i}") for i in range(100, 164)])
@@ -261,7 +288,7 @@ def test_an_updatable_index_follows_its_table(index: str) -> None:
     built.insert(view.arrays, np.arange(100, 164, dtype=np.int32))
     built.remove(np.arange(10, dtype=np.int32))
     eligible = np.array([2**64 - 1 - 1023, 2**64 - 1, 2**64 - 1], np.uint64)
-    events = matcher._encoded([{"a": 50}])[1]
+    events = encode_many(matcher._version.schema, [{"a": 50}])
     assert built.match(events, eligible).tolist() == [*range(10, 50), *range(100, 164)]
     built.check()
     assert original.match(events, eligible).tolist() == [*range(10, 50)]
@@ -273,18 +300,20 @@ def test_an_index_comes_back_from_its_arrays(index: str) -> None:
     rng = Random(23)
     matcher, book = filled(index, rng, 60)
     matcher.compact()
-    view, main = matcher._version.whole, matcher._state.index.main
+    view, main = matcher._version.whole, matcher._built.main
     restored = indexes.restore(index, view.arrays, indexes.stored(main))
     restored.check()
     assert restored.nbytes == main.nbytes
-    events = matcher._encoded([as_event(row) for row in rows(rng, book, 20, SCHEMA)])[1]
+    events = encode_many(view.schema, [as_event(row) for row in rows(rng, book, 20, SCHEMA)])
     for got, wanted in zip(
-        restored.match_many(events, view.eligible()), main.match_many(events, view.eligible()), strict=True
+        restored.match_many(events, bits.all_set(len(view))),
+        main.match_many(events, bits.all_set(len(view))),
+        strict=True,
     ):
         assert got.tolist() == wanted.tolist()
-    if isinstance(restored, Updatable):
+    if restored.is_updatable:
         changed = restored.copy()
-        changed.remove(np.arange(view.slots, dtype=np.int32))
+        changed.remove(np.arange(len(view), dtype=np.int32))
         changed.check()
         restored.check()
 
@@ -295,7 +324,7 @@ def test_a_tail_answers_as_the_index_does(index: str, monkeypatch: pytest.Monkey
     rng = Random(5)
     matcher, book = filled(index, rng, 40)
     matcher.compact()
-    monkeypatch.setattr(live, "SHORTEST_TAIL", 1000)
+    monkeypatch.setattr(compaction, "SHORTEST_TAIL", 1000)
     add_some(matcher, book, rng, 20)
     update_some(matcher, book, rng)
     assert index == "scan" or matcher.stats()["index_tail"] > 20

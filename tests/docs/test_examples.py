@@ -63,6 +63,7 @@ def test_the_table_of_nulls_is_true() -> None:
 def test_modules_with_doctests() -> None:
     import importlib
 
-    for name in ("attribute", "keys", "literals", "predicate", "rows", "sets", "strings"):
-        failed, tried = doctest.testmod(importlib.import_module(f"earmark.model.{name}"))
+    keys = ("keys.schema", "keys.cuts", "keys.sets", "keys.strings")
+    for name in (*keys, "language.literals", "language.predicate", "segment.rows"):
+        failed, tried = doctest.testmod(importlib.import_module(f"earmark.{name}"))
         assert tried and not failed, name

@@ -25,7 +25,8 @@ def checked(sql: Any) -> Condition | None:
         return parse(sql)
     except SubscriptionError as problem:
         message = str(problem)
-        assert message.startswith("condition "), message
+        not_text = "expected a condition as a string or as Predicates, got "
+        assert message.startswith("condition " if isinstance(sql, str) else not_text), message
         assert len(message) < LONGEST_MESSAGE, len(message)
         assert "\x1b" not in message, message
         assert "\n" not in message, message

@@ -30,10 +30,10 @@ from earmark.index.be_star_tree.arrays import (
     PROOT,
     RIGHT,
     RIM,
-    Tree,
+    TreeArrays,
 )
+from earmark.index.be_star_tree.be_tree import BETree
 from earmark.index.be_star_tree.split import find_split
-from earmark.index.be_tree import BETree
 
 Boxes = list[tuple[int, int]]
 
@@ -42,17 +42,17 @@ def on(attr: int, boxes: Boxes) -> Made:
     return Made([Subscription([{attr: Constraint([box])}], sequence=i) for i, box in enumerate(boxes)], [])
 
 
-def root_of(tree: Tree, attr: int) -> int:
+def root_of(tree: TreeArrays, attr: int) -> int:
     """The root bucket of the first p-node on an attribute."""
     rows = tree.pnode.reshape(-1, PART)
     return int(next(row[PROOT] for row in rows if row[PATTR] == attr))
 
 
-def box(tree: Tree, b: int) -> tuple[int, int]:
+def box(tree: TreeArrays, b: int) -> tuple[int, int]:
     return int(tree.box[b * BOX + LO]), int(tree.box[b * BOX + HI])
 
 
-def child(tree: Tree, b: int, side: int) -> int:
+def child(tree: TreeArrays, b: int, side: int) -> int:
     return int(tree.link[b * LINK + side])
 
 

@@ -25,13 +25,11 @@ from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays,
 
 from earmark.flat import bits
 from earmark.flat.types import I64, frozen
-from earmark.index.interval_tree import IntervalTree
-from earmark.index.ir_tree import IRTree
-from earmark.index.r_tree import RTree
-from earmark.index.scored.arrays import BLOCKS, EMPTY, FIRST_BLOCK, LEFT, NODE, RIGHT, SIZE
-from earmark.index.scored.base import ScoredIndex
-from earmark.index.segment_tree import SegmentTree
-from earmark.index.sopt_r_tree import SoptRTree, arrangement, constraint_graph, visible_blocks
+from earmark.index.ranked.arrays import BLOCKS, EMPTY, FIRST_BLOCK, LEFT, NODE, RIGHT, SIZE
+from earmark.index.ranked.base import ScoredIndex
+from earmark.index.ranked.ir_tree import IRTree
+from earmark.index.ranked.sopt_r_tree import SoptRTree, arrangement, constraint_graph, visible_blocks
+from earmark.index.ranked.trees import IntervalTree, RTree, SegmentTree
 from earmark.segment.arrays import SegmentArrays
 
 LO, HI = (np.array(column, np.int64) for column in zip(*PAPER, strict=True))

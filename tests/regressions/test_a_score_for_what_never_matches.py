@@ -19,7 +19,7 @@ def test_only_what_is_given_changes() -> None:
     assert m.ids() == ["never", "text"]
     assert m.match({"a": "x"}) == m.match({"a": "x"}, scope={"t": "2"}) == ["text"]
     assert m.top_k({"a": "x"})[0].score == 2.0
-    with pytest.raises(SubscriptionError, match=r"^subscription 'text': weights name 'b', which"):
+    with pytest.raises(SubscriptionError, match=r"^subscription 'text': weights refer to 'b', which"):
         m.update("text", weights={"b": 1.0})
     m.check()
 
@@ -28,7 +28,7 @@ def test_ready_made_ones_stay_ready_made() -> None:
     m = Matcher()
     m.add_many(pa.table({"id": [1, 2], "a_lo": [1, 2], "a_hi": [3, None]}))
     m.update(1, score=5.0, weights={"a": 2.0})
-    assert m.get(1).condition == "a BETWEEN 1 AND 3" and m._table.asked(m._table.find(1)) == ""
+    assert m.get(1).condition == "a BETWEEN 1 AND 3" and m._version.whole.text(m._version.whole.find(1)) == ""
     assert [(one.id, one.score) for one in m.top_k({"a": 2})] == [(1, 7.0), (2, 1.0)]
     assert m.ids() == [1, 2]
     m.check()

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from earmark import EarmarkError, Matcher
-from earmark.index import answers, batches
+from earmark.engine import batches
+from earmark.index import answers
 
 
 @pytest.mark.parametrize(
@@ -44,5 +45,5 @@ def test_readers_number_events_through(monkeypatch: pytest.MonkeyPatch) -> None:
     found = m.match_reader(odd, on_error="reject", rejects=rejects).read_all()
     assert found["event"].to_pylist() == [4, 6, 7, 8, 9]
     assert [(one.event, one.attribute) for one in rejects] == [(5, "a")]
-    with pytest.raises(EarmarkError, match=r"^event 5: attribute 'a' is number"):
+    with pytest.raises(EarmarkError, match=r"^event 5: expected a number for 'a'"):
         m.match_reader(odd).read_all()

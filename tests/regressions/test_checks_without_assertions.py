@@ -12,7 +12,7 @@ from earmark.segment.rows import check_arrays
 
 m = Matcher()
 m.add("a", "x BETWEEN 1 AND 5 AND y = 3")
-good = m._table.arrays
+good = m._version.whole.arrays
 check_arrays(good, 2)
 try:
     check_arrays(good._replace(interval_start=np.array([0, 1, 9_000_000], np.int32)), 2)

@@ -7,7 +7,7 @@ from tests.unit.made import GREATEST, LEAST, Constraint, Made, Subscription, Val
 
 from earmark.flat import bits
 from earmark.index.be_star_tree import BEStarTree
-from earmark.index.be_tree import BETree
+from earmark.index.be_star_tree.be_tree import BETree
 
 
 @pytest.mark.parametrize("kind", [BEStarTree, BETree])

@@ -28,7 +28,7 @@ def test_rejected(m: Matcher) -> None:
     found = m.match_many(BAD, on_error="reject", rejects=rejects)
     assert pairs(found) == [(0, "number"), (0, "text")]
     assert [one[:2] for one in rejects] == [(1, "a"), (2, "s"), (3, None), (4, "n.b")]
-    assert "'a' is number" in rejects[0].reason and "event" not in rejects[0].reason.split(",")[0]
+    assert "expected a number for 'a'" in rejects[0].reason and "event" not in rejects[0].reason.split(",")[0]
 
 
 def test_null(m: Matcher) -> None:

@@ -11,10 +11,10 @@ from earmark import Matcher, SubscriptionError
 def test_a_failing_batch_changes_no_type() -> None:
     m = Matcher()
     m.add(1, "x > 1")
-    before, table = m.stats(), m._table
+    before, version = m.stats(), m._version
     frame = pa.table({"id": [2, 3], "x_lo": [0.5, 1], "x_hi": [2**60, 3], "score": [1.0, float("nan")]})
-    with pytest.raises(SubscriptionError, match="row 1: a score is finite"):
+    with pytest.raises(SubscriptionError, match="row 1, subscription 3: score must be finite, got nan"):
         m.add_many(frame)
     assert m.stats() == before
-    assert m._table is table
-    assert not table.schema.strings
+    assert m._version is version
+    assert not version.schema.strings

@@ -42,11 +42,11 @@ def finishes(work, seconds=20):
 SEARCHING = """
 from earmark import Matcher
 
-m = Matcher("scan")
+m = Matcher("k_index")
 m.add_many([(i, f"city > '{i:04}' AND a > {i % 5} AND b = 'x'") for i in range(300)])
 event = {"city": "0100x", "a": 3, "b": "x"}
 wanted = m.match(event)
-assert wanted and m.top_k(event, 2, index="k_index") and m.explain(1, event).matched
+assert wanted and m.top_k(event, 2) and m.explain(1, event).matched
 going = True
 
 
@@ -58,11 +58,11 @@ def search(number):
         m.explain(1, event)                                                # the table, the parser
         if number == 0 and turn % 20 == 0:
             m.update(299, f"city > '{turn}' AND a > 99")                   # a new state
-        m.top_k(event, 1, index="k_index")                                 # an index of the state
+        m.top_k(event, 1)
 
 
 def works():
-    return m.match(event) == wanted and m.explain(1, event).matched and len(m.top_k(event, 2, index="k_index")) == 2
+    return m.match(event) == wanted and m.explain(1, event).matched and len(m.top_k(event, 2)) == 2
 
 
 threads = [threading.Thread(target=search, args=(i,), daemon=True) for i in range(4)]

@@ -14,9 +14,9 @@ from earmark.cover.canonical import canonical
 def test_nothing_changes_by_reading() -> None:
     m = Matcher()
     m.add_many([(i, f"price BETWEEN {i} AND {i + 5}") for i in range(200)])
-    state, arrays = m._state, m._table.arrays
+    version, arrays = m._version, m._version.whole.arrays
     assert m.match({"price": 5.5}) == [1, 2, 3, 4, 5]
-    assert m._version is state and m._table.arrays is arrays
+    assert m._version is version and m._version.whole.arrays is arrays
 
 
 def test_neighbouring_integers_are_no_duplicates() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.index.scored_cases import naive_stabbed, scored_intervals
 
-from earmark.index.sopt_r_tree import SoptRTree
+from earmark.index.ranked.sopt_r_tree import SoptRTree
 
 
 def test_the_better_interval_comes_first_though_it_stands_later() -> None:

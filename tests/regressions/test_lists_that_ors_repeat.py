@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 
 from earmark import Matcher, SubscriptionError, parse
-from earmark.language.normal import MAX_VALUES, TooManyValues, normal_form
+from earmark.language.normal import MAX_VALUES, normal_form
 from earmark.language.parse import parse_clauses
 
 
@@ -45,7 +45,7 @@ def test_alternatives_on_one_attribute_are_counted() -> None:
     sql = " AND ".join("(" + " OR ".join(f"a = {10 * i + j}" for i in range(900)) + f" OR a{j} = 1)" for j in range(10))
     with pytest.raises(SubscriptionError, match="more than 524,288 in all clauses"):
         parse_clauses(sql)
-    with pytest.raises(TooManyValues):
+    with pytest.raises(SubscriptionError, match="its ORs repeat its values"):
         normal_form(parse(sql))
 
 
@@ -55,7 +55,7 @@ def test_both_ways_count_the_same() -> None:
     assert len(parse_clauses(fits)) == len(normal_form(parse(fits))) == 1024
     with pytest.raises(SubscriptionError):
         parse_clauses(more)
-    with pytest.raises(TooManyValues):
+    with pytest.raises(SubscriptionError, match="its ORs repeat its values"):
         normal_form(parse(more))
 
 

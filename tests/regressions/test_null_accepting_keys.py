@@ -14,7 +14,7 @@ from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays,
 from earmark.flat import bits
 from earmark.index.be_star_tree import BEStarTree
 from earmark.index.be_star_tree.arrays import PART, PATTR, PNODES, ROOT
-from earmark.index.be_tree import BETree
+from earmark.index.be_star_tree.be_tree import BETree
 
 
 @pytest.mark.parametrize("kind", [BEStarTree, BETree])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from earmark import Matcher
+from earmark.engine.indexed import IndexedSegment
 from earmark.keys.strings import StringKeys
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
@@ -13,13 +14,16 @@ LEAST, GREATEST = -(2**63), 2**63 - 1
 def test_the_bound_moves_with_its_constant() -> None:
     m = Matcher()
     m.add("above z", "s > 'z'")
-    table = m._table
+    version, whole = m._version, m._version.whole
     packed = StringKeys.from_items([b"", b"z"], [LEAST, GREATEST - 1])
-    lo = table.arrays.lo + (GREATEST - 1 - table.schema.strings[0].of_constant(b"z"))
-    moved = replace(table._with_bounds(lo, table.arrays.hi), schema=table.schema.replaced((), {0: packed}))
-    m._publish(replace(moved, generation=1))
+    schema = version.schema.rekeyed((), {0: packed})
+    lo = whole.arrays.lo + (GREATEST - 1 - version.schema.strings[0].of_constant(b"z"))
+    moved = replace(whole, schema=schema, arrays=whole.arrays._replace(lo=lo))
+    m._publish(version.with_schema(schema).with_segments([IndexedSegment.of(moved)]))
     assert m.match({"s": "zz"}) == ["above z"]
     m.add("no room", "s = 'zzz'")
-    assert m.stats()["generation"] == 2
+    assert m._version.schema.generation != schema.generation
+    assert m.match({"s": "zz"}) == ["above z"]
+    m.compact()
     assert m.match({"s": "zz"}) == ["above z"]
     assert m.match({"s": "z"}) == []

@@ -47,7 +47,7 @@ def test_a_stream_with_no_replicas(spark: SparkSession, book: DataFrame, tmp_pat
 @pytest.mark.spark
 def test_nothing_is_left_behind(spark: SparkSession, book: DataFrame, tmp_path: Path) -> None:
     events = spark.createDataFrame([(1.5,)], "x double")
-    with pytest.raises(EarmarkError, match="'x' is number"):
+    with pytest.raises(EarmarkError, match="expected a number for 'x'"):
         compact(book, 0.1, spark.createDataFrame([("text",)], "x string"), working=tmp_path)
     with pytest.raises(EarmarkError, match="streaming"):
         compact(book, 0.1, spark.readStream.format("rate").load(), working=tmp_path)

@@ -10,6 +10,7 @@ import pytest
 
 from earmark import Matcher
 from earmark.cli.sample import Sample, sampled
+from earmark.engine.batch import encode_many
 from earmark.tabular.source import source_of
 
 
@@ -22,7 +23,7 @@ def test_fractions_late_in_a_csv_file(tmp_path: Path, late: str) -> None:
     view, events = sampled(m, source_of(str(path)), 0)
     assert str(next(iter(view.schema)).type) == "number"
     values = [{"y": i % 10} for i in range(17_000)] + [{"y": float(late)}] * 9
-    expected = m._encoded(values)[1]
+    expected = encode_many(m._version.whole.schema, values)
     assert np.array_equal(events.start, expected.start) and np.array_equal(events.attr, expected.attr)
     assert np.array_equal(events.lo, expected.lo) and np.array_equal(events.hi, expected.hi)
 
@@ -52,7 +53,7 @@ def test_a_large_file_is_not_held() -> None:
     drawn = np.random.default_rng(3).random(8_000)
     chosen = np.sort(np.argsort(drawn)[:100])
     values = np.array([i // 20 if i // 20 % 7 == 0 else i / 2 if i // 20 % 100 > 50 else i // 2 for i in chosen])
-    assert np.array_equal(events.lo, m._encoded(pa.table({"y": values.astype(float)}))[1].lo)
+    assert np.array_equal(events.lo, encode_many(m._version.whole.schema, pa.table({"y": values.astype(float)})).lo)
 
 
 def test_no_file_and_an_empty_one(tmp_path: Path) -> None:

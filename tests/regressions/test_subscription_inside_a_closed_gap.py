@@ -13,6 +13,7 @@ from earmark.cover.ranges import RangeSet
 from earmark.cover.subsumption import Subsumption
 from earmark.curves import hilbert
 from earmark.curves.space import boxes_of_events, space_of
+from earmark.engine.batch import encode_many
 
 
 def test_subscription_inside_a_closed_gap() -> None:
@@ -20,8 +21,8 @@ def test_subscription_inside_a_closed_gap() -> None:
     m.add("left", "x BETWEEN 0 AND 3")
     m.add("right", "x BETWEEN 6 AND 9")
     m.add("between", "x BETWEEN 4 AND 5")
-    state, events = m._encoded([{"x": 4}, {"x": 5}, {"x": 12}])
-    table = canonical(state.table)
+    events = encode_many(m._version.whole.schema, [{"x": 4}, {"x": 5}, {"x": 12}])
+    table = canonical(m._version.whole)
     space = space_of(np.array([0], np.int32), [np.arange(1, 14, dtype=np.int64)], 4)
     published = hilbert.numbers(boxes_of_events(space, events)[0], 4)
 

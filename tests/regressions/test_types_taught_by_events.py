@@ -15,7 +15,7 @@ def test_an_event_teaches_nothing() -> None:
     assert m.match({"age": "30"}) == []
     m.add("y", "age > 30")
     assert m.match({"age": 31}) == ["y"]
-    with pytest.raises(AttributeTypeError, match="'age' is number"):
+    with pytest.raises(AttributeTypeError, match="expected a number for 'age'"):
         m.match({"age": "31"})
 
 

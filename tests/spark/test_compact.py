@@ -117,7 +117,7 @@ def test_budgets_that_cannot_be(spark: SparkSession, budget: float) -> None:
 def test_samples_that_cannot_be(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = spark.createDataFrame([("a", "x > 1")], "id string, condition string")
     assert compact(frame, 0.1, spark.createDataFrame([(1.5,)], "x double")).after == 1
-    with pytest.raises(earmark.EarmarkError, match="'x' is number"):
+    with pytest.raises(earmark.EarmarkError, match="expected a number for 'x'"):
         compact(frame, 0.1, spark.createDataFrame([("x",)], "x string"))
     with pytest.raises(earmark.EarmarkError, match="streaming"):
         compact(frame, 0.1, spark.readStream.format("rate").load())

@@ -92,7 +92,7 @@ def test_bad_rows_are_rejects(spark: SparkSession, tmp_path: Path) -> None:
     rejects = {row["id"]: row["reason"] for row in snapshot.rejects.collect()}
     assert len(snapshot) == 2 and snapshot.info.rejected == 7 == snapshot.rejects.count()
     assert rejects.keys() == {"bad syntax", "bad type", "bad function", "bad null", None, "a2", ""}
-    assert "is number (first used so by subscription 'a1'" in rejects["bad type"]
+    assert "expected a number for 'a' (first used so by subscription 'a1'" in rejects["bad type"]
     assert "given twice" in rejects["a2"] and "it is NULL" in rejects[None] and "1 to 10,000" in rejects[""]
     assert len(found(spark, snapshot, a=2)) == 2 and "a1" in found(spark, snapshot, a=11)
 
@@ -172,7 +172,7 @@ def test_ready_made_ranges_with_bad_rows(spark: SparkSession, tmp_path: Path) ->
     frame = spark.createDataFrame(rows, shape).repartition(3)
     snapshot = Snapshot.publish(frame, tmp_path / "s", on_error="reject")
     assert {row["id"]: row["reason"] for row in snapshot.rejects.collect()} == {
-        "7": "a weight is -3.0; weights are finite and not negative",
+        "7": "the weight of 'x' must be finite and not negative, got -3.0",
         "11": "'ranges' is NULL",
     }
     matcher = earmark.Matcher()
@@ -285,7 +285,7 @@ def test_changes_that_cannot_be_done(spark: SparkSession, tmp_path: Path) -> Non
     assert reasons["s8"] == ("remove", "there is no subscription 's8' to remove")
     assert "op is add, update, upsert or remove; got 'replace'" in reasons["s1"][1]
     assert "given twice" in reasons["two"][1]
-    assert "is number" in reasons["new"][1]
+    assert "expected a number" in reasons["new"][1]
     assert found(spark, changed, a=4) == ["s1"] and found(spark, changed, a=1) == ["s0"]
     with pytest.raises(Conflict, match=r"version 2 .* was published while this one, begun on version 1"):
         snapshot.apply(changes_frame(spark, ("add", "n", "a = 1")))

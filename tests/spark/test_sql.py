@@ -87,7 +87,7 @@ def test_doubles_for_whole_bounds(spark: SparkSession, tmp_path: Path) -> None:
         ("wrong(1, 2)", "an event is a struct or a map"),
         ("wrong(struct(1 AS z), 2)", "no field of the event is an attribute of the snapshot, such as 'a'"),
         ("wrong(struct(1 AS a), 0)", "k is a number of results"),
-        ("wrong(struct('x' AS a), 1)", "attribute 'a' is number"),
+        ("wrong(struct('x' AS a), 1)", "expected a number for 'a'"),
     ],
 )
 def test_what_cannot_be_asked(

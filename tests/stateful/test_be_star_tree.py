@@ -17,7 +17,7 @@ from tests.unit.made import Maker, event_arrays, table_arrays
 from earmark.flat import bits
 from earmark.index.be_star_tree import SPLITS, BEStarTree
 from earmark.index.be_star_tree.arrays import CLAUSES, LIVE_BUCKETS, LIVE_PNODES
-from earmark.index.be_tree import BETree
+from earmark.index.be_star_tree.be_tree import BETree
 from earmark.index.scan import Scan
 
 PLAIN = bool(config.DISABLE_JIT)

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.unit.made import Made, Maker, best, event_arrays, matching, table_arrays
 
 from earmark.flat import bits
-from earmark.index.ir_tree import IRTree
+from earmark.index.ranked.ir_tree import IRTree
 
 seeds = st.integers(0, 2**32)
 OPTIONS = ({}, {"branching": 2, "leaf": 0}, {"branching": 3, "leaf": 2}, {"branching": 2, "leaf": 1, "intersect": True})

@@ -26,15 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.book.segments import read_whole, write_whole
-from earmark.engine.updates import added
-from earmark.engine.version import Version
 from earmark.errors import EarmarkError, SubscriptionError
 from earmark.keys.records import schema_of, schema_record
 from earmark.keys.schema import Attribute, Schema, attribute_type
 from earmark.segment.builder import Builder, collector_held, rows_of_frame
 from earmark.segment.forms import reader_of
 from earmark.segment.ids import Id
-from earmark.segment.segment import Segment
+from earmark.segment.segment import Segment, no_segment
 
 PART_ROWS = 100_000
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
@@ -200,8 +198,7 @@ def _parsed(plan: RowPlan, frame: pa.Table) -> Read:
                     raise SubscriptionError(GIVEN_TWICE.format(item["id"]))
                 builder.take(item)
             except EarmarkError as problem:
-                reason = str(problem).removeprefix(f"subscription {item['id']!r}: ")
-                rejects.append(_rejected(frame, row, reason))
+                rejects.append(_rejected(frame, row, str(problem.at(id=None))))
                 continue
             for name, before in draft.log[mark:]:
                 if before is None and name not in draft.schema.by_name:
@@ -217,27 +214,25 @@ def _parsed(plan: RowPlan, frame: pa.Table) -> Read:
 
 
 def _ready_made(plan: RowPlan, frame: pa.Table) -> Read:
-    """Whole columns at once; where that fails, halves, down to the rows that are at fault."""
+    """Whole columns at once; an error has all the rows at fault, and the others are taken without them."""
     columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER, TIE)])
-    version = Version.empty(planned_schema(plan.record))
-    known = set(version.schema.names)
-    taken: list[int] = []
-    rejects: list[Reject] = []
-    waiting = [(0, columns.num_rows)] if columns.num_rows else []
-    while waiting:
-        first, last = waiting.pop()
+    schema = planned_schema(plan.record)
+    known = set(schema.names)
+    segment = no_segment(schema)
+    taken = list(range(columns.num_rows))
+    wrong: dict[int, EarmarkError] = {}
+    while taken:
+        some = columns.take(pa.array(taken, pa.int64())) if wrong else columns
         try:
-            part = reader_of(columns.slice(first, last - first), plan.bounds, progress=False)
-            version = added(version, part(version.schema))
-            taken += range(first, last)
+            prepared = reader_of(some, plan.bounds, progress=False)(schema)
         except EarmarkError as problem:
-            if last - first == 1:
-                reason = str(problem).removeprefix("row 0: ").removeprefix("row 0, ")
-                rejects.append(_rejected(frame, first, reason))
-            else:
-                middle = (first + last) // 2
-                waiting += [(middle, last), (first, middle)]  # the first half first: rows stay in order
-    segment = version.whole
+            for one in problem.problems or (problem,):
+                wrong |= dict.fromkeys(taken if one.row is None else [taken[one.row]], one)  # of a column: all rows
+            taken = [row for row in taken if row not in wrong]
+        else:
+            segment = prepared.segment(0)
+            break
+    rejects = [_rejected(frame, row, str(one.at(row=None, id=None))) for row, one in sorted(wrong.items())]
     used = first_slots(segment)
     new = {name: used.get(name, 0) for name in segment.schema.names if name not in known}
     typed = {a.name: used.get(a.name, 0) for a in segment.schema if a.type}

@@ -33,7 +33,7 @@ from earmark.flat import bits
 from earmark.flat.growable import Listed
 from earmark.flat.packed import NO_STRINGS, PackedStrings
 from earmark.flat.types import U64, frozen
-from earmark.index.contract import MatchIndex
+from earmark.index.driver import ArrayIndex
 from earmark.keys.records import schema_of, schema_record
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
@@ -56,7 +56,11 @@ _DTYPES: dict[str, Any] = {
 
 
 def write_segment(
-    file: Path, segment: Segment, name: str | None = None, index: MatchIndex | None = None, forgotten: U64 | None = None
+    file: Path,
+    segment: Segment,
+    name: str | None = None,
+    index: ArrayIndex[Any] | None = None,
+    forgotten: U64 | None = None,
 ) -> dict[str, Any]:
     """Write a segment with its index, called `name`; returns what a version's record says of it.
 
@@ -126,14 +130,14 @@ def entry_of(entry: Mapping[str, Any]) -> Entry:
     return Entry(entry["file"], count_of(entry["bytes"]), entry["checksum"])
 
 
-def _index_of(opened: PackedFile, segment: Segment) -> MatchIndex | None:
+def _index_of(opened: PackedFile, segment: Segment) -> ArrayIndex[Any] | None:
     name = opened.about["index"]
     if name is None:
         return None
     return restored(name, segment.arrays, opened.under(_INDEX))
 
 
-def restored(name: str, arrays: SegmentArrays, stored: Mapping[str, NDArray[Any]]) -> MatchIndex:
+def restored(name: str, arrays: SegmentArrays, stored: Mapping[str, NDArray[Any]]) -> ArrayIndex[Any]:
     """An index from its stored arrays; TableError where it cannot be."""
     if name not in indexes.names():
         raise TableError(

@@ -107,7 +107,8 @@ def _from_rows(shown: str, rows: list[dict[str, Any]], extra: tuple[str, ...]) -
         try:
             columns[name] = pa.array(values, kinds.get(name))
         except (pa.ArrowException, OverflowError, TypeError) as problem:
-            raise EarmarkError(f"{shown}: the values of {name!r} make no column: {reason(problem)}") from None
+            told = f"the values of {name!r} make no column: {reason(problem)}"
+            raise EarmarkError(told, source=shown) from None
     return pa.table(columns)
 
 
@@ -117,4 +118,4 @@ def _check_ops(file: SubscriptionFile, table: Any) -> None:
     ops = table.column("op").to_pylist() if "op" in table.column_names else [None] * len(table)
     for row, op in enumerate(ops):
         if op not in OPS:
-            raise EarmarkError(f"{file.place(row)}: expected one of {', '.join(OPS)} for 'op', got {op!r}")
+            raise file.located(EarmarkError(f"expected one of {', '.join(OPS)} for 'op', got {op!r}", row=row))

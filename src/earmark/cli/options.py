@@ -51,9 +51,9 @@ def numbers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
         try:
             number = float(text)
         except ValueError:
-            raise click.BadParameter(f"the weight of {name!r} is {text!r}, not a number") from None
+            raise click.BadParameter(f"the weight of {name!r} must be a number, got {text!r}") from None
         if not math.isfinite(number) or number < 0:
-            raise click.BadParameter(f"the weight of {name!r} is {text}; weights are finite and not negative")
+            raise click.BadParameter(f"the weight of {name!r} must be finite and not negative, got {text}")
         found[name] = number
     return found
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.cli.rejects import Rejects
-from earmark.errors import EarmarkError, EventError
+from earmark.errors import EarmarkError, EventError, shown
 from earmark.events.mappings import Reject
 from earmark.matcher import Matcher
 from earmark.progress import shares
@@ -93,11 +93,8 @@ class EventSearch:
         before = self.rejects.left_out(unread)
         try:
             results = self.search(self.matcher, group.rows, on_error=self.rejects.on_error, rejects=unread)
-        except EventError as problem:
-            where = str(self.source) if problem.event is None else group.place(self.source, problem.event)
-            raise EarmarkError(f"{where}: {problem.reason}") from None
         except EarmarkError as problem:
-            raise type(problem)(f"{self.source}: {problem}") from None
+            raise group.located(self.source, problem) from None
         if not before:
             return results
         return results.filter(pc.invert(pc.is_in(results.column("event"), pa.array(sorted(before), pa.int64()))))
@@ -115,13 +112,13 @@ class EventSearch:
             value = event.get(self.event_id)
             problem = None if row in unreadable else self._wrong_id(value)
             if problem is not None and self.rejects.on_error == "raise":
-                raise EarmarkError(f"{group.place(self.source, row)}: {problem}")
+                raise group.located(self.source, problem.at(event=row))
             if problem is not None:
-                unread.append(Reject(row, None, problem))
+                unread.append(Reject.of(problem, row))
             ids.append(None if row in unreadable or problem is not None else value)
         return pa.array(ids, self.id_type or pa.string()), unread
 
-    def _wrong_id(self, value: Any) -> str | None:
+    def _wrong_id(self, value: Any) -> EventError | None:
         """Why this cannot name an event of JSON lines: all are strings or all are integers, as the first is."""
         kind = {str: pa.string(), int: pa.int64()}.get(type(value))
         self.id_type = self.id_type or kind
@@ -129,7 +126,7 @@ class EventSearch:
             return None
         known = {pa.string(): "a string", pa.int64(): "an integer"}.get(self.id_type)
         wanted = "a string or an integer" if kind is None or known is None else known
-        return f"expected {wanted} for {self.event_id!r}, which names events, got {value!r}"
+        return EventError(f"expected {wanted} for {self.event_id!r}, which names events, got {shown(value)}")
 
 
 def _groups(chunks: Iterable[Chunk]) -> Iterator[Chunk]:

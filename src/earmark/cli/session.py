@@ -42,7 +42,7 @@ def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
 
     require_pyspark()
     from earmark.spark.java import ensure_java
-    from earmark.spark.problems import sentence_of
+    from earmark.spark.problems import sentence_of, words_of
 
     if not master.startswith("sc://"):
         ensure_java()
@@ -51,7 +51,7 @@ def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
         try:
             spark = _started(master, conf)
         except Exception as problem:  # Spark's own, Java's, py4j's
-            why = _last_line(log) or str(sentence_of(problem)).removeprefix("Spark failed: ")
+            why = _last_line(log) or words_of(problem)
             raise EarmarkError(f"Spark did not start with the master {master!r}: {why}") from None
         abrupt = True
         try:

@@ -34,7 +34,7 @@ from earmark.cover.vector import I16, LANES, dominating
 from earmark.errors import require
 from earmark.flat.machine import aligned, at, ctz64
 from earmark.flat.types import I32, I64, U8, U64, frozen
-from earmark.index.dominance import block_columns, kd_order
+from earmark.index.blocks.dominance import block_columns, kd_order
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import offsets, spread

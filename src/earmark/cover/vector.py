@@ -16,6 +16,6 @@ matching (`index/dominance.py`).
 
 from __future__ import annotations
 
-from earmark.index.dominance import I16, LANES, at_least64, dominating, lanes_below
+from earmark.index.blocks.dominance import I16, LANES, at_least64, dominating, lanes_below
 
 __all__ = ["I16", "LANES", "at_least64", "dominating", "lanes_below"]

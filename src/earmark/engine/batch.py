@@ -74,7 +74,7 @@ def read_one(version: Version, event: Mapping[str, Any], weights: Mapping[str, f
     try:
         return encoded(version, lambda schema: encode_events(schema, [event], given))
     except EventError as problem:
-        raise problem.at(None) from None
+        raise problem.at(event=None) from None
 
 
 def read(

@@ -32,11 +32,11 @@ from earmark.engine.version import Version
 from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.types import I64, frozen
-from earmark.index.contract import MatchIndex, Updatable
+from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
 
-Build = Callable[[SegmentArrays], MatchIndex]
+Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 
 SHORTEST_TAIL = 128
 TAIL_SHARE = 1 / 256
@@ -50,7 +50,7 @@ SMALLEST_SHRINK = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Merge:
+class MergePlan:
     """Segments of a version that are to become one."""
 
     inputs: tuple[IndexedSegment, ...]
@@ -59,7 +59,7 @@ class Merge:
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
+class MergeResult:
     """The segment that others became, and where their slots went."""
 
     inputs: tuple[IndexedSegment, ...]
@@ -68,52 +68,52 @@ class Merged:
     """For each input, by slot: the slot in the output, or -1 where it was removed before."""
 
 
-def next_merge(version: Version) -> Merge | None:
+def next_merge(version: Version) -> MergePlan | None:
     """What is worth doing next, if anything."""
     for one in version.segments:
         if len(one) - one.live > max(SMALLEST_SHRINK, one.live):
-            return Merge((one,))
+            return MergePlan((one,))
     older = [one for one in version.segments if one.segment.schema.generation != version.schema.generation]
     if older:
         same = [one for one in version.segments if one not in older and not one.is_sealed]
-        return Merge((*older, *same))
+        return MergePlan((*older, *same))
     return _sealing(version)
 
 
-def _sealing(version: Version) -> Merge | None:
+def _sealing(version: Version) -> MergePlan | None:
     sealed = [one for one in version.segments if one.is_sealed]
     tail = [one for one in version.segments if not one.is_sealed]
     if not sealed:
         return None
     largest = max(sealed, key=len)
     known, waiting = sum(map(len, sealed)), sum(map(len, tail))
-    updatable = isinstance(largest.index, Updatable)
+    updatable = largest.index is not None and largest.index.is_updatable
     if updatable:
         waiting += bits.count(largest.removed) - bits.count(largest.forgotten)
     if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
         return None
     if updatable:
         rest = [one for one in sealed if one is not largest]
-        return Merge((largest, *rest, *tail), absorbs=True)
+        return MergePlan((largest, *rest, *tail), absorbs=True)
     size, chosen = sum(map(len, tail)), tail
     for one in sorted(sealed, key=len):
         if len(one) > FACTOR * size:
             break
         size, chosen = size + len(one), [one, *chosen]
-    return Merge(tuple(chosen))
+    return MergePlan(tuple(chosen))
 
 
-def keyed(version: Version, merge: Merge) -> Version:
+def keyed(version: Version, merge: MergePlan) -> Version:
     """The version under a schema that has the constants of what is to be merged."""
     return version.with_schema(with_constants_of(version.schema, [one.segment for one in merge.inputs]))
 
 
-def run(version: Version, merge: Merge, build: Build | None) -> Merged:
+def run(version: Version, merge: MergePlan, build: Build | None) -> MergeResult:
     """Make the new segment; without `build` it stays unsealed. Beside writers and readers: it changes nothing."""
     return _absorbed(merge) if merge.absorbs else merged(version, merge.inputs, build)
 
 
-def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> Merged:
+def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> MergeResult:
     """The living subscriptions of segments as one, in order of insertion, under the version's schema."""
     living = [one.living() for one in inputs]
     whole = [len(one) == len(slots) for one, slots in zip(inputs, living, strict=True)]
@@ -135,14 +135,14 @@ def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | No
         first += len(slots)
         places.append(place)
     output = IndexedSegment.of(joined, build(joined.arrays) if build is not None and len(joined) else None)
-    return Merged(tuple(inputs), output, tuple(places))
+    return MergeResult(tuple(inputs), output, tuple(places))
 
 
-def _absorbed(merge: Merge) -> Merged:
+def _absorbed(merge: MergePlan) -> MergeResult:
     """A copy of the first one's index takes in the living rows of the others, and forgets what was removed."""
     main, *others = merge.inputs
-    index: Any = main.index
-    require(isinstance(index, Updatable), "this index takes no inserts")
+    require(main.index is not None and main.index.is_updatable, "this index takes no inserts")
+    assert main.index is not None
     segment, places = main.segment, [np.arange(len(main))]
     for one in others:
         living = one.living()
@@ -150,11 +150,11 @@ def _absorbed(merge: Merge) -> Merged:
         place[living] = np.arange(len(segment), len(segment) + len(living))
         segment = segment.appended(one.segment.pick(living))
         places.append(place)
-    index = index.copy()
+    index = main.index.copy()
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
     removed = _lengthened(main.removed, len(segment))
-    return Merged(merge.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
+    return MergeResult(merge.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
 
 
 def _lengthened(bitmap: Any, slots: int) -> Any:
@@ -163,7 +163,7 @@ def _lengthened(bitmap: Any, slots: int) -> Any:
     return frozen(grown)
 
 
-def installed(version: Version, done: Merged) -> Version | None:
+def installed(version: Version, done: MergeResult) -> Version | None:
     """The version with the new segment in the place of the old ones; None where it no longer fits them."""
     waiting = {one.line: (one, place) for one, place in zip(done.inputs, done.places, strict=True)}
     kept: list[IndexedSegment] = []
@@ -187,7 +187,7 @@ def installed(version: Version, done: Merged) -> Version | None:
     slots = np.concatenate([*gone, np.empty(0, np.int64)])
     new = bits.to_slots(frozen(bits.from_slots(slots[slots >= 0], len(output)) & ~output.removed))
     output = output.without(new.astype(np.int64)) if len(new) else output
-    made = [one for one in (output, *kept, *left) if one.live]
+    made = [one for one in (*kept, output, *left) if one.live]
     return version.with_segments(sorted(made, key=lambda one: not one.is_sealed))
 
 

@@ -10,7 +10,7 @@ the index is left alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.flat.types import F64, I32, I64, U64, frozen
-from earmark.index.contract import MatchIndex
+from earmark.index.driver import ArrayIndex
 from earmark.index.scan import Scan
 from earmark.segment.evaluate import score_matches
 from earmark.segment.segment import NO_TAGS, Segment, Tags
@@ -39,7 +39,7 @@ class IndexedSegment:
     """One of the segments of a version."""
 
     segment: Segment
-    index: MatchIndex | None
+    index: ArrayIndex[Any] | None
     removed: U64
     live: int
     """How many slots are not removed."""
@@ -49,7 +49,7 @@ class IndexedSegment:
     """The same for what a segment becomes as rows are removed and appended."""
 
     @classmethod
-    def of(cls, segment: Segment, index: MatchIndex | None = None, removed: U64 | None = None) -> IndexedSegment:
+    def of(cls, segment: Segment, index: ArrayIndex[Any] | None = None, removed: U64 | None = None) -> IndexedSegment:
         """A segment whose index, if it has one, knows all slots but the removed."""
         removed = no_slots(len(segment)) if removed is None else removed
         return cls(segment, index, removed, len(segment) - bits.count(removed), removed)
@@ -98,7 +98,8 @@ class IndexedSegment:
 
     def without(self, slots: I64) -> IndexedSegment:
         """The same without these slots, all of which are living."""
-        return replace(self, removed=bits.set_slots(self.removed, slots), live=self.live - len(slots))
+        removed, live = bits.set_slots(self.removed, slots), self.live - len(slots)
+        return IndexedSegment(self.segment, self.index, removed, live, self.forgotten, self.line)
 
     def appended(self, other: Segment) -> IndexedSegment:
         """An unsealed segment with more rows behind it."""
@@ -106,11 +107,11 @@ class IndexedSegment:
         removed, words = self.removed, bits.words_for(len(segment))
         if words > len(removed):
             removed = frozen(np.concatenate([removed, np.zeros(words - len(removed), np.uint64)]))
-        return replace(self, segment=segment, removed=removed, live=self.live + len(other))
+        return IndexedSegment(segment, None, removed, self.live + len(other), self.forgotten, self.line)
 
     # --- searching -------------------------------------------------------------------------------------------
 
-    def searched_by(self, eligible: U64) -> Any:
+    def searched_by(self, eligible: U64) -> ArrayIndex[Any]:
         """What searches among these slots: the index, or a scan where it is quicker or there is no index."""
         if self.index is None:
             return self._scan
@@ -120,7 +121,7 @@ class IndexedSegment:
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """The eligible slots that event e matches, in order of insertion."""
-        slots: I32 = self.searched_by(eligible).match(events, eligible, e)
+        slots = self.searched_by(eligible).match(events, eligible, e)
         if self.segment.is_ordered:
             return slots
         return slots[np.argsort(self.segment.arrays.sequence[slots], kind="stable")]

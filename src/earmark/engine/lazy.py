@@ -18,7 +18,7 @@ import numpy as np
 from earmark.engine.indexed import IndexedSegment
 from earmark.flat import bits
 from earmark.flat.types import U64, frozen
-from earmark.index.contract import MatchIndex
+from earmark.index.driver import ArrayIndex
 from earmark.locks import remade_lock
 from earmark.segment.segment import NO_TAGS, Segment, Tags
 
@@ -28,7 +28,7 @@ _SCOPES = 3
 """Bitmaps of scopes that a segment keeps."""
 
 
-Contents: TypeAlias = tuple[Segment, U64, Callable[[], MatchIndex | None], mmap.mmap | None]
+Contents: TypeAlias = tuple[Segment, U64, Callable[[], ArrayIndex[Any] | None], mmap.mmap | None]
 """What opening gives: the segment, the slots that its index does not know, what opens the index, what is mapped."""
 
 
@@ -88,7 +88,7 @@ class LazySegment(IndexedSegment):
         return self._opened[0]
 
     @cached_property
-    def index(self) -> MatchIndex | None:
+    def index(self) -> ArrayIndex[Any] | None:
         """The index, opened now if it was not."""
         return self._opened[2]()
 

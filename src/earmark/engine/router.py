@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.flat.types import I32, frozen
-from earmark.index.contract import MatchIndex
+from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import concat_all
 
@@ -43,7 +44,7 @@ class Router:
     segment_of: I32
     name: str
     """Of the index."""
-    index: MatchIndex
+    index: ArrayIndex[Any]
 
     @classmethod
     def of(cls, covers: Sequence[SegmentArrays]) -> Router:

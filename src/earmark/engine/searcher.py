@@ -18,7 +18,7 @@ from earmark.engine.version import Version
 from earmark.errors import TooManyAnswers
 from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import MOST_ANSWERS, check_room
-from earmark.index.contract import Work
+from earmark.index.contract import Floor, Work
 from earmark.index.given import asked_k, asked_relaxed
 from earmark.segment.explain import NearMiss, near_miss, nearest
 from earmark.segment.ids import Id, Ids
@@ -155,32 +155,40 @@ class Searcher:
         scores = np.concatenate([*(part.scores for part in parts), np.empty(0)])
         return Answers(starts, self._named(parts, order), scores[order], counts)
 
-    def found(self, number: int, batch: Batch, chosen: I64 | None = None) -> Found:
-        """The answers of one segment for some events of a batch, or all."""
-        starts, slots, scores = self._searched(number, batch if chosen is None else batch.choose(chosen))
-        rows = np.arange(len(starts) - 1) if chosen is None else chosen
+    def found(self, number: int, batch: Batch, chosen: I64 | None = None, floor: Floor | None = None) -> Found:
+        """The answers of one segment for some events of a batch, or all; only what is better than the floor."""
+        some = batch if chosen is None else batch.choose(chosen)
+        if floor is not None and chosen is not None:
+            floor = Floor(floor.score[chosen], floor.sequence[chosen])
+        starts, slots, scores = self._searched(number, some, floor)
+        rows = np.arange(len(some)) if chosen is None else chosen
         sequence = self.version.segments[number].segment.arrays.sequence[slots]
         return Found(number, np.repeat(rows, np.diff(starts)), slots, scores, sequence)
 
-    def _searched(self, number: int, batch: Batch) -> tuple[I64, I32, F64]:
+    def _searched(self, number: int, batch: Batch, floor: Floor | None = None) -> tuple[I64, I32, F64]:
         """(event_ptr, slots, scores) of one segment: all matches in order of insertion, or the k best."""
         indexed, eligible, ask = self.version.segments[number], self.eligible(number), self.ask
         events = batch.for_segment(indexed.segment)
         if ask.k is None:
             starts, slots = indexed.match_many(events, eligible)
             return starts, slots, indexed.scores(events, starts, slots)
-        ranked: tuple[I64, I32, F64] = indexed.searched_by(eligible).top_k_many(events, ask.k, eligible, ask.relaxed)
-        return ranked
+        return indexed.searched_by(eligible).top_k_many(events, ask.k, eligible, ask.relaxed, floor)
 
     def _each(self, batch: Batch) -> tuple[list[Found], I64]:
-        """The answers of every segment; and for each how many events were searched in it, and answers found."""
+        """The answers of every segment; and for each how many events were searched in it, and answers found.
+
+        The k-th best of a segment is a floor for those after it, and each may raise it.
+        """
         counts = np.zeros((len(self.version.segments), 2), np.int64)
-        parts = []
+        parts: list[Found] = []
+        floor: Floor | None = None
         for number, chosen in self.version.routed(batch.events, self.ask.relaxed):
-            part = self.found(number, batch, chosen)
+            part = self.found(number, batch, chosen, floor)
             counts[number] = len(batch) if chosen is None else len(chosen), len(part.slots)
             check_room(int(counts[:, 1].sum()))
             parts.append(part)
+            if self.ask.k is not None:
+                floor = _raised(floor, part, len(batch), self.ask.k)
         return parts, counts
 
     @property
@@ -277,3 +285,16 @@ def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64
         order, counts = order[rank < k], np.minimum(counts, k)
         starts = np.concatenate([[0], np.cumsum(counts)])
     return starts, order
+
+
+def _raised(floor: Floor | None, part: Found, events: int, k: int) -> Floor:
+    """The floor after a segment has given its best: its k-th, where it has so many and that is better."""
+    if floor is None:
+        floor = Floor(np.full(events, -np.inf), np.zeros(events, np.int64))
+    ends = np.searchsorted(part.events, np.arange(events), "right")
+    full = np.flatnonzero(np.diff(np.concatenate([[0], ends])) >= k)  # there, the last is the k-th
+    last = ends[full] - 1
+    score, sequence = part.scores[last], part.sequence[last]
+    better = (score > floor.score[full]) | ((score == floor.score[full]) & (sequence < floor.sequence[full]))
+    floor.score[full[better]], floor.sequence[full[better]] = score[better], sequence[better]
+    return floor

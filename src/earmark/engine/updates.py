@@ -6,23 +6,21 @@ half-way has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from earmark.engine.version import Place, Version
-from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.errors import AttributeTypeError, EarmarkError, refuse
 from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.nearest import did_you_mean
 from earmark.segment.builder import Prepared, named, prepare
-from earmark.segment.ids import Id, Ids
+from earmark.segment.ids import Ids
 from earmark.segment.plain import subscription_at
 from earmark.segment.rows import gather
 from earmark.segment.segment import Segment
-from earmark.segment.subscription import Subscription, checked_score, checked_tags, weights_on
+from earmark.segment.subscription import Subscription, checked_score, checked_tags, id_problems, weights_on
 
 
 def added(version: Version, prepared: Prepared, numbered: bool = True) -> Version:
@@ -30,33 +28,12 @@ def added(version: Version, prepared: Prepared, numbered: bool = True) -> Versio
 
     Into a version without any, rows that bring sequence numbers keep them.
     """
-    check_new_ids(version, prepared.ids, numbered)
+    rows = range(len(prepared.ids)) if numbered else [None] * len(prepared.ids)
+    refuse(id_problems(prepared.ids, rows, version))
     following = version.next_sequence
     if not version.segments:
         return version.appended(prepared.segment(following))
     return version.appended(prepared.segment(np.arange(following, following + len(prepared.ids))))
-
-
-def check_new_ids(version: Version, ids: Sequence[Id], numbered: bool = True) -> None:
-    """Ids must be new to a version, distinct, and of one kind (all strings or all integers)."""
-    distinct, kind = set(ids), version.id_type
-    kinds = set(map(type, ids)) | ({kind} if kind else set())
-    if len(distinct) == len(ids) and len(kinds) <= 1 and not version.has_any(distinct):
-        return
-    kind = kind or type(ids[0])
-    seen: set[Id] = set()
-    words: dict[Any, str] = {str: "strings", int: "integers"}
-    for row, one in enumerate(ids):
-        if type(one) is not kind:
-            problem = f"the ids here are {words[kind]}, so {one!r} cannot be one of them"
-        elif version.find(one) is not None:
-            problem = f"the id {one!r} is already in use; use update() to change it"
-        elif one in seen:
-            problem = f"the id {one!r} is given twice"
-        else:
-            seen.add(one)
-            continue
-        raise SubscriptionError(f"row {row}: {problem}" if numbered else problem)
 
 
 def replaced(version: Version, place: Place, given: Subscription) -> Version:
@@ -106,7 +83,8 @@ def retyped(version: Version, name: str, type_name: str) -> Version:
     try:
         prepared = prepare(rest.schema, items, numbered=False)
     except EarmarkError as problem:
-        raise AttributeTypeError(f"attribute {name!r} cannot become {type_}: {problem}", attribute=name) from None
+        wrong = problem.problems or (problem,)
+        raise AttributeTypeError(f"attribute {name!r} cannot become {type_}", attribute=name, problems=wrong) from None
     sequence = [version.segments[number].segment.arrays.sequence[slot] for number, slot in users]
     return rest.appended(prepared.segment(np.array(sequence, np.int64)))
 

@@ -166,47 +166,46 @@ class Version:
         else:
             segments = (*self.segments, IndexedSegment.of(segment))
         uses = uses_of(segment.arrays, segment.schema)
-        made = self.with_schema(segment.schema)
         following = max(self.next_sequence, int(segment.arrays.sequence.max()) + 1)
-        made = replace(made, segments=segments, next_sequence=following, uses=made._counting(uses, 1))
-        return made._with_free_types(uses)
+        counted = _counting(self._uses_under(segment.schema), uses, 1)
+        return Version(segment.schema, segments, following, counted, self.router)._with_free_types(uses)
 
     def removed(self, places: Iterable[Place]) -> Version:
         """The version without the subscriptions at these places, all of which are living."""
         by_segment: dict[int, list[int]] = {}
         for number, slot in places:
             by_segment.setdefault(number, []).append(slot)
-        segments, counted = list(self.segments), self
+        segments, counted = list(self.segments), self.uses
         attributes: set[int] = set()
         for number, listed in by_segment.items():
             slots = np.array(listed, np.int64)
             own = self.segments[number].segment
             uses = uses_of(gather(own.arrays, slots), self.schema_for(own))
             attributes.update(uses)
-            counted = replace(counted, uses=counted._counting(uses, -1))
+            counted = _counting(counted, uses, -1)
             segments[number] = segments[number].without(slots)
         if self.router is None:  # else it knows them by their numbers
             segments = [one for one in segments if one.live]
-        return replace(counted, segments=tuple(segments))._with_free_types(attributes)
+        made = Version(self.schema, tuple(segments), self.next_sequence, counted, self.router)
+        return made._with_free_types(attributes)
 
     def with_schema(self, schema: Schema) -> Version:
         """The version under a schema that has more attributes or constants, or types for such as had none."""
         if schema is self.schema:
             return self
+        return Version(schema, self.segments, self.next_sequence, self._uses_under(schema), self.router)
+
+    def _uses_under(self, schema: Schema) -> I32:
+        """The uses, for a schema that may have more attributes."""
+        if len(schema) == len(self.uses):
+            return self.uses
         uses = np.zeros(len(schema), np.int32)
         uses[: len(self.uses)] = self.uses
-        return replace(self, schema=schema, uses=frozen(uses))
+        return frozen(uses)
 
     def with_segments(self, segments: Iterable[IndexedSegment]) -> Version:
         """The same subscriptions in other segments."""
-        return replace(self, segments=tuple(segments), router=None)
-
-    def _counting(self, uses: Mapping[int, int], sign: int) -> I32:
-        """The uses of attributes with some more, or fewer."""
-        counted = self.uses.copy()
-        for number, count in uses.items():
-            counted[number] += sign * count
-        return frozen(counted)
+        return Version(self.schema, tuple(segments), self.next_sequence, self.uses)
 
     def with_free_types(self) -> Version:
         """Without the learned types of attributes that nothing living compares with a value."""
@@ -256,3 +255,11 @@ class Version:
         require(len(ids) == self.live, "two living subscriptions have one id")
         require(len(np.unique(every)) == self.live, "a sequence number is used twice")
         require(not len(every) or every.max() < self.next_sequence, "a sequence number is too great")
+
+
+def _counting(uses: I32, more: Mapping[int, int], sign: int) -> I32:
+    """The uses of attributes with some more, or fewer."""
+    counted = uses.copy()
+    for number, count in more.items():
+        counted[number] += sign * count
+    return frozen(counted)

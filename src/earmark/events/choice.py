@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import I64, frozen
+from earmark.flat.types import I32, I64, frozen
 
 
-def some_events(events: EventArrays, chosen: I64) -> EventArrays:
+def some_events(events: EventArrays, chosen: I32 | I64) -> EventArrays:
     """These events, in this order."""
     first = events.start[chosen]
     counts = events.start[chosen + 1] - first

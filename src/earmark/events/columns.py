@@ -13,7 +13,7 @@ import pyarrow as pa
 from earmark.errors import EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import column_keys, encode_frame
-from earmark.events.mappings import checked_weights
+from earmark.events.mappings import checked_weights, event_weights
 from earmark.flat.types import I64, frozen
 from earmark.keys.schema import Schema
 
@@ -73,14 +73,14 @@ def weighted(schema: Schema, events: EventArrays, weights: Weights | Sequence[We
     """The same events with weights, one mapping for all or one for each."""
     if isinstance(weights, Mapping):
         of = np.ones(len(schema))
-        for name, weight in checked_weights(weights, "the events", EventError).items():
+        for name, weight in checked_weights(weights, EventError).items():
             if name in schema.by_name:
                 of[schema.by_name[name].number] = weight
         return events._replace(weight=frozen(of[events.attr]))
     made = np.ones(len(events.attr))
     names = schema.names
     for i, own in enumerate(weights):
-        checked = checked_weights(own, f"event {i}", EventError)
+        checked = event_weights(own, i)
         for at in range(events.start[i], events.start[i + 1]) if checked else ():
             made[at] = checked.get(names[events.attr[at]], 1.0)
     return events._replace(weight=frozen(made))

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import AttributeTypeError, EventError
+from earmark.errors import AttributeTypeError, EventError, shown
 from earmark.events.arrays import EventArrays
 from earmark.events.mappings import (
     MAX_NESTED,
     Interval,
     Reject,
-    checked_weights,
     clash,
     encode_events,
+    event_weights,
     interval_of,
     key_of,
-    shown,
+    unfit,
 )
 from earmark.flat.types import F64, I64, frozen
 from earmark.keys.cuts import float_keys, timestamp_key
@@ -82,7 +82,7 @@ def as_arrow(data: Any) -> pa.Table:
             return (data.collect() if hasattr(data, "collect") else data).to_arrow()
     except (pa.ArrowException, TypeError, ValueError, AttributeError) as problem:
         raise EventError(f"the {home} frame cannot become an Arrow table: {problem}") from None
-    raise EventError(f"a {type(data).__name__} is not a frame; give an Arrow table, a pandas or a polars DataFrame")
+    raise EventError(f"expected a frame (an Arrow table, a pandas or a polars DataFrame), got a {type(data).__name__}")
 
 
 def encode_frame(
@@ -98,7 +98,7 @@ def encode_frame(
     columns = sorted(_columns(schema, table), key=lambda pair: pair[0].number)
     for (one, _), (other, _) in pairwise(columns):
         if one.number == other.number:
-            raise EventError(f"the frame has two columns for attribute {one.name!r}")
+            raise EventError(f"the frame has two columns for attribute {one.name!r}", attribute=one.name)
     encoded = [column_keys(schema, attribute, column, rejects) for attribute, column in columns]
     rows = table.num_rows
     valid = None if all(k.valid.all() for k in encoded) else _interleaved([k.valid for k in encoded], rows, bool)
@@ -143,7 +143,7 @@ def _interleaved(parts: list[NDArray[Any]], rows: int, dtype: Any) -> NDArray[An
 def _weights(names: list[str], weights: Sequence[Mapping[str, float] | None], rows: int) -> F64:
     made = np.ones((rows, len(names)))
     for i, given in enumerate(weights):
-        for name, weight in checked_weights(given, f"event {i}", EventError).items():
+        for name, weight in event_weights(given, i).items():
             if name in names:
                 made[i, names.index(name)] = weight
     return made
@@ -205,7 +205,7 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array, rejects:
             return Keys(valid, keys, keys)
         if {f.name for f in column.type} != {"lo", "hi"}:
             raise EventError(
-                f"attribute {attribute.name!r}: a struct column holds intervals, with fields lo and hi",
+                f"expected fields lo and hi in the struct column {attribute.name!r}, got {_field_names(column)}",
                 attribute=attribute.name,
             )
         return _interval_keys(schema, attribute, column)
@@ -213,6 +213,10 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array, rejects:
         if rejects is None:
             raise
         return _one_by_one(schema, attribute, column, valid, rejects)
+
+
+def _field_names(column: pa.Array) -> str:
+    return ", ".join(field.name for field in column.type) or "none"
 
 
 def _without_nan(column: pa.Array) -> pa.Array:
@@ -237,11 +241,11 @@ def _one_by_one(
             keys[:, row] = interval_of(schema, attribute, value)
             continue
         except EventError as problem:
-            reason = problem.reason
+            unread = problem
         except (ValueError, OverflowError, pa.ArrowException) as problem:
-            reason = f"attribute {attribute.name!r}: {problem}"
+            unread = _unreadable(attribute, problem)
         valid[row] = False
-        rejects.append(Reject(row, attribute.name, reason))
+        rejects.append(Reject.of(unread, row))
     return Keys(valid, keys[0], keys[1])
 
 
@@ -342,15 +346,16 @@ def _numbers(column: pa.Array) -> NDArray[Any]:
     return values
 
 
-def _at_row(row: int, attribute: Attribute, reason: str) -> EventError:
-    return EventError(f"attribute {attribute.name!r}: {reason}", attribute=attribute.name, event=row)
+def _unreadable(attribute: Attribute, problem: Exception) -> EventError:
+    """A value that Arrow cannot give as one of Python's, and why."""
+    return EventError(f"a value for {attribute.name!r} cannot be read: {problem}", attribute=attribute.name)
 
 
 def _integers(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
     values = _numbers(column)
     if values.dtype == np.uint64 and (over := values > INT64_MAX).any():
         row = int(np.flatnonzero(over)[0])
-        raise _at_row(row, attribute, f"{values[row]} does not fit a 64-bit integer")
+        raise unfit(attribute, "a 64-bit integer", values[row]).at(event=row)
     return values.astype(np.int64, copy=False)
 
 
@@ -359,7 +364,7 @@ def _whole_floats(schema: Schema, attribute: Attribute, column: pa.Array) -> I64
     whole = (values == np.floor(values)) & (values >= -(2.0**63)) & (values < 2.0**63)
     if not whole.all():
         row = int(np.flatnonzero(~whole)[0])
-        raise clash(attribute, float(values[row])).at(row)
+        raise clash(attribute, float(values[row])).at(event=row)
     return values.astype(np.int64)
 
 
@@ -422,7 +427,7 @@ def _timestamps(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
         wrong = values % 1000 != 0 if unit == "ns" else (values > room) | (values < -room)
         row = int(np.flatnonzero(wrong)[0])
         moment = np.datetime64(int(values[row]), unit)
-        raise _at_row(row, attribute, f"{moment} does not fit microseconds, which earmark keeps") from None
+        raise unfit(attribute, "a moment that fits microseconds", moment).at(event=row) from None
     if column.type.tz is not None or schema.zone_name == "UTC":
         return micros.astype(np.int64, copy=False)
     return _from_local(schema, attribute, micros, _valid(column))
@@ -434,7 +439,7 @@ def _from_local(schema: Schema, attribute: Attribute, local: I64, valid: NDArray
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
         moment = np.datetime64(int(local[row]), "us")
-        raise _at_row(row, attribute, f"{moment} is outside the years 1 to 9999, for which time zones are known")
+        raise unfit(attribute, "a moment of the years 1 to 9999", moment).at(event=row)
     hours, hour_of = np.unique(np.where(valid, local, 0) // _HOUR, return_inverse=True)
     shift = np.zeros(len(hours), np.int64)
     steady = np.zeros(len(hours), bool)
@@ -482,7 +487,7 @@ def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array, valid: 
     except pa.ArrowException:  # lists and the like have no distinct values
         row = int(np.flatnonzero(valid)[0])
         raise AttributeTypeError(
-            f"attribute {attribute.name!r} is {attribute.described()}, but the event column is of type {column.type}",
+            f"{attribute.expected()}, got a column of type {column.type}",
             attribute=attribute.name,
             event=row,
         ) from None
@@ -499,9 +504,9 @@ def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array, valid: 
             value = coded.dictionary[code].as_py() if values is None else values[code]
             keys[code] = key_of(schema, attribute, value)
         except EventError as problem:
-            raise problem.at(_first_row(codes, valid, code)) from None
+            raise problem.at(event=_first_row(codes, valid, code)) from None
         except (ValueError, OverflowError, pa.ArrowException) as problem:
-            raise _at_row(_first_row(codes, valid, code), attribute, str(problem)) from None
+            raise _unreadable(attribute, problem).at(event=_first_row(codes, valid, code)) from None
     return keys[codes] if len(keys) else np.zeros(len(column), np.int64)
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from earmark.errors import AttributeTypeError, EventError
+from earmark.errors import AttributeTypeError, EarmarkError, EventError, shown
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import F64, frozen
 from earmark.keys.cuts import SIGN, date_key, float_key, midnight_key, timestamp_key
@@ -36,6 +36,7 @@ from earmark.keys.schema import (
     TIMESTAMP,
     Attribute,
     Schema,
+    article,
     attribute_type,
 )
 from earmark.language.literals import LiteralError, date_value, timestamp_value
@@ -73,6 +74,11 @@ class Reject(NamedTuple):
     """The attribute whose value it is; None where it is the whole event."""
     reason: str
 
+    @classmethod
+    def of(cls, problem: EarmarkError, event: int) -> Reject:
+        """What an error says about an event of the batch."""
+        return cls(event, problem.attribute, problem.reason)
+
 
 def encode_events(
     schema: Schema,
@@ -90,7 +96,7 @@ def encode_events(
             found += _entries(schema, event)
         except EventError as problem:
             if rejects is None:
-                raise problem.at(i) from None
+                raise problem.at(event=i) from None
             found += _readable(schema, event, i, rejects)
         starts.append(len(found))
     low = [entry[1] for entry in found]
@@ -110,7 +116,7 @@ def _weights(weights: Sequence[Mapping[str, float] | None], starts: list[int], n
         return _EMPTY_F64
     scales: list[float] = []
     for i, given in enumerate(weights):
-        own = checked_weights(given, f"event {i}", EventError)
+        own = event_weights(given, i)
         scales += [own.get(name, 1.0) for name in names[starts[i] : starts[i + 1]]]
     return frozen(np.array(scales, np.float64))
 
@@ -163,7 +169,9 @@ def _ordered(found: list[Entry]) -> list[Entry]:
     found.sort()
     if len({entry[0] for entry in found}) < len(found):
         twice = next(one[3] for one, other in pairwise(found) if one[0] == other[0])
-        raise EventError(f"attribute {twice!r} is given twice, once nested and once by its dotted name")
+        raise EventError(
+            f"attribute {twice!r} is given twice, once nested and once by its dotted name", attribute=twice
+        )
     return found
 
 
@@ -187,7 +195,7 @@ def _readable(schema: Schema, event: Any, i: int, rejects: list[Reject]) -> list
     try:
         return _ordered(_each(schema, "", event, 0, i, rejects))
     except EventError as problem:
-        rejects.append(Reject(i, None, problem.reason))
+        rejects.append(Reject.of(problem.at(attribute=None), i))
         return []
 
 
@@ -206,7 +214,7 @@ def _each(schema: Schema, prefix: str, event: Any, depth: int, i: int, rejects: 
         try:
             found += _slower(schema, attribute, value, dotted, depth)
         except EventError as problem:
-            rejects.append(Reject(i, dotted, problem.reason))
+            rejects.append(Reject.of(problem.at(attribute=dotted), i))
     return found
 
 
@@ -288,30 +296,16 @@ def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
 
 def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
     """Two uses of an attribute that disagree."""
-    use = f"{type(value).__name__} {shown(value)}"
+    hint = ""
     if isinstance(value, Decimal) and attribute.type is _FLOAT:
-        use += "; for decimals declare it as number or decimal(p, s)"
+        hint = "; for decimals declare it as number or decimal(p, s)"
     if isinstance(value, Mapping):
-        use += "; an interval is earmark.Interval(lo, hi) or {'lo': …, 'hi': …}"
+        hint = "; an interval is earmark.Interval(lo, hi) or {'lo': …, 'hi': …}"
     elif attribute.type is not None and attribute.type.kind in _WRITTEN:
-        use += f"; write it as {_WRITTEN[attribute.type.kind]}"
+        hint = f"; write it as {_WRITTEN[attribute.type.kind]}"
     elif isinstance(value, date):
-        use += f"; declare the attribute as {'timestamp' if isinstance(value, datetime) else 'date'}"
-    return AttributeTypeError(
-        f"attribute {attribute.name!r} is {attribute.described()}, but the event gives the {use}",
-        attribute=attribute.name,
-    )
-
-
-def shown(value: Any) -> str:
-    """A value for a message: short, and without the limits that Python sets to writing out integers."""
-    if isinstance(value, int) and value.bit_length() > 256:
-        return f"an integer of {value.bit_length():,} bits"
-    try:
-        text = repr(value)
-    except ValueError:  # a container of such integers
-        return f"a {type(value).__name__}"
-    return text if len(text) <= 100 else text[:100] + "…"
+        hint = f"; declare the attribute as {'timestamp' if isinstance(value, datetime) else 'date'}"
+    return AttributeTypeError(f"{attribute.expected()}, got {shown(value)}{hint}", attribute=attribute.name)
 
 
 def utf8(attribute: Attribute, value: str) -> bytes:
@@ -319,7 +313,7 @@ def utf8(attribute: Attribute, value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise _at(attribute, f"{value[:100]!r} holds a lone surrogate, which UTF-8 cannot carry") from None
+        raise unfit(attribute, "a string that UTF-8 can carry", f"a lone surrogate in {shown(value)}") from None
 
 
 def _plain(attribute: Attribute, value: Any) -> Any:
@@ -333,15 +327,16 @@ def _plain(attribute: Attribute, value: Any) -> Any:
     days = np.datetime_data(value.dtype)[0] == "D"
     micros = value if days else value.astype("datetime64[us]")
     if not days and micros.astype(value.dtype) != value:
-        raise _at(attribute, f"{value} does not fit microseconds, which earmark keeps")
+        raise unfit(attribute, "a moment that fits microseconds", value)
     moment = micros.item()
     if not isinstance(moment, date):  # numpy's calendar goes further
-        raise _at(attribute, f"{value} is outside the years 1 to 9999")
+        raise unfit(attribute, "a moment of the years 1 to 9999", value)
     return moment
 
 
-def _at(attribute: Attribute, reason: str) -> EventError:
-    return EventError(f"attribute {attribute.name!r}: {reason}", attribute=attribute.name)
+def unfit(attribute: Attribute, expected: str, got: object) -> EventError:
+    """A value of the right type that the attribute cannot hold."""
+    return EventError(f"expected {expected} for {attribute.name!r}, got {got}", attribute=attribute.name)
 
 
 def _number_key(schema: Schema, attribute: Attribute, value: Any) -> int:
@@ -363,7 +358,7 @@ def _integer_key(attribute: Attribute, value: Any) -> int:
     if isinstance(value, Decimal) and not value.is_finite():
         raise clash(attribute, value)
     if not INT64_MIN <= value <= INT64_MAX:
-        raise _at(attribute, f"{shown(value)} does not fit a 64-bit integer")
+        raise unfit(attribute, "a 64-bit integer", shown(value))
     if value != int(value):
         raise clash(attribute, value)
     return int(value)
@@ -375,7 +370,7 @@ def _float_key(attribute: Attribute, value: Any) -> int:
     try:
         return float_key(float(value))
     except OverflowError:
-        raise _at(attribute, "the integer is beyond the range of a double") from None
+        raise unfit(attribute, "a number in the range of a double", shown(value)) from None
 
 
 def _decimal_key(attribute: Attribute, value: Any) -> int:
@@ -385,19 +380,19 @@ def _decimal_key(attribute: Attribute, value: Any) -> int:
         raise clash(attribute, value)
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     if isinstance(exact, Decimal) and not exact.is_finite():
-        raise _at(attribute, f"{value} is not a {type_}")
+        raise unfit(attribute, f"a {type_}", value)
     unit = 10**type_.scale
     if not -(10**18) <= exact <= 10**18:
-        raise _at(attribute, f"{shown(value)} does not fit {type_}")
+        raise unfit(attribute, f"a {type_}", shown(value))
     if isinstance(exact, Decimal) and exact and exact.adjusted() < -type_.scale:
         scaled, rest = 0, 1
     else:
         numerator, denominator = exact.as_integer_ratio()
         scaled, rest = divmod(numerator * unit, denominator)
     if rest:
-        raise _at(attribute, f"{shown(value)} is not a {type_} without rounding")
+        raise unfit(attribute, f"a {type_}", f"{shown(value)}, which does not fit without rounding")
     if not type_.low <= scaled <= type_.high:
-        raise _at(attribute, f"{shown(value)} does not fit {type_}")
+        raise unfit(attribute, f"a {type_}", shown(value))
     return scaled
 
 
@@ -416,35 +411,45 @@ def _timestamp_key(schema: Schema, attribute: Attribute, value: Any) -> int:
 def _plain_datetime(attribute: Attribute, value: Any) -> datetime:
     """A pandas Timestamp as a datetime: its own arithmetic refuses some local times."""
     if getattr(value, "nanosecond", 0):
-        raise _at(attribute, f"{value} has nanoseconds; earmark keeps microseconds")
+        raise unfit(attribute, "a moment that fits microseconds", value)
     try:
         plain: datetime = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
         return plain
     except (ValueError, OverflowError, NotImplementedError):
-        raise _at(attribute, f"{value} is outside the years 1 to 9999") from None
+        raise unfit(attribute, "a moment of the years 1 to 9999", value) from None
 
 
 def _read(attribute: Attribute, text: str, read: Any) -> Any:
     try:
         return read(text)
-    except LiteralError as problem:
-        raise _at(attribute, f"{problem}") from None
+    except LiteralError:
+        assert attribute.type is not None
+        kind = attribute.type.kind
+        raise unfit(attribute, f"{article(kind)} such as {_WRITTEN[kind]}", shown(text)) from None
 
 
-def checked_weights(weights: Mapping[str, float] | None, where: str, error: type[Exception]) -> dict[str, float]:
+def event_weights(weights: Mapping[str, float] | None, event: int) -> dict[str, float]:
+    """The weights of an event of a batch."""
+    try:
+        return checked_weights(weights, EventError)
+    except EventError as problem:
+        raise problem.at(event=event) from None
+
+
+def checked_weights(weights: Mapping[str, float] | None, error: type[EarmarkError]) -> dict[str, float]:
     """Weights by attribute name: finite and not negative."""
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):
-        raise error(f"{where}: weights map attribute names to numbers; got {type(weights).__name__}")
+        raise error(f"weights must map attribute names to numbers, got {shown(weights)}")
     checked = {}
     for name, weight in weights.items():
         if isinstance(weight, np.generic):
             weight = weight.item()
         if isinstance(weight, bool) or not isinstance(weight, int | float | np.floating):
-            raise error(f"{where}: the weight of {name!r} is {shown(weight)}, not a number")
+            raise error(f"the weight of {name!r} must be a number, got {shown(weight)}", attribute=name)
         if not 0 <= weight <= _MAX_DOUBLE:
-            raise error(f"{where}: the weight of {name!r} is {shown(weight)}; weights are finite and not negative")
+            raise error(f"the weight of {name!r} must be finite and not negative, got {shown(weight)}", attribute=name)
         checked[name] = float(weight)
     return checked
 
@@ -454,8 +459,8 @@ def repeated(weights: Mapping[str, float] | Iterable[Mapping[str, float] | None]
     if weights is None or isinstance(weights, Mapping):
         return None if not weights else [weights] * count
     if not isinstance(weights, Iterable):
-        raise EventError(f"weights are one mapping for all events, or one for each; got {weights!r}")
+        raise EventError(f"weights must be one mapping for all events, or one for each, got {shown(weights)}")
     listed = list(weights)
     if len(listed) != count:
-        raise EventError(f"there are {count:,} events but {len(listed):,} mappings of weights")
+        raise EventError(f"expected a mapping of weights for each of {count:,} events, got {len(listed):,}")
     return listed

@@ -1,7 +1,8 @@
 """The few machine instructions that kernels want by name.
 
 Numba intrinsics, compiled to one or a few instructions where the processor has them and to a correct loop where it
-has not. Each has a twin in plain Python, used when the JIT is disabled.
+has not. Each has a twin in plain Python, used when the JIT is disabled. Those that read an array trust the position
+they are given; under EARMARK_BOUNDSCHECK=1 they check it.
 
     at                    an element by a position that is known to lie inside
     ctz64, popcount64     lowest set bit, number of set bits
@@ -22,7 +23,7 @@ from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
 from earmark.flat.types import I64, U64
-from earmark.jit import JIT, intrinsic
+from earmark.jit import BOUNDS, JIT, inlined, intrinsic
 
 WORD = 64
 VECTOR = 8
@@ -156,9 +157,42 @@ def _plain_or_between8(words: U64, out: int, source: int, upper: int, lower: int
     words[out : out + VECTOR] = a | (b & ~c)
 
 
-at = _at if JIT else _plain_at
+@inlined
+def check_inside(length: int, index: int, width: int) -> None:
+    """Raise IndexError unless an array of this length has `width` elements from `index` on."""
+    if index < 0 or index + width > length:
+        raise IndexError("a kernel reached out of an array")
+
+
+@inlined
+def _checked_at(array: NDArray[Any], index: int) -> Any:
+    check_inside(len(array), index, 1)
+    return array[index]
+
+
+@inlined
+def _checked_count_less8(keys: I64, index: int, key: int) -> int:
+    check_inside(len(keys), index, VECTOR)
+    return _count_less8(keys, index, key)  # type: ignore[no-any-return]
+
+
+@inlined
+def _checked_and_between8(words: U64, out: int, source: int, upper: int, lower: int) -> bool:
+    for place in (out, source, upper, lower):
+        check_inside(len(words), place, VECTOR)
+    return _and_between8(words, out, source, upper, lower)  # type: ignore[no-any-return]
+
+
+@inlined
+def _checked_or_between8(words: U64, out: int, source: int, upper: int, lower: int) -> None:
+    for place in (out, source, upper, lower):
+        check_inside(len(words), place, VECTOR)
+    _or_between8(words, out, source, upper, lower)
+
+
 ctz64 = _ctz64 if JIT else _plain_ctz64
 popcount64 = _popcount64 if JIT else _plain_popcount64
-count_less8 = _count_less8 if JIT else _plain_count_less8
-and_between8 = _and_between8 if JIT else _plain_and_between8
-or_between8 = _or_between8 if JIT else _plain_or_between8
+at = _checked_at if BOUNDS else _at if JIT else _plain_at
+count_less8 = _checked_count_less8 if BOUNDS else _count_less8 if JIT else _plain_count_less8
+and_between8 = _checked_and_between8 if BOUNDS else _and_between8 if JIT else _plain_and_between8
+or_between8 = _checked_or_between8 if BOUNDS else _or_between8 if JIT else _plain_or_between8

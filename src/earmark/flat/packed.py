@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,7 @@ class PackedStrings:
 
 def packed(strings: Sequence[bytes]) -> PackedStrings:
     """Byte strings as offsets and one run of bytes."""
-    start = np.zeros(len(strings) + 1, np.int64)
-    np.cumsum([len(one) for one in strings], out=start[1:])
+    start = np.fromiter(accumulate(map(len, strings), initial=0), np.int64, len(strings) + 1)
     return PackedStrings(frozen(start), np.frombuffer(b"".join(strings), np.uint8))
 
 

@@ -1,4 +1,4 @@
-"""One structure of one paper a file, under one contract (`contract.py`), found by name."""
+"""Indexes by name: one folder for each paper, one contract (`contract.py`), one way to search (`driver.py`)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.index.contract import MatchIndex
+from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 
 INDEXES = {
     "be_star_tree": ("earmark.index.be_star_tree", "BEStarTree"),
-    "be_tree": ("earmark.index.be_tree", "BETree"),
+    "be_tree": ("earmark.index.be_star_tree.be_tree", "BETree"),
     "blocks": ("earmark.index.blocks", "BlockIndex"),
-    "cell_table": ("earmark.index.cell_table", "CellTable"),
-    "interval_tree": ("earmark.index.interval_tree", "IntervalTree"),
-    "ir_tree": ("earmark.index.ir_tree", "IRTree"),
+    "cell_table": ("earmark.index.ranked.cell_table", "CellTable"),
+    "interval_tree": ("earmark.index.ranked.trees", "IntervalTree"),
+    "ir_tree": ("earmark.index.ranked.ir_tree", "IRTree"),
     "k_index": ("earmark.index.k_index", "KIndex"),
     "mics": ("earmark.index.mics", "MicsIndex"),
-    "r_tree": ("earmark.index.r_tree", "RTree"),
+    "r_tree": ("earmark.index.ranked.trees", "RTree"),
     "scan": ("earmark.index.scan", "Scan"),
-    "segment_tree": ("earmark.index.segment_tree", "SegmentTree"),
-    "sopt_r_tree": ("earmark.index.sopt_r_tree", "SoptRTree"),
+    "segment_tree": ("earmark.index.ranked.trees", "SegmentTree"),
+    "sopt_r_tree": ("earmark.index.ranked.sopt_r_tree", "SoptRTree"),
     "vcr": ("earmark.index.vcr", "VcrIndex"),
 }
 """Name of an index -> its module and class. A module is imported when its index is first asked for."""
@@ -37,11 +37,11 @@ def names() -> list[str]:
     return sorted(INDEXES)
 
 
-def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[..., MatchIndex]:
+def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[..., ArrayIndex[Any]]:
     """The `build(table, **options)` of the index with this name, with these options given already."""
     if not isinstance(name, str) or name not in INDEXES:
         raise EarmarkError(f"there is no index called {name!r}; there are {', '.join(names())}.")
-    build: Callable[..., MatchIndex] = _class(name).build
+    build: Callable[..., ArrayIndex[Any]] = _class(name).build
     if not options:
         return build
     known = list(inspect.signature(build).parameters)[1:]
@@ -51,14 +51,14 @@ def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[...
     return functools.partial(build, **options)
 
 
-def restore(name: str, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> MatchIndex:
+def restore(name: str, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> ArrayIndex[Any]:
     """The index with this name from its stored arrays; AssertionError where they are not what kernels rely on."""
     builder(name)
-    made: MatchIndex = _class(name).restore(table, arrays)
-    return made
+    restored: ArrayIndex[Any] = _class(name).restore(table, arrays)
+    return restored
 
 
-def stored(index: MatchIndex) -> dict[str, NDArray[Any]]:
+def stored(index: ArrayIndex[Any]) -> dict[str, NDArray[Any]]:
     """The arrays to store, by name; `restore` takes them back."""
     return dict(index.arrays._asdict()) if index.arrays else {}
 

@@ -1,4 +1,6 @@
-"""What every matching index can do, as seen by the Matcher, the contract suite and the benchmarks.
+"""What every matching index can do, as seen by the engine, the contract suite and the benchmarks.
+
+`driver.ArrayIndex` implements it once; what an index can do beyond it (follow a table, adapt to events) its class says.
 
 Kinds of array that pass through:
 
@@ -15,11 +17,10 @@ structure. It reads no array that someone else may change.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import F64, I32, I64, U64
-from earmark.segment.arrays import SegmentArrays
 
 
 class Work(NamedTuple):
@@ -56,21 +57,23 @@ class Work(NamedTuple):
         return cls(*map(sum, zip(*parts, strict=True)))
 
 
-@runtime_checkable
-class MatchIndex(Protocol):
-    """Exact matching.
+class Floor(NamedTuple):
+    """Per event the k-th best that was found elsewhere: its score, -inf where there are fewer, and its sequence."""
 
-    Two class methods make one: `build(table, **options)`, and `restore(table, arrays)` from arrays that were stored
-    (by name, perhaps mapped), which raises AssertionError where they are not what kernels rely on.
-    """
+    score: F64
+    sequence: I64
 
-    @property
-    def arrays(self) -> Any:
-        """The NamedTuple of flat read-only arrays that is the index; empty when it has none beyond the table."""
+
+class Index(Protocol):
+    """What can be searched: an index of a segment (`driver.ArrayIndex`), or several that answer as one."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the index beyond the table it was built from."""
+        """Bytes beyond the table it was built from."""
+
+    @property
+    def work(self) -> Work:
+        """What the last call did."""
 
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant of the structure holds."""
@@ -81,42 +84,13 @@ class MatchIndex(Protocol):
     def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
         """The same for every event: (event_ptr, slots)."""
 
-
-@runtime_checkable
-class RankedIndex(Protocol):
-    """The k best, exact or relaxed, by score and then sequence."""
-
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The at most k best eligible slots for event e, with their scores, best first."""
 
-    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
-        """The same for every event: (event_ptr, slots, scores)."""
-
-
-@runtime_checkable
-class Updatable(MatchIndex, Protocol):
-    """A structure that follows the table without a rebuild.
-
-    Readers may hold an index, so whoever changes one changes a copy (`live.py`).
-    """
-
-    def copy(self) -> Self:
-        """An index of its own with the same answers. O(size), at the speed of memory."""
-
-    def insert(self, table: SegmentArrays, slots: I32) -> None:
-        """Take in new slots of a table that has grown; the older slots are as they were."""
-
-    def remove(self, slots: I32) -> None:
-        """Forget slots. They are no longer eligible, so this is about space and speed, not about answers."""
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """An index that counts its work."""
-
-    @property
-    def work(self) -> Work:
-        """What the last call did."""
+    def top_k_many(
+        self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, floor: Floor | None = None
+    ) -> tuple[I64, I32, F64]:
+        """The same for every event: (event_ptr, slots, scores); only what is better than the event's floor."""
 
 
 class TreeAdaptation(NamedTuple):
@@ -140,19 +114,3 @@ class MicsAdaptation(NamedTuple):
 
 
 Adaptation = TreeAdaptation | MicsAdaptation
-
-
-@runtime_checkable
-class Adaptive(Updatable, Protocol):
-    """A structure that can learn from events; call it on a copy."""
-
-    def adapt(self, events: EventArrays) -> Adaptation:
-        """Learn from these events, and place again what they show to be ill placed."""
-
-
-@runtime_checkable
-class Described(Protocol):
-    """An index that can say what it chose."""
-
-    def describe(self) -> dict[str, Any]:
-        """Choices and counts, by name."""

@@ -6,9 +6,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, shown
 from earmark.events.arrays import EventArrays
-from earmark.events.mappings import shown
 from earmark.flat.bits import read_only
 from earmark.segment.arrays import SegmentArrays
 

@@ -19,6 +19,7 @@ from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at, ctz64, popcount64
 from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import COMPARED
+from earmark.index.kernels import Asked
 from earmark.index.ranking import Heaps, push, sort_heap
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
@@ -32,8 +33,17 @@ SLOT = MAYBE - 1
 SPARSE = 16
 """Fewer marks than one for so many words: the summary is worth its upkeep."""
 
+FEW = 24
+"""Up to so many slots of an event are sorted by insertion."""
+
 AT_ONCE = 4
 """Slots that are read off a word at a time where most words have several."""
+
+
+def new_marks(slots: int) -> tuple[U64, U64]:
+    """A bitmap over slots, and one over its words; both zeros."""
+    words = (slots + 63) >> 6
+    return np.zeros(words, np.uint64), np.zeros((words >> 6) + 1, np.uint64)
 
 
 def scratch_words(slots: int) -> int:
@@ -66,17 +76,6 @@ def mark(scratch: U64, words: int, entry: int, sparse: bool) -> None:
     scratch[word + (words if entry >= int(MAYBE) else 0)] |= np.uint64(1) << np.uint64(slot & 63)
     if sparse:
         scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
-
-
-@inlined
-def mark_scanned(scratch: U64, words: int, start: I64, scanned: I32, event: int) -> int:
-    """Mark the matches of an event that a scan found, from start[event] on; returns how many."""
-    if len(scanned) == 0:
-        return 0
-    begin, end = at(start, event), at(start, event + 1)
-    for i in range(begin, end):
-        mark(scratch, words, at(scanned, i), True)
-    return int(end - begin)
 
 
 @inlined
@@ -145,14 +144,86 @@ def read_some(scratch: U64, words: int, eligible: U64, found: int, out: I32) -> 
     return found - begin
 
 
+@inlined
+def first_time(table: SegmentArrays, slot: int, marks: U64, summary: U64) -> bool:
+    """Whether a slot comes up for the first time since `clear_marks`; slots of one clause always do."""
+    if at(table.clause_start, slot + 1) - at(table.clause_start, slot) == 1:
+        return True
+    word, bit = slot >> 6, np.uint64(1) << np.uint64(slot & 63)
+    if at(marks, word) & bit:
+        return False
+    marks[word] |= bit
+    summary[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
+    return True
+
+
+@inlined
+def clear_marks(marks: U64, summary: U64) -> None:
+    """Forget which slots came up."""
+    for block in range(len(summary)):
+        words = at(summary, block)
+        summary[block] = 0
+        while words:
+            marks[(block << 6) + ctz64(words)] = 0
+            words &= words - np.uint64(1)
+
+
+@inlined
+def sort_slots(out: I32, begin: int, count: int, marks: U64, summary: U64) -> int:
+    """Sort the slots out[begin:] of one event and drop doubles; returns how many are left.
+
+    Few are sorted by insertion, many through a bitmap over slots, `marks`, with a second one over its words; both are
+    zeros before and after.
+    """
+    if count <= FEW:
+        return _sort_few(out, begin, count)
+    low, high = len(summary), 0
+    for i in range(begin, begin + count):
+        word = at(out, i) >> 6
+        marks[word] |= np.uint64(1) << np.uint64(at(out, i) & 63)
+        summary[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
+        low, high = min(low, word >> 6), max(high, word >> 6)
+    left = begin
+    for block in range(low, high + 1):
+        words = at(summary, block)
+        summary[block] = 0
+        while words:
+            word = (block << 6) + ctz64(words)
+            words &= words - np.uint64(1)
+            bits = at(marks, word)
+            marks[word] = 0
+            while bits:
+                out[left] = (word << 6) + ctz64(bits)
+                left += 1
+                bits &= bits - np.uint64(1)
+    return left - begin
+
+
+@inlined
+def _sort_few(out: I32, begin: int, count: int) -> int:
+    left = 0
+    for i in range(count):
+        slot = out[begin + i]
+        j = left
+        while j and out[begin + j - 1] > slot:
+            j -= 1
+        if j and out[begin + j - 1] == slot:
+            continue
+        for k in range(left, j, -1):
+            out[begin + k] = out[begin + k - 1]
+        out[begin + j] = slot
+        left += 1
+    return left
+
+
 @kernel
-def rank_matches(
-    table: SegmentArrays, events: EventArrays, event_ptr: I64, slots: I32, first: int, k: int, heaps: Heaps
-) -> None:
-    """Leave in heap e - first the k best of the matches of event e, best first."""
-    for lane in range(len(event_ptr) - 1):
-        for i in range(event_ptr[lane], event_ptr[lane + 1]):
+def rank_matches(table: SegmentArrays, asked: Asked, counts: I64, slots: I32, heaps: Heaps) -> None:
+    """Leave in heap e - asked.first the k best of the matches of event e, best first."""
+    i = 0
+    for lane in range(len(counts)):
+        for _ in range(counts[lane]):
             slot = slots[i]
-            _, score = slot_score(table, slot, events, first + lane, False)
-            push(heaps, lane, k, score, table.sequence[slot], slot)
-        sort_heap(heaps, lane * k, heaps.size[lane])
+            _, score = slot_score(table, slot, asked.events, asked.first + lane, False)
+            push(heaps, lane, asked.k, score, table.sequence[slot], slot)
+            i += 1
+        sort_heap(heaps, lane * asked.k, heaps.size[lane])

@@ -6,6 +6,9 @@
     slot             4  9  0          6  .  .
     size             3                1
 
+With a *floor*, the k-th best that was found elsewhere, a heap begins full: k times the floor, as entries of no slot.
+An answer must beat it to enter, bounds prune from the start, and what is left of the floor comes last when sorted.
+
 Invariant: in a lane, no entry is worse than its parent.
 Complexity: `push` O(log k); `sort_heap` O(k log k), after which the best comes first.
 """
@@ -18,8 +21,11 @@ import numpy as np
 
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I32, I64
+from earmark.index.contract import Floor
 from earmark.jit import inlined
 
+NO_SLOT = -1
+"""Slot of an entry that is an event's floor, not an answer."""
 SLACK = 1e-9
 """Relative room above a bound: far more than float64 can lose in summing a clause in another order."""
 
@@ -33,11 +39,20 @@ class Heaps(NamedTuple):
     slot: I32
 
 
-def new_heaps(lanes: int, k: int) -> Heaps:
-    """Empty heaps of k entries each."""
-    return Heaps(
-        np.zeros(lanes, np.int64), np.empty(lanes * k), np.empty(lanes * k, np.int64), np.empty(lanes * k, np.int32)
+def new_heaps(lanes: int, k: int, floor: Floor | None = None, first: int = 0) -> Heaps:
+    """Heaps of k entries each: empty, or full of an event's floor where it has one. Lane 0 is the event `first`."""
+    entries = lanes * k
+    heaps = Heaps(
+        np.zeros(lanes, np.int64), np.empty(entries), np.empty(entries, np.int64), np.empty(entries, np.int32)
     )
+    if floor is not None:
+        score, sequence = (column[first : first + lanes] for column in floor)
+        full = score > -np.inf
+        heaps.size[full] = k
+        heaps.score.reshape(lanes, k)[full] = score[full, None]
+        heaps.sequence.reshape(lanes, k)[full] = sequence[full, None]
+        heaps.slot.reshape(lanes, k)[full] = NO_SLOT
+    return heaps
 
 
 @inlined
@@ -67,7 +82,7 @@ def push(heaps: Heaps, lane: int, k: int, score: float, sequence: int, slot: int
     base, size = lane * k, heaps.size[lane]
     if size == k:
         worst = heaps.score[base]
-        if score < worst or (score == worst and sequence > at(heaps.sequence, base)):
+        if score < worst or (score == worst and sequence >= at(heaps.sequence, base)):
             return False
         heaps.score[base], heaps.sequence[base], heaps.slot[base] = score, sequence, slot
         _sift_down(heaps, base, k)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, TypeAlias
 
-from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shortened
 from earmark.keys.cuts import Cut, cut, decimal_room, type_of
 from earmark.keys.numbers import HIGHEST, LOWEST, bounds_of, narrowed, position_of, wide_intervals, widened
 from earmark.keys.schema import (
@@ -33,6 +33,7 @@ from earmark.keys.sets import Intervals, KeySet, complement, union
 from earmark.keys.strings import StringKeys, successor
 from earmark.language.literals import LiteralError, cast_text, like_prefix
 from earmark.language.normal import AnyOf, Atom, Clauses, Leaf, Mode, atom_sql
+from earmark.language.predicate import literal_sql
 
 _SMALL = 10**18
 _MAX_KNOWN = 1 << 16
@@ -76,8 +77,11 @@ class Binder:
         self._zone = draft.schema.zone
         self._known: dict[tuple[Any, ...], Constraint] = {}
 
-    def bind(self, clauses: Clauses, subscription: object) -> BoundClauses:
-        """Each clause as (attribute number, set), ascending by attribute. What cannot be bound teaches nothing."""
+    def bind(self, clauses: Clauses, subscription: object = None) -> BoundClauses:
+        """Each clause as (attribute number, set), ascending by attribute. What cannot be bound teaches nothing.
+
+        `subscription` is the id that errors name.
+        """
         mark = len(self.draft.log)
         try:
             bound: BoundClauses = []
@@ -89,7 +93,7 @@ class Binder:
         except EarmarkError as problem:
             if self.draft.undo(mark):
                 self._known.clear()
-            raise type(problem)(f"subscription {subscription!r}: {problem}") from None
+            raise problem.at(id=subscription) from None
 
     def note_wide(self, rows: Iterable[BoundClauses]) -> None:
         """Note the constants that bounds on wide numbers need; called once, when all is bound."""
@@ -156,7 +160,9 @@ class Binder:
             for leaf in leaves(atom):
                 for value in leaf.predicate.values:
                     if value is not None:
-                        origin = f"subscription {subscription!r}: {atom_sql(leaf)}"
+                        origin = atom_sql(leaf)
+                        if subscription is not None:
+                            origin = f"subscription {subscription!r}: {origin}"
                         return self.draft.set_type(attribute, type_of(value), origin[:300])
         return attribute
 
@@ -164,7 +170,7 @@ class Binder:
         for leaf in leaves(atom):
             for value in leaf.predicate.values:
                 if value is not None and not isinstance(value, str):
-                    raise _clash(attribute, leaf)
+                    raise _clash(attribute, leaf, value)
             for constant in _string_constants(leaf):
                 self.draft.constant(attribute, constant)
 
@@ -173,7 +179,11 @@ class Binder:
         if type_ is None:
             return [None] * len(values)
         if leaf.predicate.operator == "LIKE" and values[0] is not None:
-            raise _clash(attribute, leaf)
+            raise AttributeTypeError(
+                f"LIKE is for strings, but attribute {attribute.name!r} is {attribute.described()}",
+                attribute=attribute.name,
+                text=atom_sql(leaf),
+            )
         if type_.kind in NUMERIC and type_.kind != NUMBER:
             values = _common_numbers(type_, leaf)
         cuts: list[Cut | None] = []
@@ -189,7 +199,7 @@ class Binder:
                 continue
             found = cut(type_, value, self._zone)
             if found is None:
-                raise _clash(attribute, leaf)
+                raise _clash(attribute, leaf, value)
             cuts.append(found)
         return cuts
 
@@ -215,9 +225,11 @@ def leaves(atom: Atom) -> list[Leaf]:
     return [leaf for part in atom.parts for leaf in leaves(part)]
 
 
-def _clash(attribute: Attribute, leaf: Leaf) -> AttributeTypeError:
+def _clash(attribute: Attribute, leaf: Leaf, value: Any) -> AttributeTypeError:
     return AttributeTypeError(
-        f"attribute {attribute.name!r} is {attribute.described()}, which does not go with {atom_sql(leaf)[:300]}"
+        f"{attribute.expected()}, got {shortened(literal_sql(value), 100)}",
+        attribute=attribute.name,
+        text=atom_sql(leaf),
     )
 
 
@@ -225,7 +237,7 @@ def _cast(type_: AttributeType, value: str, leaf: Leaf) -> Any:
     try:
         return cast_text(type_.kind, value)
     except LiteralError as problem:
-        raise SubscriptionError(f"{atom_sql(leaf)[:300]}: {problem}") from None
+        raise SubscriptionError(problem.reason, attribute=leaf.predicate.attribute, text=atom_sql(leaf)) from None
 
 
 def _common_numbers(type_: AttributeType, leaf: Leaf) -> tuple[Any, ...]:
@@ -237,7 +249,9 @@ def _common_numbers(type_: AttributeType, leaf: Leaf) -> tuple[Any, ...]:
         return values
     if not decimal_room(type_, [v for v in values if v is not None]):
         raise SubscriptionError(
-            f"{atom_sql(leaf)[:300]}: {type_} and this literal together need more than 38 digits, where Spark rounds"
+            f"{type_} and this literal together need more than 38 digits, where Spark rounds",
+            attribute=leaf.predicate.attribute,
+            text=atom_sql(leaf),
         )
     return values
 
@@ -356,5 +370,5 @@ def _prefix(leaf: Leaf) -> tuple[bytes, bool]:
     try:
         prefix, open_ended = like_prefix(leaf.predicate.values[0])
     except LiteralError as problem:
-        raise SubscriptionError(str(problem)) from None
+        raise SubscriptionError(problem.reason, attribute=leaf.predicate.attribute, text=atom_sql(leaf)) from None
     return prefix.encode(), open_ended

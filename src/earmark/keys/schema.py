@@ -21,7 +21,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shown
 from earmark.flat.types import I64
 from earmark.keys.strings import StringKeys
 from earmark.language.nearest import nearest_name
@@ -86,7 +86,7 @@ def attribute_type(name: str) -> AttributeType:
     999999999
     """
     if not isinstance(name, str):
-        raise EarmarkError(f"an attribute's type is given by name, such as 'integer'; got {name!r}")
+        raise EarmarkError(f"expected the name of a type, such as 'integer', got {name!r}")
     text = name.strip().lower()
     text = _ALIASES.get(text, text)
     if text in _TYPES:
@@ -116,7 +116,19 @@ class Attribute:
 
     def described(self) -> str:
         """For error messages: the type and who fixed it."""
-        return f"{self.type} ({'declared' if self.declared else 'first used so by ' + self.origin})"
+        return f"{self.type} ({self._author()})"
+
+    def expected(self) -> str:
+        """For error messages: what its values are, and who fixed that."""
+        return f"expected {article(str(self.type))} for {self.name!r} ({self._author()})"
+
+    def _author(self) -> str:
+        return "declared" if self.declared else f"first used so by {self.origin}"
+
+
+def article(noun: str) -> str:
+    """A noun with the article before it."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 class Schema:
@@ -265,7 +277,7 @@ class Draft:
         check_name(name)
         added = Attribute(len(self.schema) + self._added, name, None, False, "")
         if added.number >= MAX_ATTRIBUTES:
-            raise EarmarkError(f"there are {MAX_ATTRIBUTES:,} attributes already; {name!r} would be one too many")
+            raise EarmarkError(f"expected at most {MAX_ATTRIBUTES:,} attributes, got another, {name!r}")
         self._added += 1
         self._put(added)
         return added
@@ -286,7 +298,8 @@ class Draft:
             type_ = attribute.type  # it may be wide
         if attribute.type is not None and attribute.type != type_:
             raise AttributeTypeError(
-                f"attribute {attribute.name!r} is {attribute.described()}, it cannot become {type_}"
+                f"attribute {attribute.name!r} is {attribute.described()}, it cannot become {type_}",
+                attribute=attribute.name,
             )
         attribute = replace(attribute, type=type_, origin=origin, declared=declared)
         self._put(attribute)
@@ -305,13 +318,13 @@ def _undeclared(name: str, schema: Schema) -> EarmarkError:
     known = [a.name for a in schema if a.declared]
     near = nearest_name(name, known)
     hint = f"did you mean {near!r}?" if near else f"declared are {', '.join(known[:20]) or 'none'}"
-    return SubscriptionError(f"attribute {name!r} is not declared; {hint}")
+    return SubscriptionError(f"attribute {name!r} is not declared; {hint}", attribute=name)
 
 
 def check_name(name: object) -> None:
     """Raise when this cannot be the name of an attribute."""
     if not isinstance(name, str) or not name or len(name) > MAX_NAME:
-        raise EarmarkError(f"an attribute's name is a text of 1 to {MAX_NAME} characters; got {str(name)[:50]!r}")
+        raise EarmarkError(f"expected an attribute's name of 1 to {MAX_NAME} characters, got {shown(name)}")
     try:
         name.encode()
     except UnicodeEncodeError:

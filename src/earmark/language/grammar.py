@@ -14,7 +14,7 @@ from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from earmark.errors import SubscriptionError
+from earmark.errors import SubscriptionError, shortened
 from earmark.language.predicate import (
     MAX_NAME,
     And,
@@ -26,10 +26,9 @@ from earmark.language.predicate import (
     Predicate,
     check_text,
     joined,
-    shortened,
     test,
 )
-from earmark.language.refusals import NO_CALCULATIONS, Refuse, Refused, raised
+from earmark.language.refusals import NO_CALCULATIONS, Refuse, raised, refusal
 from earmark.language.tokens import FIRST_HOLE, FIRST_LIST, Lexed
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class Grammar:
         self._nodes: dict[int, tuple[Predicate, exp.Expression]] = {}
 
     def condition(self) -> Condition:
-        """All of the text; raises Refused where sqlglot cannot read it."""
+        """All of the text; raises SubscriptionError where sqlglot cannot read it."""
         tree = _tree(self._lexed.shape)
         if isinstance(tree, RecursionError):
             tree = _tree_on_fresh_stack(self._lexed.shape)
@@ -142,7 +141,7 @@ class Grammar:
             raise self._ungrammatical(tree)
         made = self._part(tree)
         if made == Constant(None):  # Spark refuses a WHERE that is nothing but NULL
-            self._refuse(Refused("NULL alone is not a condition", "", 0, len(self._lexed.text)))
+            self._refuse(refusal("NULL alone is not a condition", "", 0, len(self._lexed.text)))
         return made
 
     def predicates(self) -> list[Predicate]:
@@ -167,7 +166,7 @@ class Grammar:
         """The condition of a node; refused, it counts as TRUE."""
         try:
             return self._convert(node)
-        except Refused as problem:
+        except SubscriptionError as problem:
             self._refuse(problem)
             return Constant(True)
 
@@ -291,7 +290,7 @@ class Grammar:
             try:
                 check_text(name, f"the name {shortened(name, 60)!r}")
             except SubscriptionError as problem:
-                raise self._refused(str(problem), node) from None
+                raise self._refused(problem.reason, node) from None
         return name
 
     def _joined_name(self, node: exp.Expression) -> str:
@@ -370,8 +369,8 @@ class Grammar:
             shown = node.args["alias"] if type(node).__name__ == "Alias" else node
             raise self._refused(_HINTS.get(type(node).__name__, "this is not part of the language"), shown)
 
-    def _refused(self, reason: str, node: exp.Expression) -> Refused:
-        return Refused(reason, self._shown(node), *(self._span(node) or (None, None)))
+    def _refused(self, reason: str, node: exp.Expression) -> SubscriptionError:
+        return refusal(reason, self._shown(node), *(self._span(node) or (None, None)))
 
     def _shown(self, node: exp.Expression) -> str:
         """A node as the user wrote it."""
@@ -409,22 +408,22 @@ class Grammar:
         """The token around this place: of a literal with DATE or CAST, all of it."""
         return self._lexed.spans[bisect_right(self._lexed.spans, start, key=lambda span: span[0]) - 1]
 
-    def _ungrammatical(self, problem: Exception) -> Refused:
+    def _ungrammatical(self, problem: Exception) -> SubscriptionError:
         """Where sqlglot stopped, in terms of the text."""
         details = (getattr(problem, "errors", None) or [{}])[0]
         if isinstance(problem, RecursionError) or not details.get("col"):
-            return Refused("it does not read as a condition", "", 0, len(self._lexed.text))
+            return refusal("it does not read as a condition", "", 0, len(self._lexed.text))
         lexed = self._lexed
         i = min(bisect_left(lexed.ends, details["col"]), len(lexed.spans) - 1)
         start, end = lexed.spans[i]
         piece = lexed.text[start:end]
         if "nexpected" in str(details.get("description")):
-            return Refused(
+            return refusal(
                 f"expected AND, OR or the end of the condition, got {shortened(piece, 60)!r}", piece, start, end
             )
         if i == len(lexed.spans) - 1:
-            return Refused(f"it ends too early, after {shortened(piece, 60)!r}", piece, start, end)
-        return Refused(f"something is missing or wrong after {shortened(piece, 60)!r}", piece, start, end)
+            return refusal(f"it ends too early, after {shortened(piece, 60)!r}", piece, start, end)
+        return refusal(f"something is missing or wrong after {shortened(piece, 60)!r}", piece, start, end)
 
 
 def _is_literal(node: exp.Expression) -> bool:

@@ -16,7 +16,11 @@ Value: TypeAlias = int | float | Decimal | bool | str | date | datetime
 
 
 class LiteralError(Exception):
-    """The reason why a literal is refused; the parser adds where."""
+    """The reason why a literal is refused; whoever reads the literal knows where it is."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([01][0-7]{2})|(.))", re.DOTALL)
@@ -201,7 +205,7 @@ def like_prefix(pattern: str, escape: str = "\\") -> tuple[str, bool]:
 def plain_pattern(pattern: str, escape: str) -> str:
     """The same LIKE pattern with the default escape."""
     if len(escape) != 1 or escape > "\uffff" or escape in "%_":
-        raise LiteralError(f"ESCAPE takes one character, and neither % nor _; got {escape[:20]!r}")
+        raise LiteralError(f"ESCAPE takes one character, neither % nor _, got {escape[:20]!r}")
     prefix, open_ended = like_prefix(pattern, escape)
     return re.sub(r"([\\%_])", r"\\\1", prefix) + ("%" if open_ended else "")
 

@@ -28,6 +28,7 @@ from itertools import chain, product
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
+from earmark.errors import SubscriptionError
 from earmark.language.predicate import And, Condition, Constant, Is, Not, Or, Predicate, test, to_sql
 
 MAX_CLAUSES = 1024
@@ -35,25 +36,17 @@ MAX_VALUES = 1 << 19  # of all clauses together; more than any text holds, so th
 _MAX_ATOMS = 1 << 18  # of all clauses together
 
 
-class TooLarge(Exception):
-    """The OR of ANDs would be too long."""
-
-
-class TooManyClauses(TooLarge):
+def too_many_clauses() -> SubscriptionError:
     """There would be more than MAX_CLAUSES clauses, or too many predicates in them."""
-
-    def __init__(self) -> None:
-        super().__init__(f"its ORs make more than {MAX_CLAUSES:,} clauses; split it into several subscriptions")
+    return SubscriptionError(f"its ORs make more than {MAX_CLAUSES:,} clauses; split it into several subscriptions")
 
 
-class TooManyValues(TooLarge):
+def too_many_values() -> SubscriptionError:
     """There would be more than MAX_VALUES literal values in the clauses."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"its ORs repeat its values, to more than {MAX_VALUES:,} in all clauses;"
-            " split it into several subscriptions, or use shorter lists"
-        )
+    return SubscriptionError(
+        f"its ORs repeat its values, to more than {MAX_VALUES:,} in all clauses;"
+        " split it into several subscriptions, or use shorter lists"
+    )
 
 
 class Mode(IntEnum):
@@ -113,7 +106,7 @@ Clauses: TypeAlias = tuple[Clause, ...]
 
 
 def normal_form(condition: Condition) -> Clauses:
-    """The clauses of a condition; raises TooLarge beyond MAX_CLAUSES or MAX_VALUES."""
+    """The clauses of a condition; raises SubscriptionError beyond MAX_CLAUSES or MAX_VALUES."""
     tree = _with_atoms(_pushed(condition, Mode.TRUE))
     _extent(tree)
     return tuple(_grouped(atoms) for atoms in _product(tree))
@@ -177,7 +170,7 @@ def _with_atoms(node: _Pushed) -> Any:
 
 
 def _extent(node: Any) -> _Extent:
-    """How much a tree expands to; raises TooLarge. O(tree): nothing is expanded."""
+    """How much a tree expands to; raises SubscriptionError. O(tree): nothing is expanded."""
     if isinstance(node, bool):
         return _Extent(int(node), 0, 0)
     if not isinstance(node, tuple):
@@ -196,9 +189,9 @@ def _extent(node: Any) -> _Extent:
                 sum(clauses // extent.clauses * extent.values for extent in extents),
             )
     if total.clauses > MAX_CLAUSES or total.atoms > _MAX_ATOMS:
-        raise TooManyClauses
+        raise too_many_clauses()
     if total.values > MAX_VALUES:
-        raise TooManyValues
+        raise too_many_values()
     return total
 
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from earmark.errors import SubscriptionError
+from earmark.errors import SubscriptionError, shortened
 from earmark.language.nearest import did_you_mean
 from earmark.language.order import COMPARISONS
-from earmark.language.predicate import checked_value, is_list, listed, literal_sql, shortened
-from earmark.language.refusals import Refused, subscription_error
+from earmark.language.predicate import checked_value, is_list, listed, literal_sql
+from earmark.language.refusals import refusal
 from earmark.language.tokens import Token, tokens_of
 
 Params: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
@@ -52,8 +52,8 @@ def bound(text: str, params: Params) -> str:
             right = "" if text[end : end + 1] in _CLOSED else " "
             pieces.append(left + _literal(tokens, i, value) + right)
         return "".join([*pieces, text[end:]])
-    except Refused as problem:
-        raise subscription_error(text, problem) from None
+    except SubscriptionError as problem:
+        raise problem.at(condition=text) from None
 
 
 def _values(parameters: list[Token], params: Params) -> list[Any]:
@@ -65,13 +65,15 @@ def _values(parameters: list[Token], params: Params) -> list[Any]:
     if isinstance(params, Mapping):
         return _named_values(parameters, params)
     if isinstance(params, str | bytes) or not (isinstance(params, Sequence) or is_list(params)):
-        raise Refused(f"expected params as a sequence or a mapping, got {type(params).__name__}")
+        raise SubscriptionError(f"expected params as a sequence or a mapping, got {type(params).__name__}")
     if parameters and not unnamed:
         raise _refused(f"expected params as a mapping for {parameters[0].text}, got a sequence", parameters[0])
     if isinstance(params, set | frozenset):
-        raise Refused("expected params in order, got a set")
+        raise SubscriptionError("expected params in order, got a set")
     if len(params) != len(unnamed):
-        raise Refused(f"expected {len(unnamed)} value{'s' * (len(unnamed) != 1)} in params, got {len(params)}")
+        raise SubscriptionError(
+            f"expected {len(unnamed)} value{'s' * (len(unnamed) != 1)} in params, got {len(params)}"
+        )
     return list(params)
 
 
@@ -86,7 +88,7 @@ def _named_values(parameters: list[Token], params: Mapping[str, Any]) -> list[An
     for name in params:
         if name not in names:
             hint = did_you_mean(name, names) if isinstance(name, str) else ""
-            raise Refused(f"params have a value for {name!r}, which the condition does not use{hint}")
+            raise SubscriptionError(f"params have a value for {name!r}, which the condition does not use{hint}")
     return [params[token.text[1:]] for token in parameters]
 
 
@@ -119,8 +121,8 @@ def _checked(token: Token, value: Any) -> str:
     try:
         return literal_sql(checked_value(value, f"for the parameter {token.text}"))
     except SubscriptionError as problem:
-        raise _refused(str(problem), token) from None
+        raise _refused(problem.reason, token) from None
 
 
-def _refused(reason: str, token: Token) -> Refused:
-    return Refused(reason, token.text, token.start, token.start + len(token.text))
+def _refused(reason: str, token: Token) -> SubscriptionError:
+    return refusal(reason, token.text, token.start, token.start + len(token.text))

@@ -26,14 +26,13 @@ from earmark.language.normal import (
     Clauses,
     Leaf,
     Mode,
-    TooLarge,
-    TooManyValues,
     filled,
     leaf_of,
     normal_form,
+    too_many_values,
 )
 from earmark.language.predicate import MAX_TEXT, Condition
-from earmark.language.refusals import Refused, subscription_error
+from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, Kind, Lexed, lex, split_units, units_are_slots
 from earmark.locks import remade_lock
 
@@ -55,7 +54,7 @@ def parse(text: str) -> Condition:
         literals = _literals([KINDS[slot.kind] for slot in lexed.slots], tokens)
         assert literals is not None, "tokens are of the kinds of their slots"
         return filled(tree, lambda value: _filled(value, literals))
-    except (Refused, _BadLiteral) as problem:
+    except (SubscriptionError, _BadLiteral) as problem:
         raise _error(text, problem) from None
 
 
@@ -75,7 +74,7 @@ def parse_clauses(text: str) -> Clauses:
         clauses = template.clauses_with([text[slot.start : slot.end] for slot in lexed.slots])
         assert clauses is not None, "a template takes the literals it was made from"
         return clauses
-    except (Refused, _BadLiteral, TooLarge) as problem:
+    except (SubscriptionError, _BadLiteral) as problem:
         raise _error(text, problem) from None
 
 
@@ -85,13 +84,14 @@ class _BadLiteral(Exception):
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
         self.index = index
+        self.reason = reason
 
 
-def _error(text: Any, problem: Exception) -> SubscriptionError:
+def _error(text: Any, problem: SubscriptionError | _BadLiteral) -> SubscriptionError:
     if isinstance(problem, _BadLiteral):  # texts of a known shape have been read without regard to places
         slot = lex(text).slots[problem.index]
-        problem = Refused(str(problem), text[slot.start : slot.end], slot.start, slot.end)
-    return subscription_error(text, problem)
+        problem = refusal(problem.reason, text[slot.start : slot.end], slot.start, slot.end)
+    return problem.at(condition=text) if isinstance(text, str) else problem
 
 
 # --- templates -----------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class Template:
             else:
                 leaves.append(leaf_of(attribute, operator, tuple([values[p] for p in places]), mode))
         if count > MAX_VALUES:  # of plain lists only their places were known when the clauses were made
-            raise TooManyValues
+            raise too_many_values()
         return tuple([tuple([(name, _made(atoms, leaves)) for name, atoms in clause]) for clause in self._clauses])
 
 
@@ -176,7 +176,7 @@ def _literals(kinds: list[Kind], tokens: list[str]) -> list[Any] | None:
                 return None
             values.append(read(token))
     except LiteralError as problem:
-        raise _BadLiteral(len(values), str(problem)) from None
+        raise _BadLiteral(len(values), problem.reason) from None
     return values
 
 
@@ -194,7 +194,7 @@ def _filled(value: Any, literals: list[Any]) -> Any:
     try:
         return value_of(value, literals)
     except LiteralError as problem:
-        raise _BadLiteral(value.index, str(problem)) from None
+        raise _BadLiteral(value.index, problem.reason) from None
 
 
 def value_of(hole: Hole, literals: list[Any]) -> Any:

@@ -17,7 +17,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, TypeAlias
 
-from earmark.errors import SubscriptionError
+from earmark.errors import SubscriptionError, shortened, shown
 from earmark.language.literals import Value, decimal_size
 
 COMPARISONS = frozenset({"<", "<=", "=", "!=", ">=", ">", "<=>"})
@@ -71,9 +71,9 @@ class Predicate(Condition):
 
     def __init__(self, attribute: str, operator: str, *values: Value | None) -> None:
         if not isinstance(attribute, str) or not all(attribute.split(".")):
-            raise SubscriptionError(f"a predicate's attribute is a name; got {attribute!r}")
+            raise SubscriptionError(f"expected an attribute's name in a predicate, got {shown(attribute)}")
         if not isinstance(operator, str):
-            raise SubscriptionError(f"a predicate's operator is a text such as '<='; got {operator!r}")
+            raise SubscriptionError(f"expected an operator such as '<=' in a predicate, got {shown(operator)}")
         name = " ".join(operator.upper().split())
         name = {"==": "=", "<>": "!="}.get(name, name)
         if len(values) == 1 and name in ("IN", "NOT IN"):
@@ -149,14 +149,9 @@ def joined(kind: type[And] | type[Or], parts: Iterable[Condition]) -> Condition:
     return kind(tuple(chain.from_iterable(p.parts if isinstance(p, kind) else (p,) for p in parts)))
 
 
-def shortened(text: str, length: int) -> str:
-    """The start of a text, for messages."""
-    return text if len(text) <= length else text[:length] + "…"
-
-
 def _condition(value: object) -> Condition:
     if not isinstance(value, Condition):
-        raise SubscriptionError(f"a condition combines with conditions only; got {value!r}")
+        raise SubscriptionError(f"a condition combines with conditions only, got {shown(value)}")
     return value
 
 
@@ -176,11 +171,13 @@ def _check_arity(attribute: str, operator: str, name: str, values: tuple[object,
     base = _NEGATIVE.get(name, name)
     if base not in _ARITY:
         known = ", ".join([*sorted(COMPARISONS), "BETWEEN", "IN", "NOT IN", "LIKE", "IS NULL", "IS NOT NULL"])
-        raise SubscriptionError(f"{operator!r} on {attribute!r} is not an operator; the operators are {known}")
+        raise SubscriptionError(
+            f"{operator!r} on {attribute!r} is not an operator; the operators are {known}", attribute=attribute
+        )
     wanted = _ARITY[base]
     if (wanted is None and not values) or (wanted is not None and len(values) != wanted):
         number = "at least one value" if wanted is None else f"{wanted} value{'s' * (wanted != 1)}"
-        raise SubscriptionError(f"{name} on {attribute!r} takes {number}; got {len(values)}")
+        raise SubscriptionError(f"{name} on {attribute!r} takes {number}, got {len(values)}", attribute=attribute)
 
 
 def checked_value(value: Any, where: str) -> Value | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from earmark.errors import SubscriptionError
-from earmark.language.predicate import shortened
 
 NO_FUNCTIONS = "functions are not part of a condition: compare the attribute itself with a literal"
 NO_CALCULATIONS = "calculations are not part of a condition: compare the attribute itself with a literal"
@@ -37,44 +36,26 @@ _REVERSED = {("=", ">"): ">=", ("=", "<"): "<=", ("=", "!"): "!=", (">", "<"): "
 _DASHED = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)+")
 
 
-class Refused(Exception):
-    """Why a text is not a condition, the piece that shows it, and its place in the text where that is known."""
-
-    def __init__(self, reason: str, piece: str = "", start: int | None = None, end: int | None = None) -> None:
-        super().__init__(reason)
-        self.piece = piece
-        self.start = start
-        self.end = end
+Refuse: TypeAlias = Callable[[SubscriptionError], None]
 
 
-Refuse: TypeAlias = Callable[[Refused], None]
-
-
-def raised(problem: Refused) -> None:
+def raised(problem: SubscriptionError) -> None:
     """Stop at the first problem; whoever wants them all passes another function in its place."""
     raise problem
 
 
-def subscription_error(text: Any, problem: Exception) -> SubscriptionError:
-    """The problem as an error that shows the text."""
-    piece = getattr(problem, "piece", "")
-    where = f" at {shortened(piece, 60)!r}" if piece else ""
-    shown = repr(shortened(text, 200)) if isinstance(text, str) else shortened(repr(text), 200)
-    return SubscriptionError(
-        f"condition {shown}{where}: {problem}",
-        reason=str(problem),
-        start=getattr(problem, "start", None),
-        end=getattr(problem, "end", None),
-    )
+def refusal(reason: str, piece: str, start: int | None, end: int | None) -> SubscriptionError:
+    """Why a text is not a condition, the piece that shows it, and its place in the text where that is known."""
+    return SubscriptionError(reason, text=piece or None, start=start, end=end)
 
 
 # --- characters that no token begins with -----------------------------------------------------------------------
 
 
-def stray(text: str, at: int) -> Refused:
+def stray(text: str, at: int) -> SubscriptionError:
     """The refusal of the character at `at`, with which no token begins."""
     reason, length = _stray(text, at)
-    return Refused(reason, text[at:], at, len(text) if length is None else at + length)
+    return refusal(reason, text[at:], at, len(text) if length is None else at + length)
 
 
 def _stray(text: str, at: int) -> tuple[str, int | None]:

@@ -23,18 +23,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from earmark.errors import SubscriptionError, shortened
 from earmark.language.literals import date_value, named_double, negated, number_value, string_value, timestamp_value
 from earmark.language.order import COMPARISONS, misplaced
-from earmark.language.predicate import MAX_PARTS, MAX_TEXT, shortened
+from earmark.language.predicate import MAX_PARTS, MAX_TEXT
 from earmark.language.refusals import (
     FOREIGN_WORDS,
     NO_FUNCTIONS,
     NO_STATEMENTS,
     Neighbours,
     Refuse,
-    Refused,
     advice,
     raised,
+    refusal,
     stray,
 )
 
@@ -175,7 +176,7 @@ KINDS = {
 
 
 def lex(text: str) -> Lexed:
-    """Check every token and their order, and take names and literals out; raises Refused."""
+    """Check every token and their order, and take names and literals out; raises SubscriptionError."""
     lexed = scan(text)
     check_order(lexed)
     return lexed
@@ -185,7 +186,7 @@ def scan(text: str, refuse: Refuse = raised) -> Lexed:
     """Check every token and take names and literals out; what is refused goes to `refuse`."""
     found = tokens_of(text, refuse)
     if not found:
-        refuse(Refused("it is empty; write TRUE for a condition that always holds", "", 0, len(text)))
+        refuse(refusal("it is empty; write TRUE for a condition that always holds", "", 0, len(text)))
     elif _begins_with_where(found):
         refuse(_refused_token("leave out WHERE: a condition is what follows it", found[0]))
         del found[0]
@@ -210,7 +211,7 @@ def scan(text: str, refuse: Refuse = raised) -> Lexed:
 
 
 def check_order(lexed: Lexed) -> None:
-    """Raise Refused at the first token that cannot follow the one before it."""
+    """Raise SubscriptionError at the first token that cannot follow the one before it."""
     found = misplaced(lexed.kinds)
     if found is None:
         return
@@ -220,12 +221,12 @@ def check_order(lexed: Lexed) -> None:
     if not this:
         end = len(lexed.text)
         reason = found.reason or f"expected {found.expected}{after}"
-        raise Refused(f"{reason}, got the end of the condition", "", lexed.spans[-1][1], end)
+        raise refusal(f"{reason}, got the end of the condition", "", lexed.spans[-1][1], end)
     start, end = lexed.spans[found.at]
     adjacent = found.at > 0 and lexed.spans[found.at - 1][1] == start
     hint = advice(lexed.text, start, Neighbours(kinds, texts, adjacent))
     reason = hint or found.reason or f"expected {found.expected}{after}, got {this!r}"
-    raise Refused(reason, lexed.text[start:end], start, end)
+    raise refusal(reason, lexed.text[start:end], start, end)
 
 
 def _at(lexed: Lexed, i: int) -> tuple[str, str]:
@@ -245,8 +246,8 @@ def _begins_with_where(tokens: list[Token]) -> bool:
     return second.word not in ("IN", "IS", "BETWEEN", "LIKE", "AND", "OR")
 
 
-def _refused_token(reason: str, token: Token, more: str = "") -> Refused:
-    return Refused(reason, token.text + more, token.start, _end(token))
+def _refused_token(reason: str, token: Token, more: str = "") -> SubscriptionError:
+    return refusal(reason, token.text + more, token.start, _end(token))
 
 
 def _piece(made: Lexed, tokens: list[Token], i: int, refuse: Refuse) -> tuple[str, str, int]:
@@ -324,9 +325,9 @@ def _sign(tokens: list[Token], i: int, before: str, refuse: Refuse) -> str:
 def tokens_of(text: str, refuse: Refuse = raised) -> list[Token]:
     """All tokens, checked for size; what no token begins with goes to `refuse`, and is left out."""
     if not isinstance(text, str):
-        raise Refused(f"expected a condition as a string or as Predicates, got {type(text).__name__}")
+        raise SubscriptionError(f"expected a condition as a string or as Predicates, got {type(text).__name__}")
     if len(text) > MAX_TEXT:
-        raise Refused(f"it is longer than {MAX_TEXT:,} characters")
+        raise SubscriptionError(f"it is longer than {MAX_TEXT:,} characters")
     tokens: list[Token] = []
     depth = _Depth()
     past = 0
@@ -342,13 +343,13 @@ def tokens_of(text: str, refuse: Refuse = raised) -> list[Token]:
         given = match.group()
         word = given.upper() if kind == "word" else given if kind == "sign" else ""
         if len(tokens) == MAX_TOKENS:
-            raise Refused(f"it has more than {MAX_TOKENS:,} words, signs and literals", "", start, len(text))
+            raise refusal(f"it has more than {MAX_TOKENS:,} words, signs and literals", "", start, len(text))
         token = Token(kind, given, start, word)
         if word == "SELECT" and not tokens:
             raise _refused_token(NO_STATEMENTS, token)
         tokens.append(token)
         if depth.after(word) > MAX_NESTING:
-            raise Refused(f"it nests deeper than {MAX_NESTING} levels", text[start:], start, len(text))
+            raise refusal(f"it nests deeper than {MAX_NESTING} levels", text[start:], start, len(text))
     return tokens
 
 

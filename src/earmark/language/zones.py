@@ -14,7 +14,7 @@ _OFFSET = re.compile(r"([+-])(\d{1,2}):(\d{2})\Z")
 def zone_of(name: str) -> tzinfo:
     """The zone called `name`: 'UTC', 'Z', an offset such as '+02:00', or a region such as 'Europe/Paris'."""
     if not isinstance(name, str):
-        raise EarmarkError(f"a time zone is given by name, such as 'Europe/Paris'; got {name!r}")
+        raise EarmarkError(f"expected the name of a time zone, such as 'Europe/Paris', got {name!r}")
     return _zone_of(name)
 
 

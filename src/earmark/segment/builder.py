@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from earmark.errors import EarmarkError, SubscriptionError, reworded
-from earmark.events.mappings import shown
+from earmark.errors import EarmarkError, refuse
 from earmark.flat.types import I64, frozen
 from earmark.keys.bind import Binder, BoundClauses
 from earmark.keys.schema import Draft, Schema
@@ -36,9 +35,6 @@ from earmark.segment.subscription import (
     clauses_and_text,
     used_weights,
 )
-
-MOST_TOLD = 20
-"""Rows that an error names, of those that cannot be added."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,17 +120,6 @@ def prepare(schema: Schema, items: Iterable[Any], numbered: bool = True) -> Prep
     return builder.prepared()
 
 
-def refuse(wrong: Sequence[EarmarkError]) -> None:
-    """Raise what is wrong with a batch, if anything: one problem as it is, several in one sentence."""
-    if not wrong:
-        return
-    if len(wrong) == 1:
-        raise wrong[0] from None
-    listed = "; ".join(map(str, wrong[:MOST_TOLD]))
-    more = f"; and {len(wrong) - MOST_TOLD:,} more" if len(wrong) > MOST_TOLD else ""
-    raise SubscriptionError(f"{len(wrong):,} subscriptions were refused: {listed}{more}")
-
-
 _collector_is_off = False  # by us; an interruption may leave it so, for the next one to mend
 
 
@@ -158,14 +143,11 @@ def collector_held() -> Iterator[None]:
 
 
 def named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
-    """The same problem, told of its row and its id."""
+    """The same problem with its row and its id."""
     one = item.get("id") if isinstance(item, dict) else getattr(item, "id", None)
     if one is None and isinstance(item, tuple | list) and item:
         one = item[0]
-    where = [] if row is None else [f"row {row}"]
-    where += [] if one is None else [f"subscription {shown(one)}"]
-    reason = str(problem).removeprefix(f"subscription {shown(one)}: ")
-    return reworded(problem, f"{', '.join(where)}: {reason}" if where else reason)
+    return problem.at(row=row, id=problem.id if one is None else one)
 
 
 def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:

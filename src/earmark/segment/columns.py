@@ -8,19 +8,22 @@ Two forms, beside `id` and the optional `score`, `weights` and `tags`:
 
 Bounds are inclusive; NULL leaves the side open, both NULL leave the attribute unconstrained. They mean what `>=` and
 `<=` with that literal mean; a lower bound above the upper makes a clause that never matches, and is kept.
+
+Everything is looked at once, and an error has the problems of all rows at fault, one for each. A row at fault teaches
+nothing: without it, the others are taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shown
 from earmark.events.frames import is_text, one_array, plain_array
 from earmark.events.mappings import checked_weights
 from earmark.flat.types import F64, I32, I64
@@ -43,7 +46,7 @@ from earmark.segment.builder import Prepared, as_mapping
 from earmark.segment.ids import Id
 from earmark.segment.rows import offsets
 from earmark.segment.segment import Tags
-from earmark.segment.subscription import checked_id, checked_tags
+from earmark.segment.subscription import checked_id, checked_score, checked_tags, id_problems
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,21 +65,50 @@ class Pieces(NamedTuple):
     weight: F64
 
 
+class Faults:
+    """The problems of rows, the first of each."""
+
+    def __init__(self, ids: list[Id]) -> None:
+        self._ids = ids
+        self._problems: dict[int, EarmarkError] = {}
+
+    def add(self, row: int, problem: EarmarkError) -> None:
+        """Note a problem of a row, unless it has one already."""
+        if row not in self._problems:
+            self._problems[row] = problem.at(row=row, id=self._ids[row])
+
+    def __len__(self) -> int:
+        """How many rows have a problem."""
+        return len(self._problems)
+
+    def good(self, rows: I64) -> I64:
+        """Those of the rows that have no problem."""
+        return rows[~np.isin(rows, np.fromiter(self._problems, np.int64, len(self)))] if len(self) else rows
+
+    def raise_all(self) -> None:
+        """Raise what was noted, if anything, in the order of the rows."""
+        refuse([self._problems[row] for row in sorted(self._problems)])
+
+
 def prepare_columns(schema: Schema, frame: pa.Table, bounds: Bounds | None) -> Prepared:
-    """Check a frame of bounds; an error names the column or the row."""
+    """Check a frame of bounds; an error names the column, or has the problem of every row at fault."""
     draft = Draft(schema)
     count = frame.num_rows
     ids = _ids(frame)
+    faults = Faults(ids)
+    _check_ids(ids, faults)
     if "ranges" in frame.column_names and bounds is None:
-        pieces = _from_ranges(draft, frame)
+        pieces = _from_ranges(draft, frame, faults)
     else:
-        pieces = _from_bounds(draft, frame, bounds or named_bounds(frame.column_names))
-    pieces = [_typed(draft, p) for p in pieces]
+        pieces = _from_bounds(draft, frame, bounds or named_bounds(frame.column_names), faults)
+    scores = _scores(frame, faults)
+    tags = _tags(frame, faults)
+    weights = _row_weights(frame, pieces, faults)
+    pieces = _typed(draft, pieces, faults)
+    _check_distinct(ids, faults)
+    faults.raise_all()
     for piece in pieces:
         _note_constants(draft, piece)
-    scores = _scores(frame)
-    tags = _tags(frame)
-    weights = _row_weights(frame, pieces)
 
     return Prepared(draft, ids, lambda keyed: _arrays(keyed, pieces, count, scores, weights), tags=tags)
 
@@ -86,15 +118,26 @@ def prepare_columns(schema: Schema, frame: pa.Table, bounds: Bounds | None) -> P
 
 def _ids(frame: pa.Table) -> list[Id]:
     if "id" not in frame.column_names:
-        raise SubscriptionError(f"the frame has no column 'id'; its columns are {', '.join(frame.column_names)}")
+        raise SubscriptionError(f"there is no column 'id'; the columns are {', '.join(frame.column_names)}")
     ids: list[Id] = frame.column("id").to_pylist()
+    return ids
+
+
+def _check_ids(ids: list[Id], faults: Faults) -> None:
     for row, one in enumerate(ids):
         if type(one) is not int or not -(2**63) <= one < 2**63:
             try:
                 checked_id(one)
             except EarmarkError as problem:
-                raise SubscriptionError(f"row {row}: {problem}") from None
-    return ids
+                faults.add(row, problem)
+
+
+def _check_distinct(ids: list[Id], faults: Faults) -> None:
+    """The ids of rows without a fault must be of one kind, and given once."""
+    rows = faults.good(np.arange(len(ids))).tolist() if len(faults) else range(len(ids))
+    for problem in id_problems([ids[row] for row in rows] if len(faults) else ids, rows):
+        assert problem.row is not None
+        faults.add(problem.row, problem)
 
 
 def named_bounds(names: Sequence[str]) -> Bounds:
@@ -102,28 +145,31 @@ def named_bounds(names: Sequence[str]) -> Bounds:
     found = {n[:-3]: (n, n[:-3] + "_hi") for n in names if n.endswith("_lo") and n[:-3] + "_hi" in names}
     if not found:
         raise SubscriptionError(
-            "the frame has neither a column 'condition', nor 'ranges', nor pairs such as 'age_lo' and 'age_hi'; "
-            f"its columns are {', '.join(names)}"
+            "there is neither a column 'condition', nor 'ranges', nor a pair such as 'age_lo' and 'age_hi'; "
+            f"the columns are {', '.join(names)}"
         )
     return found
 
 
-def _from_bounds(draft: Draft, frame: pa.Table, bounds: Bounds) -> list[Pieces]:
+def _from_bounds(draft: Draft, frame: pa.Table, bounds: Bounds, faults: Faults) -> list[Pieces]:
     pieces = []
+    all_rows = np.arange(frame.num_rows)
     for name, pair in bounds.items():
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise SubscriptionError(f"the bounds of {name!r} are a pair of columns, lower and upper; got {pair!r}")
+            raise SubscriptionError(
+                f"expected a pair of columns, lower and upper, as the bounds of {name!r}, got {shown(pair)}"
+            )
         for column in pair:
             if column not in frame.column_names:
-                raise SubscriptionError(f"the bounds of {name!r} name a column {column!r} that the frame does not have")
-        low, high = (_plain(frame.column(column)) for column in pair)
+                raise SubscriptionError(f"the bounds of {name!r} refer to a column {column!r}, which is not there")
+        low, high = (_plain(frame.column(column), all_rows, faults) for column in pair)
         rows = np.flatnonzero(~(np.asarray(low.is_null()) & np.asarray(high.is_null())))
         pieces.append(Pieces(draft.get(name), rows, low.take(rows), high.take(rows), np.empty(0)))
     return pieces
 
 
-def _plain(column: Any) -> pa.Array:
-    """A column of bounds in one piece, of a type that Arrow computes with."""
+def _plain(column: Any, rows: I64, faults: Faults) -> pa.Array:
+    """A column of bounds, of these rows, in one piece and of a type that Arrow computes with."""
     import pyarrow as pa
 
     column = plain_array(one_array(column))
@@ -134,15 +180,17 @@ def _plain(column: Any) -> pa.Array:
     if is_text(column.type):
         return column.cast(pa.large_string())
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        try:
-            return column.cast(pa.timestamp("us", column.type.tz))
-        except pa.ArrowInvalid:
-            raise SubscriptionError("a column of bounds has nanoseconds; earmark keeps microseconds") from None
+        nanoseconds = np.asarray(column.cast("int64").fill_null(0))
+        for at in np.flatnonzero(nanoseconds % 1000).tolist():
+            moment = np.datetime64(int(nanoseconds[at]), "ns")
+            faults.add(int(rows[at]), SubscriptionError(f"expected bounds without nanoseconds, got {moment}"))
+        return column.cast(pa.timestamp("us", column.type.tz), safe=False)
     return column
 
 
-def _from_ranges(draft: Draft, frame: pa.Table) -> list[Pieces]:
+def _from_ranges(draft: Draft, frame: pa.Table, faults: Faults) -> list[Pieces]:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     column = one_array(frame.column("ranges"))
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
@@ -150,20 +198,21 @@ def _from_ranges(draft: Draft, frame: pa.Table) -> list[Pieces]:
     fields = {f.name for f in column.type.value_type} if is_struct else set()
     if not {"attribute", "lo", "hi"} <= fields:
         raise SubscriptionError(
-            f"the column 'ranges' holds a list of {{attribute, lo, hi}} a row; its type is {column.type}"
+            f"expected lists of {{attribute, lo, hi}} in the column 'ranges', got the type {column.type}"
         )
-    if column.null_count:
-        raise SubscriptionError(f"row {np.flatnonzero(np.asarray(column.is_null()))[0]}: 'ranges' is NULL")
+    for row in np.flatnonzero(np.asarray(column.is_null())).tolist():
+        faults.add(row, SubscriptionError("'ranges' is NULL"))
     flat = column.flatten()
     parts = dict(zip([f.name for f in flat.type], flat.flatten(), strict=True))
-    rows = np.repeat(np.arange(len(column)), np.diff(np.asarray(column.offsets)))
-    names = _plain(parts["attribute"]).dictionary_encode()
-    if names.null_count:
-        raise SubscriptionError(f"row {rows[np.asarray(names.is_null())][0]}: an entry of 'ranges' has no attribute")
-    codes = np.asarray(names.indices).astype(np.int64)
-    low, high = _plain(parts["lo"]), _plain(parts["hi"])
-    weight = _weight_field(parts.get("weight"), rows)
-    bounded = np.flatnonzero(~(np.asarray(low.is_null()) & np.asarray(high.is_null())))
+    rows = np.repeat(np.arange(len(column)), np.asarray(pc.list_value_length(column).fill_null(0)))
+    names = _plain(parts["attribute"], rows, faults).dictionary_encode()
+    codes = np.asarray(names.indices.fill_null(_NAMELESS)).astype(np.int64)
+    for row in rows[codes == _NAMELESS].tolist():
+        faults.add(row, SubscriptionError("an entry of 'ranges' has no attribute"))
+    low, high = _plain(parts["lo"], rows, faults), _plain(parts["hi"], rows, faults)
+    weight = _weight_field(parts.get("weight"), names, rows, faults)
+    some = ~(np.asarray(low.is_null()) & np.asarray(high.is_null()))
+    bounded = np.flatnonzero(some & (codes != _NAMELESS))
     order = bounded[np.argsort(codes[bounded], kind="stable")]
     borders = np.searchsorted(codes[order], np.arange(len(names.dictionary) + 1))
     pieces = []
@@ -172,31 +221,25 @@ def _from_ranges(draft: Draft, frame: pa.Table) -> list[Pieces]:
         if not len(mine):
             continue
         own = weight[mine] if len(weight) else weight
-        with _naming(int(rows[mine[0]])):
+        try:
             attribute = draft.get(name)
+        except EarmarkError as problem:
+            for row in rows[mine].tolist():
+                faults.add(row, SubscriptionError(problem.reason, attribute=name))
+            continue
         pieces.append(Pieces(attribute, rows[mine], low.take(mine), high.take(mine), own))
     return pieces
 
 
-@contextmanager
-def _naming(row: int) -> Iterator[None]:
-    """An error inside names the row."""
-    try:
-        yield
-    except EarmarkError as problem:
-        kind = AttributeTypeError if isinstance(problem, AttributeTypeError) else SubscriptionError
-        raise kind(f"row {row}: {problem}") from None
-
-
-def _weight_field(column: pa.Array | None, rows: I64) -> F64:
+def _weight_field(column: pa.Array | None, names: pa.Array, rows: I64, faults: Faults) -> F64:
     if column is None:
         return np.empty(0)
     weight = _doubles(column, "weight", 1.0)
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-    if len(bad):
-        raise SubscriptionError(
-            f"row {rows[bad[0]]}: a weight is {weight[bad[0]]}; weights are finite and not negative"
-        )
+    for at in np.flatnonzero(~(np.isfinite(weight) & (weight >= 0))).tolist():
+        try:
+            checked_weights({names[at].as_py(): float(weight[at])}, SubscriptionError)
+        except EarmarkError as problem:
+            faults.add(int(rows[at]), problem)
     return weight
 
 
@@ -204,58 +247,147 @@ def _doubles(column: pa.Array, name: str, default: float) -> F64:
     import pyarrow as pa
 
     if _family(column) == "other" and not pa.types.is_decimal(column.type) and not pa.types.is_null(column.type):
-        raise SubscriptionError(f"{name!r} holds numbers; its type here is {column.type}")
+        raise SubscriptionError(f"expected numbers in the column {name!r}, got the type {column.type}")
     return np.asarray(column.cast("float64", safe=False).fill_null(default))
 
 
-def _scores(frame: pa.Table) -> F64:
+def _scores(frame: pa.Table, faults: Faults) -> F64:
     if "score" not in frame.column_names:
         return np.empty(0)
     scores = _doubles(one_array(frame.column("score")), "score", 0.0)
-    if not np.isfinite(scores).all():
-        row = int(np.flatnonzero(~np.isfinite(scores))[0])
-        raise SubscriptionError(f"row {row}: a score is finite; got {scores[row]}")
+    for row in np.flatnonzero(~np.isfinite(scores)).tolist():
+        try:
+            checked_score(float(scores[row]))
+        except EarmarkError as problem:
+            faults.add(row, problem)
     return scores if scores.any() else np.empty(0)
 
 
-def _tags(frame: pa.Table) -> list[Tags] | None:
+def _tags(frame: pa.Table, faults: Faults) -> list[Tags] | None:
     if "tags" not in frame.column_names:
         return None
     made = []
     for row, given in enumerate(frame.column("tags").to_pylist()):
-        with _naming(row):
+        try:
             made.append(checked_tags(as_mapping(given)))
+        except EarmarkError as problem:
+            faults.add(row, problem)
     return made
 
 
-def _row_weights(frame: pa.Table, pieces: list[Pieces]) -> list[dict[int, float]] | None:
+def _row_weights(frame: pa.Table, pieces: list[Pieces], faults: Faults) -> list[dict[int, float]] | None:
     """The column of weights by attribute number; it may name any attribute that the frame bounds."""
     if "weights" not in frame.column_names:
         return None
     numbers = {p.attribute.name: p.attribute.number for p in pieces}
     made = []
     for row, given in enumerate(frame.column("weights").to_pylist()):
-        checked = checked_weights(as_mapping(given), f"row {row}", SubscriptionError)
-        for name in checked:
-            if name not in numbers:
-                raise SubscriptionError(f"row {row}: weights name {name!r}, of which the frame has no bounds")
-        made.append({numbers[name]: weight for name, weight in checked.items()})
+        try:
+            made.append(_numbered(checked_weights(as_mapping(given), SubscriptionError), numbers))
+        except EarmarkError as problem:
+            faults.add(row, problem)
     return made
+
+
+def _numbered(weights: dict[str, float], numbers: dict[str, int]) -> dict[int, float]:
+    for name in weights:
+        if name not in numbers:
+            raise SubscriptionError(f"weights refer to {name!r}, but the frame has no bounds for it", attribute=name)
+    return {numbers[name]: weight for name, weight in weights.items()}
 
 
 # --- types and keys -----------------------------------------------------------------------------------------
 
 
-def _typed(draft: Draft, piece: Pieces) -> Pieces:
-    """Learn the attribute's type from the first bound there is."""
-    attribute = piece.attribute
-    known = [column for column in (piece.lo, piece.hi) if column.null_count < len(column)]
-    if attribute.type is None and known:
-        value = known[0].drop_null()[0].as_py()
-        attribute = draft.set_type(attribute, type_of(value), f"a column of bounds, {value!r}")
-    for column in known:
-        _check_family(draft, attribute, column, piece.rows)
-    return piece._replace(attribute=attribute)
+class Side:
+    """The lower or the upper bounds of an attribute, as far as they are not NULL, and their rows.
+
+    All are of one type of Arrow's, so whether they fit the attribute's type is the same for all.
+    """
+
+    def __init__(self, rows: I64, column: pa.Array) -> None:
+        self._rows = rows
+        self._column = column
+
+    @cached_property
+    def known(self) -> I64:
+        """Where the column has a bound."""
+        return np.flatnonzero(~np.asarray(self._column.is_null()))
+
+    @property
+    def rows(self) -> I64:
+        """The rows with a bound."""
+        return self._rows[self.known]
+
+    @cached_property
+    def value(self) -> Any:
+        """The first bound."""
+        return self._column[int(self.known[0])].as_py()
+
+    def learned(self, draft: Draft, attribute: Attribute, row: int | None = None) -> Attribute:
+        """The attribute with the type of these bounds, as that of the first, or that of a row, says it."""
+        at = self.known[0] if row is None else self.known[self.rows == row][0]
+        value = self._column[int(at)].as_py()
+        return draft.set_type(attribute, type_of(value), f"a column of bounds, {value!r}")
+
+    def check(self, draft: Draft, attribute: Attribute, faults: Faults, rows: I64 | None = None) -> None:
+        """Note all rows, or some, as wrong, unless these bounds are of the attribute's type."""
+        if _fits(draft, attribute.type, self.value):
+            return
+        for at in (self.known if rows is None else self.known[np.isin(self.rows, rows)]).tolist():
+            reason = f"{attribute.expected()}, got {shown(self._column[at].as_py())}"
+            faults.add(int(self._rows[at]), AttributeTypeError(reason, attribute=attribute.name))
+
+
+def _typed(draft: Draft, pieces: list[Pieces], faults: Faults) -> list[Pieces]:
+    """Give attributes without a type that of the first bound there is; rows with bounds of other types are wrong."""
+    made: list[Pieces] = []
+    contested: list[tuple[Attribute, list[Side]]] = []
+    for piece in pieces:
+        attribute = piece.attribute
+        columns = [column for column in (piece.lo, piece.hi) if column.null_count < len(column)]
+        sides = [Side(piece.rows, column) for column in columns]
+        if attribute.type is None and len(sides) == 2 and not _fits(draft, type_of(sides[0].value), sides[1].value):
+            contested.append((attribute, sides))
+        elif sides:
+            if attribute.type is None:
+                attribute = sides[0].learned(draft, attribute)
+            for side in sides:
+                side.check(draft, attribute, faults)
+        made.append(piece._replace(attribute=attribute))
+    _settle(draft, contested, faults)
+    return made
+
+
+def _settle(draft: Draft, contested: list[tuple[Attribute, list[Side]]], faults: Faults) -> None:
+    """Note the rows that are wrong where the lower and the upper bounds of attributes are of different types.
+
+    The first row without a fault decides, as it would if rows came one by one; a row with both bounds has a fault.
+    """
+    for attribute, (low, high) in contested:
+        both = np.intersect1d(low.rows, high.rows)
+        if len(both):
+            high.check(draft, low.learned(Draft(draft.schema), attribute), faults, both)
+    while contested:
+        deciders = [[*faults.good(low.rows)[:1], *faults.good(high.rows)[:1]] for _, (low, high) in contested]
+        first = [min(rows, default=_NO_ROW) for rows in deciders]
+        attribute, sides = contested.pop(int(np.argmin(first)))
+        decider = next((side for side in sides if min(first) in side.rows), None)
+        if decider is None:
+            return  # the rows that are left all have a fault
+        learned = decider.learned(draft, attribute, min(first))
+        for side in sides:
+            side.check(draft, learned, faults)
+
+
+def _fits(draft: Draft, type_: AttributeType | None, value: Any) -> bool:
+    """Whether a bound of an attribute of this type can be this value, or any of the same Arrow type."""
+    assert type_ is not None
+    if type_.kind == STRING:
+        return isinstance(value, str)
+    if type_.kind == NUMBER:
+        return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return cut(type_, value, draft.schema.zone) is not None
 
 
 def _family(column: pa.Array) -> str:
@@ -264,23 +396,6 @@ def _family(column: pa.Array) -> str:
     if pa.types.is_integer(column.type):
         return "i"
     return "f" if pa.types.is_floating(column.type) else "other"
-
-
-def _check_family(draft: Draft, attribute: Attribute, column: pa.Array, rows: I64) -> None:
-    assert attribute.type is not None
-    first = int(np.flatnonzero(~np.asarray(column.is_null()))[0])
-    value = column[first].as_py()
-    if attribute.type.kind == STRING:
-        fits = isinstance(value, str)
-    elif attribute.type.kind == NUMBER:
-        fits = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    else:
-        fits = cut(attribute.type, value, draft.schema.zone) is not None
-    if not fits:
-        raise AttributeTypeError(
-            f"row {rows[first]}: attribute {attribute.name!r} is {attribute.described()}, "
-            f"but a column of bounds holds {value!r}"
-        )
 
 
 def _note_constants(draft: Draft, piece: Pieces) -> None:
@@ -405,5 +520,7 @@ def _piece_weights(pieces: list[Pieces], rows: I64, number: I32, weights: list[d
     return np.empty(0)
 
 
+_NAMELESS = -1
+_NO_ROW = 1 << 62
 _NONE: I64 = np.empty(0, np.int64)
 _NONE32: NDArray[np.int32] = np.empty(0, np.int32)

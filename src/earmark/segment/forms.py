@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from earmark.errors import SubscriptionError
+from earmark.errors import SubscriptionError, shown
 from earmark.events.frames import as_arrow, is_frame
 from earmark.keys.schema import Schema
 from earmark.progress import track
@@ -32,12 +32,12 @@ def reader_of(
         raise SubscriptionError("bounds map attributes to pairs of a frame's columns: {'age': ('min_age', 'max_age')}")
     if not is_frame(subscriptions):
         if not isinstance(subscriptions, Iterable):
-            raise SubscriptionError(f"subscriptions are a sequence or a frame; got {type(subscriptions).__name__}")
+            raise SubscriptionError(f"expected a sequence or a frame of subscriptions, got {shown(subscriptions)}")
         items = subscriptions if isinstance(subscriptions, list | tuple) else list(subscriptions)
         return lambda schema: prepare(schema, track(items, len(items), "adding", progress))
     frame = as_arrow(subscriptions)
     if len(set(frame.column_names)) < len(frame.column_names):
-        raise SubscriptionError(f"the frame has two columns of one name: {', '.join(frame.column_names)}")
+        raise SubscriptionError(f"there are two columns of one name: {', '.join(frame.column_names)}")
     if arrow.is_native(frame):
         return lambda schema: arrow.prepare_native(schema, frame)
     if {"clauses", "check", "sequence"} <= set(frame.column_names):
@@ -47,6 +47,6 @@ def reader_of(
         )
     if "condition" in frame.column_names and bounds is None:
         if "id" not in frame.column_names:
-            raise SubscriptionError(f"the frame has no column 'id'; its columns are {frame.column_names}")
+            raise SubscriptionError(f"there is no column 'id'; the columns are {', '.join(frame.column_names)}")
         return lambda schema: prepare(schema, track(rows_of_frame(frame), frame.num_rows, "adding", progress))
     return lambda schema: prepare_columns(schema, frame, bounds)

@@ -103,7 +103,8 @@ class Ids:
             if column is not None:
                 self._arrow = column.to_arrow() if isinstance(column, PackedStrings) else pa.array(column)
             else:
-                new = pa.array(self.objects[known : self.size], pa.int64() if self.integers else pa.string())
+                kind = self._arrow.type if known else pa.int64() if self.integers else pa.string()
+                new = pa.array(self.objects[known : self.size], kind)
                 self._arrow = new if not known else pa.concat_arrays([self._arrow, new])
         return self._arrow
 

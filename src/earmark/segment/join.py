@@ -111,8 +111,8 @@ def without_unused_constants(schema: Schema, segments: Sequence[Segment]) -> Sch
     for number, strings in schema.strings.items():
         used: set[bytes] = set()
         for segment in segments:
-            theirs = segment.schema.by_name[schema.names[number]]
-            if theirs.type is not None:
+            theirs = segment.schema.by_name.get(schema.names[number])  # it may have come after the segment
+            if theirs is not None and theirs.type is not None:
                 used.update(constants_in(segment.arrays, segment.schema, theirs))
         if len(used) * 2 < len(strings):
             changed[number] = StringKeys().relabelled(used)

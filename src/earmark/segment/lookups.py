@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 _NO_SLOTS: I32 = np.empty(0, np.int32)
 
 
+_catching_up = awaited_lock()  # one for all: it is held for as long as a few new slots take
+
+
 class Lookups:
     """Slots by id, slots by tag, and sets of tags by content."""
 
-    __slots__ = ("_earlier", "_known_ids", "_known_sets", "_known_tags", "_lock", "_set", "_slot", "_tagged")
+    __slots__ = ("_earlier", "_known_ids", "_known_sets", "_known_tags", "_set", "_slot", "_tagged")
 
     def __init__(self) -> None:
-        self._lock = awaited_lock()
         self._slot: dict[Any, int] = {}
         self._earlier: dict[int, int] = {}
         self._known_ids = 0
@@ -47,7 +49,7 @@ class Lookups:
 
     def _know_ids(self, segment: Segment) -> None:
         if self._known_ids < len(segment):
-            with self._lock:
+            with _catching_up:
                 if self._known_ids < len(segment):
                     self._follow_ids(segment)
 
@@ -72,7 +74,7 @@ class Lookups:
     def tagged(self, segment: Segment, tag: tuple[str, str]) -> I32:
         """The slots with this tag, ascending but for repetitions."""
         if self._known_tags < len(segment):
-            with self._lock:
+            with _catching_up:
                 if self._known_tags < len(segment):
                     self._follow_tags(segment)
         posting = self._tagged.get(tag)
@@ -94,7 +96,7 @@ class Lookups:
         """The number of a set of tags, where the segment has it."""
         known = segment.tagsets
         if self._known_sets < known.size:
-            with self._lock:
+            with _catching_up:
                 for number in range(self._known_sets, known.size):
                     self._set[known.items[number]] = number
                 self._known_sets = max(self._known_sets, known.size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -100,6 +100,8 @@ def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | 
 
 def offsets(counts: Sequence[int] | I64) -> I32:
     """[0, counts[0], counts[0] + counts[1], …]."""
+    if isinstance(counts, list) and len(counts) <= _FEW:  # without the cost of numpy's calls
+        return np.array([0, *accumulate(counts)], np.int32)
     start = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=start[1:])
     return start.astype(np.int32)

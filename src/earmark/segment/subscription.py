@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
-from earmark.errors import AttributeTypeError, SubscriptionError
-from earmark.events.mappings import checked_weights, shown
+from earmark.errors import AttributeTypeError, SubscriptionError, shortened, shown
+from earmark.events.mappings import checked_weights
 from earmark.keys.bind import leaves
 from earmark.language.normal import Clauses, Leaf
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import parse_clauses
-from earmark.language.predicate import Condition, Predicate, check_text, literal_sql, shortened, to_sql
+from earmark.language.predicate import Condition, Predicate, check_text, literal_sql, to_sql
 from earmark.segment.ids import Id
 from earmark.segment.segment import NO_TAGS, Tags
 
@@ -48,7 +48,7 @@ def as_subscription(item: Any) -> Subscription:
         if unknown or "id" not in item or "condition" not in item:
             raise SubscriptionError(
                 "a subscription has id, condition and optionally weights, score, tags and params,"
-                f" got {sorted(map(str, item))}"
+                f" got {', '.join(sorted(map(str, item))) or 'nothing'}"
             )
         score = item.get("score")
         condition = with_params(item["condition"], item.get("params"))
@@ -57,7 +57,7 @@ def as_subscription(item: Any) -> Subscription:
         )
     if isinstance(item, tuple | list) and len(item) == 2:
         return Subscription(item[0], item[1])
-    raise SubscriptionError(f"a subscription is an (id, condition) pair or a mapping; got {type(item).__name__}")
+    raise SubscriptionError(f"expected an (id, condition) pair or a mapping as a subscription, got {shown(item)}")
 
 
 def with_params(condition: Any, params: Params | None) -> Any:
@@ -101,8 +101,10 @@ def _check_list(predicate: Predicate) -> None:
     for value in values:
         if _FAMILIES.get(type(value)) != _FAMILIES.get(type(values[0])):
             raise AttributeTypeError(
-                f"expected values of one type in {shortened(to_sql(predicate), 200)},"
-                f" got {shortened(literal_sql(values[0]), 60)} and {shortened(literal_sql(value), 60)}"
+                f"expected values of one type,"
+                f" got {shortened(literal_sql(values[0]), 60)} and {shortened(literal_sql(value), 60)}",
+                attribute=predicate.attribute,
+                text=to_sql(predicate),
             )
 
 
@@ -111,43 +113,82 @@ def checked_id(one: Any) -> Id:
     if type(one).__module__ == "numpy" and hasattr(one, "item"):
         one = one.item()
     if isinstance(one, bool) or not isinstance(one, str | int):
-        raise SubscriptionError(f"expected a string or an integer as id, got {type(one).__name__} {shown(one)}")
+        raise SubscriptionError(f"expected a string or an integer as id, got {shown(one)}", id=one)
     if isinstance(one, str):
         text = str.__str__(one)
         if not text or len(text) > 10_000:
-            raise SubscriptionError(f"an id has 1 to 10,000 characters; got {len(text):,}")
+            raise SubscriptionError(f"expected an id of 1 to 10,000 characters, got {len(text):,}", id=one)
         check_text(text, f"the id {text[:50]!r}")
         return text
     number = int.__index__(one)
     if not -(2**63) <= number < 2**63:
-        raise SubscriptionError(f"the id {shown(number)} does not fit a 64-bit integer")
+        raise SubscriptionError(f"expected an id of at most 64 bits, got {shown(number)}", id=one)
     return number
+
+
+class Known(Protocol):
+    """Who knows which ids are in use."""
+
+    @property
+    def id_type(self) -> type | None:
+        """What ids are there; None while there are none."""
+
+    def has_any(self, ids: set[Id]) -> bool:
+        """Whether one of these is in use."""
+
+    def find(self, one: object) -> object | None:
+        """Where an id is in use; None where it is not."""
+
+
+def id_problems(ids: Sequence[Id], rows: Sequence[int | None], known: Known | None = None) -> list[SubscriptionError]:
+    """What is wrong with ids, given in these rows: each must be new, of the kind of the others, and given once."""
+    distinct = set(ids)
+    kind = known.id_type if known is not None else None
+    kinds = set(map(type, ids)) | ({kind} if kind is not None else set())
+    if len(distinct) == len(ids) and len(kinds) <= 1 and not (known is not None and known.has_any(distinct)):
+        return []
+    problems: list[SubscriptionError] = []
+    seen: set[Id] = set()
+    kind = kind or type(ids[0])
+    words: dict[Any, str] = {str: "a string", int: "an integer"}
+    for row, one in zip(rows, ids, strict=True):
+        if type(one) is not kind:
+            reason = f"expected {words[kind]} as id, as the other ids are"
+        elif known is not None and known.find(one) is not None:
+            reason = "the id is already in use; use update() to change it"
+        elif one in seen:
+            reason = "the id is given twice"
+        else:
+            seen.add(one)
+            continue
+        problems.append(SubscriptionError(reason, row=row, id=one))
+    return problems
 
 
 def checked_score(score: Any) -> float:
     """A static score: finite."""
     if isinstance(score, bool) or (not isinstance(score, int | float) and not hasattr(score, "__float__")):
-        raise SubscriptionError(f"a score is a number; got {shown(score)}")
+        raise SubscriptionError(f"score must be a number, got {shown(score)}")
     try:
         value = float(score)
     except (OverflowError, TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        raise SubscriptionError(f"a score is finite; got {shown(score)}")
+        raise SubscriptionError(f"score must be finite, got {shown(score)}")
     return value
 
 
-def checked_tags(tags: Mapping[str, str] | None, what: str = "tags map") -> Tags:
-    """Tags, sorted: text to text."""
+def checked_tags(tags: Mapping[str, str] | None, what: str = "tags") -> Tags:
+    """Tags, sorted: strings to strings."""
     if tags is None:
         return NO_TAGS
     if not isinstance(tags, Mapping):
-        raise SubscriptionError(f"{what} texts to texts; got {type(tags).__name__}")
+        raise SubscriptionError(f"{what} must map strings to strings, got {shown(tags)}")
     for pair in tags.items():
         for part in pair:
             if not isinstance(part, str):
-                raise SubscriptionError(f"{what} texts to texts; got {part!r}")
-            check_text(part, f"{what.rpartition(' ')[0]}: {part[:50]!r}")
+                raise SubscriptionError(f"{what} must map strings to strings, got {shown(part)}")
+            check_text(part, f"{what}: {part[:50]!r}")
     return tuple(sorted(tags.items()))
 
 
@@ -158,10 +199,12 @@ def used_weights(weights: Mapping[str, float] | None, clauses: Clauses) -> dict[
 
 def weights_on(weights: Mapping[str, float] | None, used: set[str]) -> dict[str, float]:
     """Weights by attribute; each must be one of these."""
-    checked = checked_weights(weights, "weights", SubscriptionError)
+    checked = checked_weights(weights, SubscriptionError)
     for name in checked:
         if name not in used:
-            raise SubscriptionError(f"weights name {name!r}, which the condition does not use ({_listed(used)})")
+            raise SubscriptionError(
+                f"weights refer to {name!r}, which the condition does not use ({_listed(used)})", attribute=name
+            )
     return checked
 
 

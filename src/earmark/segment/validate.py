@@ -16,21 +16,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from earmark.errors import EarmarkError, SubscriptionError
+from earmark.errors import EarmarkError, SubscriptionError, shortened
 from earmark.keys.bind import Binder, leaves
 from earmark.keys.schema import Draft, Schema
 from earmark.language.grammar import Grammar, Hole
 from earmark.language.literals import LiteralError
 from earmark.language.nearest import did_you_mean
-from earmark.language.normal import Clauses, Leaf, Mode, TooLarge, leaf_of, normal_form
+from earmark.language.normal import Clauses, Leaf, Mode, leaf_of, normal_form
 from earmark.language.parse import value_of
-from earmark.language.predicate import Condition, Predicate, shortened
-from earmark.language.refusals import Refused
+from earmark.language.predicate import Condition, Predicate
+from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, Lexed, check_order, scan
 from earmark.segment.subscription import check_lists, clauses_and_text
 
-_ID = "the condition"
-_BY_US = f"subscription {_ID!r}: "
 _BAD: Any = object()
 _MAX_LISTED = 10
 
@@ -87,15 +85,13 @@ def _problems(text: Any, schema: Schema) -> list[Problem]:
 def _bind(clauses: Clauses, binder: Binder) -> None:
     """Check types; raises what adding the clauses would raise."""
     check_lists(clauses)
-    binder.bind(clauses, _ID)
+    binder.bind(clauses)
 
 
-def _problem(text: Any, problem: Exception) -> Problem:
-    """An error or refusal as a Problem; without a place of its own, it is about the whole text."""
+def _problem(text: Any, problem: EarmarkError) -> Problem:
+    """An error as a Problem; without a place of its own, it is about the whole text."""
     end = len(text) if isinstance(text, str) else 0
-    start, own_end = getattr(problem, "start", None), getattr(problem, "end", None)
-    reason = problem.reason if isinstance(problem, SubscriptionError) else str(problem)
-    return Problem(start or 0, end if own_end is None else own_end, reason.replace(_BY_US, ""))
+    return Problem(problem.start or 0, end if problem.end is None else problem.end, problem.reason)
 
 
 # --- piece by piece --------------------------------------------------------------------------------------------
@@ -103,7 +99,7 @@ def _problem(text: Any, problem: Exception) -> Problem:
 
 def _pieces(text: str, schema: Schema) -> list[Problem]:
     """The problems of each piece of a text that is refused as a whole."""
-    refused: list[Exception] = []
+    refused: list[SubscriptionError] = []
     try:
         lexed = scan(text, refused.append)
         if refused:
@@ -111,17 +107,17 @@ def _pieces(text: str, schema: Schema) -> list[Problem]:
         check_order(lexed)
         grammar = Grammar(lexed, refused.append)
         condition = grammar.condition()
-    except Refused as problem:
+    except SubscriptionError as problem:
         return [_problem(text, each) for each in (*refused, problem)]
     literals = _literals(lexed, refused)
     predicates = grammar.predicates()
     if not refused:
         predicates = _effective(condition, predicates, refused)
     problems = [_problem(text, each) for each in refused]
-    return problems + _clashes(text, grammar, predicates, literals, schema)
+    return problems + _clashes(grammar, predicates, literals, schema)
 
 
-def _literals(lexed: Lexed, refused: list[Exception]) -> list[Any]:
+def _literals(lexed: Lexed, refused: list[SubscriptionError]) -> list[Any]:
     """The values of all literals; one that has none is refused, and `_BAD` in its place."""
     values: list[Any] = []
     for slot in lexed.slots:
@@ -129,25 +125,23 @@ def _literals(lexed: Lexed, refused: list[Exception]) -> list[Any]:
         try:
             values.append(KINDS[slot.kind].read(token))
         except LiteralError as problem:
-            refused.append(Refused(str(problem), token, slot.start, slot.end))
+            refused.append(refusal(problem.reason, token, slot.start, slot.end))
             values.append(_BAD)
     return values
 
 
-def _effective(condition: Condition, predicates: list[Predicate], refused: list[Exception]) -> list[Predicate]:
+def _effective(condition: Condition, predicates: list[Predicate], refused: list[SubscriptionError]) -> list[Predicate]:
     """The predicates whose types count: not those that a constant FALSE or NULL switches off."""
     try:
         clauses = normal_form(condition)
-    except TooLarge as problem:
+    except SubscriptionError as problem:
         refused.append(problem)
         return predicates
     used = {id(leaf.predicate) for clause in clauses for _, atoms in clause for atom in atoms for leaf in leaves(atom)}
     return [predicate for predicate in predicates if id(predicate) in used]
 
 
-def _clashes(
-    text: str, grammar: Grammar, predicates: list[Predicate], literals: list[Any], schema: Schema
-) -> list[Problem]:
+def _clashes(grammar: Grammar, predicates: list[Predicate], literals: list[Any], schema: Schema) -> list[Problem]:
     """The predicates that their attribute's type does not go with, each bound by itself, in the order of the text."""
     problems: list[Problem] = []
     binder = Binder(Draft(schema))
@@ -157,7 +151,7 @@ def _clashes(
             if leaf is not None:
                 _bind((((predicate.attribute, (leaf,)),),), binder)
         except (EarmarkError, LiteralError) as problem:
-            problems.append(Problem(start, end, _problem(text, problem).message))
+            problems.append(Problem(start, end, problem.reason))
     return problems
 
 
@@ -180,7 +174,7 @@ def _unknown_names(text: str, schema: Schema) -> Iterator[Problem]:
     """The attributes of a text that are not declared."""
     try:
         lexed = scan(text, lambda problem: None)
-    except Refused:
+    except SubscriptionError:
         return
     for start, end, name in _names(lexed):
         if name not in schema.by_name:

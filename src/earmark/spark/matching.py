@@ -161,8 +161,8 @@ def search_of(
         raise EarmarkError("mode 'relaxed' ranks, so it needs k: the number of results an event")
     frames.refuse_case_variants(spark, snapshot.schema.names)
     frames.check_zone(spark, snapshot.schema)
-    tags = checked_tags(scope, "a scope maps") if scope is not None else NO_TAGS
-    own = checked_weights(weights, "the events", EventError) if weights is not None else None
+    tags = checked_tags(scope, "a scope") if scope is not None else NO_TAGS
+    own = checked_weights(weights, EventError) if weights is not None else None
     return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, own)
 
 

@@ -27,10 +27,16 @@ def sentence_of(problem: BaseException) -> EarmarkError:
         name, sentence = found[-1]
         kind = getattr(errors, name, EarmarkError)
         return kind(sentence.strip()) if issubclass(kind, EarmarkError) else EarmarkError(sentence.strip())
+    return EarmarkError(f"Spark failed: {words_of(problem)}")
+
+
+def words_of(problem: BaseException) -> str:
+    """What an exception of Spark's says, in one line."""
+    text = str(problem)
     python = JAVA.split(text)[0]
     if "Traceback (most recent call last)" in python and (raised := THEIRS.findall(python)):
-        return EarmarkError(f"Spark failed: {raised[-1].strip()[:LONGEST]}")
-    return EarmarkError(f"Spark failed: {_first_line(text) or type(problem).__name__}")
+        return str(raised[-1].strip()[:LONGEST])
+    return _first_line(text) or type(problem).__name__
 
 
 def _first_line(text: str) -> str:

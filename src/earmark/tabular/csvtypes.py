@@ -12,15 +12,16 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from earmark.errors import EarmarkError, shown
 from earmark.events.mappings import Reject
+from earmark.keys.schema import article
 from earmark.language.literals import LiteralError, date_value, timestamp_value
-from earmark.tabular.read import NotOfType, Row
+from earmark.tabular.read import Row
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _EXPECTED = {
-    "integer": "an integer",
     "date": "a date such as 2024-02-29",
     "timestamp": "a timestamp such as 2024-02-29 12:30:00 or 2024-02-29T12:30:00Z",
 }
@@ -32,8 +33,8 @@ def typed_table(
 ) -> pa.Table | list[Row]:
     """The same rows, columns with the types of these attributes; other columns, and those without a type, stay strings.
 
-    A value that does not fit raises NotOfType; or, with `rejects`, it is put there and is NULL. Where a column holds
-    numbers that no type of Arrow has together, the rows come as mappings.
+    A value that does not fit raises an error with its row; or, with `rejects`, it is put there and is NULL. Where a
+    column holds numbers that no type of Arrow has together, the rows come as mappings.
     """
     unequal: dict[str, list[Any]] = {}
     for i, name in enumerate(table.column_names):
@@ -74,10 +75,11 @@ def typed_column(column: pa.ChunkedArray, kind: str | None, name: str, rejects: 
         return made
     fits = [True] * len(plain)
     for row in _unfit(plain, lambda part: make(part, kind) is not None):
-        problem = f"expected {_EXPECTED.get(kind, f'a {kind}')} for {name!r}, got {plain[row].as_py()[:100]!r}"
+        reason = f"expected {_EXPECTED.get(kind, article(kind))} for {name!r}, got {shown(plain[row].as_py())}"
+        problem = EarmarkError(reason, row=row, attribute=name)
         if rejects is None:
-            raise NotOfType(row, problem)
-        rejects.append(Reject(row, name, problem))
+            raise problem
+        rejects.append(Reject.of(problem, row))
         fits[row] = False
     return make(pc.if_else(pa.array(fits), plain, None), kind)
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import csv as python_csv
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from earmark.errors import EarmarkError
 from earmark.events.mappings import Reject
-from earmark.tabular.records import Block, RecordError, blocks
+from earmark.tabular.records import Block, blocks
 from earmark.tabular.source import Source, Stream, reason
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 ROWS = 16_384
 MAX_LINE = 64 << 20
 _BLOCK = 2 << 20  # bytes of text read at a time, and the longest record of CSV
-_ROW_NUMBER = re.compile(r"(?:In CSV column #\d+: |CSV parse error: )Row #(\d+): (?:CSV conversion error to \w+: )?")
 _JSON_WORDS = {
     list: "a list",
     str: "a string",
@@ -40,20 +40,8 @@ Row = dict[str, Any]
 Wanted = Callable[[str], bool]
 
 
-class NotOfType(Exception):
-    """A value of a CSV file that is not of its column's type: the row in the table at hand, and a sentence."""
-
-    def __init__(self, row: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.row = row
-
-
-class NotARow(Exception):
-    """A line that is not a JSON object: a sentence."""
-
-
 Converter = Callable[["pa.Table"], tuple["pa.Table | list[Row]", Sequence[Reject]]]
-"""Gives the columns of a CSV table, all strings, their types; says what did not fit, or raises NotOfType."""
+"""Gives the columns of a CSV table, all strings, their types; says what did not fit, or raises it with its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +69,14 @@ class Chunk:
         rejects = [one._replace(event=one.event - start) for one in self.rejects if start <= one.event < end]
         return Chunk(rows, self.first + start, share, self.lines[start:end], rejects)
 
-    def place(self, source: Source, row: int) -> str:
-        """Where in the source a row of this chunk is."""
-        return source.place(self.first + row, int(self.lines[row]) if len(self.lines) else None)
+    def located(self, source: Source, problem: EarmarkError) -> EarmarkError:
+        """The same problem in the source: the line, or else the row, of a row or event of this chunk."""
+        row = problem.row if problem.event is None else problem.event
+        if row is None:
+            return problem.at(source=str(source))
+        event = None if problem.event is None else self.first + row
+        line = int(self.lines[row]) if len(self.lines) else None
+        return problem.at(source=str(source), line=line, row=self.first + row, event=event)
 
 
 def read_batches(
@@ -107,8 +100,6 @@ def read_batches(
                 yield from _read_jsonl(source, stream, tolerant)
     except pa.ArrowCancelled:
         raise KeyboardInterrupt from None
-    except RecordError as problem:
-        raise EarmarkError(f"{source}, line {problem.line}: {problem}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError, python_csv.Error) as problem:
         raise EarmarkError(f"{source} cannot be read as {source.words}: {reason(problem)}") from None
 
@@ -145,7 +136,7 @@ def _read_csv(
     chosen: list[str] = []
     done = 0
     before: float | None = 0.0
-    for block in blocks(stream.file.read, source.delimiter, _BLOCK):
+    for block in _blocks(source, stream):
         if not names and len(block.starts):
             names, block = _header(source, block)
             chosen = [name for name in names if wanted is None or wanted(name)] or names[:1]
@@ -159,6 +150,13 @@ def _read_csv(
         raise EarmarkError(f"{source} is empty; a CSV file begins with a line of column names")
     if done == 0:
         yield from _typed_parts(source, Chunk(_empty(chosen), 0, 1.0), before, convert)
+
+
+def _blocks(source: Source, stream: Stream) -> Iterator[Block]:
+    try:
+        yield from blocks(stream.file.read, source.delimiter, _BLOCK)
+    except EarmarkError as problem:
+        raise problem.at(source=str(source)) from None
 
 
 def _header(source: Source, block: Block) -> tuple[list[str], Block]:
@@ -189,16 +187,14 @@ def _parsed(
     def skip(row: Any) -> str:
         reason = f"expected {row.expected_columns} columns, got {row.actual_columns}: {row.text[:100]}"
         rejects.append(Reject(row.number - 1, None, reason))  # Arrow counts from 1
-        return "skip"
+        return "skip" if tolerant else "error"
 
     try:
         table = csv.read_csv(
             pa.BufferReader(block.text),
-            # One thread: only then do messages number the rows. The work is in the search.
+            # One thread: only then are invalid rows numbered. The work is in the search.
             csv.ReadOptions(column_names=names, block_size=len(block.text), use_threads=False),
-            csv.ParseOptions(
-                delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=skip if tolerant else None
-            ),
+            csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True, invalid_row_handler=skip),
             # Only an empty field is NULL: "NA" is a country, "nan" a number.
             csv.ConvertOptions(
                 include_columns=chosen,
@@ -208,17 +204,26 @@ def _parsed(
                 quoted_strings_can_be_null=False,
             ),
         )
-    except pa.ArrowInvalid as problem:
-        found = _ROW_NUMBER.match(str(problem))
-        if not found or int(found[1]) > len(block.lines):
+    except pa.ArrowInvalid:
+        unread = rejects[-1] if rejects and not tolerant else _undecodable(block)
+        if unread is None or unread.event >= len(block.lines):
             raise
-        where = source.place(0, int(block.lines[int(found[1]) - 1]))  # Arrow counts from 1
-        raise EarmarkError(f"{where}: {reason(problem)[found.end() :]}") from None
+        raise EarmarkError(unread.reason, source=str(source), line=int(block.lines[unread.event])) from None
     if rejects:
         skipped = {one.event for one in rejects}
         place = iter(range(len(table)))
         table = table.take(pa.array([None if i in skipped else next(place) for i in range(len(table) + len(skipped))]))
     return table, rejects
+
+
+def _undecodable(block: Block) -> Reject | None:
+    """The first record that is not UTF-8."""
+    try:
+        block.text.decode()
+    except UnicodeDecodeError as problem:
+        row = int(np.searchsorted(block.starts, problem.start, "right")) - 1
+        return Reject(max(row, 0), None, f"expected UTF-8 text, got byte {block.text[problem.start]:#x}")
+    return None
 
 
 def _typed_parts(source: Source, chunk: Chunk, before: float | None, convert: Converter | None) -> Iterator[Chunk]:
@@ -227,8 +232,8 @@ def _typed_parts(source: Source, chunk: Chunk, before: float | None, convert: Co
         part = chunk.part(start, min(start + ROWS, len(chunk.rows)), before)
         try:
             rows, rejects = (part.rows, ()) if convert is None else convert(part.rows)
-        except NotOfType as problem:
-            raise EarmarkError(f"{part.place(source, problem.row)}: {problem}") from None
+        except EarmarkError as problem:
+            raise part.located(source, problem) from None
         yield Chunk(rows, part.first, part.share, part.lines, [*part.rejects, *rejects])
 
 
@@ -240,15 +245,15 @@ def _read_jsonl(source: Source, stream: Stream, tolerant: bool) -> Iterator[Chun
     while line := stream.file.readline(MAX_LINE + 1):
         number += 1
         if len(line) > MAX_LINE:
-            raise EarmarkError(f"{source}, line {number}: longer than {MAX_LINE >> 20} MB")
+            raise EarmarkError(f"longer than {MAX_LINE >> 20} MB", source=str(source), line=number)
         pending += len(line)
         if line.strip():
             try:
                 row = _json_row(line, number)
-            except NotARow as problem:
+            except EarmarkError as problem:
                 if not tolerant:
-                    raise EarmarkError(f"{source}, line {number}: {problem}") from None
-                rejects.append(Reject(len(rows), None, str(problem)))
+                    raise problem.at(source=str(source), line=number) from None
+                rejects.append(Reject.of(problem, len(rows)))
                 row = {}
             rows.append(row)
             lines.append(number)
@@ -265,10 +270,10 @@ def _json_row(line: bytes, number: int) -> Row:
         row = json.loads(line)
     except (ValueError, RecursionError):
         advice = "; `jq -c` writes JSON so" if number == 1 and line.strip() in (b"{", b"[") else ""
-        raise NotARow(f"{expected}, got {_shown(line)}, which is not JSON{advice}") from None
+        raise EarmarkError(f"{expected}, got {_shown(line)}, which is not JSON{advice}") from None
     if not isinstance(row, dict):
         advice = "; `jq -c '.[]'` turns a list into lines" if isinstance(row, list) and number == 1 else ""
-        raise NotARow(f"{expected}, got {_JSON_WORDS[type(row)]}{advice}")
+        raise EarmarkError(f"{expected}, got {_JSON_WORDS[type(row)]}{advice}")
     return row
 
 

@@ -24,18 +24,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from earmark.errors import EarmarkError
+
 _QUOTE, _LF, _CR = ord('"'), ord("\n"), ord("\r")
 _MARK = b"\xef\xbb\xbf"
 
 Places = NDArray[np.int64]
-
-
-class RecordError(Exception):
-    """A record that cannot be read, and the line on which the trouble begins."""
-
-    def __init__(self, line: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.line = line
 
 
 class Block(NamedTuple):
@@ -55,7 +49,10 @@ class Breaks(NamedTuple):
 
 
 def blocks(read: Callable[[int], bytes], delimiter: str, size: int) -> Iterator[Block]:
-    """The records of a text that `read` gives piece by piece; none may be longer than `size` bytes."""
+    """The records of a text that `read` gives piece by piece; none may be longer than `size` bytes.
+
+    An error has the line on which the trouble begins.
+    """
     rest, line, final = b"", 1, False
     first = True
     while not final:
@@ -116,14 +113,14 @@ def _block(text: bytes, breaks: Breaks, line: int) -> Block:
     return Block(text, starts[~blank], lines[~blank])
 
 
-def _never_closed(line: int, breaks: Breaks) -> RecordError:
+def _never_closed(line: int, breaks: Breaks) -> EarmarkError:
     before = int(np.searchsorted(breaks.at, breaks.open_quote or 0))
-    return RecordError(line + before, "a quote opens here and is never closed")
+    return EarmarkError("a quote opens here and is never closed", line=line + before)
 
 
 def _too_long(
     read: Callable[[int], bytes], delimiter: str, size: int, text: bytes, line: int, breaks: Breaks
-) -> RecordError:
+) -> EarmarkError:
     """What is wrong with a record that does not end: perhaps a quote that is never closed, which reading on tells."""
     ahead = breaks
     while ahead.open_quote is not None:
@@ -134,7 +131,7 @@ def _too_long(
             break
         if not piece and ahead.open_quote is not None:
             return _never_closed(line, breaks)
-    return RecordError(line, f"longer than {size >> 20} MB")
+    return EarmarkError(f"longer than {size >> 20} MB", line=line)
 
 
 def _still_open(text: bytes, open_quote: int) -> bytes:

@@ -65,10 +65,6 @@ class Source:
     def __str__(self) -> str:
         return "standard input" if self.path == STDIN else repr(self.path)
 
-    def place(self, row: int, line: int | None = None) -> str:
-        """Where a row is: its line in text files, counted from 1; its number in Parquet, counted from 0."""
-        return f"{self}, row {row}" if line is None else f"{self}, line {line}"
-
     @property
     def words(self) -> str:
         """The format as a reader would call it."""

@@ -7,16 +7,15 @@ and optionally `score`, `weights` and `tags`. What CSV cannot nest (`weights`, `
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, shown
 from earmark.progress import shares
 from earmark.tabular.csvtypes import integers, typed_column
-from earmark.tabular.read import NotOfType, Row, read_batches
+from earmark.tabular.read import Row, read_batches
 from earmark.tabular.source import Source, reason
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ FIELDS = ("id", "condition", "weights", "score", "tags")
 COLUMNS = (*FIELDS, "ranges")
 _BLANKS = " \t\r\n\u00a0\ufeff"  # also the no-break space and the byte order mark
 _DELIMITERS = ";\t|,"
-_ROW = re.compile(r"row (\d+)(?=[,:] )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +36,9 @@ class SubscriptionFile:
     lines: Sequence[int]
 
     def located(self, problem: EarmarkError) -> EarmarkError:
-        """The same problem, with the file and the line or row instead of the row in a batch."""
-        text = str(problem).replace("the frame has", "it has", 1)
-        found = _ROW.match(text)
-        if not found:
-            return type(problem)(f"{self.source}: {text}")
-        return type(problem)(self.place(int(found[1])) + text[found.end() :])
-
-    def place(self, row: int) -> str:
-        """Where a row is."""
-        return self.source.place(row, int(self.lines[row]) if len(self.lines) else None)
+        """The same problem with the file, and the line of its row."""
+        line = None if problem.row is None or not len(self.lines) else int(self.lines[problem.row])
+        return problem.at(source=str(self.source), line=line, problems=tuple(map(self.located, problem.problems)))
 
 
 def read_subscriptions(source: Source, declared: Mapping[str, str], extra: Sequence[str] = ()) -> SubscriptionFile:
@@ -81,13 +72,14 @@ def _check_columns(source: Source, names: Sequence[str], known: Sequence[str]) -
     if wrong:
         plural = "s" * (len(wrong) > 1)
         expected, got = (" and ".join(map(repr, part)) for part in (wrong.values(), wrong))
-        raise EarmarkError(f"{source}: expected the column name{plural} {expected}, got {got}")
+        raise EarmarkError(f"expected the column name{plural} {expected}, got {got}", source=str(source))
     if source.format == "csv" and len(names) == 1:
         other = next((character for character in _DELIMITERS if character in names[0]), None)
         if other is not None:
             raise EarmarkError(
-                f"{source}: expected several columns, got only {names[0]!r}; "
-                f"if {other!r} separates the fields, add --delimiter {other!r}"
+                f"expected several columns, got only {names[0]!r}; "
+                f"if {other!r} separates the fields, add --delimiter {other!r}",
+                source=str(source),
             )
 
 
@@ -105,8 +97,12 @@ def _as_table(file: SubscriptionFile) -> pa.Table:
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowException, OverflowError) as problem:
-            raise EarmarkError(f"{file.source}: the values of {name!r} make no column: {reason(problem)}") from None
+            raise file.located(_no_column(name, problem)) from None
     return pa.table(columns)
+
+
+def _no_column(name: str, problem: Exception) -> EarmarkError:
+    return EarmarkError(f"the values of {name!r} make no column: {reason(problem)}")
 
 
 def _typed(file: SubscriptionFile, declared: Mapping[str, str], extra: Sequence[str]) -> SubscriptionFile:
@@ -123,20 +119,20 @@ def _typed(file: SubscriptionFile, declared: Mapping[str, str], extra: Sequence[
         stem = name[:-3] if name.endswith(("_lo", "_hi")) else None
         try:
             if name in _nested_names(table):
-                decoded[name] = _decoded(file, name, column.to_pylist())
+                decoded[name] = _decoded(name, column.to_pylist())
             elif name == "score":
                 column = typed_column(column, "float", "score")
             elif stem is not None and (untyped or stem in declared):
-                column = _bounds(file, name, typed_column(column, declared.get(stem), name))
+                column = _bounds(name, typed_column(column, declared.get(stem), name))
             elif name == "id" and untyped:
                 column = integers(column)
-        except NotOfType as problem:
-            raise EarmarkError(f"{file.place(problem.row)}: {problem}") from None
+        except EarmarkError as problem:
+            raise file.located(problem) from None
         table = table.set_column(i, name, column)
     return SubscriptionFile(file.source, _with_decoded(file, table, decoded, extra), file.lines)
 
 
-def _bounds(file: SubscriptionFile, name: str, column: Any) -> Any:
+def _bounds(name: str, column: Any) -> Any:
     """A column of bounds as Arrow has it: exact numbers of any size as decimals."""
     import pyarrow as pa
 
@@ -146,7 +142,7 @@ def _bounds(file: SubscriptionFile, name: str, column: Any) -> Any:
     try:
         return pa.array(exact, pa.decimal256(76, 38))
     except pa.ArrowException as problem:
-        raise EarmarkError(f"{file.source}: the values of {name!r} make no column: {reason(problem)}") from None
+        raise _no_column(name, problem) from None
 
 
 def _nested_names(table: pa.Table) -> set[str]:
@@ -171,13 +167,13 @@ def _with_decoded(
     return table
 
 
-def _decoded(file: SubscriptionFile, name: str, strings: list[str | None]) -> list[Any]:
+def _decoded(name: str, strings: list[str | None]) -> list[Any]:
     made = []
     for row, text in enumerate(strings):
         try:
             made.append(json.loads(text) if text else None)
         except (ValueError, RecursionError):
-            raise EarmarkError(f"{file.place(row)}: {name} is {str(text)[:100]!r}, which is not JSON") from None
+            raise EarmarkError(f"expected JSON for {name!r}, got {shown(text)}", row=row) from None
     return made
 
 
@@ -189,14 +185,13 @@ def _nested(file: SubscriptionFile, name: str, values: list[Any]) -> pa.Array:
     for row, value in enumerate(values):
         if value is not None and not isinstance(value, wanted):
             word = "object" if wanted is dict else "list"
-            raise EarmarkError(f"{file.place(row)}: {name} is {str(value)[:100]!r}, not a JSON {word}")
+            raise file.located(EarmarkError(f"expected a JSON {word} for {name!r}, got {shown(value)}", row=row))
     made = [None if value is None else plain(value) for value in values]
     try:
         return pa.array(made, None if type_ is None else pa.map_(pa.string(), type_))
     except (pa.ArrowException, OverflowError, TypeError) as problem:
         bad = next((row for row, one in enumerate(made) if not _fits(one, type_)), None)
-        where = str(file.source) if bad is None else file.place(bad)
-        raise EarmarkError(f"{where}: {name} cannot be read: {reason(problem)}") from None
+        raise file.located(EarmarkError(f"{name!r} cannot be read: {reason(problem)}", row=bad)) from None
 
 
 def _fits(value: Any, type_: str | None) -> bool:

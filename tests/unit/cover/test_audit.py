@@ -7,11 +7,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from earmark.segment.table import Table
 
 from earmark import Matcher
 from earmark.cover.audit import Audit, Covered, NeverClause, Relations, audit
 from earmark.flat.bits import from_slots
+from earmark.segment.segment import Segment
 from earmark.workload.rectangles import boxes
 
 from .worlds import FULL, TYPES, Clause, World, world
@@ -35,7 +35,7 @@ def sql(clauses: list[Clause]) -> str:
     return " OR ".join(f"({text})" for text in made) or "FALSE"
 
 
-def view_of(made: World) -> tuple[Table, Matcher]:
+def view_of(made: World) -> tuple[Segment, Matcher]:
     matcher = Matcher(attributes=TYPES)
     for slot in np.argsort(made.sequence).tolist():  # so that the order of insertion is the order of age
         matcher.add(slot, sql(made.clauses[slot]))
@@ -144,7 +144,7 @@ def test_an_update_keeps_its_age() -> None:
     matcher.update(1, "x > 7")
     assert audit(matcher._version.whole).duplicates == ((1, 2),)
     relations = Relations(matcher._version.whole)
-    slot = matcher._table.find(1)
+    slot = matcher._version.whole.find(1)
     assert slot is not None
     assert relations.covers(slot) == [2]
     assert relations.covered_by(slot) == []

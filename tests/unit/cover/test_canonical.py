@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from earmark.segment.table import Table
 
 from earmark import Matcher
 from earmark.cover.canonical import Canonical, canonical, canonized
 from earmark.cover.containment import covers
 from earmark.cover.linear import Linear
 from earmark.segment.rows import check_arrays
+from earmark.segment.segment import Segment
 
 from .worlds import EVENTS, events_of, schema, world
 
 
-def view_of(conditions: Sequence[str], **attributes: str) -> Table:
+def view_of(conditions: Sequence[str], **attributes: str) -> Segment:
     matcher = Matcher(attributes=attributes)
     matcher.add_many(list(enumerate(conditions)))
     return matcher._version.whole

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.cover.worlds import FULL, World, world
 
+from earmark.cover.homes import CONSTRAINED, LOWER, UPPER, Tree, guests, learned, residents
 from earmark.flat.types import I64, frozen
 from earmark.segment.arrays import SegmentArrays
 from earmark.spark.auditing import COVERED, DUPLICATE, EVERYTHING, NEVER, audit_home
-from earmark.cover.homes import CONSTRAINED, LOWER, UPPER, Tree, guests, learned, residents
 from earmark.workload.rectangles import boxes, table_of
 
 ATTRIBUTES = 3

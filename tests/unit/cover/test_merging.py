@@ -19,6 +19,7 @@ from earmark.cover.canonical import canonical
 from earmark.cover.conditions import Writer
 from earmark.cover.merging import Merged, merged
 from earmark.cover.unite import around, marginals, masses
+from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError
 from earmark.segment.arrays import SegmentArrays
 
@@ -65,7 +66,7 @@ def test_masses_are_shares_of_events() -> None:
     m = Matcher()
     m.add("low", "x < 30")
     m.add("null", "x IS NULL OR x = 99")
-    _, events = m._encoded([{"x": i} for i in range(90)] + [{}] * 10)
+    events = encode_many(m._version.whole.schema, [{"x": i} for i in range(90)] + [{}] * 10)
     table = canonical(m._version.whole)
     assert masses(table, marginals(events, 1)) == pytest.approx([0.3, 0.1], abs=0.01)
 

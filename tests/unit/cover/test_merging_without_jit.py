@@ -9,6 +9,7 @@ import sys
 SCRIPT = """
 import numpy as np
 from earmark import Matcher
+from earmark.engine.batch import encode_many
 from earmark.cover import Verdict, merged, subsumed, summarized
 from earmark.cover.canonical import canonical
 from earmark.cover.linear_boxes import LinearBoxes
@@ -43,7 +44,7 @@ for slot in range(0, 26, 3):
 broker.check()
 assert {subsumed(m, i).verdict for i in m.ids()} <= set(Verdict)
 made = summarized(m, events, 1.0, cell_bits=4)
-held = made.holds(m._encoded(events)[1])
+held = made.holds(encode_many(m._version.whole.schema, events))
 assert all(held[i] or not m.match(event) for i, event in enumerate(events))
 """
 

@@ -15,6 +15,7 @@ from tests.unit.cover.test_merging import book_of
 
 from earmark import Matcher
 from earmark.cover.summary import SPACE_KEY, summarized
+from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError
 
 
@@ -27,7 +28,7 @@ def test_never_a_miss(seed: int) -> None:
     sample = [as_event(row) for row in rows(rng, book, 60)]
     matcher.add(99, "i0 > 3")  # so that there is an attribute to have cells
     made = summarized(matcher, sample, rng.choice((0.0, 1.0, 1e9)), axes=rng.choice((1, 2, 3)), cell_bits=4)
-    _, events = matcher._encoded(sample)
+    events = encode_many(matcher._version.whole.schema, sample)
     held = made.holds(events)
     for i, event in enumerate(sample):
         assert held[i] or not matcher.match(event)

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from tests.unit.made import Maker, event_arrays, score, table_arrays
 
+from earmark.book.segments import read_router, write_router
+from earmark.engine import cutting
+from earmark.engine.covers import MEMBERS, bounds_of, covers_of, met
+from earmark.engine.router import Router
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
 from earmark.flat.types import frozen
 from earmark.index.scan import Scan
-from earmark.book.segments import read_router, write_router
-from earmark.engine import cutting
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import gather
-from earmark.engine.covers import MEMBERS, bounds_of, covers_of, met
-from earmark.engine.router import Router
 from earmark.workload.standard import Workload, w1, w2
 
 SEEDS = range(30)

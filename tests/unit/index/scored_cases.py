@@ -17,12 +17,10 @@ from tests.unit.made import (
 )
 
 from earmark.flat.types import frozen
-from earmark.index.cell_table import CellTable
-from earmark.index.interval_tree import IntervalTree
-from earmark.index.ir_tree import IRTree
-from earmark.index.r_tree import RTree
-from earmark.index.segment_tree import SegmentTree
-from earmark.index.sopt_r_tree import SoptRTree
+from earmark.index.ranked.cell_table import CellTable
+from earmark.index.ranked.ir_tree import IRTree
+from earmark.index.ranked.sopt_r_tree import SoptRTree
+from earmark.index.ranked.trees import IntervalTree, RTree, SegmentTree
 from earmark.segment.arrays import SegmentArrays
 
 SLOTS, EVENTS = (25, 6) if PLAIN else (150, 25)

@@ -42,8 +42,7 @@ from earmark.flat import bits
 from earmark.index import blocks
 from earmark.index.blocks import BlockIndex, axes, build
 from earmark.index.blocks.arrays import ALWAYS, BEGIN, BLOCKS, END, PAIR, UNUSED, VACANT, BlockArrays, tree_rows
-from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
-from earmark.index.dominance import LANES, PADDING
+from earmark.index.blocks.dominance import LANES, PADDING
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import WORKLOADS, Workload
@@ -342,10 +341,13 @@ def test_any_damage_is_refused_or_harmless() -> None:
 
 def test_contract_and_registry() -> None:
     built = index.builder("blocks")(table_arrays(Maker(1).made(5, 1)))
-    assert isinstance(built, MatchIndex)
-    assert isinstance(built, RankedIndex)
-    assert isinstance(built, Measured)
-    assert not isinstance(built, Updatable)
+    assert isinstance(built, BlockIndex)
+    assert not built.is_updatable
+    for change in (built.copy, lambda: built.remove(np.empty(0, np.int32))):
+        with pytest.raises(EarmarkError, match="the index BlockIndex does not change"):
+            change()
+    with pytest.raises(EarmarkError, match="the index BlockIndex does not adapt to events"):
+        built.adapt(event_arrays(Maker(1).made(5, 1), []))
 
 
 def test_bad_arguments_get_a_sentence() -> None:

@@ -15,7 +15,7 @@ from tests.unit.made import Made, event_arrays
 
 from earmark.errors import EarmarkError
 from earmark.flat import bits
-from earmark.index.cell_table import CellTable
+from earmark.index.ranked.cell_table import CellTable
 
 
 def looked_up(index: CellTable) -> int:
@@ -60,6 +60,6 @@ def test_check_sees_a_wrong_cell() -> None:
     index = CellTable.build(scored_intervals(PAPER), best=3)
     cell = index.arrays.cell.copy()
     cell[[0, 1]] = cell[[1, 0]]
-    index._set(index.arrays._replace(cell=cell))
+    index._hold(index._table, index.arrays._replace(cell=cell))
     with pytest.raises(AssertionError, match="a cell does not hold"):
         index.check()

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from earmark.flat.types import F64, I32, I64, U64
-from earmark.index import answers, counters
-from earmark.index.contract import Work
-from earmark.index.flat import check_types, element_types, from_stored
+from earmark.index import answers, counters, ranking
+from earmark.index.contract import Floor, Work
 from earmark.index.ranking import Heaps
+from earmark.index.stored import check_types, element_types, from_stored
 
 
 class Pair(NamedTuple):
@@ -80,9 +80,35 @@ def test_ranked_answers_without_gaps() -> None:
     slot, score = np.array([5, 6, 7, 8], np.int32), np.array([4.0, 3.0, 2.0, 1.0])
     full = Heaps(np.array([2, 2]), score, np.zeros(4, np.int64), slot)
     some = full._replace(size=np.array([1, 0]))
-    pointers, slots, scores = answers.together([answers.ranked(full, 2), answers.ranked(some, 2)])
-    assert pointers.tolist() == [0, 2, 4, 5, 5]
-    assert slots.tolist() == [5, 6, 7, 8, 5]
-    assert scores.tolist() == [4.0, 3.0, 2.0, 1.0, 4.0]
-    assert [part.tolist() for part in answers.together([])] == [[0], [], []]
-    assert [part.dtype for part in answers.together([])] == [np.int64, np.int32, np.float64]
+    assert [part.tolist() for part in answers.ranked(full, 2)] == [[2, 2], [5, 6, 7, 8], [4.0, 3.0, 2.0, 1.0]]
+    assert [part.tolist() for part in answers.ranked(some, 2)] == [[1, 0], [5], [4.0]]
+    none = ranking.new_heaps(0, 2)
+    assert [part.tolist() for part in answers.ranked(none, 2)] == [[], [], []]
+    assert [part.dtype for part in answers.ranked(none, 2)] == [np.int64, np.int32, np.float64]
+
+
+def test_what_is_left_of_a_floor_is_no_answer() -> None:
+    floor = Floor(np.array([9.0, 3.0, -np.inf, 1.0]), np.array([5, 6, 0, 7]))
+    heaps = ranking.new_heaps(3, 2, floor, 1)
+    assert heaps.size.tolist() == [2, 0, 2]
+    assert heaps.score[[0, 1, 4, 5]].tolist() == [3.0, 3.0, 1.0, 1.0]
+    assert heaps.sequence[[0, 1, 4, 5]].tolist() == [6, 6, 7, 7]
+    ranking.push(heaps, 0, 2, 3.0, 6, 40)  # as good as the floor, but not better
+    ranking.push(heaps, 0, 2, 3.0, 5, 41)
+    ranking.push(heaps, 1, 2, 0.0, 1, 42)
+    for lane in range(3):
+        ranking.sort_heap(heaps, 2 * lane, heaps.size[lane])
+    assert [part.tolist() for part in answers.ranked(heaps, 2, True)] == [[1, 1, 0], [41, 42], [3.0, 0.0]]
+
+
+def test_two_answers_are_merged_event_by_event() -> None:
+    counts, slots = np.array([2, 0, 1, 0]), np.array([3, 9, 4], np.int32)
+    more, others = np.array([1, 2, 1, 0]), np.array([5, 0, 7, 1], np.int32)
+    both, merged = answers.merged(counts, slots, more, others)
+    assert both.tolist() == [3, 2, 2, 0]
+    assert merged.tolist() == [3, 5, 9, 0, 7, 1, 4]
+
+
+def test_answers_that_name_their_event_are_put_in_order() -> None:
+    coded = np.array([(2 << 32) | 1, 7, (1 << 32) | 5, 3, (2 << 32) | 0])
+    assert answers.event_major(coded).tolist() == [3, 7, 5, 0, 1]

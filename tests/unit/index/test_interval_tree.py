@@ -11,8 +11,8 @@ from tests.unit.index.scored_cases import (
 )
 
 from earmark.errors import EarmarkError
-from earmark.index.interval_tree import IntervalTree
-from earmark.index.scored.arrays import DEPTH
+from earmark.index.ranked.arrays import DEPTH
+from earmark.index.ranked.trees import IntervalTree
 
 
 def test_an_unknown_sort_gets_a_sentence() -> None:
@@ -36,7 +36,7 @@ def test_check_names_what_is_broken(sort: str) -> None:
     def broken(name: str, change: Any) -> None:
         array = getattr(arrays, name).copy()
         change(array)
-        index._set(arrays._replace(**{name: array}))
+        index._hold(index._table, arrays._replace(**{name: array}))
 
     for name, change, message in (
         ("node_key", lambda a: a.__setitem__(0, 10**6), "stab|wrong side"),
@@ -50,5 +50,5 @@ def test_check_names_what_is_broken(sort: str) -> None:
         broken(name, change)
         with pytest.raises(AssertionError, match=message):
             index.check()
-    index._set(arrays)
+    index._hold(index._table, arrays)
     index.check()

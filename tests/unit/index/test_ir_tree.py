@@ -21,8 +21,8 @@ from tests.unit.index.scored_cases import (
 from tests.unit.made import Made, table_arrays
 
 from earmark.flat.types import frozen
-from earmark.index.ir_tree import IRTree
-from earmark.index.scored.arrays import DEPTH
+from earmark.index.ranked.arrays import DEPTH
+from earmark.index.ranked.ir_tree import IRTree
 
 OPTIONS: list[dict[str, Any]] = [{}, {"branching": 2, "leaf": 0}, {"branching": 4, "leaf": 2}]
 

@@ -32,7 +32,6 @@ from tests.unit.made import (
 from earmark import index
 from earmark.errors import EarmarkError
 from earmark.flat import bits
-from earmark.index.contract import MatchIndex, Measured, RankedIndex, Updatable
 from earmark.index.k_index import KIndex
 from earmark.index.k_index.arrays import MOST, NEVER, KIndexArrays
 
@@ -136,7 +135,7 @@ def test_several_clauses_a_slot_count_once(merge: str) -> None:
 
 @both_merges
 def test_a_full_buffer_is_resumed(merge: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("earmark.index.k_index.FIRST_BUFFER", 1)
+    monkeypatch.setattr("earmark.index.driver.FIRST_ROOM", 1)
     made = made_of([{0: Constraint([(0, 9)])}] * 60, [{0: Value(i, i)} for i in range(9)])
     built = KIndex.build(table_arrays(made), merge=merge)
     assert_matches(made, built, made.events)
@@ -242,9 +241,8 @@ def test_check_names_what_is_not_the_table_s() -> None:
 def test_contract_and_registry() -> None:
     built = index.builder("k_index")(table_arrays(Maker(1).made(3, 1)))
     assert isinstance(built, KIndex)
-    for protocol in (MatchIndex, RankedIndex, Measured):
-        assert isinstance(built, protocol)
-    assert not isinstance(built, Updatable)
+    assert not built.is_updatable
+    assert not built.is_adaptive
     assert built.nbytes == sum(array.nbytes for array in built.arrays)
     assert isinstance(built.arrays, KIndexArrays)
 

@@ -11,7 +11,7 @@ from tests.unit.index.scored_cases import (
 )
 
 from earmark.errors import EarmarkError
-from earmark.index.r_tree import RTree
+from earmark.index.ranked.trees import RTree
 
 
 @pytest.mark.parametrize("options", [{"branching": 1}, {"branching": 65}])

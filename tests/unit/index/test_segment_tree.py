@@ -8,7 +8,7 @@ from tests.unit.index.scored_cases import (
     scored_intervals,
 )
 
-from earmark.index.segment_tree import SegmentTree
+from earmark.index.ranked.trees import SegmentTree
 
 
 def test_an_interval_is_stored_at_few_nodes() -> None:
@@ -28,6 +28,6 @@ def test_check_names_what_is_broken() -> None:
     ):
         array = getattr(arrays, name).copy()
         array[place] = value
-        index._set(arrays._replace(**{name: array}))
+        index._hold(index._table, arrays._replace(**{name: array}))
         with pytest.raises(AssertionError, match=message):
             index.check()

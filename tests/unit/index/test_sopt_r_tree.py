@@ -11,7 +11,7 @@ from tests.unit.index.asked import PLAIN
 from tests.unit.index.scored_cases import PAPER, scored_intervals
 from tests.unit.made import GREATEST, LEAST
 
-from earmark.index.sopt_r_tree import SoptRTree, arrangement, constraint_graph
+from earmark.index.ranked.sopt_r_tree import SoptRTree, arrangement, constraint_graph
 
 
 def naive_edges(intervals: list[tuple[int, int]]) -> set[tuple[int, int]]:
@@ -63,6 +63,6 @@ def test_check_sees_a_broken_arrangement() -> None:
         array = getattr(arrays, name).copy()
         array[[0, 9]] = array[[9, 0]]
         swapped[name] = array
-    index._set(arrays._replace(**swapped))
+    index._hold(index._table, arrays._replace(**swapped))
     with pytest.raises(AssertionError, match="breaks the constraint graph"):
         index.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -141,10 +142,15 @@ def test_what_is_learned_goes_to_the_draft_alone() -> None:
     ["a = 'x'", "s = 3", "b = 1", "d = 5", "d = TRUE", "t = 5", "m = 'x'", "a LIKE 'x%'", "f = DATE '2024-01-05'"],
 )
 def test_clashes(text: str) -> None:
-    with pytest.raises(
-        AttributeTypeError, match=r"subscription 'x': attribute '.' is .* \(declared\), which does not go with"
-    ):
+    with pytest.raises(AttributeTypeError) as caught:
         bound(text)
+    problem = caught.value
+    assert (problem.id, problem.attribute, problem.text) == ("x", text[0], text)
+    assert str(problem).startswith(f"subscription 'x': {text}: ")
+    if "LIKE" in text:
+        assert problem.reason == "LIKE is for strings, but attribute 'a' is integer (declared)"
+    else:
+        assert re.fullmatch(rf"expected an? \S+ for '{text[0]}' \(declared\), got {text[4:]}", problem.reason)
 
 
 def test_casts_that_fail() -> None:

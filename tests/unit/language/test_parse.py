@@ -118,7 +118,7 @@ WRITE_INSTEAD = {
     "a = 1; b = 2": "only one condition",
     "a IS 5": "compare with other values by =",
     "a LIKE '%x'": "write it as 'prefix%'",
-    "a IN (1, 'x')": "expected values of one type in a IN (1, 'x'), got 1 and 'x'",
+    "a IN (1, 'x')": "a IN (1, 'x'): expected values of one type, got 1 and 'x'",
     "a > b": "a string goes in quotes",
     "lower(a) = 'x'": "functions are not part",
     "a + 1 > 2": "calculations are not part",
@@ -198,7 +198,7 @@ def test_known_shapes_know_the_place_of_a_bad_literal() -> None:
 def test_errors_are_made_of_one_string() -> None:
     problem = SubscriptionError("no good")
     assert (str(problem), problem.reason, problem.start, problem.end) == ("no good", "no good", None, None)
-    again = pickle.loads(pickle.dumps(SubscriptionError("x: bad", reason="bad", start=1, end=2)))
+    again = pickle.loads(pickle.dumps(SubscriptionError("bad", text="x", start=1, end=2)))
     assert (str(again), again.reason, again.start, again.end) == ("x: bad", "bad", 1, 2)
 
 

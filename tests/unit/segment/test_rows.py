@@ -12,7 +12,7 @@ from earmark.keys.bind import Binder
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parse import parse_clauses
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import block_of, check_arrays, concat, gather, offsets, spread
+from earmark.segment.rows import arrays_of, check_arrays, concat, gather, offsets, spread
 
 CONDITIONS = (
     "a > 3 AND b IN (1, 3, 5)",
@@ -29,7 +29,7 @@ def block(conditions: tuple[str, ...] = CONDITIONS, weights: Any = None, scores:
     schema.declare(dict.fromkeys("abc", "integer"))
     binder = Binder(Draft(schema))
     rows = [binder.bind(parse_clauses(text), i) for i, text in enumerate(conditions)]
-    made = block_of(rows, weights or [None] * len(rows), scores or [0.0] * len(rows), schema)
+    made = arrays_of(rows, weights or [None] * len(rows), scores or [0.0] * len(rows), schema)
     return made._replace(sequence=np.arange(len(rows)))
 
 
@@ -54,7 +54,7 @@ def as_lists(table: SegmentArrays) -> list[Any]:
     return made
 
 
-def test_block_of() -> None:
+def test_arrays_of() -> None:
     low, high = -(2**63), 2**63 - 1
     made = block(weights=[{0: 2.0}, None, None, {1: 3.0}, None, None], scores=[0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
     check_arrays(made, 3)

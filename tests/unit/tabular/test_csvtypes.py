@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from earmark import Matcher
+from earmark import EarmarkError, Matcher
 from earmark.events.mappings import Reject
 from earmark.keys.numbers import position_of
 from earmark.tabular.csvtypes import typed_column, typed_table
-from earmark.tabular.read import NotOfType
 from earmark.tabular.source import source_of
 from earmark.tabular.subscriptions import read_subscriptions
 
@@ -76,7 +75,7 @@ def test_ordinary_fractions_are_doubles() -> None:
 @pytest.mark.parametrize("text", ["0x10", "x", "1_0", "1D", "٣", "1,5", "true", "--1", "nan(x)"])
 def test_no_numbers(kind: str, neighbours: list[str], text: str) -> None:
     article = "an" if kind == "integer" else "a"
-    with pytest.raises(NotOfType, match=f"expected {article} {kind} for 'n', got ") as caught:
+    with pytest.raises(EarmarkError, match=f"expected {article} {kind} for 'n', got ") as caught:
         typed_column(column(*neighbours, text), kind, "n")
     assert caught.value.row == len(neighbours)
     unread: list[Reject] = []
@@ -122,7 +121,7 @@ def test_every_value_that_does_not_fit_is_found(kind: str) -> None:
     found = values(typed_column(column(*texts), kind, "n", unread))
     assert [row for row, value in enumerate(found) if value is None] == bad
     assert [one.event for one in unread] == bad
-    with pytest.raises(NotOfType) as caught:
+    with pytest.raises(EarmarkError) as caught:
         typed_column(column(*texts), kind, "n")
     assert caught.value.row == 0
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from earmark.tabular.records import RecordError, blocks
+from earmark.errors import EarmarkError
+from earmark.tabular.records import blocks
 
 MARK = b"\xef\xbb\xbf"
 PARTS = st.lists(st.sampled_from([b'"', b'"', b'""', b"a", b";", b"\n", b"\n", b"\r\n", b"\r"]), max_size=25)
@@ -56,7 +57,7 @@ def test_records_and_lines(parts: list[bytes], mark: bool) -> None:
     wanted, opened = read_forward(text)
     file = io.BytesIO((MARK if mark else b"") + text)
     if opened is not None:
-        with pytest.raises(RecordError, match="never closed") as raised:
+        with pytest.raises(EarmarkError, match="never closed") as raised:
             split(file.read, 1 << 20)
         assert raised.value.line == opened
     else:
@@ -70,7 +71,7 @@ def test_any_block_size_gives_the_same(parts: list[bytes], size: int) -> None:
     wanted, opened = read_forward(text)
     try:
         found = split(io.BytesIO(text).read, size)
-    except RecordError:
+    except EarmarkError:
         found = None
     if found is None:
         assert opened is not None or max(len(record) for record, _ in wanted) + len(b"\r\n") > size
@@ -92,7 +93,7 @@ def test_any_block_size_gives_the_same(parts: list[bytes], size: int) -> None:
     ],
 )
 def test_what_is_wrong_with_a_long_record(text: bytes, told: str) -> None:
-    with pytest.raises(RecordError, match=told) as raised:
+    with pytest.raises(EarmarkError, match=told) as raised:
         split(io.BytesIO(text).read, 10)
     assert raised.value.line == 2
 

@@ -27,7 +27,6 @@ thread holds yet.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -36,9 +35,9 @@ from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
-from earmark.flat.bits import read_only
+from earmark.flat import bits
 from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.answers import MOST_ANSWERS, check_room
+from earmark.index.answers import pointers_of
 from earmark.index.be_star_tree.adapt import (
     clauses_below,
     event_rates,
@@ -59,23 +58,21 @@ from earmark.index.be_star_tree.arrays import (
     FOLLOWS,
     HISTOGRAM,
     LEAST,
-    PNODES,
     RIGID,
-    Tree,
+    TreeArrays,
     as_read_only,
     copied,
     empty_tree,
 )
 from earmark.index.be_star_tree.change import Change
 from earmark.index.be_star_tree.check import check_shape, check_tree
-from earmark.index.be_star_tree.search import Room, match_events, new_room
-from earmark.index.be_star_tree.topk import new_queue, rank_events, ranked
-from earmark.index.contract import TreeAdaptation, Work
+from earmark.index.be_star_tree.search import TreeScratch, match_events, new_scratch
+from earmark.index.be_star_tree.topk import rank_events, ranked
+from earmark.index.contract import TreeAdaptation
 from earmark.index.counters import COUNTERS
-from earmark.index.flat import from_stored
-from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
-from earmark.index.held import Held
-from earmark.index.ranking import new_heaps
+from earmark.index.driver import ArrayIndex
+from earmark.index.given import read_only_events, read_only_table
+from earmark.index.kernels import Asked, Searched
 from earmark.segment.arrays import SegmentArrays
 
 SPLITS = ("exhaustive", "approximate")
@@ -89,13 +86,15 @@ LEAST_SHARE = 8
 """A p-node is worth making for a leaf's capacity divided by this, in clauses."""
 
 
-class BEStarTree(Held[Tree]):
+class BEStarTree(ArrayIndex[TreeArrays]):
     """The tree as an index: built in bulk or clause by clause, searched, ranked, adapted to events."""
 
+    is_updatable = True
+    is_adaptive = True
     rigid = False
-
-    def __init__(self, table: SegmentArrays, tree: Tree) -> None:
-        self._set_tree(table, tree)
+    _kind = TreeArrays
+    _match_kernel = match_events
+    _rank_kernel = rank_events
 
     @classmethod
     def build(
@@ -147,13 +146,16 @@ class BEStarTree(Held[Tree]):
     @classmethod
     def restore(cls, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The tree from stored arrays, which may be mapped; AssertionError where they are not what kernels rely on."""
-        require(set(arrays) == set(Tree._fields), f"the arrays are {sorted(arrays)}, not {sorted(Tree._fields)}")
-        tree = from_stored(Tree, arrays)
-        check_shape(tree, read_only_table(table))
-        require(bool(tree.head[RIGID]) == cls.rigid, "the arrays are another kind of tree's")
-        made = cls(table, tree)
-        made.check()
-        return made
+        fields = TreeArrays._fields
+        require(set(arrays) == set(fields), f"the arrays are {sorted(arrays)}, not {sorted(fields)}")
+        restored = super().restore(table, arrays)
+        restored.check()
+        return restored
+
+    @classmethod
+    def _check_arrays(cls, arrays: TreeArrays, table: SegmentArrays) -> None:
+        check_shape(arrays, table)
+        require(bool(arrays.head[RIGID]) == cls.rigid, "the arrays are another kind of tree's")
 
     # --- the structure ---------------------------------------------------------------------------------------
 
@@ -191,7 +193,8 @@ class BEStarTree(Held[Tree]):
             return TreeAdaptation(0, 0.0, self.capacity, 0)
         tree = self._tree if self._tree.head.flags.writeable else copied(self._tree)
         loss, work = np.zeros(int(tree.head[BUCKETS])), np.zeros(COUNTERS, np.int64)
-        matched = observe(as_read_only(tree), self._table, events, 0, count, self._room(), loss, work)
+        asked = Asked(events, bits.all_set(0), 0, count)
+        matched = observe(Searched(self._table, as_read_only(tree)), asked, self._new_scratch(), loss, work)
         sum_losses(tree, loss, count)
         known = len(tree.rate)
         rates = event_rates(self._table, events)
@@ -200,7 +203,7 @@ class BEStarTree(Held[Tree]):
         probability = matched / count / max(1, int(tree.head[CLAUSES]))
         change = Change(tree, self._table)
         recycled = self._recycle(change, probability)
-        self._set_tree(self._table, change.tree)
+        self._hold(self._table, change.tree)
         return TreeAdaptation(count, probability, self.capacity, recycled)
 
     @staticmethod
@@ -224,56 +227,13 @@ class BEStarTree(Held[Tree]):
             tree = copied(tree)
         change = Change(tree, table)
         run(change)
-        self._set_tree(table, change.tree)
+        self._hold(table, change.tree)
 
-    def _set_tree(self, table: SegmentArrays, tree: Tree) -> None:
-        self._hold(table, tree)
-        self._tree = tree
-        self._rooms = threading.local()
+    def _hold(self, table: SegmentArrays, arrays: TreeArrays) -> None:
+        super()._hold(table, arrays)
+        self._tree = arrays
 
     # --- searching -------------------------------------------------------------------------------------------
-
-    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
-        """Eligible slots that match event e, ascending."""
-        events = read_only_events(events)
-        check_event(events, e)
-        return self._match(events, eligible, e, e + 1)[1]
-
-    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
-        """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
-        events = read_only_events(events)
-        return self._match(events, eligible, 0, len(events.start) - 1)
-
-    def _match(self, events: EventArrays, eligible: U64, first: int, last: int) -> tuple[I64, I32]:
-        tree, table, eligible = self._arrays, self._table, read_only(eligible)
-        room, work = self._room(), np.zeros(COUNTERS, np.int64)
-        ends = np.zeros(last + 1, np.int64)
-        parts: list[I32] = []
-        done, size = 0, 1 << 10
-        e = first
-        while e < last:
-            out = np.empty(size, np.int32)
-            begin = e
-            e, found = match_events(tree, table, events, eligible, e, last, room, out, ends[1:], work)
-            ends[begin + 1 : e + 1] += done
-            done += found
-            check_room(done)
-            parts.append(out[:found])
-            expected = int(done / (e - first) * (last - e) * 1.2) if e > first else 0
-            size = max(size * 2, min(expected, MOST_ANSWERS))
-        self._work = Work.counted(work)
-        return ends[first:], parts[0] if len(parts) == 1 else np.concatenate([*parts, np.empty(0, np.int32)])
-
-    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
-        """The k best for event e, best first: (slots, scores)."""
-        events = read_only_events(events)
-        check_event(events, e)
-        return self._rank(rank_events, events, k, eligible, relaxed, e, e + 1)[1:]
-
-    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
-        """Per event the k best, best first: (event_ptr, slots, scores)."""
-        events = read_only_events(events)
-        return self._rank(rank_events, events, k, eligible, relaxed, 0, len(events.start) - 1)
 
     def top_k_by(
         self,
@@ -290,47 +250,15 @@ class BEStarTree(Held[Tree]):
         """
         if not callable(step):
             raise EarmarkError(f"a score is a function of (total, weight, event weight), not {step!r}.")
-        events = read_only_events(events)
         key = getattr(step, "py_func", step)
         if key not in _SCORES:
             _SCORES[key] = ranked(key)
-        return self._rank(_SCORES[key], events, k, eligible, relaxed, 0, len(events.start) - 1)
+        asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)
+        counts, slots, scores, self._counted = self._ranks(asked, None, _SCORES[key])
+        return pointers_of(counts), slots, scores
 
-    def _rank(
-        self, kernel: Any, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
-    ) -> tuple[I64, I32, F64]:
-        tree, table, eligible = self._arrays, self._table, read_only(eligible)
-        k = checked_k(k, table)
-        room, work = self._room(), np.zeros(COUNTERS, np.int64)
-        queue = new_queue(int(tree.head[PNODES]))
-        heaps = new_heaps(1, k)
-        ends = np.zeros(last + 1, np.int64)
-        slots, scores = [], []
-        e, done = first, 0
-        while e < last:
-            size = k * max(1, min(last - e, (1 << 20) // k))
-            out, out_score, begin = np.empty(size, np.int32), np.empty(size), e
-            e, found = kernel(
-                tree, table, events, eligible, e, last, k, relaxed, room, queue, heaps, out, out_score, ends[1:], work
-            )
-            ends[begin + 1 : e + 1] += done
-            done += found
-            slots.append(out[:found])
-            scores.append(out_score[:found])
-        self._work = Work.counted(work)
-        return (
-            ends[first:],
-            np.concatenate([*slots, np.empty(0, np.int32)]),
-            np.concatenate([*scores, np.empty(0)]),
-        )
-
-    def _room(self) -> Room:
-        """Working room of this thread; searches leave it as they found it."""
-        room: Room | None = getattr(self._rooms, "room", None)
-        if room is None:
-            slots = len(self._table.clause_start) - 1
-            room = self._rooms.room = new_room(len(self._tree.rate), int(self._tree.head[BUCKETS]), slots)
-        return room
+    def _new_scratch(self) -> TreeScratch:
+        return new_scratch(self._arrays, len(self._table.clause_start) - 1)
 
 
 _SCORES: dict[Any, Any] = {}

@@ -42,11 +42,11 @@ from earmark.index.be_star_tree.arrays import (
     POWNER,
     PROOT,
     ROOT,
-    Tree,
+    TreeArrays,
 )
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.be_star_tree.search import (
-    Room,
+    TreeScratch,
     clear_event,
     entry_holds,
     meets_own,
@@ -55,6 +55,7 @@ from earmark.index.be_star_tree.search import (
     spread_event,
 )
 from earmark.index.counters import COMPARED
+from earmark.index.kernels import Asked, Searched
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -66,39 +67,37 @@ SAMPLE = 4096
 
 
 @kernel
-def observe(
-    tree: Tree, table: SegmentArrays, events: EventArrays, e: int, last: int, room: Room, loss: F64, work: I64
-) -> int:
-    """Search the events e..last; adds to loss[bucket] the predicates evaluated in vain. Returns the clauses matched."""
+def observe(searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, loss: F64, work: I64) -> int:
+    """Search the events; adds to loss[bucket] the predicates evaluated in vain. Returns the clauses matched."""
+    tree, events = searched.arrays, asked.events
     matched = 0
-    while e < last:
-        sign = spread_event(events, e, room)
-        room.stack[0] = int(ROOT)
+    for e in range(asked.first, asked.last):
+        sign = spread_event(events, e, scratch)
+        scratch.stack[0] = int(ROOT)
         height = 1
         while height:
             height -= 1
-            b = whole(at(room.stack, height))
-            height = push_children(tree, b, room, height)
-            if not meets_own(tree, b, room):
+            b = whole(at(scratch.stack, height))
+            height = push_children(tree, b, scratch, height)
+            if not meets_own(tree, b, scratch):
                 continue
-            height = push_pnodes(tree, events, e, b, room, height)
+            height = push_pnodes(tree, events, e, b, scratch, height)
             first = at(tree.link, b * LINK + FIRST)
             for entry in range(first, first + at(tree.link, b * LINK + COUNT)):
                 if at(tree.sign, entry) & ~sign:
                     loss[b] += SIGNATURE_COST
                     continue
                 before = work[int(COMPARED)]
-                if entry_holds(tree, table, events, e, entry, room, work):
+                if entry_holds(searched, events, e, entry, scratch, work):
                     matched += 1
                 else:
                     loss[b] += work[int(COMPARED)] - before
-        clear_event(events, e, room)
-        e += 1
+        clear_event(events, e, scratch)
     return matched
 
 
 @kernel
-def sum_losses(tree: Tree, loss: F64, events: int) -> None:
+def sum_losses(tree: TreeArrays, loss: F64, events: int) -> None:
     """The loss of each p-node, per event, from that of the buckets."""
     for p in range(tree.head[int(PNODES)]):
         tree.loss[p] = 0.0
@@ -171,7 +170,7 @@ def extensions(events: EventArrays, attributes: int) -> F64:
     return np.bincount(attr, lengths, minlength=attributes) / np.maximum(counts, 1)
 
 
-def fallen(tree: Tree) -> tuple[I64, I64]:
+def fallen(tree: TreeArrays) -> tuple[I64, I64]:
     """p-nodes to recycle, upper levels first: those whose rank is below 0, and those to be clustered anew."""
     pnodes = int(tree.head[PNODES])
     part = tree.pnode[: pnodes * PART].reshape(-1, PART)
@@ -185,7 +184,7 @@ def fallen(tree: Tree) -> tuple[I64, I64]:
     return live[order][low], live[order][worn & ~low]
 
 
-def clauses_below(tree: Tree, pnodes: I64) -> int:
+def clauses_below(tree: TreeArrays, pnodes: I64) -> int:
     """Clauses in so many p-nodes, nested ones counted once."""
     if not len(pnodes):
         return 0

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.flat import element_types
+from earmark.index.stored import element_types
 
 F32 = NDArray[np.float32]
 
@@ -87,7 +87,7 @@ ALPHA, BETA, EXTENSION = 0, 1, 2
 KNOB = 3
 
 
-class Tree(NamedTuple):
+class TreeArrays(NamedTuple):
     """All state of a BE*-Tree. Drawn in the module's docstring."""
 
     head: I64
@@ -126,7 +126,7 @@ GROUPS: dict[str, tuple[int, dict[str, int]]] = {
 """Arrays that grow together: the field of `head` that says how much is used, and the elements of each a unit."""
 
 
-def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attributes: int, weighted: bool) -> Tree:
+def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attributes: int, weighted: bool) -> TreeArrays:
     """A tree with an empty root and no clauses."""
     head, knob = np.zeros(HEAD, np.int64), np.zeros(KNOB, np.float64)
     head[[FREE_BUCKET, FREE_PNODE]] = NONE
@@ -135,8 +135,8 @@ def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attribut
         head[field] = value
     for field, number in knobs.items():
         knob[field] = number
-    arrays = {name: np.empty(0, kind) for name, kind in element_types(Tree).items()}
-    tree = Tree(**{**arrays, "head": head, "knob": knob})
+    arrays = {name: np.empty(0, kind) for name, kind in element_types(TreeArrays).items()}
+    tree = TreeArrays(**{**arrays, "head": head, "knob": knob})
     tree = with_room(tree, buckets=4, weighted=weighted)
     for _ in (ROOT, NEVER):
         bucket = int(head[BUCKETS])
@@ -152,7 +152,7 @@ def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attribut
     return with_attributes(tree, attributes)
 
 
-def with_room(tree: Tree, *, weighted: bool = False, **units: int) -> Tree:
+def with_room(tree: TreeArrays, *, weighted: bool = False, **units: int) -> TreeArrays:
     """The tree with room for so many more buckets, p-nodes, entries and so on; arrays grow by a half at least."""
     grown: dict[str, NDArray[Any]] = {}
     weighted = weighted or bool(len(tree.peak))
@@ -170,7 +170,7 @@ def with_room(tree: Tree, *, weighted: bool = False, **units: int) -> Tree:
     return tree._replace(**grown) if grown else tree
 
 
-def with_attributes(tree: Tree, attributes: int) -> Tree:
+def with_attributes(tree: TreeArrays, attributes: int) -> TreeArrays:
     """The tree with a place for each of so many attributes."""
     have = len(tree.rate)
     if attributes <= have:
@@ -180,7 +180,7 @@ def with_attributes(tree: Tree, attributes: int) -> Tree:
     return tree._replace(rate=rate, apart=apart)
 
 
-def with_clauses(tree: Tree, clauses: int) -> Tree:
+def with_clauses(tree: TreeArrays, clauses: int) -> TreeArrays:
     """The tree with a place for each of so many clauses; new ones are nowhere."""
     have = len(tree.where)
     if clauses <= have:
@@ -199,7 +199,7 @@ def resized(array: NDArray[Any], length: int) -> NDArray[Any]:
     return copy
 
 
-def trimmed(tree: Tree) -> Tree:
+def trimmed(tree: TreeArrays) -> TreeArrays:
     """The tree without spare room."""
     cut: dict[str, NDArray[Any]] = {}
     for used, widths in GROUPS.values():
@@ -211,14 +211,14 @@ def trimmed(tree: Tree) -> Tree:
     return tree._replace(**cut)
 
 
-def copied(tree: Tree) -> Tree:
+def copied(tree: TreeArrays) -> TreeArrays:
     """The same in memory of its own, writable."""
-    return Tree._make(array.copy() for array in tree)
+    return TreeArrays._make(array.copy() for array in tree)
 
 
-def as_read_only(tree: Tree) -> Tree:
+def as_read_only(tree: TreeArrays) -> TreeArrays:
     """Read-only views, as searches take them."""
     views = [array.view() for array in tree]
     for view in views:
         view.flags.writeable = False
-    return Tree._make(views)
+    return TreeArrays._make(views)

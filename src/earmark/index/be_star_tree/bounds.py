@@ -56,7 +56,7 @@ from earmark.index.be_star_tree.arrays import (
     SUM,
     TOP,
     WIDTH,
-    Tree,
+    TreeArrays,
 )
 from earmark.index.be_star_tree.nodes import constraint_on, highest, lowest, raised, whole
 from earmark.jit import embedded, inlined
@@ -82,7 +82,7 @@ def new_path() -> Path:
 
 
 @embedded
-def path_to(tree: Tree, b: int, path: Path) -> int:
+def path_to(tree: TreeArrays, b: int, path: Path) -> int:
     """Fill in the attributes partitioned by above bucket b, its own included; returns its level."""
     level = tree.more[b * MORE + LEVEL]
     while b > 1 and at(tree.more, b * MORE + LEVEL) > 0:
@@ -100,7 +100,7 @@ def boxes_of(table: SegmentArrays, clause: int, level: int, path: Path) -> None:
 
 
 @embedded
-def widen_box(tree: Tree, b: int, own: bool, path: Path) -> None:
+def widen_box(tree: TreeArrays, b: int, own: bool, path: Path) -> None:
     """Let the boxes of a bucket take in the path's (UpdateBucketInfo). `own`: the clause is in its own c-node."""
     level = at(tree.more, b * MORE + LEVEL)
     if level < 1 or at(tree.head, int(RIGID)):
@@ -118,7 +118,9 @@ def widen_box(tree: Tree, b: int, own: bool, path: Path) -> None:
 
 
 @embedded
-def widen_bounds(tree: Tree, table: SegmentArrays, b: int, part: int, clause: int, slot: int, most: float) -> None:
+def widen_bounds(
+    tree: TreeArrays, table: SegmentArrays, b: int, part: int, clause: int, slot: int, most: float
+) -> None:
     """Let the score bounds of a bucket (part 0) or of its l-node (part 1) take in a clause."""
     i, j = b * TOP + 2 * part, 2 * b + part
     tree.first[j] = min(tree.first[j], at(table.sequence, slot))
@@ -133,7 +135,7 @@ def widen_bounds(tree: Tree, table: SegmentArrays, b: int, part: int, clause: in
 
 
 @embedded
-def renew(tree: Tree, table: SegmentArrays, b: int, path: Path) -> bool:
+def renew(tree: TreeArrays, table: SegmentArrays, b: int, path: Path) -> bool:
     """Work out boxes and bounds of a bucket from its l-node, children and p-nodes; whether anything changed."""
     level = path_to(tree, b, path)
     changed = renew_bounds(tree, table, b, path)
@@ -168,7 +170,7 @@ def renew(tree: Tree, table: SegmentArrays, b: int, path: Path) -> bool:
 
 
 @embedded
-def take_rims(tree: Tree, b: int, levels: int, path: Path) -> None:
+def take_rims(tree: TreeArrays, b: int, levels: int, path: Path) -> None:
     """Widen the path by a bucket's inactive boxes on the first `levels` dimensions."""
     rim = tree.more[b * MORE + RIM]
     for i in range(1, levels + 1):
@@ -185,7 +187,7 @@ def _set(array: I64, i: int, value: int) -> bool:
 
 
 @embedded
-def renew_bounds(tree: Tree, table: SegmentArrays, b: int, path: Path) -> bool:
+def renew_bounds(tree: TreeArrays, table: SegmentArrays, b: int, path: Path) -> bool:
     """The score bounds of a bucket and its l-node from scratch; whether those of the bucket changed."""
     i = b * TOP
     old_first, old_static, old_sum = tree.first[2 * b], tree.top[i + STATIC], tree.top[i + SUM]
@@ -228,7 +230,7 @@ def renew_bounds(tree: Tree, table: SegmentArrays, b: int, path: Path) -> bool:
 
 
 @embedded
-def at_edge(tree: Tree, table: SegmentArrays, b: int, clause: int, slot: int, most: float, path: Path) -> bool:
+def at_edge(tree: TreeArrays, table: SegmentArrays, b: int, clause: int, slot: int, most: float, path: Path) -> bool:
     """Whether a box or bound of the bucket may rest on this clause, whose boxes are in the path."""
     static = np.float32(raised(static_score(table, slot)))
     i = b * TOP

@@ -34,7 +34,7 @@ from earmark.index.be_star_tree.arrays import (
     ROOT,
     WIDTH,
     WORDS,
-    Tree,
+    TreeArrays,
     trimmed,
     with_attributes,
     with_clauses,
@@ -54,7 +54,7 @@ GENEROUS = 256
 class Change:
     """One change of a tree; `tree` is the outcome."""
 
-    def __init__(self, tree: Tree, table: SegmentArrays) -> None:
+    def __init__(self, tree: TreeArrays, table: SegmentArrays) -> None:
         self.tree = with_clauses(tree, len(table.constraint_start) - 1)
         self._table = table
         self._path, self._other = new_path(), new_path()

@@ -70,7 +70,7 @@ from earmark.index.be_star_tree.arrays import (
     TOP,
     WIDTH,
     WORDS,
-    Tree,
+    TreeArrays,
     copied,
 )
 from earmark.index.be_star_tree.bounds import Path, boxes_of, new_path, path_to
@@ -86,7 +86,7 @@ from earmark.index.be_star_tree.nodes import (
     whole,
 )
 from earmark.index.be_star_tree.settle import renew_all
-from earmark.index.flat import check_types
+from earmark.index.stored import check_types
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -126,7 +126,7 @@ PROBLEMS = (
 ) = range(len(PROBLEMS))
 
 
-def check_shape(tree: Tree, table: SegmentArrays) -> None:
+def check_shape(tree: TreeArrays, table: SegmentArrays) -> None:
     """Raise AssertionError unless every number that a kernel follows lies where it should. O(size), no kernels."""
     check_types(tree)
     head = tree.head
@@ -171,7 +171,7 @@ def check_shape(tree: Tree, table: SegmentArrays) -> None:
     _check_entries(tree, table, _positions(link[:, FIRST], link[:, COUNT]), clauses)
 
 
-def _check_entries(tree: Tree, table: SegmentArrays, entries: I64, clauses: int) -> None:
+def _check_entries(tree: TreeArrays, table: SegmentArrays, entries: I64, clauses: int) -> None:
     """The clauses, slots and records of the entries in use."""
     clause = tree.clause[entries].astype(np.int64)
     _within(clause, 0, clauses, "an entry's clause")
@@ -206,7 +206,7 @@ def _positions(first: I64, count: I64) -> I64:
     return places
 
 
-def check_tree(tree: Tree, table: SegmentArrays) -> None:
+def check_tree(tree: TreeArrays, table: SegmentArrays) -> None:
     """Raise AssertionError, naming what is broken, unless the invariant of the structure holds."""
     check_shape(tree, table)
     buckets = int(tree.head[BUCKETS])
@@ -227,7 +227,7 @@ def check_tree(tree: Tree, table: SegmentArrays) -> None:
     _check_values(tree, table, np.flatnonzero(seen))
 
 
-def _check_values(tree: Tree, table: SegmentArrays, live: I64) -> None:
+def _check_values(tree: TreeArrays, table: SegmentArrays, live: I64) -> None:
     """Boxes and bounds against those worked out from scratch."""
     fresh = copied(tree)
     buckets = len(tree.link) // LINK
@@ -268,7 +268,7 @@ def _check_values(tree: Tree, table: SegmentArrays, live: I64) -> None:
 
 
 @kernel
-def walk(tree: Tree, table: SegmentArrays, seen: U8, stack: I32, counts: I64, path: Path) -> tuple[int, int]:
+def walk(tree: TreeArrays, table: SegmentArrays, seen: U8, stack: I32, counts: I64, path: Path) -> tuple[int, int]:
     """Follow the tree from the root; the first problem and its bucket. Counts buckets, p-nodes, clauses."""
     stack[0], stack[1] = int(ROOT), int(NEVER)
     height = 2
@@ -320,7 +320,7 @@ def walk(tree: Tree, table: SegmentArrays, seen: U8, stack: I32, counts: I64, pa
 
 
 @embedded
-def _belongs(tree: Tree, child: int, b: int, level: int) -> bool:
+def _belongs(tree: TreeArrays, child: int, b: int, level: int) -> bool:
     """Whether a child agrees with its parent about where it is."""
     return bool(
         tree.link[child * LINK + PARENT] == b
@@ -331,7 +331,7 @@ def _belongs(tree: Tree, child: int, b: int, level: int) -> bool:
 
 
 @embedded
-def _check_sides(tree: Tree, b: int) -> int:
+def _check_sides(tree: TreeArrays, b: int) -> int:
     """The descendant-repelling property; in a BE-Tree, that children lie in their halves."""
     left, right = tree.link[b * LINK + LEFT], tree.link[b * LINK + RIGHT]
     if left != int(NONE) and right != int(NONE) and tree.box[left * BOX + HI] >= tree.box[right * BOX + LO]:
@@ -346,7 +346,7 @@ def _check_sides(tree: Tree, b: int) -> int:
 
 
 @embedded
-def _check_lnode(tree: Tree, table: SegmentArrays, b: int, path: Path) -> int:
+def _check_lnode(tree: TreeArrays, table: SegmentArrays, b: int, path: Path) -> int:
     """The entries of one l-node."""
     level = path_to(tree, b, path)
     for i in range(1, level + 1):
@@ -375,7 +375,7 @@ def _check_lnode(tree: Tree, table: SegmentArrays, b: int, path: Path) -> int:
 
 
 @embedded
-def _record_is_right(tree: Tree, table: SegmentArrays, clause: int, record: int) -> bool:
+def _record_is_right(tree: TreeArrays, table: SegmentArrays, clause: int, record: int) -> bool:
     """Whether a record says what the table says; every plain clause has one."""
     if record == int(NONE) or not is_plain(table, clause):
         return record == int(NONE) and not is_plain(table, clause)
@@ -393,7 +393,7 @@ def _record_is_right(tree: Tree, table: SegmentArrays, clause: int, record: int)
 
 
 @kernel
-def free_lists(tree: Tree, free: I64) -> tuple[int, int]:
+def free_lists(tree: TreeArrays, free: I64) -> tuple[int, int]:
     """Follow the lists of free buckets, p-nodes and runs; counts the first two. No list is longer than its array."""
     b, steps = tree.head[int(FREE_BUCKET)], 0
     while b != int(NONE):

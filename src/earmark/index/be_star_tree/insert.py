@@ -67,7 +67,7 @@ from earmark.index.be_star_tree.arrays import (
     TOP,
     WIDTH,
     WORDS,
-    Tree,
+    TreeArrays,
 )
 from earmark.index.be_star_tree.bounds import Path, widen_bounds, widen_box
 from earmark.index.be_star_tree.nodes import (
@@ -102,13 +102,15 @@ DEPTH_FACTOR = 5.0
 
 
 @embedded
-def spare_entries(tree: Tree) -> int:
+def spare_entries(tree: TreeArrays) -> int:
     """Entries that one clause may need at most: its l-node in a longer run."""
     return whole(2 * tree.head[int(LONGEST)] + 16)
 
 
 @kernel
-def insert_clauses(tree: Tree, table: SegmentArrays, clauses: I32, i: int, path: Path, out: I32) -> tuple[int, int]:
+def insert_clauses(
+    tree: TreeArrays, table: SegmentArrays, clauses: I32, i: int, path: Path, out: I32
+) -> tuple[int, int]:
     """Take in clauses from number i on; returns the next number and why it stopped (the bucket is in `out`)."""
     while i < len(clauses):
         if (
@@ -147,7 +149,7 @@ def insert_clauses(tree: Tree, table: SegmentArrays, clauses: I32, i: int, path:
 
 
 @embedded
-def home_of(tree: Tree, table: SegmentArrays, clause: int, path: Path) -> tuple[int, int]:
+def home_of(tree: TreeArrays, table: SegmentArrays, clause: int, path: Path) -> tuple[int, int]:
     """The bucket whose l-node takes the clause, and its depth in its c-directory; the path gets its boxes."""
     if never_holds(table, clause):
         return int(NEVER), 0
@@ -169,7 +171,7 @@ def home_of(tree: Tree, table: SegmentArrays, clause: int, path: Path) -> tuple[
 
 
 @embedded
-def best_pnode(tree: Tree, table: SegmentArrays, b: int, clause: int) -> int:
+def best_pnode(tree: TreeArrays, table: SegmentArrays, b: int, clause: int) -> int:
     """The p-node of the highest rank among the clause's attributes, or NONE (Algorithm 1, lines 2 to 10)."""
     best, best_rank = int(NONE), -math.inf
     for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
@@ -189,7 +191,7 @@ def length(lo: int, hi: int) -> float:
 
 
 @embedded
-def near(tree: Tree, b: int, lo: int, hi: int, apart: float) -> bool:
+def near(tree: TreeArrays, b: int, lo: int, hi: int, apart: float) -> bool:
     """Whether [lo, hi] meets a bucket's box, or comes closer than siblings shall (footnote 4)."""
     low, high = at(tree.box, b * BOX + LO), at(tree.box, b * BOX + HI)
     if lo <= high and low <= hi:
@@ -198,13 +200,13 @@ def near(tree: Tree, b: int, lo: int, hi: int, apart: float) -> bool:
 
 
 @embedded
-def grown(tree: Tree, b: int, lo: int, hi: int) -> float:
+def grown(tree: TreeArrays, b: int, lo: int, hi: int) -> float:
     """The length of a bucket's box with [lo, hi] in it."""
     return length(min(lo, at(tree.box, b * BOX + LO)), max(hi, at(tree.box, b * BOX + HI)))
 
 
 @embedded
-def enter_buckets(tree: Tree, b: int, lo: int, hi: int) -> tuple[int, int]:
+def enter_buckets(tree: TreeArrays, b: int, lo: int, hi: int) -> tuple[int, int]:
     """The home bucket of [lo, hi] in a c-directory, and its depth (InsertCDir); makes a bucket where it must."""
     depth = 0
     apart = tree.apart[at(tree.link, b * LINK + ATTR)]
@@ -237,14 +239,14 @@ def enter_buckets(tree: Tree, b: int, lo: int, hi: int) -> tuple[int, int]:
 
 
 @embedded
-def like_bucket(tree: Tree, b: int, parent: int) -> int:
+def like_bucket(tree: TreeArrays, b: int, parent: int) -> int:
     """An empty leaf bucket in the same c-directory as b."""
     attr, pnode = whole(tree.link[b * LINK + ATTR]), whole(tree.more[b * MORE + PNODE])
     return new_bucket(tree, attr, pnode, parent, whole(tree.more[b * MORE + LEVEL]))
 
 
 @embedded
-def new_parent(tree: Tree, b: int) -> int:
+def new_parent(tree: TreeArrays, b: int) -> int:
     """A bucket in the place of b, with b as its left child and nothing of its own yet."""
     made = like_bucket(tree, b, int(NONE))
     replace_child(tree, b, made)
@@ -264,7 +266,7 @@ def new_parent(tree: Tree, b: int) -> int:
 
 
 @embedded
-def new_sibling(tree: Tree, b: int, lo: int) -> int:
+def new_sibling(tree: TreeArrays, b: int, lo: int) -> int:
     """An empty bucket beside the only child of b, for a box that begins at lo and does not meet that child."""
     only = max(tree.link[b * LINK + LEFT], tree.link[b * LINK + RIGHT])
     made = like_bucket(tree, b, b)
@@ -275,7 +277,7 @@ def new_sibling(tree: Tree, b: int, lo: int) -> int:
 
 
 @embedded
-def out_of_balance(tree: Tree, b: int) -> int:
+def out_of_balance(tree: TreeArrays, b: int) -> int:
     """The lowest bucket above b whose depth below exceeds what its number of clauses warrants, or NONE."""
     height = 0
     while b != int(NONE):
@@ -297,7 +299,7 @@ def middle_of(lo: int, hi: int) -> int:
 
 
 @embedded
-def set_cell(tree: Tree, b: int, lo: int, hi: int) -> None:
+def set_cell(tree: TreeArrays, b: int, lo: int, hi: int) -> None:
     """Give a bucket its cell, which also is the box of its own c-node."""
     tree.box[b * BOX + LO], tree.box[b * BOX + HI] = lo, hi
     tree.box[b * BOX + OWN_LO], tree.box[b * BOX + OWN_HI] = lo, hi
@@ -320,7 +322,7 @@ def cell_around(lo: int, hi: int) -> tuple[int, int]:
 
 
 @embedded
-def enter_cells(tree: Tree, b: int, lo: int, hi: int) -> tuple[int, int]:
+def enter_cells(tree: TreeArrays, b: int, lo: int, hi: int) -> tuple[int, int]:
     """The smallest existing cell that holds [lo, hi], and its depth; makes a cell where it must."""
     if tree.box[b * BOX + LO] > tree.box[b * BOX + HI]:  # a new p-node: its first clause gives the domain
         low, high = cell_around(lo, hi)

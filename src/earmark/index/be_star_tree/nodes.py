@@ -63,7 +63,7 @@ from earmark.index.be_star_tree.arrays import (
     TOP,
     WIDTH,
     WORDS,
-    Tree,
+    TreeArrays,
 )
 from earmark.jit import embedded, inlined
 from earmark.segment.arrays import SegmentArrays
@@ -95,7 +95,7 @@ def class_holding(count: int) -> int:
 
 
 @embedded
-def take_entries(tree: Tree, count: int) -> tuple[int, int]:
+def take_entries(tree: TreeArrays, count: int) -> tuple[int, int]:
     """A run with room for so many entries: (its first, its room). The caller has seen to it that there is one."""
     kind = class_holding(count)
     for better in range(kind, kind + 3):  # a run of a slightly larger class does as well
@@ -110,7 +110,7 @@ def take_entries(tree: Tree, count: int) -> tuple[int, int]:
 
 
 @embedded
-def give_entries(tree: Tree, start: int, room: int) -> None:
+def give_entries(tree: TreeArrays, start: int, room: int) -> None:
     """Put a run into the list of the largest class that fits into it."""
     if room < int(SMALLEST_RUN):
         return
@@ -123,7 +123,7 @@ def give_entries(tree: Tree, start: int, room: int) -> None:
 
 
 @embedded
-def new_bucket(tree: Tree, attr: int, pnode: int, parent: int, level: int) -> int:
+def new_bucket(tree: TreeArrays, attr: int, pnode: int, parent: int, level: int) -> int:
     """An empty leaf bucket in the c-directory of a p-node."""
     b = tree.head[int(FREE_BUCKET)]
     if b != int(NONE):
@@ -152,7 +152,7 @@ def new_bucket(tree: Tree, attr: int, pnode: int, parent: int, level: int) -> in
 
 
 @embedded
-def clear_summary(tree: Tree, b: int) -> None:
+def clear_summary(tree: TreeArrays, b: int) -> None:
     """Bounds of no clauses at all."""
     for part in range(2):
         tree.first[2 * b + part] = int(HIGHEST)
@@ -163,7 +163,7 @@ def clear_summary(tree: Tree, b: int) -> None:
 
 
 @embedded
-def take_rim(tree: Tree, level: int) -> int:
+def take_rim(tree: TreeArrays, level: int) -> int:
     """Room for the inactive boxes of a bucket of this level; none at level 1."""
     if level < 2:
         return int(NONE)
@@ -177,7 +177,7 @@ def take_rim(tree: Tree, level: int) -> int:
 
 
 @embedded
-def free_bucket(tree: Tree, b: int) -> None:
+def free_bucket(tree: TreeArrays, b: int) -> None:
     """Give back a bucket and its runs; links to it are the caller's."""
     link, more = b * LINK, b * MORE
     give_entries(tree, tree.link[link + FIRST], tree.more[more + ROOM])
@@ -194,7 +194,7 @@ def free_bucket(tree: Tree, b: int) -> None:
 
 
 @embedded
-def give_pdir(tree: Tree, start: int, room: int) -> None:
+def give_pdir(tree: TreeArrays, start: int, room: int) -> None:
     """Put a run of a p-directory into its list."""
     if room:
         kind = class_holding(room)
@@ -203,7 +203,7 @@ def give_pdir(tree: Tree, start: int, room: int) -> None:
 
 
 @embedded
-def new_pnode(tree: Tree, owner: int, attr: int) -> int:
+def new_pnode(tree: TreeArrays, owner: int, attr: int) -> int:
     """A p-node with an empty root bucket, listed in the p-directory of `owner`."""
     p = tree.head[int(FREE_PNODE)]
     if p != int(NONE):
@@ -230,7 +230,7 @@ def new_pnode(tree: Tree, owner: int, attr: int) -> int:
 
 
 @embedded
-def widen_pdir(tree: Tree, b: int) -> None:
+def widen_pdir(tree: TreeArrays, b: int) -> None:
     """Move a p-directory to a longer run."""
     width, old = tree.link[b * LINK + WIDTH], tree.link[b * LINK + PDIR]
     kind = class_holding(width + 1)
@@ -247,7 +247,7 @@ def widen_pdir(tree: Tree, b: int) -> None:
 
 
 @embedded
-def free_pnode(tree: Tree, p: int) -> None:
+def free_pnode(tree: TreeArrays, p: int) -> None:
     """Take a p-node out of its p-directory and give it back; its buckets are the caller's."""
     owner = tree.pnode[p * PART + POWNER]
     start, width = tree.link[owner * LINK + PDIR], tree.link[owner * LINK + WIDTH]
@@ -267,7 +267,7 @@ def free_pnode(tree: Tree, p: int) -> None:
 
 
 @embedded
-def find_pnode(tree: Tree, b: int, attr: int) -> int:
+def find_pnode(tree: TreeArrays, b: int, attr: int) -> int:
     """The p-node of an attribute in a p-directory, or NONE (SearchPDir). O(log p-nodes)."""
     begin = at(tree.link, b * LINK + PDIR)
     end = begin + at(tree.link, b * LINK + WIDTH)
@@ -284,7 +284,7 @@ def find_pnode(tree: Tree, b: int, attr: int) -> int:
 
 
 @embedded
-def replace_child(tree: Tree, old: int, new: int) -> None:
+def replace_child(tree: TreeArrays, old: int, new: int) -> None:
     """Let `new` (or NONE) take the place of `old` below its parent, or as the root of its c-directory."""
     parent = tree.link[old * LINK + PARENT]
     if parent == int(NONE):
@@ -298,7 +298,7 @@ def replace_child(tree: Tree, old: int, new: int) -> None:
 
 
 @embedded
-def above(tree: Tree, b: int) -> int:
+def above(tree: TreeArrays, b: int) -> int:
     """The bucket above: the parent in the c-directory, else the one whose p-directory lists its p-node; NONE last."""
     parent = whole(at(tree.link, b * LINK + PARENT))
     if parent != int(NONE):
@@ -404,7 +404,7 @@ def record_words(constraints: int) -> int:
 
 
 @embedded
-def write_record(tree: Tree, table: SegmentArrays, clause: int, start: int) -> None:
+def write_record(tree: TreeArrays, table: SegmentArrays, clause: int, start: int) -> None:
     """Fill a record; the clause is plain."""
     begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
     n = end - begin
@@ -420,7 +420,7 @@ def write_record(tree: Tree, table: SegmentArrays, clause: int, start: int) -> N
 
 
 @embedded
-def new_record(tree: Tree, table: SegmentArrays, clause: int) -> int:
+def new_record(tree: TreeArrays, table: SegmentArrays, clause: int) -> int:
     """A record for the clause, or NONE when it is not plain."""
     if not is_plain(table, clause):
         return int(NONE)
@@ -437,7 +437,7 @@ def new_record(tree: Tree, table: SegmentArrays, clause: int) -> int:
 
 
 @embedded
-def free_record(tree: Tree, start: int) -> None:
+def free_record(tree: TreeArrays, start: int) -> None:
     """Give a record back."""
     if start != int(NONE):
         n = tree.word[start] & 0xFFFF
@@ -447,7 +447,7 @@ def free_record(tree: Tree, start: int) -> None:
 
 
 @embedded
-def put_entry(tree: Tree, b: int, sign: np.uint64, clause: int, record: int, most: float) -> None:
+def put_entry(tree: TreeArrays, b: int, sign: np.uint64, clause: int, record: int, most: float) -> None:
     """Append an entry to an l-node, moving it to a longer run when it is full."""
     count = tree.link[b * LINK + COUNT]
     if count == tree.more[b * MORE + ROOM]:
@@ -467,7 +467,7 @@ def put_entry(tree: Tree, b: int, sign: np.uint64, clause: int, record: int, mos
 
 
 @embedded
-def cut_entry(tree: Tree, b: int, clause: int) -> None:
+def cut_entry(tree: TreeArrays, b: int, clause: int) -> None:
     """Take a clause's entry out of an l-node; the last one fills its place."""
     i, last = tree.place[clause], tree.link[b * LINK + FIRST] + tree.link[b * LINK + COUNT] - 1
     tree.sign[i], tree.clause[i] = tree.sign[last], tree.clause[last]

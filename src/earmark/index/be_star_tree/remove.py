@@ -45,7 +45,7 @@ from earmark.index.be_star_tree.arrays import (
     RIGHT,
     TOP,
     WIDTH,
-    Tree,
+    TreeArrays,
 )
 from earmark.index.be_star_tree.bounds import Path, at_edge, boxes_of, path_to, renew
 from earmark.index.be_star_tree.insert import CRAMPED, DONE
@@ -68,7 +68,9 @@ LONG = 1024
 
 
 @kernel
-def remove_clauses(tree: Tree, table: SegmentArrays, clauses: I32, i: int, path: Path, other: Path) -> tuple[int, int]:
+def remove_clauses(
+    tree: TreeArrays, table: SegmentArrays, clauses: I32, i: int, path: Path, other: Path
+) -> tuple[int, int]:
     """Forget clauses from number i on; returns the next number, and DONE or CRAMPED."""
     while i < len(clauses):
         if len(tree.sign) - tree.head[int(ENTRIES)] < 2 * tree.head[int(CAPACITY)] + 16:
@@ -105,14 +107,14 @@ def remove_clauses(tree: Tree, table: SegmentArrays, clauses: I32, i: int, path:
 
 
 @embedded
-def _due(tree: Tree, b: int) -> bool:
+def _due(tree: TreeArrays, b: int) -> bool:
     """Whether a bucket is worked out again now."""
     count = tree.link[b * LINK + COUNT]
     return bool(count <= int(LONG) or tree.more[b * MORE + CHANGED] % (count >> 4) == 0)
 
 
 @embedded
-def _free_empty(tree: Tree, b: int) -> None:
+def _free_empty(tree: TreeArrays, b: int) -> None:
     """Unlink and free a bucket without clauses, and its p-node when it was the last."""
     if tree.link[b * LINK + PARENT] == int(NONE):
         free_pnode(tree, tree.more[b * MORE + PNODE])
@@ -122,7 +124,7 @@ def _free_empty(tree: Tree, b: int) -> None:
 
 
 @embedded
-def _give_way(tree: Tree, b: int) -> bool:
+def _give_way(tree: TreeArrays, b: int) -> bool:
     """Let the only child of a bucket that has nothing of its own take its place; whether it did."""
     left, right = tree.link[b * LINK + LEFT], tree.link[b * LINK + RIGHT]
     if tree.link[b * LINK + COUNT] or tree.link[b * LINK + WIDTH] or (left == int(NONE)) == (right == int(NONE)):
@@ -133,7 +135,7 @@ def _give_way(tree: Tree, b: int) -> bool:
 
 
 @embedded
-def _is_open_leaf(tree: Tree, b: int) -> bool:
+def _is_open_leaf(tree: TreeArrays, b: int) -> bool:
     """Whether a bucket is missing, or has neither children nor p-nodes."""
     if b == int(NONE):
         return True
@@ -143,7 +145,7 @@ def _is_open_leaf(tree: Tree, b: int) -> bool:
 
 
 @embedded
-def _absorb(tree: Tree, b: int) -> None:
+def _absorb(tree: TreeArrays, b: int) -> None:
     """Merge rule: an open bucket takes back its children when all of them together fill half a leaf."""
     left, right = tree.link[b * LINK + LEFT], tree.link[b * LINK + RIGHT]
     if (left == int(NONE) and right == int(NONE)) or 2 * tree.more[b * MORE + BELOW] > tree.head[int(CAPACITY)]:

@@ -74,7 +74,7 @@ from earmark.index.be_star_tree.arrays import (
     ROOT,
     WIDTH,
     WORDS,
-    Tree,
+    TreeArrays,
 )
 from earmark.index.be_star_tree.bounds import Path, path_to, renew
 from earmark.index.be_star_tree.insert import CRAMPED, DONE, cell_around, middle_of, set_cell
@@ -141,7 +141,7 @@ def new_desk(entries: int, constraints: int, attributes: int) -> Desk:
 
 
 @kernel
-def settle(tree: Tree, table: SegmentArrays, desk: Desk, path: Path, todo: int) -> tuple[int, int]:
+def settle(tree: TreeArrays, table: SegmentArrays, desk: Desk, path: Path, todo: int) -> tuple[int, int]:
     """Bring the buckets on the desk's list within their limits; (how many are left on it, why it stopped)."""
     while todo:
         todo -= 1
@@ -177,13 +177,13 @@ def settle(tree: Tree, table: SegmentArrays, desk: Desk, path: Path, todo: int) 
 
 
 @embedded
-def most_parts(tree: Tree, desk: Desk, b: int) -> int:
+def most_parts(tree: TreeArrays, desk: Desk, b: int) -> int:
     """No partitioning of b makes more p-nodes than this."""
     return whole(max(2, min(len(desk.share), tree.link[b * LINK + COUNT] // tree.head[int(LEAST)] + 1)))
 
 
 @embedded
-def _has_room(tree: Tree, desk: Desk, b: int) -> bool:
+def _has_room(tree: TreeArrays, desk: Desk, b: int) -> bool:
     parts = most_parts(tree, desk, b)
     return bool(
         len(tree.link) // LINK - tree.head[int(BUCKETS)] >= parts
@@ -194,7 +194,7 @@ def _has_room(tree: Tree, desk: Desk, b: int) -> bool:
 
 
 @embedded
-def _arrange(tree: Tree, desk: Desk, b: int, parts: int) -> None:
+def _arrange(tree: TreeArrays, desk: Desk, b: int, parts: int) -> None:
     """Order the run of b by desk.part, and leave in desk.begin where each part begins; `parts` is one too many."""
     first, count = tree.link[b * LINK + FIRST], tree.link[b * LINK + COUNT]
     for k in range(parts + 1):
@@ -219,7 +219,7 @@ def _arrange(tree: Tree, desk: Desk, b: int, parts: int) -> None:
 
 
 @embedded
-def _hand_over(tree: Tree, desk: Desk, b: int, part: int, last: bool, to: int) -> None:
+def _hand_over(tree: TreeArrays, desk: Desk, b: int, part: int, last: bool, to: int) -> None:
     """Give a part of the arranged run of b to an empty bucket; the last part also gets the room behind."""
     first = tree.link[b * LINK + FIRST]
     begin, end = desk.begin[part], desk.begin[part + 1]
@@ -231,14 +231,14 @@ def _hand_over(tree: Tree, desk: Desk, b: int, part: int, last: bool, to: int) -
 
 
 @embedded
-def _keep(tree: Tree, desk: Desk, b: int) -> None:
+def _keep(tree: TreeArrays, desk: Desk, b: int) -> None:
     """Leave b with the first part of its arranged run."""
     tree.link[b * LINK + COUNT] = desk.begin[1]
     tree.more[b * MORE + ROOM] = desk.begin[1]
 
 
 @embedded
-def _gather_boxes(tree: Tree, table: SegmentArrays, desk: Desk, b: int) -> tuple[int, int]:
+def _gather_boxes(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int) -> tuple[int, int]:
     """Put the boxes of an l-node's clauses on the active dimension on the desk; their number, and the attribute."""
     first, count, attr = tree.link[b * LINK + FIRST], tree.link[b * LINK + COUNT], tree.link[b * LINK + ATTR]
     for i in range(count):
@@ -248,7 +248,7 @@ def _gather_boxes(tree: Tree, table: SegmentArrays, desk: Desk, b: int) -> tuple
 
 
 @embedded
-def _cluster(tree: Tree, desk: Desk, b: int, split: tuple[int, int, int, int]) -> int:
+def _cluster(tree: TreeArrays, desk: Desk, b: int, split: tuple[int, int, int, int]) -> int:
     """Split a leaf bucket (Algorithm 5); how many new buckets are in desk.fresh, 0 when it cannot be split."""
     left_end, right_begin, left, right = split
     count, attr = tree.link[b * LINK + COUNT], tree.link[b * LINK + ATTR]
@@ -276,7 +276,7 @@ def _cluster(tree: Tree, desk: Desk, b: int, split: tuple[int, int, int, int]) -
 
 
 @embedded
-def _partition(tree: Tree, table: SegmentArrays, desk: Desk, b: int, path: Path) -> int:
+def _partition(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int, path: Path) -> int:
     """Move clauses of an l-node below new p-nodes (Algorithm 4); how many root buckets are in desk.fresh."""
     parts = _choose_parts(tree, table, desk, b, path)
     if parts:
@@ -296,7 +296,7 @@ def _partition(tree: Tree, table: SegmentArrays, desk: Desk, b: int, path: Path)
 
 
 @embedded
-def _set_domain(tree: Tree, table: SegmentArrays, root: int) -> None:
+def _set_domain(tree: TreeArrays, table: SegmentArrays, root: int) -> None:
     """Give the root bucket of a new p-node the smallest cell that holds its clauses."""
     first, attr = tree.link[root * LINK + FIRST], tree.link[root * LINK + ATTR]
     c = constraint_on(table, at(tree.clause, first), attr)
@@ -309,7 +309,7 @@ def _set_domain(tree: Tree, table: SegmentArrays, root: int) -> None:
 
 
 @embedded
-def _choose_parts(tree: Tree, table: SegmentArrays, desk: Desk, b: int, path: Path) -> int:
+def _choose_parts(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int, path: Path) -> int:
     """Pick attributes by rank until the l-node is within its capacity. desk.part says which entry goes where (0 stays),
     desk.touched begins with the attributes picked; returns how many."""
     level = path_to(tree, b, path)
@@ -347,7 +347,7 @@ def _choose_parts(tree: Tree, table: SegmentArrays, desk: Desk, b: int, path: Pa
 
 
 @embedded
-def _post(tree: Tree, table: SegmentArrays, desk: Desk, first: int, count: int, level: int, path: Path) -> int:
+def _post(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, count: int, level: int, path: Path) -> int:
     """Posting lists of the l-node's entries by attribute that may still key them; returns the number of attributes."""
     attributes = 0
     for entry in range(count):
@@ -385,7 +385,7 @@ def _used(path: Path, level: int, attr: int) -> bool:
 
 
 @kernel
-def collapse(tree: Tree, table: SegmentArrays, b: int, stack: I32, path: Path) -> bool:
+def collapse(tree: TreeArrays, table: SegmentArrays, b: int, stack: I32, path: Path) -> bool:
     """Bring all clauses of a bucket into its own l-node and free what was below; False when there is no room."""
     total = tree.more[b * MORE + BELOW]
     if len(tree.sign) - tree.head[int(ENTRIES)] < 2 * total + 16:
@@ -421,7 +421,7 @@ def collapse(tree: Tree, table: SegmentArrays, b: int, stack: I32, path: Path) -
 
 
 @embedded
-def _drop_pnodes(tree: Tree, b: int, stack: I32, height: int) -> int:
+def _drop_pnodes(tree: TreeArrays, b: int, stack: I32, height: int) -> int:
     """Free the p-nodes of a bucket; their root buckets go on the stack, whose height is returned."""
     start = tree.link[b * LINK + PDIR]
     for d in range(start, start + tree.link[b * LINK + WIDTH]):
@@ -438,7 +438,7 @@ def _drop_pnodes(tree: Tree, b: int, stack: I32, height: int) -> int:
 
 
 @kernel
-def renew_all(tree: Tree, table: SegmentArrays, stack: I32, order: I32, path: Path) -> None:
+def renew_all(tree: TreeArrays, table: SegmentArrays, stack: I32, order: I32, path: Path) -> None:
     """Boxes and bounds of every bucket from scratch, lowest first; the stacks hold all buckets."""
     height, found = 2, 0
     stack[0], stack[1] = int(ROOT), int(NEVER)
@@ -460,7 +460,7 @@ def renew_all(tree: Tree, table: SegmentArrays, stack: I32, order: I32, path: Pa
 
 
 @kernel
-def fill_root(tree: Tree, table: SegmentArrays, clauses: I32) -> None:
+def fill_root(tree: TreeArrays, table: SegmentArrays, clauses: I32) -> None:
     """Put clauses into the root's l-node, or among those that never match, without records: a bulk build begins."""
     hopeless = 0
     for i in range(len(clauses)):
@@ -478,7 +478,7 @@ def fill_root(tree: Tree, table: SegmentArrays, clauses: I32) -> None:
 
 
 @kernel
-def pack(tree: Tree, table: SegmentArrays, into: Tree, stack: I32) -> None:
+def pack(tree: TreeArrays, table: SegmentArrays, into: TreeArrays, stack: I32) -> None:
     """Lay out entries and records anew, in the order of the tree and without gaps, in the arrays of `into`.
 
     `into` shares all other arrays with `tree`.

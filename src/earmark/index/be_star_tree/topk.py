@@ -32,8 +32,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.machine import at, ctz64
-from earmark.flat.types import F64, I32, I64, U64
+from earmark.flat.machine import at
+from earmark.flat.types import I64
 from earmark.index.be_star_tree.arrays import (
     BINS,
     COUNT,
@@ -48,11 +48,11 @@ from earmark.index.be_star_tree.arrays import (
     ROOT,
     TOP,
     WIDTH,
-    Tree,
+    TreeArrays,
 )
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.be_star_tree.search import (
-    Room,
+    TreeScratch,
     clear_event,
     entry_holds,
     meets_own,
@@ -61,52 +61,51 @@ from earmark.index.be_star_tree.search import (
     spread_event,
 )
 from earmark.index.counters import COMPARED, LEAVES, MATCHED, NODES, PRUNED, PRUNED_LEAVES, SCORED
-from earmark.index.marks import is_set
+from earmark.index.kernels import Asked, Searched
+from earmark.index.marks import clear_marks, first_time, is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import JIT, embedded, inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import ABSENT, constraint_holds, find_attribute, slot_score, static_score
 
 
-class Queue(NamedTuple):
-    """The p-node max-heap: bounds, and the root buckets of the p-nodes."""
+class Sought(NamedTuple):
+    """What a search asks again and again of one event: its number, its signature, its greatest weight."""
 
-    bound: F64
-    bucket: I32
-
-
-def new_queue(pnodes: int) -> Queue:
-    """Room for so many p-nodes."""
-    return Queue(np.empty(pnodes + 3), np.empty(pnodes + 3, np.int32))
+    e: int
+    sign: np.uint64
+    heaviest: float
 
 
 @embedded
-def push_queue(queue: Queue, size: int, bound: float, bucket: int) -> None:
-    """Add a p-node. O(log size)."""
-    i = size
-    while i and at(queue.bound, (i - 1) >> 1) < bound:
-        j = (i - 1) >> 1
-        queue.bound[i], queue.bucket[i] = queue.bound[j], queue.bucket[j]
-        i = j
-    queue.bound[i], queue.bucket[i] = bound, bucket
+def push_queue(scratch: TreeScratch, bound: float, bucket: int) -> None:
+    """Add a p-node to the max-heap. O(log size)."""
+    scratch.bucket[0] += 1
+    i = whole(scratch.bucket[0])
+    while i > 1 and at(scratch.bound, i >> 1) < bound:
+        scratch.bound[i], scratch.bucket[i] = scratch.bound[i >> 1], scratch.bucket[i >> 1]
+        i >>= 1
+    scratch.bound[i], scratch.bucket[i] = bound, bucket
 
 
 @embedded
-def pop_queue(queue: Queue, size: int) -> None:
-    """Take out the best of `size` p-nodes. O(log size)."""
-    bound, bucket = queue.bound[size - 1], queue.bucket[size - 1]
-    i, last = 0, size - 1
+def pop_queue(scratch: TreeScratch) -> None:
+    """Take the best p-node out. O(log size)."""
+    last = whole(scratch.bucket[0])
+    scratch.bucket[0] -= 1
+    bound, bucket = scratch.bound[last], scratch.bucket[last]
+    i = 1
     while True:
-        j = 2 * i + 1
+        j = 2 * i
         if j >= last:
             break
-        if j + 1 < last and at(queue.bound, j + 1) > at(queue.bound, j):
+        if j + 1 < last and at(scratch.bound, j + 1) > at(scratch.bound, j):
             j += 1
-        if at(queue.bound, j) <= bound:
+        if at(scratch.bound, j) <= bound:
             break
-        queue.bound[i], queue.bucket[i] = queue.bound[j], queue.bucket[j]
+        scratch.bound[i], scratch.bucket[i] = scratch.bound[j], scratch.bucket[j]
         i = j
-    queue.bound[i], queue.bucket[i] = bound, bucket
+    scratch.bound[i], scratch.bucket[i] = bound, bucket
 
 
 @embedded
@@ -122,10 +121,9 @@ def heaviest_weight(events: EventArrays, e: int) -> float:
 
 
 @embedded
-def sum_bound(
-    tree: Tree, table: SegmentArrays, events: EventArrays, e: int, b: int, part: int, heaviest: float
-) -> float:
+def sum_bound(searched: Searched[TreeArrays], events: EventArrays, sought: Sought, b: int, part: int) -> float:
     """No clause of a bucket (part 0) or of its l-node (part 1) scores higher."""
+    tree, table, e, heaviest = searched.arrays, searched.table, sought.e, sought.heaviest
     static, most = float(at(tree.top, b * TOP + 2 * part)), float(at(tree.top, b * TOP + 2 * part + 1))
     most = most * heaviest if heaviest > 0.0 else 0.0
     if len(tree.peak):
@@ -142,9 +140,10 @@ def sum_bound(
 
 
 @embedded
-def sum_entry_bound(tree: Tree, table: SegmentArrays, entry: int, slot: int, heaviest: float) -> float:
+def sum_entry_bound(searched: Searched[TreeArrays], sought: Sought, entry: int, slot: int) -> float:
     """The clause of an entry scores no higher."""
-    static, most = static_score(table, slot), float(at(tree.most, entry))
+    table, heaviest = searched.table, sought.heaviest
+    static, most = static_score(table, slot), float(at(searched.arrays.most, entry))
     most = most * heaviest if heaviest > 0.0 else 0.0
     if len(table.weight) or len(table.score) or heaviest != 1.0:
         return raised(static, most)
@@ -152,45 +151,33 @@ def sum_entry_bound(tree: Tree, table: SegmentArrays, entry: int, slot: int, hea
 
 
 @embedded
-def may_enter(heaps: Heaps, k: int, bound: float, first: int) -> bool:
+def may_enter(heaps: Heaps, lane: int, k: int, bound: float, first: int) -> bool:
     """Whether something with this bound on its score, and no sequence below `first`, may be among the k best."""
-    if heaps.size[0] < k or bound > heaps.score[0]:
+    worst = at(heaps.score, lane * k)
+    if at(heaps.size, lane) < k or bound > worst:
         return True
-    return bool(bound == heaps.score[0] and first < heaps.sequence[0])
+    return bool(bound == worst and first < at(heaps.sequence, lane * k))
 
 
 @embedded
-def push_everything(tree: Tree, b: int, room: Room, height: int) -> int:
-    """Put the root buckets of all p-nodes of a bucket on the stack; its new height."""
-    begin = at(tree.link, b * LINK + PDIR)
-    for d in range(begin, begin + at(tree.link, b * LINK + WIDTH)):
-        room.stack[height] = at(tree.pnode, at(tree.pdir_node, d) * PART + PROOT)
-        height += 1
+def push_all_children(tree: TreeArrays, b: int, scratch: TreeScratch, height: int) -> int:
+    """Put both children of a bucket on the stack; its new height."""
+    for side in range(2):
+        child = at(tree.link, b * LINK + LEFT + side)
+        if child != int(NONE):
+            scratch.stack[height] = child
+            height += 1
     return height
 
 
 @embedded
-def mark_once(table: SegmentArrays, slot: int, room: Room) -> bool:
-    """Whether the slot comes up for the first time in this event; slots of one clause always do."""
-    if at(table.clause_start, slot + 1) - at(table.clause_start, slot) == 1:
-        return True
-    word, bit = slot >> 6, np.uint64(1) << np.uint64(slot & 63)
-    if room.marks[word] & bit:
-        return False
-    room.marks[word] |= bit
-    room.summary[word >> 6] |= np.uint64(1) << np.uint64(word & 63)
-    return True
-
-
-@embedded
-def clear_marks(room: Room) -> None:
-    """Forget which slots came up."""
-    for block in range(len(room.summary)):
-        words = at(room.summary, block)
-        room.summary[block] = 0
-        while words:
-            room.marks[(block << 6) + ctz64(words)] = 0
-            words &= words - np.uint64(1)
+def push_all_pnodes(tree: TreeArrays, b: int, scratch: TreeScratch, height: int) -> int:
+    """Put the root buckets of all p-nodes of a bucket on the stack; its new height."""
+    begin = at(tree.link, b * LINK + PDIR)
+    for d in range(begin, begin + at(tree.link, b * LINK + WIDTH)):
+        scratch.stack[height] = at(tree.pnode, at(tree.pdir_node, d) * PART + PROOT)
+        height += 1
+    return height
 
 
 def _uncached(function: Any) -> Any:
@@ -200,149 +187,216 @@ def _uncached(function: Any) -> Any:
     return function
 
 
-def _ranked(bound_of: Any, entry_bound_of: Any, score_of: Any, cached: bool) -> Any:
-    """The search for the k best under a score, given by its bounds and the score of a slot."""
+@embedded
+def next_pnode(
+    searched: Searched[TreeArrays], asked: Asked, sought: Sought, scratch: TreeScratch, heaps: Heaps, work: I64
+) -> int:
+    """Take the best p-node that may enter out of the max-heap; its root bucket, or NONE at the end."""
+    lane = sought.e - asked.first
+    while scratch.bucket[0]:
+        bound, b = scratch.bound[1], whole(scratch.bucket[1])
+        if at(heaps.size, lane) == asked.k and bound < at(heaps.score, lane * asked.k):
+            work[int(PRUNED)] += scratch.bucket[0]
+            scratch.bucket[0] = 0
+            break
+        pop_queue(scratch)
+        if may_enter(heaps, lane, asked.k, bound, at(searched.arrays.first, 2 * b)):
+            return b
+        work[int(PRUNED)] += 1
+    return int(NONE)
 
-    @embedded
+
+class Scoring(NamedTuple):
+    """A score, as kernels ask for it, and how what is made from these functions is compiled (`embedded`, or uncached).
+
+    bound_of(searched, events, sought, b, part)        no clause of a bucket, or of its l-node, scores higher
+    entry_bound_of(searched, sought, entry, slot)      the clause of an entry scores no higher
+    score_of(table, slot, events, e, relaxed)          whether a slot qualifies, and its score
+    """
+
+    bound_of: Any
+    entry_bound_of: Any
+    score_of: Any
+    is_cached: bool
+
+    def embedded(self, function: Any) -> Any:
+        """Compile a part of the kernel."""
+        return embedded(function) if self.is_cached else _uncached(embedded(function))
+
+
+def _lnode_scan(scoring: Scoring) -> Any:
+    """The search of an l-node under a score."""
+    entry_bound_of, score_of = scoring.entry_bound_of, scoring.score_of
+
+    @scoring.embedded
     def scan_lnode(
-        tree: Tree,
-        table: SegmentArrays,
-        events: EventArrays,
-        e: int,
+        searched: Searched[TreeArrays],
+        asked: Asked,
+        sought: Sought,
         b: int,
-        eligible: U64,
-        k: int,
-        relaxed: bool,
-        sign: np.uint64,
-        heaviest: float,
-        room: Room,
+        scratch: TreeScratch,
         heaps: Heaps,
         work: I64,
     ) -> None:
+        """Score the clauses of an l-node that may enter and that hold."""
+        tree, table, relaxed, lane = searched.arrays, searched.table, asked.relaxed, sought.e - asked.first
         first = at(tree.link, b * LINK + FIRST)
         for entry in range(first, first + at(tree.link, b * LINK + COUNT)):
             own = at(tree.sign, entry)
             if relaxed:
-                if own and not (own & sign) and at(tree.record, entry) != int(NONE):
+                if own and not (own & sought.sign) and at(tree.record, entry) != int(NONE):
                     continue
-            elif own & ~sign:
+            elif own & ~sought.sign:
                 continue
             slot = at(tree.slot, at(tree.clause, entry))
-            if not is_set(eligible, slot):
+            if not is_set(asked.eligible, slot):
                 continue
-            bound = entry_bound_of(tree, table, entry, slot, heaviest)
-            if not may_enter(heaps, k, bound, at(table.sequence, slot)):
+            bound = entry_bound_of(searched, sought, entry, slot)
+            if not may_enter(heaps, lane, asked.k, bound, at(table.sequence, slot)):
                 work[int(PRUNED)] += 1
                 continue
-            if not relaxed and not entry_holds(tree, table, events, e, entry, room, work):
+            if not relaxed and not entry_holds(searched, asked.events, sought.e, entry, scratch, work):
                 continue
-            if mark_once(table, slot, room):
+            if first_time(table, slot, scratch.marks, scratch.summary):
                 work[int(SCORED)] += 1
                 if relaxed:
                     clause = at(tree.clause, entry)
                     work[int(COMPARED)] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
-                qualifies, score = score_of(table, slot, events, e, relaxed)
+                qualifies, score = score_of(table, slot, asked.events, sought.e, relaxed)
                 if qualifies:
                     work[int(MATCHED)] += 1
-                    push(heaps, 0, k, score, at(table.sequence, slot), slot)
+                    push(heaps, lane, asked.k, score, at(table.sequence, slot), slot)
 
-    if not cached:
-        _uncached(scan_lnode)
+    return scan_lnode
+
+
+def _children_visit(scoring: Scoring) -> Any:
+    """The step from a bucket to its children."""
+    bound_of = scoring.bound_of
+
+    @scoring.embedded
+    def visit_children(
+        searched: Searched[TreeArrays],
+        asked: Asked,
+        sought: Sought,
+        b: int,
+        scratch: TreeScratch,
+        height: int,
+        heaps: Heaps,
+        work: I64,
+    ) -> int:
+        """Put the children of a bucket that the event meets, and that may enter, on the stack; its new height."""
+        tree = searched.arrays
+        if asked.relaxed:
+            end = push_all_children(tree, b, scratch, height)
+        else:
+            end = push_children(tree, b, scratch, height)
+        for i in range(height, end):
+            child = whole(at(scratch.stack, i))
+            bound = bound_of(searched, asked.events, sought, child, 0)
+            if may_enter(heaps, sought.e - asked.first, asked.k, bound, at(tree.first, 2 * child)):
+                scratch.stack[height] = child
+                height += 1
+            else:
+                work[int(PRUNED)] += 1
+        return height
+
+    return visit_children
+
+
+def _pnode_queue(scoring: Scoring) -> Any:
+    """The step from a bucket to its p-nodes."""
+    bound_of = scoring.bound_of
+
+    @scoring.embedded
+    def queue_pnodes(
+        searched: Searched[TreeArrays],
+        asked: Asked,
+        sought: Sought,
+        b: int,
+        scratch: TreeScratch,
+        height: int,
+        heaps: Heaps,
+        work: I64,
+    ) -> None:
+        """Put the p-nodes of a bucket that the event meets, and that may enter, into the max-heap."""
+        tree = searched.arrays
+        if asked.relaxed:
+            end = push_all_pnodes(tree, b, scratch, height)
+        else:
+            end = push_pnodes(tree, asked.events, sought.e, b, scratch, height)
+        for i in range(height, end):
+            root = whole(at(scratch.stack, i))
+            bound = bound_of(searched, asked.events, sought, root, 0)
+            if may_enter(heaps, sought.e - asked.first, asked.k, bound, at(tree.first, 2 * root)):
+                push_queue(scratch, bound, root)
+            else:
+                work[int(PRUNED)] += 1
+
+    return queue_pnodes
+
+
+def _event_search(scoring: Scoring) -> Any:
+    """The search for one event under a score."""
+    bound_of, scan_lnode = scoring.bound_of, _lnode_scan(scoring)
+    visit_children, queue_pnodes = _children_visit(scoring), _pnode_queue(scoring)
+
+    @scoring.embedded
+    def rank_event(
+        searched: Searched[TreeArrays], asked: Asked, sought: Sought, scratch: TreeScratch, heaps: Heaps, work: I64
+    ) -> None:
+        """The search for one event, whose values are spread."""
+        tree, lane = searched.arrays, sought.e - asked.first
+        scratch.stack[0], height = int(ROOT), 1
+        if asked.relaxed:
+            scratch.stack[1], height = int(NEVER), 2
+        while True:
+            if height:
+                height -= 1
+                b = whole(at(scratch.stack, height))
+            else:
+                b = next_pnode(searched, asked, sought, scratch, heaps, work)
+                if b == int(NONE):
+                    break
+            work[int(NODES)] += 1
+            height = visit_children(searched, asked, sought, b, scratch, height, heaps, work)
+            if not asked.relaxed and not meets_own(tree, b, scratch):
+                continue
+            if at(tree.link, b * LINK + COUNT):
+                bound = bound_of(searched, asked.events, sought, b, 1)
+                if may_enter(heaps, lane, asked.k, bound, at(tree.first, 2 * b + 1)):
+                    work[int(LEAVES)] += 1
+                    scan_lnode(searched, asked, sought, b, scratch, heaps, work)
+                else:
+                    work[int(PRUNED)] += 1
+                    work[int(PRUNED_LEAVES)] += 1
+            queue_pnodes(searched, asked, sought, b, scratch, height, heaps, work)
+
+    return rank_event
+
+
+def _ranked(scoring: Scoring) -> Any:
+    """The search for the k best under a score."""
+    rank_event = _event_search(scoring)
 
     @kernel
     def rank_events(
-        tree: Tree,
-        table: SegmentArrays,
-        events: EventArrays,
-        eligible: U64,
-        e: int,
-        last: int,
-        k: int,
-        relaxed: bool,
-        room: Room,
-        queue: Queue,
-        heaps: Heaps,
-        out: I32,
-        out_score: F64,
-        ends: I64,
-        work: I64,
-    ) -> tuple[int, int]:
-        """The k best of the events e..last, best first, up to ends[e] for e; the event to resume at, and how many."""
-        found = 0
-        while e < last and found + k <= len(out):
-            sign = spread_event(events, e, room)
-            heaviest = heaviest_weight(events, e)
-            heaps.size[0] = 0
-            room.stack[0], height, waiting = int(ROOT), 1, 0
-            if relaxed:
-                room.stack[1], height = int(NEVER), 2
-            while height or waiting:
-                if not height:
-                    bound, b = queue.bound[0], whole(queue.bucket[0])
-                    if heaps.size[0] == k and bound < heaps.score[0]:
-                        work[int(PRUNED)] += waiting
-                        break
-                    pop_queue(queue, waiting)
-                    waiting -= 1
-                    if not may_enter(heaps, k, bound, at(tree.first, 2 * b)):
-                        work[int(PRUNED)] += 1
-                        continue
-                else:
-                    height -= 1
-                    b = whole(at(room.stack, height))
-                work[int(NODES)] += 1
-                begin = height
-                if relaxed:
-                    for side in range(2):
-                        if at(tree.link, b * LINK + LEFT + side) != int(NONE):
-                            room.stack[height] = at(tree.link, b * LINK + LEFT + side)
-                            height += 1
-                else:
-                    height = push_children(tree, b, room, height)
-                for i in range(begin, height):
-                    child = whole(at(room.stack, i))
-                    bound = bound_of(tree, table, events, e, child, 0, heaviest)
-                    if may_enter(heaps, k, bound, at(tree.first, 2 * child)):
-                        room.stack[begin] = child
-                        begin += 1
-                    else:
-                        work[int(PRUNED)] += 1
-                height = begin
-                if not relaxed and not meets_own(tree, b, room):
-                    continue
-                if at(tree.link, b * LINK + COUNT):
-                    bound = bound_of(tree, table, events, e, b, 1, heaviest)
-                    if may_enter(heaps, k, bound, at(tree.first, 2 * b + 1)):
-                        work[int(LEAVES)] += 1
-                        scan_lnode(tree, table, events, e, b, eligible, k, relaxed, sign, heaviest, room, heaps, work)
-                    else:
-                        work[int(PRUNED)] += 1
-                        work[int(PRUNED_LEAVES)] += 1
-                end = (
-                    push_everything(tree, b, room, height) if relaxed else push_pnodes(tree, events, e, b, room, height)
-                )
-                for i in range(height, end):
-                    root = whole(at(room.stack, i))
-                    bound = bound_of(tree, table, events, e, root, 0, heaviest)
-                    if may_enter(heaps, k, bound, at(tree.first, 2 * root)):
-                        push_queue(queue, waiting, bound, root)
-                        waiting += 1
-                    else:
-                        work[int(PRUNED)] += 1
-            clear_event(events, e, room)
-            clear_marks(room)
-            sort_heap(heaps, 0, heaps.size[0])
-            for i in range(heaps.size[0]):
-                out[found], out_score[found] = heaps.slot[i], heaps.score[i]
-                found += 1
-            ends[e] = found
-            e += 1
-        return e, found
+        searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, heaps: Heaps, work: I64
+    ) -> None:
+        """Leave the k best of each event in its heap, best first (`kernels.py`)."""
+        for e in range(asked.first, asked.last):
+            sign = spread_event(asked.events, e, scratch)
+            sought = Sought(e, sign, heaviest_weight(asked.events, e))
+            rank_event(searched, asked, sought, scratch, heaps, work)
+            clear_event(asked.events, e, scratch)
+            clear_marks(scratch.marks, scratch.summary)
+            lane = e - asked.first
+            sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
-    return rank_events if cached else _uncached(rank_events)
+    return rank_events if scoring.is_cached else _uncached(rank_events)
 
 
-rank_events = _ranked(sum_bound, sum_entry_bound, slot_score, cached=True)
+rank_events = _ranked(Scoring(sum_bound, sum_entry_bound, slot_score, is_cached=True))
 """The search under the weighted sum."""
 
 
@@ -351,12 +405,11 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
     fold = _uncached(inlined(getattr(step, "py_func", step)))
 
     @embedded
-    def bound_of(
-        tree: Tree, table: SegmentArrays, events: EventArrays, e: int, b: int, part: int, heaviest: float
-    ) -> float:
+    def bound_of(searched: Searched[TreeArrays], events: EventArrays, sought: Sought, b: int, part: int) -> float:
+        tree = searched.arrays
         total = float(at(tree.top, b * TOP + 2 * part))
         base = (2 * b + part) * BINS
-        for i in range(at(events.start, e), at(events.start, e + 1)):
+        for i in range(at(events.start, sought.e), at(events.start, sought.e + 1)):
             peak = 1.0
             if len(tree.peak):
                 peak = float(at(tree.peak, base + (at(events.attr, i) & (BINS - 1))))
@@ -364,7 +417,7 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
         return raised(total, 0.0)
 
     @embedded
-    def entry_bound_of(tree: Tree, table: SegmentArrays, entry: int, slot: int, heaviest: float) -> float:
+    def entry_bound_of(searched: Searched[TreeArrays], sought: Sought, entry: int, slot: int) -> float:
         return np.inf
 
     @embedded
@@ -397,4 +450,5 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
                 found, best = True, score
         return found, best
 
-    return _ranked(_uncached(bound_of), _uncached(entry_bound_of), _uncached(score_of), cached=False)
+    parts = (_uncached(bound_of), _uncached(entry_bound_of), _uncached(score_of))
+    return _ranked(Scoring(*parts, is_cached=False))

@@ -35,7 +35,7 @@ from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.blocks.arrays import ALWAYS, ANY, LOWEST, PAIR, BlockArrays
-from earmark.index.dominance import I16
+from earmark.index.blocks.dominance import I16
 from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
 

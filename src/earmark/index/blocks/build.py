@@ -36,7 +36,7 @@ from earmark.index.blocks.arrays import (
     pair_place,
 )
 from earmark.index.blocks.axes import NO_AXIS, Axes, learned, signature_bits
-from earmark.index.dominance import I16, LANES, block_columns, kd_order
+from earmark.index.blocks.dominance import I16, LANES, block_columns, kd_order
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import spread

@@ -20,11 +20,11 @@ FEWEST_EVENTS = 16
 MOST_ATTRIBUTES, BITS = 4, 3
 
 
-def near_first(events: EventArrays, attributes: I32) -> I32:
-    """The numbers of the events, near ones together; `attributes`: whose keys count most."""
+def near_first(events: EventArrays, attributes: I32) -> I32 | None:
+    """The numbers of the events, near ones together; `attributes`: whose keys count most. None: as they come."""
     count = len(events.start) - 1
     if count < FEWEST_EVENTS:
-        return np.arange(count, dtype=np.int32)
+        return None
     first, last = int(events.start[0]), int(events.start[-1])
     attr, keys = events.attr[first:last], events.lo[first:last]
     parts = np.zeros((MOST_ATTRIBUTES, count), np.int64)

@@ -15,6 +15,8 @@ Complexity: an event O(trees of its axes + blocks not ruled out + pairs of its a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from earmark.events.arrays import EventArrays
@@ -36,13 +38,33 @@ from earmark.index.blocks.arrays import (
     pair_place,
 )
 from earmark.index.blocks.axes import Query, ask, forget, settle
+from earmark.index.blocks.dominance import I16, LANES, dominating, lanes_below
 from earmark.index.blocks.wide import without8
-from earmark.index.counters import CANDIDATES, COMPARED, LEAVES, NODES, PRUNED, PRUNED_LEAVES
-from earmark.index.dominance import LANES, dominating, lanes_below
+from earmark.index.counters import (
+    CANDIDATES,
+    COMPARED,
+    LEAVES,
+    NODES,
+    PRUNED,
+    PRUNED_LEAVES,
+    back_to,
+    work_so_far,
+)
+from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.ranking import raised
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import clause_failures
+
+
+class BlockScratch(NamedTuple):
+    """What a search writes to: an event's query, entries that match, the bitmap that sorts them, trees to visit."""
+
+    query: Query
+    hits: I32
+    marks: U64
+    trees: I32
+
 
 DIRECT = 8
 """So many loose clauses an event are compared in the table before its values are given codes: a code is a search."""
@@ -50,46 +72,33 @@ DIRECT = 8
 
 @kernel
 def match_events(
-    table: SegmentArrays,
-    index: BlockArrays,
-    events: EventArrays,
-    eligible: U64,
-    order: I32,
-    done: int,
-    query: Query,
-    hits: I32,
-    scratch: U64,
-    counts: I64,
-    out: I32,
-    work: I64,
+    searched: Searched[BlockArrays], asked: Asked, scratch: BlockScratch, matches: Matches
 ) -> tuple[int, int]:
-    """Slots that match the events order[done], order[done + 1] …, ascending for each; counts of them beside.
-
-    Returns how many slots there are, and the event to resume at: it stops where `out` might not hold an answer.
-    """
+    """Slots that match the events from asked.first on, ascending for each (`kernels.py`)."""
+    index, events, query, marks = searched.arrays, asked.events, scratch.query, scratch.marks
     found = 0
-    words = words_of(scratch)
-    for i in range(done, len(order)):
-        e = at(order, i)
+    words = words_of(marks)
+    for e in range(asked.first, asked.last):
+        before, marked = work_so_far(matches.work), 0
         count, required, signature = ask(index, events, e, query)
-        marks = 0
         for list_number in range(required + 1):
             axis = at(query.required, list_number) if list_number < required else len(index.axis_attr)
             for j in range(at(index.route_start, axis), at(index.route_start, axis + 1)):
                 tree = at(index.route, j)
                 if at(index.tree_signature, tree) & ~signature == np.uint64(0):
-                    hit = search_tree(table, index, events, e, tree, query, -np.inf, 0.0, hits, work)
-                    marks += mark(index, hits, hit, scratch, words)
+                    hit = search_tree(searched, asked, e, tree, scratch, -np.inf, matches.work)
+                    marked += mark(index, scratch.hits, hit, marks, words)
         if at(index.info, LOOSE) > 0:
-            hit = search_loose(table, index, events, e, query, required, signature, hits, work)
-            marks += mark(index, hits, hit, scratch, words)
+            hit = search_loose(searched, events, e, scratch, required, signature, matches.work)
+            marked += mark(index, scratch.hits, hit, marks, words)
         forget(index, query, count)
-        if found + marks > len(out):
-            wipe(scratch)
-            return found, i
-        counts[i] = read(scratch, words, eligible, out, found)
-        found += counts[i]
-    return found, len(order)
+        if found + marked > len(matches.slots):
+            wipe(marks)
+            back_to(matches.work, before)
+            return found, e
+        matches.counts[e - asked.first] = read(marks, words, asked.eligible, matches.slots, found)
+        found += matches.counts[e - asked.first]
+    return found, asked.last
 
 
 # --- trees ---------------------------------------------------------------------------------------------------------
@@ -97,18 +106,10 @@ def match_events(
 
 @embedded
 def search_tree(
-    table: SegmentArrays,
-    index: BlockArrays,
-    events: EventArrays,
-    e: int,
-    tree: int,
-    query: Query,
-    floor: float,
-    heaviest: float,
-    hits: I32,
-    work: I64,
+    searched: Searched[BlockArrays], asked: Asked, e: int, tree: int, scratch: BlockScratch, floor: float, work: I64
 ) -> int:
     """Put the entries of a tree that match into `hits`; how many. Blocks that cannot score `floor` are left out."""
+    index, events, query, hits = searched.arrays, asked.events, scratch.query, scratch.hits
     first_axis, last_axis = at(index.tree_axis_start, tree), at(index.tree_axis_start, tree + 1)
     columns = 2 * (last_axis - first_axis)
     for i in range(first_axis, last_axis):
@@ -139,7 +140,7 @@ def search_tree(
             while open_blocks != np.uint64(0):
                 block = upper * int(LANES) + ctz64(open_blocks)
                 open_blocks &= open_blocks - np.uint64(1)
-                if floor > -np.inf and block_bound(index, first_block + block, heaviest) < floor:
+                if floor > -np.inf and block_bound(index, first_block + block, asked.heaviest) < floor:
                     pruned += 1
                     continue
                 leaves += 1
@@ -150,7 +151,9 @@ def search_tree(
                     entry = (first_block + block) * int(LANES)
                     unsure = at(index.verify, first_block + block)
                     if unsure != np.uint64(0) or at(index.tree_exact, tree) == 0:
-                        mask = verified(table, index, events, e, tree, entry, place, columns, query, mask, unsure, work)
+                        if at(index.tree_exact, tree) == 0:
+                            unsure |= inexact(index.codes, place, columns, query.point, mask)
+                        mask = verified(searched, events, e, entry, mask, unsure, work)
                     while mask != np.uint64(0):
                         hits[hit] = entry + ctz64(mask)
                         hit += 1
@@ -172,36 +175,37 @@ def block_bound(index: BlockArrays, block: int, heaviest: float) -> float:
 
 
 @embedded
+def inexact(codes: I16, place: int, columns: int, point: I16, mask: np.uint64) -> np.uint64:
+    """Of these lanes of a block those with a code that equals the event's, where equal codes do not decide."""
+    doubtful, left = np.uint64(0), mask
+    while left != np.uint64(0):
+        lane = ctz64(left)
+        left &= left - np.uint64(1)
+        for column in range(columns):
+            code = at(point, column)
+            if at(codes, place + column * int(LANES) + lane) == code and code != int(ANY):
+                doubtful |= np.uint64(1) << np.uint64(lane)
+    return doubtful
+
+
+@embedded
 def verified(
-    table: SegmentArrays,
-    index: BlockArrays,
+    searched: Searched[BlockArrays],
     events: EventArrays,
     e: int,
-    tree: int,
     entry: int,
-    place: int,
-    columns: int,
-    query: Query,
     mask: np.uint64,
     unsure: np.uint64,
     work: I64,
 ) -> np.uint64:
-    """Of these lanes of a block those that match, where codes do not say it already."""
-    left = mask
-    exact = at(index.tree_exact, tree) != 0
+    """Of these lanes of a block those that match; what is unsure is compared in the table."""
+    left = mask & unsure
     while left != np.uint64(0):
         lane = ctz64(left)
-        bit = np.uint64(1) << np.uint64(lane)
         left &= left - np.uint64(1)
-        doubtful = unsure & bit != np.uint64(0)
-        if not exact and not doubtful:
-            for column in range(columns):
-                asked = at(query.point, column)
-                doubtful |= at(index.codes, place + column * int(LANES) + lane) == asked and asked != int(ANY)
-        if doubtful:
-            work[CANDIDATES] += 1
-            if clause_failures(table, at(index.entry_clause, entry + lane), events, e, 0) > 0:
-                mask &= ~bit
+        work[CANDIDATES] += 1
+        if clause_failures(searched.table, at(searched.arrays.entry_clause, entry + lane), events, e, 0) > 0:
+            mask &= ~(np.uint64(1) << np.uint64(lane))
     return mask
 
 
@@ -210,17 +214,16 @@ def verified(
 
 @embedded
 def search_loose(
-    table: SegmentArrays,
-    index: BlockArrays,
+    searched: Searched[BlockArrays],
     events: EventArrays,
     e: int,
-    query: Query,
+    scratch: BlockScratch,
     required: int,
     signature: np.uint64,
-    hits: I32,
     work: I64,
 ) -> int:
     """Put the loose entries that match into `hits`; how many."""
+    table, index, query, hits = searched.table, searched.arrays, scratch.query, scratch.hits
     hit, buckets = 0, find_buckets(index, query, required)
     missing = ~signature
     base = at(index.info, BLOCKS) * int(LANES)

@@ -18,12 +18,13 @@ import numpy as np
 
 from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, U64
+from earmark.flat.types import I64
 from earmark.index.blocks.arrays import ALWAYS, ANY, BLOCKS, LOOSE, BlockArrays
 from earmark.index.blocks.axes import Query, ask, forget
-from earmark.index.blocks.search import search_loose, search_tree
+from earmark.index.blocks.dominance import LANES
+from earmark.index.blocks.search import BlockScratch, search_loose, search_tree
 from earmark.index.counters import MATCHED, PRUNED, SCORED
-from earmark.index.dominance import LANES
+from earmark.index.kernels import Asked, Searched
 from earmark.index.marks import is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import embedded, kernel
@@ -35,32 +36,15 @@ LOOSE_ENTRIES = -1
 
 
 @kernel
-def rank_events(
-    table: SegmentArrays,
-    index: BlockArrays,
-    events: EventArrays,
-    eligible: U64,
-    order: I32,
-    begin: int,
-    end: int,
-    k: int,
-    heaviest: float,
-    query: Query,
-    trees: I32,
-    hits: I32,
-    heaps: Heaps,
-    work: I64,
-) -> None:
-    """Leave the k best of order[begin] … order[end - 1] in a heap each, best first.
-
-    `heaviest`: no event weight is above it.
-    """
-    for i in range(begin, end):
-        e, lane = at(order, i), i - begin
+def rank_events(searched: Searched[BlockArrays], asked: Asked, scratch: BlockScratch, heaps: Heaps, work: I64) -> None:
+    """Leave the k best of each event in its heap, best first (`kernels.py`)."""
+    index, events, query, trees, k = searched.arrays, asked.events, scratch.query, scratch.trees, asked.k
+    for e in range(asked.first, asked.last):
+        lane = e - asked.first
         count, required, signature = ask(index, events, e, query)
         if at(index.info, LOOSE) > 0:
-            hit = search_loose(table, index, events, e, query, required, signature, hits, work)
-            offer(table, index, events, e, LOOSE_ENTRIES, query, eligible, hits, hit, k, heaps, lane, work)
+            hit = search_loose(searched, events, e, scratch, required, signature, work)
+            offer(searched, asked, e, LOOSE_ENTRIES, scratch, hit, heaps, work)
         chosen, tiers = 0, 0
         for list_number in range(required + 1):
             axis = at(query.required, list_number) if list_number < required else len(index.axis_attr)
@@ -76,13 +60,13 @@ def rank_events(
                 if at(index.tree_tier, tree) != tier:
                     continue
                 floor = at(heaps.score, lane * k) if at(heaps.size, lane) == k else -np.inf
-                bound = tree_bound(index, tree, query, heaviest)
+                bound = tree_bound(index, tree, query, asked.heaviest)
                 late = at(index.tree_sequence, tree) > at(heaps.sequence, lane * k)
                 if floor > -np.inf and (bound < floor or (bound == floor and late)):
                     work[PRUNED] += 1
                     continue
-                hit = search_tree(table, index, events, e, tree, query, floor, heaviest, hits, work)
-                offer(table, index, events, e, tree, query, eligible, hits, hit, k, heaps, lane, work)
+                hit = search_tree(searched, asked, e, tree, scratch, floor, work)
+                offer(searched, asked, e, tree, scratch, hit, heaps, work)
         forget(index, query, count)
         sort_heap(heaps, lane * k, heaps.size[lane])
 
@@ -103,25 +87,21 @@ def tree_bound(index: BlockArrays, tree: int, query: Query, heaviest: float) -> 
 
 @embedded
 def offer(
-    table: SegmentArrays,
-    index: BlockArrays,
-    events: EventArrays,
+    searched: Searched[BlockArrays],
+    asked: Asked,
     e: int,
     tree: int,
-    query: Query,
-    eligible: U64,
-    hits: I32,
+    scratch: BlockScratch,
     hit: int,
-    k: int,
     heaps: Heaps,
-    lane: int,
     work: I64,
 ) -> None:
     """Score entries that match, and keep those that are among the best."""
+    table, index, events = searched.table, searched.arrays, asked.events
     for i in range(hit):
-        entry = at(hits, i)
+        entry = at(scratch.hits, i)
         slot = at(index.entry_slot, entry)
-        if not is_set(eligible, slot):
+        if not is_set(asked.eligible, slot):
             continue
         work[SCORED] += 1
         if is_set(index.shared, entry):
@@ -132,9 +112,9 @@ def offer(
             static = static_score(table, slot)
             score = clause_score(table, at(index.entry_clause, entry), events, e, False, static)[1]
         else:
-            score = entry_score(index, tree, entry, query)
+            score = entry_score(index, tree, entry, scratch.query)
         work[MATCHED] += 1
-        push(heaps, lane, k, score, at(index.entry_sequence, entry), slot)
+        push(heaps, e - asked.first, asked.k, score, at(index.entry_sequence, entry), slot)
 
 
 @embedded

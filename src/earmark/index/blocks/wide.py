@@ -8,9 +8,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from earmark.flat.machine import VECTOR, load, splat
+from earmark.flat.machine import VECTOR, check_inside, load, splat
 from earmark.flat.types import U64
-from earmark.jit import JIT, intrinsic
+from earmark.jit import BOUNDS, JIT, inlined, intrinsic
 
 
 @intrinsic
@@ -29,4 +29,10 @@ def _plain_without8(words: U64, index: int, mask: np.uint64) -> np.uint64:
     return np.uint64(np.packbits(none, bitorder="little")[0])
 
 
-without8 = _without8 if JIT else _plain_without8
+@inlined
+def _checked_without8(words: U64, index: int, mask: np.uint64) -> np.uint64:
+    check_inside(len(words), index, VECTOR)
+    return _without8(words, index, mask)  # type: ignore[no-any-return]
+
+
+without8 = _checked_without8 if BOUNDS else _without8 if JIT else _plain_without8

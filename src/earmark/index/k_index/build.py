@@ -5,7 +5,7 @@ Complexity: O(n log n) for n intervals, and the postings: at most 2 (fan-out - 1
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,45 +139,49 @@ def _postings(
     nodes = int(level_first[-1])
     count = np.zeros(nodes + 1, np.int64)
     bound = np.zeros(nodes if len(table.weight) else 0, np.float64)
-    what = (table, frozen(posted), frozen(order), frozen(level_start), frozen(level_first), frozen(cell_lo))
-    _post(*what, frozen(cell_hi), bits, count, np.empty(0, np.int32), bound)
+    for column in (posted, order, level_start, level_first, cell_lo, cell_hi):
+        frozen(column)
+    wanted = Posted(table, posted, order, level_start, level_first, cell_lo, cell_hi, bits)
+    _post(wanted, count, np.empty(0, np.int32), bound)
     start = np.zeros(nodes + 1, np.int64)
     np.cumsum(count[:-1], out=start[1:])
     if start[-1] >= 2**40:
         raise EarmarkError(f"the index would have {start[-1]:,} postings, which is more than any machine holds.")
     posting = np.empty(int(start[-1]), np.int32)
     place = start.copy()
-    _post(*what, cell_hi, bits, place, posting, bound)
+    _post(wanted, place, posting, bound)
     narrow = bound.astype(np.float32)
     return start, posting, np.where(narrow < bound, np.nextafter(narrow, np.float32(np.inf)), narrow)
 
 
+class Posted(NamedTuple):
+    """What is posted: which constraints, the clauses by entry, levels, and the cells of each interval."""
+
+    table: SegmentArrays
+    posted: NDArray[np.bool_]
+    order: I32
+    level_start: I32
+    level_first: I64
+    cell_lo: I32
+    cell_hi: I32
+    bits: int
+
+
 @kernel
-def _post(
-    table: SegmentArrays,
-    posted: NDArray[np.bool_],
-    order: I32,
-    level_start: I32,
-    level_first: I64,
-    cell_lo: I32,
-    cell_hi: I32,
-    bits: int,
-    place: I64,
-    posting: I32,
-    bound: F64,
-) -> None:
+def _post(wanted: Posted, place: I64, posting: I32, bound: F64) -> None:
     """Go through every posting: with an empty `posting` count it, else put it where its node's next one belongs."""
+    table, level_start, level_first, bits = wanted.table, wanted.level_start, wanted.level_first, wanted.bits
     fan_out = 1 << bits
-    for entry in range(len(order)):
-        clause = order[entry]
+    for entry in range(len(wanted.order)):
+        clause = wanted.order[entry]
         for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
-            if not posted[constraint]:
+            if not wanted.posted[constraint]:
                 continue
             weight = table.weight[constraint] if len(table.weight) else 1.0
             attr = table.attr[constraint]
             base, levels = level_start[attr], level_start[attr + 1] - level_start[attr]
             for interval in range(table.interval_start[constraint], table.interval_start[constraint + 1]):
-                first, last = int(cell_lo[interval]), int(cell_hi[interval])
+                first, last = int(wanted.cell_lo[interval]), int(wanted.cell_hi[interval])
                 if last + 1 == level_first[base + 1] - level_first[base]:  # to the end of the line: no right edge
                     last = (1 << (bits * (levels - 1))) - 1
                 for level in range(base, base + levels):

@@ -35,12 +35,12 @@ import numpy as np
 from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I32, I64, U8, U64
-from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES, PRUNED, SCORED
+from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES, PRUNED, SCORED, back_to, work_so_far
 from earmark.index.k_index.arrays import BITS, KIndexArrays
-from earmark.index.marks import is_set
+from earmark.index.kernels import Asked, Matches, Searched
+from earmark.index.marks import clear_marks, first_time, is_set, new_marks, sort_slots
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import inlined, kernel
-from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import clause_failures, slot_score, static_score
 
 END = np.iinfo(np.int32).max
@@ -66,20 +66,55 @@ class Terms(NamedTuple):
     """The terms by the least entry that their lists are at: entry << TERM_BITS | term, so that one load compares."""
     extended: U8
     """By term: whether an entry may stand in it more than once."""
+    sums: F64
+    """The greatest sum of the bounds of 0, 1, 2 … terms."""
 
 
 class Counts(NamedTuple):
-    """Space by entry, for one thread; every search leaves `left` as it found it, equal to `required`."""
+    """Space by entry; every search leaves `left` as it found it, equal to `required`."""
 
     left: U8
     stamp: I64
     """The term, numbered over the life of this space, that last counted; only for interval values."""
     hits: I32
     """The entries that a search has found, before they are verified."""
-    seen: U64
-    """A bitmap over slots with several clauses, empty between events."""
     stamped: I64
     """One field: the last number given to a term."""
+    marks: U64
+    summary: U64
+    """Slots that came up, and the words of `marks` that are not zero; zeros between events."""
+
+
+class PostingScratch(NamedTuple):
+    """Working memory of a search."""
+
+    terms: Terms
+    counts: Counts
+
+
+class Postings(NamedTuple):
+    """What kernels read: the arrays, how terms are merged, and the greatest static score (at least 0)."""
+
+    lists: KIndexArrays
+    conjunction: bool
+    highest: float
+
+
+def new_scratch(index: KIndexArrays, slots: int) -> PostingScratch:
+    """Working memory for events that have all attributes. What is not touched costs nothing."""
+    lists, attributes, entries = len(index.level_first) - 1, len(index.level_start) - 1, len(index.required)
+    terms = Terms(
+        place=np.empty(lists, np.int64),
+        end=np.empty(lists, np.int64),
+        head=np.empty(lists, np.int32),
+        first=np.empty(attributes + 1, np.int64),
+        bound=np.empty(attributes),
+        queue=np.empty(attributes, np.int64),
+        extended=np.empty(attributes, np.uint8),
+        sums=np.empty(attributes + 2),
+    )
+    left, stamp, hits = index.required.copy(), np.zeros(entries, np.int64), np.empty(entries, np.int32)
+    return PostingScratch(terms, Counts(left, stamp, hits, np.zeros(1, np.int64), *new_marks(slots)))
 
 
 @inlined
@@ -233,55 +268,55 @@ def _without_postings(index: KIndexArrays) -> int:
 
 @kernel
 def match_events(
-    table: SegmentArrays,
-    index: KIndexArrays,
-    events: EventArrays,
-    first: int,
-    last: int,
-    eligible: U64,
-    conjunction: bool,
-    terms: Terms,
-    counts: Counts,
-    pointers: I64,
-    out: I32,
-    work: I64,
-) -> int:
-    """Slots that match each of the events first..last, unsorted, a slot once for each clause that holds.
-
-    pointers[e + 1] is where event e ends. Returns the event to resume at when the buffer is full.
-    """
-    free = _without_postings(index)
-    for e in range(first, last):
-        found, lists, compared = pointers[e], work[NODES], work[COMPARED]
-        hits = _find(index, events, e, conjunction, terms, counts, work)
-        for i in range(hits + free):
-            entry = at(counts.hits, i) if i < hits else index.partition_first[-1] - free + i - hits
-            slot = at(index.slot_of, entry)
-            if not is_set(eligible, slot):
-                continue
-            if at(index.loose, entry):
-                clause = at(index.clause_of, entry)
-                work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
-                if clause_failures(table, clause, events, e, 0):
-                    continue
-            if found == len(out):
-                work[NODES], work[COMPARED] = lists, compared  # the event comes again
-                return e
-            out[found] = slot
-            found += 1
-        work[CANDIDATES] += hits + free
-        pointers[e + 1] = found
-    return last
+    searched: Searched[Postings], asked: Asked, scratch: PostingScratch, matches: Matches
+) -> tuple[int, int]:
+    """Slots that match each event, ascending (`kernels.py`)."""
+    index, counts, work = searched.arrays.lists, scratch.counts, matches.work
+    found = 0
+    for e in range(asked.first, asked.last):
+        before = work_so_far(work)
+        hits = _find(searched, asked.events, e, scratch, work)
+        end = _write_hits(searched, asked, e, hits, counts, matches, found)
+        if end < 0:
+            back_to(work, before)
+            return found, e
+        work[CANDIDATES] += hits + _without_postings(index)
+        matches.counts[e - asked.first] = sort_slots(matches.slots, found, end - found, counts.marks, counts.summary)
+        found += matches.counts[e - asked.first]
+    return found, asked.last
 
 
 @inlined
-def _find(
-    index: KIndexArrays, events: EventArrays, e: int, conjunction: bool, terms: Terms, counts: Counts, work: I64
+def _write_hits(
+    searched: Searched[Postings], asked: Asked, e: int, hits: int, counts: Counts, matches: Matches, found: int
 ) -> int:
+    """Append the slots of entries that match, one for each clause, in any order; where they end, -1 without room."""
+    table, index = searched.table, searched.arrays.lists
+    free = _without_postings(index)
+    for i in range(hits + free):
+        entry = at(counts.hits, i) if i < hits else index.partition_first[-1] - free + i - hits
+        slot = at(index.slot_of, entry)
+        if not is_set(asked.eligible, slot):
+            continue
+        if at(index.loose, entry):
+            clause = at(index.clause_of, entry)
+            matches.work[COMPARED] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
+            if clause_failures(table, clause, asked.events, e, 0):
+                continue
+        if found == len(matches.slots):
+            return -1
+        matches.slots[found] = slot
+        found += 1
+    return found
+
+
+@inlined
+def _find(searched: Searched[Postings], events: EventArrays, e: int, scratch: PostingScratch, work: I64) -> int:
     """Put the entries whose posted predicates all hold into `hits`; how many."""
+    index, terms, counts = searched.arrays.lists, scratch.terms, scratch.counts
     partition = _first_possible(index, events, e)
     count, extended = open_terms(index, events, e, _first_entry(index, partition), terms, work)
-    if not conjunction or extended:
+    if not searched.arrays.conjunction or extended:
         found, _ = _count(index, terms, count, counts, False, work)
         _restore(index, terms, count, counts)
         return found
@@ -349,65 +384,27 @@ def _restore(index: KIndexArrays, terms: Terms, count: int, counts: Counts) -> N
 
 
 @kernel
-def rank_events(
-    table: SegmentArrays,
-    index: KIndexArrays,
-    events: EventArrays,
-    first: int,
-    last: int,
-    eligible: U64,
-    k: int,
-    relaxed: bool,
-    conjunction: bool,
-    heaviest: float,
-    highest: float,
-    terms: Terms,
-    counts: Counts,
-    sums: F64,
-    heaps: Heaps,
-    work: I64,
-) -> None:
-    """Leave in the heap of each of the events first..last its k best, best first.
-
-    No event weight is above `heaviest`; no clause has more than `highest` besides what its postings bring.
-    """
-    for e in range(first, last):
-        lane = e - first
-        partition = 0 if relaxed else _first_possible(index, events, e)
-        least = 0 if relaxed else _first_entry(index, partition)
-        count, extended = open_terms(index, events, e, least, terms, work)
-        _heaviest_sums(terms, count, sums)
-        merging = conjunction and not relaxed and not extended
+def rank_events(searched: Searched[Postings], asked: Asked, scratch: PostingScratch, heaps: Heaps, work: I64) -> None:
+    """Leave in the heap of each event its k best, best first (`kernels.py`)."""
+    index, terms, counts = searched.arrays.lists, scratch.terms, scratch.counts
+    for e in range(asked.first, asked.last):
+        partition = 0 if asked.relaxed else _first_possible(index, asked.events, e)
+        least = 0 if asked.relaxed else _first_entry(index, partition)
+        count, extended = open_terms(index, asked.events, e, least, terms, work)
+        _heaviest_sums(terms, count)
+        merging = searched.arrays.conjunction and not asked.relaxed and not extended
         if merging:
-            _rank_merging(
-                table, index, events, e, lane, eligible, k, heaviest, partition, count, terms, counts, sums, heaps, work
-            )
-        _rank_counting(
-            table,
-            index,
-            events,
-            e,
-            lane,
-            eligible,
-            k,
-            relaxed,
-            merging,
-            highest,
-            count,
-            terms,
-            counts,
-            sums,
-            heaps,
-            work,
-        )
-        for word in range(len(counts.seen)):
-            counts.seen[word] = np.uint64(0)
-        sort_heap(heaps, lane * k, heaps.size[lane])
+            _rank_merging(searched, asked, e, partition, count, scratch, heaps, work)
+        _rank_counting(searched, asked, e, merging, count, scratch, heaps, work)
+        clear_marks(counts.marks, counts.summary)
+        lane = e - asked.first
+        sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
 
 @inlined
-def _heaviest_sums(terms: Terms, count: int, sums: F64) -> None:
-    """sums[j]: the greatest sum of the bounds of j terms."""
+def _heaviest_sums(terms: Terms, count: int) -> None:
+    """Fill in `sums`."""
+    sums = terms.sums
     sums[0] = 0.0
     for i in range(count):
         bound, j = at(terms.bound, i), i
@@ -427,61 +424,42 @@ def _floor(heaps: Heaps, lane: int, k: int) -> float:
 
 @inlined
 def _offer(
-    table: SegmentArrays,
-    index: KIndexArrays,
-    events: EventArrays,
-    e: int,
-    lane: int,
-    eligible: U64,
-    k: int,
-    relaxed: bool,
-    entry: int,
-    counts: Counts,
-    heaps: Heaps,
-    work: I64,
+    searched: Searched[Postings], asked: Asked, e: int, entry: int, counts: Counts, heaps: Heaps, work: I64
 ) -> None:
     """Score an entry's slot, unless that has been done, and keep it if it is among the k best."""
-    slot = int(at(index.slot_of, entry))
-    if not is_set(eligible, slot):
+    table = searched.table
+    slot = int(at(searched.arrays.lists.slot_of, entry))
+    if not is_set(asked.eligible, slot):
         return
     work[CANDIDATES] += 1
-    if at(table.clause_start, slot + 1) - at(table.clause_start, slot) > 1:
-        bit = np.uint64(1) << np.uint64(slot & 63)
-        if at(counts.seen, slot >> 6) & bit:
-            return
-        counts.seen[slot >> 6] |= bit
-    qualifies, score = slot_score(table, slot, events, e, relaxed)
+    if not first_time(table, slot, counts.marks, counts.summary):
+        return
+    qualifies, score = slot_score(table, slot, asked.events, e, asked.relaxed)
     work[SCORED] += 1
     if qualifies:
         work[MATCHED] += 1
-        push(heaps, lane, k, score, at(table.sequence, slot), slot)
+        push(heaps, e - asked.first, asked.k, score, at(table.sequence, slot), slot)
 
 
 @inlined
 def _rank_merging(
-    table: SegmentArrays,
-    index: KIndexArrays,
-    events: EventArrays,
+    searched: Searched[Postings],
+    asked: Asked,
     e: int,
-    lane: int,
-    eligible: U64,
-    k: int,
-    heaviest: float,
     partition: int,
     count: int,
-    terms: Terms,
-    counts: Counts,
-    sums: F64,
+    scratch: PostingScratch,
     heaps: Heaps,
     work: I64,
 ) -> None:
     """The conjunction, whose pivot also has to reach the k-th score."""
+    index, terms, counts, lane, k = searched.arrays.lists, scratch.terms, scratch.counts, e - asked.first, asked.k
     for p in range(partition, len(index.partition_size)):
         size, begin, limit = at(index.partition_size, p), _first_entry(index, p), _first_entry(index, p + 1)
         if size > count or size == 0:
             continue
-        base = at(index.partition_score, p) + at(index.partition_extra, p) * heaviest
-        if raised(base, sums[size]) < _floor(heaps, lane, k):
+        base = at(index.partition_score, p) + at(index.partition_extra, p) * asked.heaviest
+        if raised(base, terms.sums[size]) < _floor(heaps, lane, k):
             work[PRUNED] += 1
             continue
         while True:
@@ -498,38 +476,42 @@ def _rank_merging(
             if entry >= begin:
                 changed, target = pivot, entry
                 if _entry(terms, 0) == entry:
-                    _offer(table, index, events, e, lane, eligible, k, False, entry, counts, heaps, work)
+                    _offer(searched, asked, e, entry, counts, heaps, work)
                     changed, target = pivot + 1, entry + 1
             _skip_first(index, terms, changed, count, target, work)
 
 
 @inlined
+def _highest(searched: Searched[Postings], asked: Asked) -> float:
+    """No clause has more than this besides what its postings bring."""
+    extra = 0.0
+    if not asked.relaxed:
+        for p in range(len(searched.arrays.lists.partition_extra)):
+            extra = max(extra, at(searched.arrays.lists.partition_extra, p))
+    return searched.arrays.highest + asked.heaviest * extra
+
+
+@inlined
 def _rank_counting(
-    table: SegmentArrays,
-    index: KIndexArrays,
-    events: EventArrays,
+    searched: Searched[Postings],
+    asked: Asked,
     e: int,
-    lane: int,
-    eligible: U64,
-    k: int,
-    relaxed: bool,
     merged: bool,
-    highest: float,
     count: int,
-    terms: Terms,
-    counts: Counts,
-    sums: F64,
+    scratch: PostingScratch,
     heaps: Heaps,
     work: I64,
 ) -> None:
     """What postings do not tell, and all that they do (unless that has been merged), most predicates first."""
+    index, terms, counts, relaxed = searched.arrays.lists, scratch.terms, scratch.counts, asked.relaxed
+    lane, k, highest = e - asked.first, asked.k, _highest(searched, asked)
     found, most = 0, 0
     if not merged:
         found, most = _count(index, terms, count, counts, relaxed, work)
     free = _without_postings(index)
     for held in range(most + 1, 0, -1):
         unposted = held > most  # the first round: clauses to verify whatever the postings say
-        if not unposted and raised(highest, sums[held]) < _floor(heaps, lane, k):
+        if not unposted and raised(highest, terms.sums[held]) < _floor(heaps, lane, k):
             work[PRUNED] += 1
             break
         for i in range((len(index.always) if relaxed else free) if unposted else found):
@@ -542,9 +524,11 @@ def _rank_counting(
                 if at(index.loose, entry):
                     if relaxed:
                         continue
-                elif raised(static_score(table, at(index.slot_of, entry)), sums[held]) < _floor(heaps, lane, k):
-                    work[PRUNED] += 1
-                    continue
-            _offer(table, index, events, e, lane, eligible, k, relaxed, entry, counts, heaps, work)
+                else:
+                    static = static_score(searched.table, at(index.slot_of, entry))
+                    if raised(static, terms.sums[held]) < _floor(heaps, lane, k):
+                        work[PRUNED] += 1
+                        continue
+            _offer(searched, asked, e, entry, counts, heaps, work)
     if not merged:
         _restore(index, terms, count, counts)

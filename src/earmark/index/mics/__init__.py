@@ -11,7 +11,7 @@ are exactly those of the slots' decompositions.
 
 **Complexity**, d axes of 2^b cells, n blocks, c candidates: a search O(d b + log n + c), in practice one jump and a few
 steps instead of log n; what the residual costs to scan comes on top. Space: 20 bytes for each entry and for each block.
-An insert O(entries), at the speed of memory, so slots are inserted in groups (`live.py`).
+An insert O(entries), at the speed of memory, so slots are inserted in groups (the engine).
 
 **Where we differ from the paper.**
 - A leaf of the paper's tree is a range with the subscriptions it came from; where ranges of different subscriptions
@@ -39,8 +39,8 @@ from earmark.events.arrays import EventArrays
 from earmark.flat import bits as bitmaps
 from earmark.flat.bits import read_only
 from earmark.flat.types import I32, I64, U64, frozen
-from earmark.index.contract import MicsAdaptation, Work
-from earmark.index.counters import COUNTERS, NODES
+from earmark.index.contract import MicsAdaptation
+from earmark.index.counters import CANDIDATES, COUNTERS
 from earmark.index.given import read_only_table
 from earmark.index.mics.arrays import (
     BASE,
@@ -55,10 +55,10 @@ from earmark.index.mics.arrays import (
     space_in,
 )
 from earmark.index.mics.build import NO_PLAN, assembled, check_lists, extended, options_of, place, without
-from earmark.index.mics.meeting import find_holding, find_meeting
+from earmark.index.mics.meeting import Question, find_holding, find_meeting
 from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, Options, checked_options, planned
 from earmark.index.mics.search import match_events
-from earmark.index.staged import NO_SLOTS, Staged
+from earmark.index.staged import StagedIndex
 from earmark.segment.arrays import SegmentArrays
 
 GROWTH = 2
@@ -69,19 +69,20 @@ FIRST_ROOM = 1 << 14
 """Slots that there is room for when a subscription is looked up; one that finds more is looked up again."""
 
 
-class MicsIndex(Staged[MicsArrays]):
+class MicsIndex(StagedIndex[MicsArrays]):
     """Slots by the ranges of Hilbert's curve that their clauses fill on a few attributes."""
 
+    is_adaptive = True
     _kind = MicsArrays
-    _match_events = staticmethod(match_events)
+    _match_kernel = match_events
     _check_arrays = staticmethod(check_arrays)
     _check_lists = staticmethod(check_lists)
 
-    def _known(self) -> int:
+    def _slots(self) -> int:
         return int(self._arrays.info[SLOTS])
 
-    def _become(self, table: SegmentArrays, arrays: MicsArrays) -> None:
-        super()._become(table, arrays)
+    def _hold(self, table: SegmentArrays, arrays: MicsArrays) -> None:
+        super()._hold(table, arrays)
         self._everyone = bitmaps.either(arrays.placed, arrays.residual)
         self._scanned = frozen(bitmaps.to_slots(arrays.residual))
         self._sieve = sieve_in(arrays)
@@ -130,14 +131,12 @@ class MicsIndex(Staged[MicsArrays]):
         the sieve rules out.
         """
         sieve = self._sieve if sifted else NO_SIEVE
-        parts = [NO_SLOTS]
-        nodes = 0
+        parts, counters = [np.empty(0, np.int32)], np.zeros(COUNTERS, np.int64)
         for slot in np.asarray(slots).tolist():
             parts.append(self._looked_up(find_meeting, table, slot, sieve, self._everyone))
-            nodes += self._work.nodes
-        sizes = [len(part) for part in parts]
-        self._work = Work(nodes=nodes, candidates=sum(sizes))
-        return np.cumsum(sizes).astype(np.int64), np.concatenate(parts)
+            counters += self._counted
+        self._counted = counters
+        return np.cumsum([len(part) for part in parts]).astype(np.int64), np.concatenate(parts)
 
     def meeting_one(self, table: SegmentArrays, slot: int, eligible: U64) -> I32:
         """The same for one subscription, sifted, among eligible slots. O(what is found), beside slots / 4096."""
@@ -151,16 +150,18 @@ class MicsIndex(Staged[MicsArrays]):
         return self._looked_up(find_holding, table, slot, self._sieve, eligible)
 
     def _looked_up(self, find: Any, table: SegmentArrays, slot: int, sieve: Space, eligible: U64) -> I32:
+        question = Question(read_only_table(table), slot, sieve, read_only(eligible), self._scanned)
         counters, out = np.zeros(COUNTERS, np.int64), np.empty(FIRST_ROOM, np.int32)
-        table, eligible, scratch = read_only_table(table), read_only(eligible), self._borrowed()
+        scratch = self._spare_scratch()
         while True:
-            found = find(table, self._arrays, sieve, slot, eligible, self._scanned, scratch, out, counters)
+            found = find(self._arrays, question, scratch, out, counters)
             if found >= 0:
                 break
             counters[:] = 0
             out = np.empty(~found, np.int32)
-        self._scratch.append(scratch)
-        self._work = Work(nodes=int(counters[NODES]), candidates=found)
+        self._give_back(scratch)
+        counters[CANDIDATES] = found
+        self._counted = counters
         return out[:found]
 
     # --- changing --------------------------------------------------------------------------------------------
@@ -171,25 +172,25 @@ class MicsIndex(Staged[MicsArrays]):
         info, held = self._arrays.info, bitmaps.to_slots(self._everyone)
         if info[LEARNED_FROM] == BOUNDS and len(held) + len(slots) > GROWTH * max(1, int(info[BASE])):
             every = np.union1d(held, slots).astype(np.int32)
-            self._become(table, built(table, every, options_of(self._arrays)))
+            self._hold(table, built(table, every, options_of(self._arrays)))
         else:
-            self._become(table, extended(table, self._arrays, slots))
+            self._hold(table, extended(table, self._arrays, slots))
 
     def remove(self, slots: I32) -> None:
         """Forget slots. O(entries)."""
         if len(slots):
-            self._become(self._table, without(self._arrays, np.asarray(slots, np.int32)))
+            self._hold(self._table, without(self._arrays, np.asarray(slots, np.int32)))
 
     def adapt(self, events: EventArrays) -> MicsAdaptation:
         """Learn the cells from these events (section 6.3). They stay until the index is built anew."""
         before = self._candidates(events)
         held = bitmaps.to_slots(self._everyone)
-        self._become(self._table, built(self._table, held, options_of(self._arrays), events))
+        self._hold(self._table, built(self._table, held, options_of(self._arrays), events))
         return MicsAdaptation(before, self._candidates(events))
 
     def _candidates(self, events: EventArrays) -> float:
         """How many candidates an event has."""
-        self.match_many(events, bitmaps.all_set(self._known()))
+        self.match_many(events, bitmaps.all_set(self._slots()))
         return self.work.candidates / max(1, len(events.start) - 1)
 
 

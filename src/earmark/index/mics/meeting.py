@@ -21,6 +21,8 @@ Complexity: O(ranges of the boxes log blocks + entries in the lists found + slot
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from earmark.curves.hilbert import number_of
@@ -42,19 +44,20 @@ from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
 
+class Question(NamedTuple):
+    """A subscription that is looked up, a slot of some table; the sieve; who is eligible, and who is scanned."""
+
+    table: SegmentArrays
+    slot: int
+    sieve: Space
+    eligible: U64
+    scanned: I32
+
+
 @kernel
-def find_meeting(
-    table: SegmentArrays,
-    index: MicsArrays,
-    sieve: Space,
-    slot: int,
-    eligible: U64,
-    scanned: I32,
-    scratch: U64,
-    out: I32,
-    work: I64,
-) -> int:
+def find_meeting(index: MicsArrays, question: Question, scratch: U64, out: I32, work: I64) -> int:
     """Eligible slots whose boxes meet one of this slot's, and those that are scanned; returns as `read_marked` does."""
+    table, sieve, slot = question.table, question.sieve, question.slot
     words = words_of(scratch)
     space = Space(index.attr, index.axis_of, index.cut_start, index.cuts, index.bits)
     axes, bits = len(index.attr), index.bits[0]
@@ -73,23 +76,14 @@ def find_meeting(
             for i in range(cover_box(box, bits, corner, levels, ranges)):
                 mark_range(index, ranges[0, i], ranges[1, i], cells, scratch, words, work)
     if some:
-        mark_slots(scanned, scratch, words)
-    return read_marked(scratch, words, eligible, out)
+        mark_slots(question.scanned, scratch, words)
+    return read_marked(scratch, words, question.eligible, out)
 
 
 @kernel
-def find_holding(
-    table: SegmentArrays,
-    index: MicsArrays,
-    sieve: Space,
-    slot: int,
-    eligible: U64,
-    scanned: I32,
-    scratch: U64,
-    out: I32,
-    work: I64,
-) -> int:
+def find_holding(index: MicsArrays, question: Question, scratch: U64, out: I32, work: I64) -> int:
     """Eligible slots with a box that may hold that of this slot's first clause, and those that are scanned."""
+    table, sieve, slot = question.table, question.sieve, question.slot
     words = words_of(scratch)
     space = Space(index.attr, index.axis_of, index.cut_start, index.cuts, index.bits)
     clause, box, fields = (
@@ -108,8 +102,8 @@ def find_holding(
                 while block != int(NO_BLOCK):
                     mark_list(index, block, cells, scratch, words, work)
                     block = at(index.parent, block)
-            mark_slots(scanned, scratch, words)
-    return read_marked(scratch, words, eligible, out)
+            mark_slots(question.scanned, scratch, words)
+    return read_marked(scratch, words, question.eligible, out)
 
 
 @inlined

@@ -24,15 +24,15 @@ from earmark.curves.hilbert import decompose, number_of
 from earmark.curves.space import NULL_CELL, Space, cell_of
 from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import I32, I64, U64
-from earmark.index.counters import CANDIDATES, MATCHED, NODES
+from earmark.flat.types import I64, U64
+from earmark.index.counters import CANDIDATES, NODES, back_to, work_so_far
+from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.marks import (
     AT_ONCE,
     MAYBE,
     SPARSE,
     is_set,
     mark,
-    mark_scanned,
     read_all,
     read_some,
     slot_holds,
@@ -40,7 +40,6 @@ from earmark.index.marks import (
 )
 from earmark.index.mics.arrays import LEVEL_BITS, NO_BLOCK, SHIFT, TOP_LEVEL, MicsArrays, field_tops, field_width
 from earmark.jit import inlined, kernel
-from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import ABSENT, find_attribute
 
 MOST_RANGES = 64
@@ -61,22 +60,9 @@ class Sieved(NamedTuple):
 
 
 @kernel
-def match_events(
-    table: SegmentArrays,
-    index: MicsArrays,
-    events: EventArrays,
-    eligible: U64,
-    scanned_start: I64,
-    scanned: I32,
-    base: int,
-    first: int,
-    last: int,
-    scratch: U64,
-    counts: I64,
-    out: I32,
-    work: I64,
-) -> tuple[int, int]:
-    """Slots that match the events first … last, ascending for each, as `Staged` says."""
+def match_events(searched: Searched[MicsArrays], asked: Asked, scratch: U64, matches: Matches) -> tuple[int, int]:
+    """Slots that match each event, ascending (`kernels.py`); those of the residual are not among them."""
+    index, events, eligible, work = searched.arrays, asked.events, asked.eligible, matches.work
     found = 0
     words = words_of(scratch)
     space = Space(index.attr, index.axis_of, index.cut_start, index.cuts, index.bits)
@@ -86,38 +72,35 @@ def match_events(
     ranges = np.empty((2, int(MOST_RANGES)), np.int64)
     sieve = Space(index.sieve_attr, index.axis_of, index.sieve_cut_start, index.sieve_cuts, index.bits)
     tops = field_tops(len(index.sieve_attr))
-    own = np.empty(int(MATCHED), np.int64)  # the counters up to the matches, which are counted at the end
-    for e in range(first, last):
-        own[:] = 0
-        marks = mark_scanned(scratch, words, scanned_start, scanned, e - base)
+    for e in range(asked.first, asked.last):
+        before, marks = work_so_far(work), 0
         if len(index.code):
             if locate(space, events, e, box):
                 number = number_of(box[0], bits)
                 block = smallest_around(index, last_before(index, number), number)
                 if candidates_from(index, block) > int(FEW):
                     cells = sieve_cells(sieve, events, e, tops)
-                    marks += match_chain(table, index, events, e, block, cells, eligible, scratch, words, own)
+                    marks = match_chain(searched, asked, e, block, cells, scratch, words, work)
                 else:  # a call of its own: compiled without the sieve
                     cells = Sieved(False, np.uint64(0), np.uint64(0), np.uint64(0))
-                    marks += match_chain(table, index, events, e, block, cells, eligible, scratch, words, own)
+                    marks = match_chain(searched, asked, e, block, cells, scratch, words, work)
             else:
                 cells = sieve_cells(sieve, events, e, tops)
                 pieces = cover_box(box, bits, corner, levels, ranges)
                 for i in range(pieces):
-                    mark_range(index, ranges[0, i], ranges[1, i], cells, scratch, words, own)
-                marks += verify_marked(table, index.sure, events, e, eligible, scratch, words, own)
-        if found + marks + int(AT_ONCE) > len(out):
+                    mark_range(index, ranges[0, i], ranges[1, i], cells, scratch, words, work)
+                marks = verify_marked(searched, asked, e, scratch, words, work)
+        if found + marks + int(AT_ONCE) > len(matches.slots):
             scratch[:] = 0
+            back_to(work, before)
             return found, e
         if marks * int(SPARSE) <= words:
-            counts[e - base] = read_some(scratch, words, eligible, found, out)
+            count = read_some(scratch, words, eligible, found, matches.slots)
         else:
-            counts[e - base] = read_all(scratch, words, eligible, found, marks > words, out)
-        found += counts[e - base]
-        for field in range(int(MATCHED)):
-            work[field] += own[field]
-    work[MATCHED] += found
-    return found, last
+            count = read_all(scratch, words, eligible, found, marks > words, matches.slots)
+        matches.counts[e - asked.first] = count
+        found += count
+    return found, asked.last
 
 
 # --- cells and numbers -----------------------------------------------------------------------------------------
@@ -197,18 +180,17 @@ def candidates_from(index: MicsArrays, block: int) -> int:
 
 @inlined
 def match_chain(
-    table: SegmentArrays,
-    index: MicsArrays,
-    events: EventArrays,
+    searched: Searched[MicsArrays],
+    asked: Asked,
     e: int,
     block: int,
     cells: Sieved,
-    eligible: U64,
     scratch: U64,
     words: int,
     work: I64,
 ) -> int:
     """Mark the slots of a block and its parents that match; an upper bound on how many."""
+    index = searched.arrays
     marks = 0
     while block != int(NO_BLOCK):
         begin, end = at(index.start, block), at(index.start, block + 1)
@@ -218,8 +200,8 @@ def match_chain(
             if not sifted(index.sieve, i, cells):
                 continue
             slot = at(index.entry, i)
-            if is_set(eligible, slot) and (
-                (cells.used and is_set(index.sure, slot)) or slot_holds(table, events, e, slot, work)
+            if is_set(asked.eligible, slot) and (
+                (cells.used and is_set(index.sure, slot)) or slot_holds(searched.table, asked.events, e, slot, work)
             ):
                 mark(scratch, words, slot, True)
                 marks += 1
@@ -283,10 +265,9 @@ def sifted(sieve: U64, entry: int, cells: Sieved) -> bool:
 
 
 @inlined
-def verify_marked(
-    table: SegmentArrays, sure: U64, events: EventArrays, e: int, eligible: U64, scratch: U64, words: int, work: I64
-) -> int:
+def verify_marked(searched: Searched[MicsArrays], asked: Asked, e: int, scratch: U64, words: int, work: I64) -> int:
     """Move those of the maybe slots that match to sure; returns how many."""
+    sure, eligible = searched.arrays.sure, asked.eligible
     found = 0
     for group in range((words + 63) >> 6):
         used = at(scratch, 2 * words + group)
@@ -301,7 +282,7 @@ def verify_marked(
                 left = np.uint64(0)
             while left:
                 slot = (word << 6) + ctz64(left)
-                if is_set(sure, slot) or slot_holds(table, events, e, slot, work):
+                if is_set(sure, slot) or slot_holds(searched.table, asked.events, e, slot, work):
                     scratch[word] |= left & (~left + np.uint64(1))
                     found += 1
                 left &= left - np.uint64(1)

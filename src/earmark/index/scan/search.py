@@ -11,12 +11,13 @@ intervals. Ranked search keeps one bounded heap a lane, its worst answer on top.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from earmark.events.arrays import EventArrays
 from earmark.flat.machine import VECTOR, and_between8, at, ctz64, or_between8, popcount64
-from earmark.flat.types import I32, I64, U64
+from earmark.flat.types import I64, U64
+from earmark.index.answers import SLOT_BITS
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, PRUNED, SCORED
+from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.index.scan.lanes import (
     ALL,
@@ -45,35 +46,29 @@ FEW = 4
 
 
 @kernel
-def match_group(
-    table: SegmentArrays,
-    events: EventArrays,
-    lanes: Lanes,
-    eligible: U64,
-    first: int,
-    out_lane: NDArray[np.uint16],
-    out_slot: I32,
-    work: I64,
-) -> tuple[int, int]:
-    """(lane, slot) of every match among the eligible slots from `first` on, ascending by slot.
+def match_group(searched: Searched[tuple[()]], asked: Asked, lanes: Lanes, matches: Matches) -> tuple[int, int]:
+    """(lane << SLOT_BITS) | slot of every match among the eligible slots from asked.slot on, ascending by slot.
 
-    Returns how many, and the slot to resume at: it stops where the buffers might not hold one slot's matches.
+    Returns how many, and the slot to resume at: it stops where there might not be room for one slot's matches.
     """
+    table, events, eligible = searched.table, asked.events, asked.eligible
+    counts, out, work = matches.counts, matches.slots, matches.work
     found = 0
     slots = len(table.clause_start) - 1
-    for word in range(first >> 6, min(len(eligible), (slots + 63) >> 6)):
-        bits = eligible_word(eligible, word, first, slots)
+    for word in range(asked.slot >> 6, min(len(eligible), (slots + 63) >> 6)):
+        bits = eligible_word(eligible, word, asked.slot, slots)
         while bits:
             slot = (word << 6) + ctz64(bits)
             bits &= bits - np.uint64(1)
-            if found + at(lanes.info, COUNT) > len(out_slot):
+            if found + at(lanes.info, COUNT) > len(out):
                 return found, slot
             if slot_lanes(table, events, lanes, slot, work):
                 for part in range(VECTOR):
                     hits = at(lanes.masks, HITS + part)
                     while hits:
-                        out_lane[found] = (part << 6) + ctz64(hits)
-                        out_slot[found] = slot
+                        lane = (part << 6) + ctz64(hits)
+                        out[found] = (lane << SLOT_BITS) | slot
+                        counts[lane] += 1
                         found += 1
                         hits &= hits - np.uint64(1)
     return found, slots
@@ -169,37 +164,24 @@ def count_lanes(masks: U64, mask: int) -> int:
 
 
 @kernel
-def rank_group(
-    table: SegmentArrays,
-    events: EventArrays,
-    lanes: Lanes,
-    eligible: U64,
-    first: int,
-    k: int,
-    relaxed: bool,
-    heaviest: float,
-    heaps: Heaps,
-    work: I64,
-) -> None:
-    """Leave in each lane's heap its k best eligible slots from `first` on, best first.
-
-    `heaviest`: no event weight is above it.
-    """
+def rank_group(searched: Searched[tuple[()]], asked: Asked, lanes: Lanes, heaps: Heaps, work: I64) -> None:
+    """Leave in each lane's heap its k best eligible slots from asked.slot on, best first."""
+    table, events, eligible, k = searched.table, asked.events, asked.eligible, asked.k
     slots = len(table.clause_start) - 1
-    floor, changed = -np.inf, False
-    for word in range(first >> 6, min(len(eligible), (slots + 63) >> 6)):
-        bits = eligible_word(eligible, word, first, slots)
-        if changed and relaxed:
+    floor, changed = -np.inf, True
+    for word in range(asked.slot >> 6, min(len(eligible), (slots + 63) >> 6)):
+        bits = eligible_word(eligible, word, asked.slot, slots)
+        if changed and asked.relaxed:
             floor, changed = _close_full(lanes, heaps, k), False
         while bits:
             slot = (word << 6) + ctz64(bits)
             bits &= bits - np.uint64(1)
-            if relaxed:
-                some = relaxed_lanes(table, events, lanes, slot, floor, heaviest, work)
+            if asked.relaxed:
+                some = relaxed_lanes(table, events, lanes, slot, floor, asked.heaviest, work)
             else:
                 some = slot_lanes(table, events, lanes, slot, work)
             if some:
-                changed |= _offer(table, events, lanes, slot, k, relaxed, heaviest, heaps, work)
+                changed |= _offer(table, asked, lanes, slot, heaps, work)
     for lane in range(at(lanes.info, COUNT)):
         sort_heap(heaps, lane * k, heaps.size[lane])
 
@@ -279,19 +261,9 @@ def _ceiling(table: SegmentArrays, slot: int, heaviest: float) -> float:
 
 
 @inlined
-def _offer(
-    table: SegmentArrays,
-    events: EventArrays,
-    lanes: Lanes,
-    slot: int,
-    k: int,
-    relaxed: bool,
-    heaviest: float,
-    heaps: Heaps,
-    work: I64,
-) -> bool:
+def _offer(table: SegmentArrays, asked: Asked, lanes: Lanes, slot: int, heaps: Heaps, work: I64) -> bool:
     """Score the slot for the lanes in HITS and keep it where it is among the k best; whether any heap changed."""
-    ceiling = _ceiling(table, slot, heaviest)
+    k, ceiling = asked.k, _ceiling(table, slot, asked.heaviest)
     changed = False
     for part in range(VECTOR):
         hits = at(lanes.masks, HITS + part)
@@ -301,7 +273,7 @@ def _offer(
             if at(heaps.size, lane) == k and ceiling < at(heaps.score, lane * k):
                 work[PRUNED] += 1
                 continue
-            qualifies, score = slot_score(table, slot, events, lanes.info[FIRST] + lane, relaxed)
+            qualifies, score = slot_score(table, slot, asked.events, lanes.info[FIRST] + lane, asked.relaxed)
             work[SCORED] += 1
             if qualifies:
                 work[MATCHED] += 1

@@ -34,7 +34,7 @@ import numpy as np
 
 from earmark.flat import bits
 from earmark.flat.types import I32, U64, frozen
-from earmark.index.staged import Staged
+from earmark.index.staged import StagedIndex
 from earmark.index.vcr.arrays import (
     GONE_BEFORE,
     LATE_SLOTS,
@@ -54,15 +54,15 @@ GONE_SHARE = 1 / 2
 FEWEST_GONE = 64
 
 
-class VcrIndex(Staged[VcrArrays]):
+class VcrIndex(StagedIndex[VcrArrays]):
     """Slots by the virtual construct rectangles of two of their constraints."""
 
     _kind = VcrArrays
-    _match_events = staticmethod(match_events)
+    _match_kernel = match_events
     _check_arrays = staticmethod(check_arrays)
     _check_lists = staticmethod(check_lists)
 
-    def _known(self) -> int:
+    def _slots(self) -> int:
         return int(self._arrays.info[SLOTS])
 
     # --- making ----------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class VcrIndex(Staged[VcrArrays]):
         if arrays is None:
             self._rebuild(table, gone_with(self._arrays, table, slots))
         else:
-            self._become(table, arrays)
+            self._hold(table, arrays)
 
     def remove(self, slots: I32) -> None:
         """Forget slots. No list is walked: entries stay until many are of slots that are gone. O(slots / 64)."""
@@ -114,11 +114,11 @@ class VcrIndex(Staged[VcrArrays]):
         if bits.count(gone) - int(old.info[GONE_BEFORE]) > max(FEWEST_GONE, GONE_SHARE * entries_of):
             self._rebuild(self._table, gone)
         else:
-            self._become(self._table, old._replace(gone=gone, residual=frozen(old.residual & ~gone)))
+            self._hold(self._table, old._replace(gone=gone, residual=frozen(old.residual & ~gone)))
 
     def _rebuild(self, table: SegmentArrays, gone: U64) -> None:
         """Build anew without the slots that are gone, as the data now says."""
         here = np.ones(len(table.clause_start) - 1, bool)
         here[bits.to_slots(gone)] = False
         options = Options(*(int(value) for value in self._arrays.options))
-        self._become(table, built(table, np.flatnonzero(here).astype(np.int32), options))
+        self._hold(table, built(table, np.flatnonzero(here).astype(np.int32), options))

@@ -15,14 +15,14 @@ import numpy as np
 
 from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import I32, I64, U64
-from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES
+from earmark.flat.types import I64, U64
+from earmark.index.counters import CANDIDATES, COMPARED, NODES, back_to, work_so_far
+from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.marks import (
     AT_ONCE,
     MAYBE,
     SPARSE,
     mark,
-    mark_scanned,
     read_all,
     read_some,
     slot_holds,
@@ -49,7 +49,6 @@ from earmark.index.vcr.arrays import (
 )
 from earmark.index.vcr.store import find, rank
 from earmark.jit import inlined, kernel
-from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import ABSENT, eligible_word, find_attribute
 
 
@@ -62,46 +61,40 @@ class Box(NamedTuple):
     y_hi: int
 
 
+class Reach(NamedTuple):
+    """Which VCRs meet an event: those that start at s with side w where first - w <= s <= last, on each axis."""
+
+    first_x: int
+    last_x: int
+    first_y: int
+    last_y: int
+
+
 @kernel
-def match_events(
-    table: SegmentArrays,
-    index: VcrArrays,
-    events: EventArrays,
-    eligible: U64,
-    scanned_start: I64,
-    scanned: I32,
-    base: int,
-    first: int,
-    last: int,
-    scratch: U64,
-    counts: I64,
-    out: I32,
-    work: I64,
-) -> tuple[int, int]:
-    """Slots that match the events first … last, ascending for each, as `Staged` says."""
+def match_events(searched: Searched[VcrArrays], asked: Asked, scratch: U64, matches: Matches) -> tuple[int, int]:
+    """Slots that match each event, ascending (`kernels.py`); those of the residual are not among them."""
+    index, work = searched.arrays, matches.work
     found = 0
     words = words_of(scratch)
-    for e in range(first, last):
-        marks = mark_scanned(scratch, words, scanned_start, scanned, e - base)
-        sparse, unsure = True, False
-        present, box = box_of(index.info, events, e)
+    for e in range(asked.first, asked.last):
+        before, marks, sparse, unsure = work_so_far(work), 0, True, False
+        present, box = box_of(index.info, asked.events, e)
         if present:
-            more, sparse, unsure = gather(index, box, eligible, scratch, words, work)
-            marks += more
-        if found + marks + AT_ONCE > len(out):
+            marks, sparse, unsure = gather(index, box, asked.eligible, scratch, words, work)
+        if found + marks + AT_ONCE > len(matches.slots):
             scratch[:] = 0
+            back_to(work, before)
             return found, e
-        if sparse and marks * SPARSE <= words:
-            if unsure:
-                verify_marked(table, index.bounds, events, e, box, eligible, scratch, words, True, work)
-            counts[e - base] = read_some(scratch, words, eligible, found, out)
+        sparse = sparse and marks * SPARSE <= words
+        if unsure:
+            verify_marked(searched, asked, e, box, scratch, words, sparse, work)
+        if sparse:
+            count = read_some(scratch, words, asked.eligible, found, matches.slots)
         else:
-            if unsure:
-                verify_marked(table, index.bounds, events, e, box, eligible, scratch, words, False, work)
-            counts[e - base] = read_all(scratch, words, eligible, found, marks > words, out)
-        found += counts[e - base]
-    work[MATCHED] += found
-    return found, last
+            count = read_all(scratch, words, asked.eligible, found, marks > words, matches.slots)
+        matches.counts[e - asked.first] = count
+        found += count
+    return found, asked.last
 
 
 # --- lists -------------------------------------------------------------------------------------------------------
@@ -138,8 +131,8 @@ def gather(index: VcrArrays, box: Box, eligible: U64, scratch: U64, words: int, 
         first_y, last_y = position(index.cut_y, box.y_lo, box.y_hi, at(info, MODE))
     lowest = 0 if at(info, MODE) == POINTS else 1
     if not (lowest <= first_x - last_x <= 1 and lowest <= first_y - last_y <= 1):
-        marks = gather_box(index, first_x, last_x, first_y, last_y, eligible, scratch, words, work)
-        return marks, True, True
+        reach = Reach(first_x, last_x, first_y, last_y)
+        return gather_box(index, reach, eligible, scratch, words, work), True, True
     kind = 2 * (first_x - last_x) + first_y - last_y
     pivot = at(info, SHIFT) + (last_x - (1 << at(info, KX))) * at(info, STEP_X)
     pivot += (last_y - (1 << at(info, KY))) * at(info, STEP_Y)
@@ -226,35 +219,25 @@ def gather_late(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: in
 
 
 @inlined
-def gather_box(
-    index: VcrArrays,
-    first_x: int,
-    last_x: int,
-    first_y: int,
-    last_y: int,
-    eligible: U64,
-    scratch: U64,
-    words: int,
-    work: I64,
-) -> int:
+def gather_box(index: VcrArrays, reach: Reach, eligible: U64, scratch: U64, words: int, work: I64) -> int:
     """Mark what an event that is an interval may meet, on either axis or both."""
     info = index.info
     marks = 0
     for late in index.late_entry:
         mark(scratch, words, late | int(MAYBE), True)
         marks += 1
-    if box_lists(info, first_x, last_x, first_y, last_y) > at(info, SLOTS):
+    if box_lists(info, reach) > at(info, SLOTS):
         return marks + mark_every(index, eligible, scratch, words)
     whole_runs = at(info, STORE) != HASHED and at(info, STEP_X) == 1
     for tall in range(at(info, KY) + 1):
-        for y in range(max(0, first_y - (1 << tall)), last_y + 1):
+        for y in range(max(0, reach.first_y - (1 << tall)), reach.last_y + 1):
             for broad in range(at(info, KX) + 1):
-                low = max(0, first_x - (1 << broad))
-                if low > last_x:
+                low = max(0, reach.first_x - (1 << broad))
+                if low > reach.last_x:
                     continue
                 vcr = at(info, SHIFT) + low * at(info, STEP_X) + y * at(info, STEP_Y)
                 vcr += broad * at(info, STEP_I) + tall * at(info, STEP_J)
-                lists = last_x - low + 1
+                lists = reach.last_x - low + 1
                 work[NODES] += lists
                 for _ in range(1 if whole_runs else lists):
                     if at(info, STORE) == HASHED:
@@ -269,10 +252,10 @@ def gather_box(
 
 
 @inlined
-def box_lists(info: I64, first_x: int, last_x: int, first_y: int, last_y: int) -> int:
+def box_lists(info: I64, reach: Reach) -> int:
     """How many look-ups a box takes at the least: rows and shapes, and columns unless whole runs are read."""
-    rows = last_y - first_y + 1 + (2 << at(info, KY))
-    columns = last_x - first_x + 1 + (2 << at(info, KX))
+    rows = reach.last_y - reach.first_y + 1 + (2 << at(info, KY))
+    columns = reach.last_x - reach.first_x + 1 + (2 << at(info, KX))
     if at(info, STORE) != HASHED and at(info, STEP_X) == 1:
         columns = 1
     return int(rows * columns * (at(info, KX) + 1) * (at(info, KY) + 1))
@@ -293,31 +276,31 @@ def mark_every(index: VcrArrays, eligible: U64, scratch: U64, words: int) -> int
 
 
 @inlined
-def holds(table: SegmentArrays, bounds: I64, events: EventArrays, e: int, box: Box, slot: int, work: I64) -> bool:
+def holds(searched: Searched[VcrArrays], events: EventArrays, e: int, box: Box, slot: int, work: I64) -> bool:
     """Whether the event matches the slot: by its bounds if those are all there is, or clause by clause."""
+    bounds = searched.arrays.bounds
     work[CANDIDATES] += 1
     own = slot << 2
     if own < len(bounds) and at(bounds, own) <= at(bounds, own + 1):
         work[COMPARED] += 2
         meets_x = (at(bounds, own) <= box.x_hi) & (box.x_lo <= at(bounds, own + 1))
         return bool(meets_x & (at(bounds, own + 2) <= box.y_hi) & (box.y_lo <= at(bounds, own + 3)))
-    return slot_holds(table, events, e, slot, work)
+    return slot_holds(searched.table, events, e, slot, work)
 
 
 @inlined
 def verify_word(
-    table: SegmentArrays,
-    bounds: I64,
-    events: EventArrays,
+    searched: Searched[VcrArrays],
+    asked: Asked,
     e: int,
     box: Box,
-    eligible: U64,
     scratch: U64,
     words: int,
     word: int,
     work: I64,
 ) -> None:
     """Move those of the word's maybe slots that match to sure."""
+    eligible = asked.eligible
     left = at(scratch, words + word)
     if left == 0:
         return
@@ -326,19 +309,17 @@ def verify_word(
         return
     left &= at(eligible, word) & ~at(scratch, word)
     while left:
-        if holds(table, bounds, events, e, box, (word << 6) + ctz64(left), work):
+        if holds(searched, asked.events, e, box, (word << 6) + ctz64(left), work):
             scratch[word] |= left & (~left + np.uint64(1))
         left &= left - np.uint64(1)
 
 
 @inlined
 def verify_marked(
-    table: SegmentArrays,
-    bounds: I64,
-    events: EventArrays,
+    searched: Searched[VcrArrays],
+    asked: Asked,
     e: int,
     box: Box,
-    eligible: U64,
     scratch: U64,
     words: int,
     sparse: bool,
@@ -347,11 +328,11 @@ def verify_marked(
     """Move the maybe slots that match to sure, in the words that the summary names or, with many marks, in all."""
     if not sparse:
         for word in range(words):
-            verify_word(table, bounds, events, e, box, eligible, scratch, words, word, work)
+            verify_word(searched, asked, e, box, scratch, words, word, work)
         return
     for group in range((words + 63) >> 6):
         used = at(scratch, 2 * words + group)
         while used:
             word = (group << 6) + ctz64(used)
-            verify_word(table, bounds, events, e, box, eligible, scratch, words, word, work)
+            verify_word(searched, asked, e, box, scratch, words, word, work)
             used &= used - np.uint64(1)

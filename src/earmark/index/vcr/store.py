@@ -19,6 +19,8 @@ Complexity: O(pieces) for a slot; the array store adds O(VCRs of the grid), the 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from earmark.flat.machine import at
@@ -118,6 +120,15 @@ def count_span(begin: int, end: int, inner_begin: int, inner_end: int, k: int, o
     return (inner_begin - begin) + count_pieces(inner_end - inner_begin, k, overlapped) + (end - inner_end)
 
 
+class Span(NamedTuple):
+    """A side of a rectangle in cells, and the part of it that needs no second look."""
+
+    begin: int
+    end: int
+    inner_begin: int
+    inner_end: int
+
+
 @inlined
 def keyed(table: SegmentArrays, clause: int, attr: int) -> int:
     """The clause's constraint on the attribute if it can be a route, which one that accepts NULL never is."""
@@ -163,35 +174,24 @@ def clause_codes(table: SegmentArrays, grid: Grid, clause: int, filled: int, bas
             if filled + count > MOST_PIECES:
                 return RESIDUAL
             if write:
-                rectangle_codes(info, left, right, inner_l, inner_r, low, top, inner_b, inner_t, base + filled, out)
+                across, up = Span(left, right, inner_l, inner_r), Span(low, top, inner_b, inner_t)
+                rectangle_codes(info, across, up, base + filled, out)
             filled += count
     return filled
 
 
 @inlined
-def rectangle_codes(
-    info: I64,
-    left: int,
-    right: int,
-    inner_l: int,
-    inner_r: int,
-    low: int,
-    top: int,
-    inner_b: int,
-    inner_t: int,
-    position: int,
-    out: I64,
-) -> None:
+def rectangle_codes(info: I64, across: Span, up: Span, position: int, out: I64) -> None:
     """Write the codes of one rectangle's VCRs, strip by strip from the bottom, as Fig. 2 does."""
     over = at(info, IS_OVERLAPPED) != 0
-    y = low
-    while y < top:
-        begin, end, border = part(y, low, top, inner_b, inner_t)
+    y = up.begin
+    while y < up.end:
+        begin, end, border = part(y, up.begin, up.end, up.inner_begin, up.inner_end)
         row, tall = piece(y, begin, end, at(info, KY), over)
         strip = at(info, SHIFT) + row * at(info, STEP_Y) + tall * at(info, STEP_J)
-        x = left
-        while x < right:
-            begin, end, maybe = part(x, left, right, inner_l, inner_r)
+        x = across.begin
+        while x < across.end:
+            begin, end, maybe = part(x, across.begin, across.end, across.inner_begin, across.inner_end)
             column, broad = piece(x, begin, end, at(info, KX), over)
             out[position] = (strip + column * at(info, STEP_X) + broad * at(info, STEP_I)) << 1 | (maybe or border)
             position += 1

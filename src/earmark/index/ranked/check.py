@@ -13,8 +13,7 @@ import numpy as np
 
 from earmark.errors import require
 from earmark.flat.types import F64, I32, I64
-from earmark.index.flat import from_stored
-from earmark.index.scored.arrays import (
+from earmark.index.ranked.arrays import (
     ABSENT_LISTS,
     ALWAYS,
     ATTR,
@@ -61,7 +60,8 @@ from earmark.index.scored.arrays import (
     frozen_arrays,
     int64,
 )
-from earmark.index.scored.lists import Bools, Grids, Layout, lay_out
+from earmark.index.ranked.lists import Bools, Grids, Layout, lay_out
+from earmark.index.stored import from_stored
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 

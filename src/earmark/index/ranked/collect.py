@@ -9,13 +9,13 @@ Complexity: O(intervals that the event meets) candidates, plus the nodes above t
 
 from __future__ import annotations
 
-from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, U64
-from earmark.index.counters import CANDIDATES, MATCHED
+from earmark.flat.types import I64
+from earmark.index.counters import CANDIDATES, back_to, work_so_far
 from earmark.index.counters import NODES as NODES_SEEN
-from earmark.index.marks import is_set
-from earmark.index.scored.arrays import (
+from earmark.index.kernels import Asked, Matches, Searched
+from earmark.index.marks import is_set, sort_slots
+from earmark.index.ranked.arrays import (
     CUT_FIRST,
     CUT_LAST,
     EMPTY,
@@ -32,69 +32,52 @@ from earmark.index.scored.arrays import (
     SHAPE,
     SIZE,
     SOLE,
-    Listing,
+    ScoredParts,
     Trees,
     int64,
 )
-from earmark.index.scored.walk import (
+from earmark.index.ranked.threshold import is_extended, list_for
+from earmark.index.ranked.walk import (
     HERE,
     LEFT_OVER,
-    Scratch,
+    WalkScratch,
     next_in_run,
+    next_stamp,
+    seen_before,
 )
-from earmark.index.threshold import is_extended, list_for
 from earmark.jit import inlined, kernel
-from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import slot_matches
 
 
 @kernel
 def match_events(
-    trees: Trees,
-    listing: Listing,
-    table: SegmentArrays,
-    events: EventArrays,
-    eligible: U64,
-    first: int,
-    last: int,
-    scratch: Scratch,
-    counts: I64,
-    out: I32,
-    work: I64,
+    searched: Searched[ScoredParts], asked: Asked, scratch: WalkScratch, matches: Matches
 ) -> tuple[int, int]:
-    """All eligible slots that match the events from `first` on, in any order for each.
-
-    Returns the event to resume at, the first whose answers did not fit into `out`, and how many there are before it.
-    """
+    """All eligible slots that match each event, ascending (`kernels.py`)."""
     found = 0
-    for e in range(first, last):
-        scratch.stamp[len(scratch.stamp) - 1] += 1
-        end = match_event(trees, listing, table, events, eligible, e, scratch, out, found, work)
+    for e in range(asked.first, asked.last):
+        before = work_so_far(matches.work)
+        next_stamp(scratch)
+        end = match_event(searched, asked, e, scratch, matches, found)
         if end < 0:
-            return e, found
-        counts[e] = end - found
-        work[MATCHED] += end - found
-        found = end
-    return last, found
+            back_to(matches.work, before)
+            return found, e
+        count = sort_slots(matches.slots, found, end - found, scratch.marks, scratch.summary)
+        matches.counts[e - asked.first] = count
+        found += count
+    return found, asked.last
 
 
 @inlined
 def match_event(
-    trees: Trees,
-    listing: Listing,
-    table: SegmentArrays,
-    events: EventArrays,
-    eligible: U64,
-    e: int,
-    scratch: Scratch,
-    out: I32,
-    found: int,
-    work: I64,
+    searched: Searched[ScoredParts], asked: Asked, e: int, scratch: WalkScratch, matches: Matches, found: int
 ) -> int:
     """Put the matches of one event into `out` from `found` on, in any order; where they end, or -1 for want of room.
 
     Candidates are the loose slots, then what the lists give. `heap_ref` is the stack of nodes still to be opened.
     """
+    trees, listing = searched.arrays.trees, searched.arrays.listing
+    events, out, work = asked.events, matches.slots, matches.work
     info, run, stack, waiting_nodes = trees.info, scratch.run, scratch.stack, scratch.heap_ref
     position, end = at(events.start, e) - 1, at(events.start, e + 1)
     kind, segments = 1 if at(info, EXACT) == 0 else 0, at(info, SHAPE) == SEGMENTS
@@ -152,11 +135,9 @@ def match_event(
                 waiting = 1 if at(trees.lists, which * LIST + ROOT) >= 0 else 0
             continue
         work[CANDIDATES] += 1
-        if not once:
-            if at(scratch.stamp, slot) == at(scratch.stamp, len(scratch.stamp) - 1):
-                continue
-            scratch.stamp[slot] = at(scratch.stamp, len(scratch.stamp) - 1)
-        if is_set(eligible, slot) and ((sure and entry >= 0) or slot_matches(table, slot, events, e)):
+        if not once and seen_before(scratch, slot):
+            continue
+        if is_set(asked.eligible, slot) and ((sure and entry >= 0) or slot_matches(searched.table, slot, events, e)):
             if found == len(out):
                 return -1
             out[found] = slot

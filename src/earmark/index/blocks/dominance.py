@@ -23,9 +23,9 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from earmark.flat.machine import load, splat
+from earmark.flat.machine import check_inside, load, splat
 from earmark.flat.types import I64
-from earmark.jit import JIT, embedded, inlined, intrinsic, kernel
+from earmark.jit import BOUNDS, JIT, embedded, inlined, intrinsic, kernel
 
 LANES = 64
 PADDING = -32768
@@ -49,7 +49,13 @@ def _plain_at_least64(column: I16, index: int, value: int) -> np.uint64:
     return np.uint64(np.packbits(above, bitorder="little").view(np.uint64)[0])
 
 
-at_least64 = _at_least64 if JIT else _plain_at_least64
+@inlined
+def _checked_at_least64(column: I16, index: int, value: int) -> np.uint64:
+    check_inside(len(column), index, LANES)
+    return _at_least64(column, index, value)  # type: ignore[no-any-return]
+
+
+at_least64 = _checked_at_least64 if BOUNDS else _at_least64 if JIT else _plain_at_least64
 
 
 @inlined

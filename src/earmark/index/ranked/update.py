@@ -15,10 +15,12 @@ Complexity: O(log n) nodes and O(branching log n) entries an insertion or remova
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from earmark.flat.types import F64, I32, I64
-from earmark.index.scored.arrays import (
+from earmark.index.ranked.arrays import (
     BELOW,
     BLOCKS,
     BUCKET,
@@ -33,7 +35,7 @@ from earmark.index.scored.arrays import (
     WIDEST,
     int64,
 )
-from earmark.index.scored.forest import (
+from earmark.index.ranked.forest import (
     BLOCKS_USED,
     DEEPEST,
     ENTRIES_USED,
@@ -51,24 +53,30 @@ LONGEST = 4096
 """Nodes that a path is written down for; a tree is rebalanced long before."""
 
 
+class Added(NamedTuple):
+    """Entries that come or go: the list of each, and the entry."""
+
+    which: I32
+    lo: I64
+    hi: I64
+    score: F64
+    slot: I32
+
+
+class UpdateScratch(NamedTuple):
+    """Working memory of an update: the way to an entry, by node and inside a run."""
+
+    path: I64
+    spare: I64
+
+
 @kernel
 def insert_entries(
-    draft: Draft,
-    sequence: I64,
-    which: I32,
-    lo: I64,
-    hi: I64,
-    score: F64,
-    slot: I32,
-    first: int,
-    leaf: int,
-    width: int,
-    path: I64,
-    spare: I64,
+    draft: Draft, sequence: I64, added: Added, first: int, leaf: int, width: int, scratch: UpdateScratch
 ) -> tuple[int, int]:
     """Insert the entries from `first` on; where to resume, and why it stopped. TOO_DEEP leaves the path of the last
     entry in `path`: its length, then the nodes."""
-    for i in range(first, len(lo)):
+    for i in range(first, len(added.lo)):
         spread = draft.used[HIGHEST] + 4
         if (
             draft.used[NODES_USED] + 5 > len(draft.node_key)
@@ -76,12 +84,12 @@ def insert_entries(
             or draft.used[ENTRIES_USED] + (spread + 4) * WIDEST > len(draft.score)
         ):
             return i, NO_ROOM
-        depth = insert_one(draft, sequence, which[i], lo[i], hi[i], score[i], slot[i], leaf, width, path, spare)
+        depth = insert_one(draft, sequence, added, i, leaf, width, scratch)
         draft.used[DEEPEST] = max(draft.used[DEEPEST], depth)
-        if depth > longest_path(draft.list_nodes[which[i]]):
-            path[0] = depth
+        if depth > longest_path(draft.list_nodes[added.which[i]]):
+            scratch.path[0] = depth
             return i + 1, TOO_DEEP
-    return len(lo), DONE
+    return len(added.lo), DONE
 
 
 @inlined
@@ -95,20 +103,10 @@ def longest_path(nodes: int) -> int:
 
 
 @inlined
-def insert_one(
-    draft: Draft,
-    sequence: I64,
-    which: int,
-    lo: int,
-    hi: int,
-    score: float,
-    slot: int,
-    leaf: int,
-    width: int,
-    path: I64,
-    spare: I64,
-) -> int:
-    """Insert an interval into a list; the length of its path."""
+def insert_one(draft: Draft, sequence: I64, added: Added, i: int, leaf: int, width: int, scratch: UpdateScratch) -> int:
+    """Insert entry i into its list; the length of its path."""
+    which, lo, hi, score = added.which[i], added.lo[i], added.hi[i], added.score[i]
+    path, spare = scratch.path, scratch.spare
     if draft.list_root[which] == EMPTY:
         draft.list_root[which] = new_node(draft, which, leaf, hi)
     node, depth = draft.list_root[which], 1
@@ -130,7 +128,7 @@ def insert_one(
             draft.node[row + side] = new_node(draft, which, leaf, hi)
         node = int64(draft.node[row + side])
         depth += 1
-    into_run(draft, sequence, node, lo, hi, score, slot, width, spare)
+    into_run(draft, sequence, node, added, i, width, spare)
     return depth
 
 
@@ -240,10 +238,9 @@ def not_after(draft: Draft, sequence: I64, entry: int, height: int, score: float
 
 
 @inlined
-def into_run(
-    draft: Draft, sequence: I64, node: int, lo: int, hi: int, score: float, slot: int, width: int, spare: I64
-) -> None:
-    """Insert into the run of a node. `spare` remembers the way: (block, index) a level."""
+def into_run(draft: Draft, sequence: I64, node: int, added: Added, i: int, width: int, spare: I64) -> None:
+    """Insert entry i into the run of a node. `spare` remembers the way: (block, index) a level."""
+    lo, hi, score, slot = added.lo[i], added.hi[i], added.score[i], int(added.slot[i])
     row = node * NODE
     if draft.node[row + FIRST_BLOCK] < 0:
         draft.node[row + FIRST_BLOCK], draft.node[row + BLOCKS] = new_block(draft, min(SMALL, width)), 1
@@ -337,11 +334,9 @@ def summary(draft: Draft, block: int) -> tuple[int, int, float]:
 
 
 @kernel
-def remove_entries(
-    draft: Draft, sequence: I64, which: I32, lo: I64, hi: I64, score: F64, slot: I32, path: I64, spare: I64, gone: I64
-) -> int:
+def remove_entries(draft: Draft, sequence: I64, leaving: Added, scratch: UpdateScratch, gone: I64) -> int:
     """Remove entries; how many were there. `gone` counts them by list."""
-    removed = 0
+    which, lo, hi, path, removed = leaving.which, leaving.lo, leaving.hi, scratch.path, 0
     for i in range(len(lo)):
         node, depth = draft.list_root[which[i]], 0
         while node >= 0:
@@ -353,7 +348,7 @@ def remove_entries(
             node = int64(draft.node[node * NODE + (LEFT if hi[i] < key else RIGHT)])
         if node < 0 or draft.node[node * NODE + FIRST_BLOCK] < 0:
             continue
-        if out_of_run(draft, sequence, node, lo[i], hi[i], score[i], slot[i], spare):
+        if out_of_run(draft, sequence, node, leaving, i, scratch.spare):
             removed += 1
             gone[which[i]] += 1
             for level in range(depth, 0, -1):
@@ -373,8 +368,9 @@ def update_best(draft: Draft, node: int) -> None:
 
 
 @inlined
-def out_of_run(draft: Draft, sequence: I64, node: int, lo: int, hi: int, score: float, slot: int, spare: I64) -> bool:
-    """Take an entry out of the run of a node; False when it is not there. `spare`: (block, index) a level."""
+def out_of_run(draft: Draft, sequence: I64, node: int, leaving: Added, i: int, spare: I64) -> bool:
+    """Take entry i out of the run of a node; False when it is not there. `spare`: (block, index) a level."""
+    lo, hi, score, slot = leaving.lo[i], leaving.hi[i], leaving.score[i], leaving.slot[i]
     top = int64(draft.node[node * NODE + HEIGHT])
     level = 0
     spare[0], spare[1] = draft.node[node * NODE + FIRST_BLOCK], 0
@@ -406,8 +402,8 @@ def out_of_run(draft: Draft, sequence: I64, node: int, lo: int, hi: int, score: 
     while True:  # the entry goes; if that empties its block, so does the block's in its parent
         block, index = spare[2 * level], spare[2 * level + 1]
         start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
-        for i in range(start + index, start + fill - 1):
-            move_entry(draft, i + 1, i)
+        for place in range(start + index, start + fill - 1):
+            move_entry(draft, place + 1, place)
         draft.block_fill[block] = fill - 1
         if fill > 1 or level == 0:
             break

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import compare
-from compare import label, verdict
+import differences
+from differences import label, verdict
 from results import PER_EVENT, Figure, Result
 
 OLD = [10.0, 10.2, 9.8, 10.1, 9.9]
@@ -64,20 +64,20 @@ def written(folder: Path, name: str, figures: list[Figure], program: str = "run"
 
 def test_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old = written(tmp_path, "old.json", [figure(OLD)])
-    assert compare.main([old, written(tmp_path, "same.json", [figure(OLD)])]) == 0
+    assert differences.main([old, written(tmp_path, "same.json", [figure(OLD)])]) == 0
     assert "1 noise" in capsys.readouterr().out
-    assert compare.main([old, written(tmp_path, "slow.json", [figure([20.0, 21.0])], processor="two")]) == 1
+    assert differences.main([old, written(tmp_path, "slow.json", [figure([20.0, 21.0])], processor="two")]) == 1
     out = capsys.readouterr().out
     assert "caution, processor: one then, two now" in out
     assert "slower" in out
     assert "x 2.0" in out
-    assert compare.main([old, written(tmp_path, "wrong.json", [figure([], "wrong")])]) == 1
+    assert differences.main([old, written(tmp_path, "wrong.json", [figure([], "wrong")])]) == 1
     assert "WRONG" in capsys.readouterr().out
 
 
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old = written(tmp_path, "old.json", [figure(OLD)])
-    assert compare.main([old, str(tmp_path / "none.json")]) == 2
+    assert differences.main([old, str(tmp_path / "none.json")]) == 2
     assert "No such file" in capsys.readouterr().err
-    assert compare.main([old, written(tmp_path, "load.json", [], program="load")]) == 2
+    assert differences.main([old, written(tmp_path, "load.json", [], program="load")]) == 2
     assert "is of run.py" in capsys.readouterr().err

@@ -18,7 +18,7 @@ Intervals are closed, so those that touch have an edge. Blocks begin at cuts, th
 beginnings of visible blocks are a bitmap over the cuts with summaries of 64 words, where the block over a cut is
 found in a few steps.
 
-Arrays: `scored/arrays.py`; a list is the run of a single node, in the arrangement.
+Arrays: `arrays.py`; a list is the run of a single node, in the arrangement.
 
 Invariant: the arrangement respects the graph, so that the intervals over any one key stand in score order; the graph
 has at most 3n edges.
@@ -38,11 +38,11 @@ import numpy as np
 from earmark.errors import require
 from earmark.flat.machine import at, ctz64
 from earmark.flat.types import I32, I64, U64
-from earmark.index.scored.arrays import FOREST, LIST, NODE, POINTS, ROOT, ScoredArrays, int64
-from earmark.index.scored.base import Options, ScoredIndex, planted
-from earmark.index.scored.check import list_entries
-from earmark.index.scored.forest import Plan
-from earmark.index.scored.lists import Lists
+from earmark.index.ranked.arrays import FOREST, LIST, NODE, POINTS, ROOT, ScoredArrays, int64
+from earmark.index.ranked.base import Options, ScoredIndex, planted
+from earmark.index.ranked.check import list_entries
+from earmark.index.ranked.forest import TreePlan
+from earmark.index.ranked.lists import ScoredLists
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -62,12 +62,12 @@ class SoptRTree(ScoredIndex):
         return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS))
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         order = np.empty(len(lists.lo), np.int64)
         for one in range(len(lists.attr)):
             begin, end = int(lists.start[one]), int(lists.start[one + 1])
             order[begin:end] = begin + arrangement(lists.lo[begin:end], lists.hi[begin:end])
-        return planted(lists.permuted(order), arrays, Plan(False, True, options.branching, 0))
+        return planted(lists.permuted(order), arrays, TreePlan(False, True, options.branching, 0))
 
     def check(self) -> None:
         """As every index; and the arrangement respects the constraint graph, of at most 3n edges."""

@@ -13,7 +13,9 @@ Of equal scores what is not yet opened comes first, since an earlier sequence ma
 So nothing is opened before its best score is due: of the path of an interval tree only the part that matters.
 
 A run remembers a mask a level: the entries of its current block that the event meets and that were not yet taken.
-Going on is the lowest bit of the lowest mask; going down is one comparison of a whole block (`mask.py`).
+Going on is the lowest bit of the lowest mask; going down is one comparison of a whole block, eight entries at a time:
+
+    entries  [0, 30] [10, 45] [75, 90] ..      event [40, 80]      ->  ..110
 
 Invariant: the top of a settled heap is an entry, and no entry still to come is before it.
 Complexity: a getnext of an R-tree without holes is O(log n) blocks; the heap adds O(log of the path).
@@ -21,15 +23,18 @@ Complexity: a getnext of an R-tree without holes is O(log n) blocks; the heap ad
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from earmark.flat.machine import at, ctz64
+from earmark.flat.machine import VECTOR, at, at_most, check_inside, ctz64, load, splat
 from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.counters import COMPARED, COUNTERS
 from earmark.index.counters import NODES as NODES_SEEN
-from earmark.index.scored.arrays import (
+from earmark.index.marks import new_marks
+from earmark.index.ranked.arrays import (
     BELOW,
     BLOCKS,
     BUCKET,
@@ -57,10 +62,9 @@ from earmark.index.scored.arrays import (
     Trees,
     int64,
 )
-from earmark.index.scored.arrays import NODE as NODE_ROW
-from earmark.index.scored.arrays import NODE_SCORE as NODE_SCORE_ROW
-from earmark.index.scored.mask import overlap_mask
-from earmark.jit import inlined
+from earmark.index.ranked.arrays import NODE as NODE_ROW
+from earmark.index.ranked.arrays import NODE_SCORE as NODE_SCORE_ROW
+from earmark.jit import BOUNDS, JIT, inlined, intrinsic
 
 # Fields of a source: its list, where its heap begins and how many elements it has, the event's keys, the next free
 # run, whether to open block by block, the event value's position, and the atomic segments of an interval event.
@@ -82,13 +86,14 @@ RUN_ROW = 4
 VISITS = COUNTERS
 """After the usual work counters: VISITS + h counts blocks of height h."""
 ALL_COUNTERS = VISITS + 40
+LAST_STAMP = 2**31 - 1
 
 
-class Scratch(NamedTuple):
-    """The working memory of one search in one thread.
+class WalkScratch(NamedTuple):
+    """The working memory of one search.
 
     `stack` has for each level of a run its block and the mask of what is left of it. `stamp` has for each slot the
-    last search that saw it; its last element is the number of the current one.
+    last search that saw it; its last element is the number of the current one. `marks` and `summary` sort slots.
     """
 
     source: I64
@@ -100,6 +105,8 @@ class Scratch(NamedTuple):
     stamp: I32
     active: I64
     bound: F64
+    marks: U64
+    summary: U64
 
 
 def is_wide(arrays: ScoredArrays) -> bool:
@@ -107,14 +114,14 @@ def is_wide(arrays: ScoredArrays) -> bool:
     return bool(arrays.info[ORDER] == NEVER or arrays.info[SHAPE] == ENDPOINTS)
 
 
-def make_scratch(arrays: ScoredArrays, slots: int, wide: bool) -> Scratch:
+def make_scratch(arrays: ScoredArrays, slots: int, wide: bool = True) -> WalkScratch:
     """Working memory for searches of this index, `wide` for events that are intervals. Untouched parts cost nothing."""
     lists = arrays.lists.reshape(-1, LIST)
     elements = runs = (2 * int(arrays.info[DEPTH]) + 8) * (len(lists) + 1)
     if wide or is_wide(arrays):
         elements = max(elements, int((2 * lists[:, NODES] + lists[:, ENTRIES] + 8).sum()) + 8)
         runs = max(runs, int(lists[:, NODES].sum()) + len(lists) + 8)
-    return Scratch(
+    return WalkScratch(
         np.zeros((len(lists) + 1) * SOURCE, np.int64),
         np.empty(elements),
         np.empty(elements, np.int64),
@@ -124,7 +131,68 @@ def make_scratch(arrays: ScoredArrays, slots: int, wide: bool) -> Scratch:
         np.zeros(slots + 1, np.int32),
         np.empty(len(lists) + 2, np.int64),
         np.empty(len(lists) + 1),
+        *new_marks(slots),
     )
+
+
+@inlined
+def next_stamp(scratch: WalkScratch) -> None:
+    """Begin another search: no slot has been seen."""
+    last = len(scratch.stamp) - 1
+    if scratch.stamp[last] == LAST_STAMP:
+        scratch.stamp[:] = 0
+    scratch.stamp[last] += 1
+
+
+@inlined
+def seen_before(scratch: WalkScratch, slot: int) -> bool:
+    """Whether this search has seen the slot; it has from now on."""
+    stamp = at(scratch.stamp, len(scratch.stamp) - 1)
+    seen = at(scratch.stamp, slot) == stamp
+    scratch.stamp[slot] = stamp
+    return bool(seen)
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _overlap8(_: Any, lo: Any, hi: Any, index: Any, key_lo: Any, key_hi: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        low = load(context, builder, lo, args[0], args[2], VECTOR)
+        high = load(context, builder, hi, args[1], args[2], VECTOR)
+        starts = at_most(builder, lo.dtype, low, splat(builder, args[4], VECTOR))
+        ends = at_most(builder, lo.dtype, splat(builder, args[3], VECTOR), high)
+        return builder.zext(builder.bitcast(builder.and_(starts, ends), ir.IntType(VECTOR)), ir.IntType(64))
+
+    return types.uint64(lo, hi, types.intp, lo.dtype, lo.dtype), generate
+
+
+def _plain_overlap8(lo: I64, hi: I64, index: int, key_lo: int, key_hi: int) -> np.uint64:
+    """Bit j: whether [lo, hi] at index + j meets [key_lo, key_hi], for eight entries."""
+    met = (lo[index : index + VECTOR] <= key_hi) & (key_lo <= hi[index : index + VECTOR])
+    return np.uint64(np.packbits(met, bitorder="little")[0])
+
+
+@inlined
+def _checked_overlap8(lo: I64, hi: I64, index: int, key_lo: int, key_hi: int) -> np.uint64:
+    check_inside(len(lo), index, VECTOR)
+    check_inside(len(hi), index, VECTOR)
+    return _overlap8(lo, hi, index, key_lo, key_hi)  # type: ignore[no-any-return]
+
+
+overlap8 = _checked_overlap8 if BOUNDS else _overlap8 if JIT else _plain_overlap8
+
+
+@inlined
+def overlap_mask(lo: I64, hi: I64, start: int, fill: int, key_lo: int, key_hi: int) -> np.uint64:
+    """Bit j: whether entry start + j of `fill` meets [key_lo, key_hi]. Reads up to 7 entries past the last."""
+    mask = np.uint64(0)
+    for step in range((fill + VECTOR - 1) >> 3):
+        mask |= overlap8(lo, hi, start + VECTOR * step, key_lo, key_hi) << np.uint64(VECTOR * step)
+    if fill < 64:
+        mask &= (np.uint64(1) << np.uint64(fill)) - np.uint64(1)
+    return mask
 
 
 # --- the heap of a source --------------------------------------------------------------------------------------
@@ -165,7 +233,7 @@ def sink(score: F64, ref: I64, slot: I32, sequence: I64, base: int, count: int) 
 
 
 @inlined
-def add_element(scratch: Scratch, sequence: I64, s: int, value: float, made: int, of: int) -> None:
+def add_element(scratch: WalkScratch, sequence: I64, s: int, value: float, made: int, of: int) -> None:
     """Put an element into the heap of a source: score, ref, slot."""
     score, ref, slot = scratch.heap_score, scratch.heap_ref, scratch.heap_slot
     base, child = at(scratch.source, s + BASE), at(scratch.source, s + COUNT)
@@ -229,7 +297,7 @@ def next_in_run(trees: Trees, run: I64, stack: U64, r: int, node: int, key_lo: i
 
 
 @inlined
-def pull(trees: Trees, scratch: Scratch, sequence: I64, s: int, begin: bool, work: I64) -> None:
+def pull(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, begin: bool, work: I64) -> None:
     """Begin a source whose list and keys are set, or go past the entry on its top; then open what is due.
 
     One function with one place for each step, because it is merged into every kernel that calls it.
@@ -243,7 +311,7 @@ def pull(trees: Trees, scratch: Scratch, sequence: I64, s: int, begin: bool, wor
         scratch.source[s + COUNT] = 0
         root = at(trees.lists, at(scratch.source, s + WHICH) * LIST + ROOT)
         if segments:
-            _begin_segments(trees, scratch, sequence, s, key_lo, key_hi, work)
+            _begin_segments(trees, scratch, sequence, s, work)
         elif root >= 0:
             score[base], slot[base] = at(trees.node_score, root * NODE_SCORE_ROW + BELOW), NOT_OPEN
             ref[base] = (root << KIND_BITS) | SUBTREE
@@ -276,27 +344,18 @@ def pull(trees: Trees, scratch: Scratch, sequence: I64, s: int, begin: bool, wor
             swap_elements(score, ref, slot, base, base + last)
         sink(score, ref, slot, sequence, base, at(scratch.source, s + COUNT))
         if kind in (SUBTREE, BLOCK):
-            _open(trees, scratch, sequence, s, kind, value, segments, key_lo, key_hi, work)
+            if kind == SUBTREE and segments:
+                work[NODES_SEEN] += 1
+                _open_segment_node(trees, scratch, sequence, s, value)
+            else:
+                _open(trees, scratch, sequence, s, kind, value, work)
 
 
 @inlined
-def _open(
-    trees: Trees,
-    scratch: Scratch,
-    sequence: I64,
-    s: int,
-    kind: int,
-    value: int,
-    segments: bool,
-    key_lo: int,
-    key_hi: int,
-    work: I64,
-) -> None:
+def _open(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, kind: int, value: int, work: I64) -> None:
     """Add what is inside a subtree or a block, and the event can meet."""
     work[NODES_SEEN] += 1
-    if kind == SUBTREE and segments:
-        _open_segment_node(trees, scratch, sequence, s, value)
-        return
+    key_lo, key_hi = at(scratch.source, s + KEY_LO), at(scratch.source, s + KEY_HI)
     first, blocks, height = value >> HEIGHT_BITS, 1, value & HEIGHT_MASK
     bucket = False
     if kind == SUBTREE:
@@ -327,7 +386,7 @@ def _open(
 
 
 @inlined
-def _open_node(trees: Trees, scratch: Scratch, sequence: I64, s: int, node: int, key_lo: int, key_hi: int) -> None:
+def _open_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, node: int, key_lo: int, key_hi: int) -> None:
     """Add the run of a node and the children that the event can reach."""
     row, key = node * NODE_ROW, at(trees.node_key, node)
     for part in range(3):
@@ -358,8 +417,9 @@ def atom_of(cut: I64, first: int, last: int, key: int) -> int:
 
 
 @inlined
-def _begin_segments(trees: Trees, scratch: Scratch, sequence: I64, s: int, key_lo: int, key_hi: int, work: I64) -> None:
+def _begin_segments(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, work: I64) -> None:
     """A point: the parts of all nodes on its path. An interval: the root."""
+    key_lo, key_hi = at(scratch.source, s + KEY_LO), at(scratch.source, s + KEY_HI)
     row = at(scratch.source, s + WHICH) * LIST
     first, last = at(trees.lists, row + CUT_FIRST), at(trees.lists, row + CUT_LAST)
     root, size = at(trees.lists, row + ROOT), at(trees.lists, row + SIZE)
@@ -388,7 +448,7 @@ def _begin_segments(trees: Trees, scratch: Scratch, sequence: I64, s: int, key_l
 
 
 @inlined
-def _open_segment_node(trees: Trees, scratch: Scratch, sequence: I64, s: int, node: int) -> None:
+def _open_segment_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, node: int) -> None:
     """A node of the segment tree and an interval event: its children, its entries that no node further left gives."""
     row = at(scratch.source, s + WHICH) * LIST
     root, size, cuts = at(trees.lists, row + ROOT), at(trees.lists, row + SIZE), at(trees.lists, row + CUT_FIRST)

@@ -10,7 +10,7 @@ The paper's ten intervals (number = rank), branching 2:
       left   key 30   5 6 | 9                                             SUBTREE 90 -> run of 90: 2 4 | 7 8
       right  key 90   2 4 | 7 8                                           heap gives 2 4 7 8 10
 
-Arrays: `scored/arrays.py`. `insert`, `remove` and `rescore` change a copy that has room to grow (`scored/update.py`);
+Arrays: `arrays.py`. `insert`, `remove` and `rescore` change a copy that has room to grow (`update.py`);
 `copy` shares everything until one of the two is changed.
 
 Invariant: that of the interval tree; extents are bounding intervals of intervals with a common point, hence without
@@ -25,16 +25,16 @@ belongs. Buckets are not split to the end. A path that grows too long is rebalan
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from earmark.flat.bits import read_only
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.types import I32, I64
 from earmark.index.given import read_only_table
-from earmark.index.scored import check
-from earmark.index.scored.arrays import (
+from earmark.index.ranked import check
+from earmark.index.ranked.arrays import (
     ABSENT_LISTS,
     ATTR,
     BOUND,
@@ -68,8 +68,8 @@ from earmark.index.scored.arrays import (
     WIDEST,
     ScoredArrays,
 )
-from earmark.index.scored.base import Options, ScoredIndex, planted, whole_table
-from earmark.index.scored.forest import (
+from earmark.index.ranked.base import Options, ScoredIndex, planted, whole_table
+from earmark.index.ranked.forest import (
     BLOCKS_USED,
     DEEPEST,
     ENTRIES_USED,
@@ -77,14 +77,26 @@ from earmark.index.scored.forest import (
     NODES_USED,
     USED,
     Draft,
-    Plan,
+    TreePlan,
     plant,
 )
-from earmark.index.scored.lists import Grids, Layout, Lists, Loose, in_order, joined, lay_out, needed
-from earmark.index.scored.update import (
+from earmark.index.ranked.lists import (
+    EntryColumns,
+    Grids,
+    Layout,
+    Loose,
+    ScoredLists,
+    in_order,
+    joined,
+    lay_out,
+    needed,
+)
+from earmark.index.ranked.update import (
     LONGEST,
     NO_ROOM,
     TOO_DEEP,
+    Added,
+    UpdateScratch,
     entries_below,
     heavy_ancestor,
     insert_entries,
@@ -103,6 +115,7 @@ Bools = NDArray[np.bool_]
 class IRTree(ScoredIndex):
     """An interval tree for each attribute, an R-tree over the run of each of its nodes. Updatable."""
 
+    is_updatable = True
     keyed = True
 
     def __init__(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
@@ -117,8 +130,8 @@ class IRTree(ScoredIndex):
         return cls._built(table, Options(branching, leaf, modes, intersect))
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
-        return planted(lists, arrays, Plan(True, True, options.branching, options.leaf))
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+        return planted(lists, arrays, TreePlan(True, True, options.branching, options.leaf))
 
     # --- changing ------------------------------------------------------------------------------------------------
 
@@ -152,11 +165,8 @@ class IRTree(ScoredIndex):
         lists, which = self._placed(layout, list_of)
         draft = self._growing(len(rows))
         gone, nowhere = np.zeros(len(rows), np.int64), np.empty(0, np.int64)
-        remove_entries(
-            draft, self._table.sequence, read_only(which), read_only(lists.lo), read_only(lists.hi),
-            read_only(lists.score), read_only(lists.slot), np.empty(LONGEST, np.int64),
-            np.empty(8 * WIDEST, np.int64), gone,
-        )  # fmt: skip
+        leaving = Added._make(map(read_only, (which, lists.lo, lists.hi, lists.score, lists.slot)))
+        remove_entries(draft, self._table.sequence, leaving, _update_scratch(), gone)
         rows[:, ENTRIES] -= gone
         kept = ~np.isin(self._arrays.loose, chosen)
         split = int(self._arrays.info[LOOSE])
@@ -209,8 +219,7 @@ class IRTree(ScoredIndex):
         options = Options(int(info[BRANCHING]), int(info[LEAF]), self._modes, bool(len(self._arrays.needed)))
         layout = lay_out(self._table, options.modes, options.intersect, only=only)
         self._draft = None
-        self._spare = {False: [], True: []}
-        self._set(self._arranged(self._table, layout, options))
+        self._hold(self._table, self._arranged(self._table, layout, options))
 
     def _tidy_up(self) -> None:
         """Build anew when most of the entries are room that nobody uses, left behind by what was moved or removed."""
@@ -250,7 +259,7 @@ class IRTree(ScoredIndex):
         bounds = np.vstack([bounds[:-1], fresh.reshape(-1, BOUND), bounds[-1:]])
         return np.vstack([rows, *added]) if added else rows.copy(), list_of.ravel(), bounds
 
-    def _placed(self, layout: Layout, list_of: I32) -> tuple[Lists, I32]:
+    def _placed(self, layout: Layout, list_of: I32) -> tuple[ScoredLists, I32]:
         """All entries of a layout, and the list of each; those of attributes without a list are left out."""
         lists = joined(layout.exact, layout.relaxed)
         kind = np.repeat([0, 1], [len(layout.exact.attr), len(layout.relaxed.attr)])
@@ -279,20 +288,18 @@ class IRTree(ScoredIndex):
         self._draft = self._draft._replace(list_root=roots, list_nodes=nodes)
         return self._draft
 
-    def _insert(self, draft: Draft, lists: Lists, which: I32, rows: I64) -> None:
+    def _insert(self, draft: Draft, lists: ScoredLists, which: I32, rows: I64) -> None:
         """Insert entries, making room and rebalancing when asked to. `self._draft` is the one to go on with."""
         info = self._arrays.info
-        lo, hi, score, slot = (read_only(lists.lo), read_only(lists.hi), read_only(lists.score), read_only(lists.slot))
-        path, spare = np.empty(LONGEST, np.int64), np.empty(8 * WIDEST, np.int64)
+        added = Added._make(map(read_only, (which, lists.lo, lists.hi, lists.score, lists.slot)))
+        scratch = _update_scratch()
         done, why, leaf, branching = 0, NO_ROOM, int(info[LEAF]), int(info[BRANCHING])
         while done < len(which):
-            done, why = insert_entries(
-                draft, self._table.sequence, read_only(which), lo, hi, score, slot, done, leaf, branching, path, spare
-            )
+            done, why = insert_entries(draft, self._table.sequence, added, done, leaf, branching, scratch)
             if why == NO_ROOM:
                 draft = _roomier(draft)
             elif why == TOO_DEEP:
-                draft = self._rebalanced(draft, int(which[done - 1]), path)
+                draft = self._rebalanced(draft, int(which[done - 1]), scratch.path)
         self._draft = draft
         np.add.at(rows[:, ENTRIES], which, 1)
 
@@ -308,9 +315,9 @@ class IRTree(ScoredIndex):
             draft = _roomier(draft)
         sequence = self._table.sequence[draft.ref[entries]]
         order = entries[in_order(np.zeros(found, np.int32), draft.score[entries], sequence)]
-        part = _Part(draft.lo[order], draft.hi[order], draft.score[order], draft.ref[order])
+        part = EntryColumns(draft.lo[order], draft.hi[order], draft.score[order], draft.ref[order])
         info, last = self._arrays.info, len(draft.list_root) - 1
-        plant(part, slice(None), last, Plan(True, True, int(info[BRANCHING]), int(info[LEAF])), draft)
+        plant(part, slice(None), last, TreePlan(True, True, int(info[BRANCHING]), int(info[LEAF])), draft)
         made = int(draft.list_root[last])
         draft.list_nodes[which] += draft.list_nodes[last] - seen
         if place == 1:
@@ -354,8 +361,8 @@ class IRTree(ScoredIndex):
             kinds = self._layout(slots)
             for kind, lists in enumerate(kinds[:2]):
                 rows[list_of[lists.attr * KINDS + kind], SOLE] &= lists.sole
-        self._spare = {False: [], True: []}
-        self._set(
+        self._hold(
+            self._table,
             self._arrays._replace(
                 info=info,
                 lists=rows.ravel(),
@@ -374,17 +381,12 @@ class IRTree(ScoredIndex):
                 hi=draft.hi[: entries + PADDING],
                 score=draft.score[:entries],
                 ref=draft.ref[:entries],
-            )
+            ),
         )
 
 
-class _Part(NamedTuple):
-    """Entries taken out of the trees."""
-
-    lo: I64
-    hi: I64
-    score: F64
-    slot: I32
+def _update_scratch() -> UpdateScratch:
+    return UpdateScratch(np.empty(LONGEST, np.int64), np.empty(8 * WIDEST, np.int64))
 
 
 def _widened(bounds: Any, layout: Layout, list_of: I32) -> Any:

@@ -25,7 +25,7 @@ Complexity: O(n log n + cells x K) build, 4 K bytes a cell; a look-up O(log of t
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,14 +33,15 @@ from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.bits import read_only
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.answers import together, without_gaps
+from earmark.index.answers import pointers_of, without_gaps
+from earmark.index.contract import Floor
 from earmark.index.counters import CANDIDATES, MATCHED
 from earmark.index.counters import NODES as NODES_SEEN
+from earmark.index.kernels import Asked
 from earmark.index.marks import is_set
-from earmark.index.scored.arrays import (
+from earmark.index.ranked.arrays import (
     EMPTY,
     EXACT,
     FOREST,
@@ -54,12 +55,11 @@ from earmark.index.scored.arrays import (
     ScoredArrays,
     int64,
 )
-from earmark.index.scored.base import Options
-from earmark.index.scored.check import list_entries
-from earmark.index.scored.lists import Lists
-from earmark.index.scored.walk import ALL_COUNTERS
-from earmark.index.sopt_r_tree import SoptRTree, cells
-from earmark.index.threshold import list_for
+from earmark.index.ranked.base import Options
+from earmark.index.ranked.check import list_entries
+from earmark.index.ranked.lists import ScoredLists
+from earmark.index.ranked.sopt_r_tree import SoptRTree, cells
+from earmark.index.ranked.threshold import list_for
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -99,7 +99,7 @@ class CellTable(SoptRTree):
         return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS, best))
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         grown = super()._grow(lists, arrays, options)
         return grown._replace(**_painted(lists, arrays, options.best))
 
@@ -134,28 +134,35 @@ class CellTable(SoptRTree):
                 found = painted[cell][painted[cell] != EMPTY]
                 require(np.array_equal(found, over), "a cell does not hold the best intervals over it")
 
-    def _rank(
-        self, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
-    ) -> tuple[I64, I32, F64]:
-        info, rows = self._arrays.info, self._arrays.cell_list
-        simple = (not relaxed or info[REGIME] == SHARED) and info[EXACT] and info[ONE_CLAUSE] and not info[LOOSE]
-        unweighted = not len(events.weight) or bool((events.weight == 1.0).all())
-        if not simple or not unweighted or not 1 <= k <= rows[0] or len(self._arrays.needed):
-            return super()._rank(events, k, eligible, relaxed, first, last)
-        n = last - first
-        size, slot, score = np.zeros(n, np.int64), np.empty(n * k, np.int32), np.empty(n * k)
-        counters = np.zeros(ALL_COUNTERS, np.int64)
-        cells_of = Cells._make(getattr(self._arrays, name) for name in Cells._fields)
-        everyone = _all_of(eligible, len(self._table.sequence))
-        left = look_up(cells_of, events, read_only(eligible), everyone, k, first, last, size, slot, score, counters)
-        if left == n:
-            return super()._rank(events, k, eligible, relaxed, first, last)
+    def _hold(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
+        super()._hold(table, arrays)
+        info = self._arrays.info
+        self._cells = Cells._make(getattr(self._arrays, name) for name in Cells._fields)
+        self._looks_up = bool(info[EXACT] and info[ONE_CLAUSE] and not info[LOOSE] and not len(self._arrays.needed))
+
+    def _rank_group(self, asked: Asked, floor: Floor | None, kernel: Any) -> tuple[I64, I32, F64, I64]:
+        """Look the events up that can be, and leave the others to the SOPT-R-tree."""
+        k = asked.k
+        exact = not asked.relaxed or self._arrays.info[REGIME] == SHARED
+        weights = asked.events.weight
+        unweighted = not len(weights) or bool((weights == 1.0).all())
+        if not self._looks_up or not exact or not unweighted or k > self._arrays.cell_list[0]:
+            return super()._rank_group(asked, floor, kernel)
+        lanes = asked.last - asked.first
+        found = CellAnswers(np.zeros(lanes, np.int64), np.empty(lanes * k, np.int32), np.empty(lanes * k))
+        counters = np.zeros(self._counters, np.int64)
+        left = look_up(self._cells, asked, _all_of(asked.eligible, len(self._table.sequence)), found, counters)
+        if left == lanes:
+            return super()._rank_group(asked, floor, kernel)
         if left:
-            chosen = np.flatnonzero(size == NOT_HERE)
-            rest = super()._rank(some_events(events, chosen + first), k, eligible, relaxed, 0, left)
-            _put(chosen, rest, k, size, slot, score)
-        self._note(counters)
-        return together([without_gaps(k, size, slot, score)])
+            chosen = np.flatnonzero(found.size == NOT_HERE)
+            others = asked._replace(events=some_events(asked.events, chosen + asked.first), first=0, last=left)
+            counts, slots, scores, more = super()._rank_group(others, None, kernel)
+            _put(chosen, counts, slots, scores, k, found)
+            counters += more
+        if floor is not None:
+            _cut(found, k, self._table.sequence, floor, asked.first)
+        return *without_gaps(k, *found), counters
 
 
 class Cells(NamedTuple):
@@ -170,7 +177,7 @@ class Cells(NamedTuple):
     cell_answer: F64
 
 
-def _painted(lists: Lists, arrays: ScoredArrays, best: int) -> dict[str, np.ndarray]:
+def _painted(lists: ScoredLists, arrays: ScoredArrays, best: int) -> dict[str, np.ndarray]:
     """The cells of all lists that can be looked up."""
     rows = np.zeros((len(lists.attr) + 1, CELLS), np.int64)
     rows[0, 0] = best
@@ -240,13 +247,21 @@ def _all_of(eligible: U64, slots: int) -> bool:
     return not rest or int(eligible[whole]) & ((1 << rest) - 1) == (1 << rest) - 1
 
 
-def _put(chosen: I64, answers: tuple[I64, I32, F64], k: int, size: I64, slot: I32, score: F64) -> None:
+def _put(chosen: I64, counts: I64, slots: I32, scores: F64, k: int, found: CellAnswers) -> None:
     """Write the answers of some events into the places of theirs."""
-    pointers, slots, scores = answers
-    counts = np.diff(pointers)
-    size[chosen] = counts
-    where = np.arange(len(slots)) + np.repeat(chosen * k - pointers[:-1], counts)
-    slot[where], score[where] = slots, scores
+    found.size[chosen] = counts
+    where = np.arange(len(slots)) + np.repeat(chosen * k - pointers_of(counts)[:-1], counts)
+    found.slot[where], found.score[where] = slots, scores
+
+
+def _cut(found: CellAnswers, k: int, sequence: I64, floor: Floor, first: int) -> None:
+    """Leave out what is not better than an event's floor. Answers are best first, so that is how many are left."""
+    lanes = len(found.size)
+    score, since = (column[first : first + lanes, None] for column in floor)
+    there = np.arange(k) < found.size[:, None]
+    slots, scores = found.slot.reshape(lanes, k), found.score.reshape(lanes, k)
+    earlier = sequence[np.where(there, slots, 0)] < since if len(sequence) else there
+    found.size[:] = (there & ((scores > score) | ((scores == score) & earlier))).sum(axis=1)
 
 
 @kernel
@@ -278,6 +293,14 @@ def not_full(following: I64, cell: int) -> int:
     return int(root)
 
 
+class CellAnswers(NamedTuple):
+    """Where answers go: how many of the k places of each event are used, or NOT_HERE; slots and scores."""
+
+    size: I64
+    slot: I32
+    score: F64
+
+
 class Waiting(NamedTuple):
     """A group of events on their way to a cell: the row of the list, the value, the cuts still in question; then where
     the cell begins (or NOT_HERE, NOTHING), its first and its k-th rank.
@@ -293,24 +316,13 @@ class Waiting(NamedTuple):
 
 
 @kernel
-def look_up(
-    cells_of: Cells,
-    events: EventArrays,
-    eligible: U64,
-    everyone: bool,
-    k: int,
-    first: int,
-    last: int,
-    size: I64,
-    slot: I32,
-    score: F64,
-    work: I64,
-) -> int:
+def look_up(cells_of: Cells, asked: Asked, everyone: bool, answers: CellAnswers, work: I64) -> int:
     """The k best of each event whose one list has cells; NOT_HERE as the size of the others, and how many those are.
 
     `everyone`: all slots are eligible. A group of events takes each step together: where each event would wait for
     memory, a group waits once.
     """
+    k, first, last, slot, score = asked.k, asked.first, asked.last, answers.slot, answers.score
     best, others = cells_of.cell_list[0], 0
     steps = np.empty((5, GROUP), np.int64)
     ends = np.empty((2, GROUP), np.int32)
@@ -318,7 +330,7 @@ def look_up(
     for group in range(first, last, GROUP):
         count = min(GROUP, last - group)
         for i in range(count):
-            enter(cells_of, events, group + i, waiting, i)
+            enter(cells_of, asked.events, group + i, waiting, i)
         for i in range(count):
             arrive(cells_of, waiting, i, best, k)
         for i in range(count):
@@ -332,13 +344,13 @@ def look_up(
                         slot[to + j] = int(at(cells_of.cell_answer, answer + OF))
                     taken = found = k
                 else:
-                    found, taken = pick(cells_of, waiting, i, ranks, eligible, k, to, slot, score)
+                    found, taken = pick(cells_of, asked, waiting, i, ranks, answers, to)
                 work[CANDIDATES] += taken
                 if found < k and taken == best:
                     waiting.cell[i] = int64(NOT_HERE)
             if at(waiting.cell, i) == NOT_HERE:
                 found, others = int(NOT_HERE), others + 1
-            size[group - first + i] = found
+            answers.size[group - first + i] = found
             work[MATCHED] += max(found, 0)
         work[NODES_SEEN] += count
     return others
@@ -404,19 +416,19 @@ def arrive(cells_of: Cells, waiting: Waiting, i: int, best: int, k: int) -> None
 
 @inlined
 def pick(
-    cells_of: Cells, waiting: Waiting, i: int, ranks: int, eligible: U64, k: int, to: int, slot: I32, score: F64
+    cells_of: Cells, asked: Asked, waiting: Waiting, i: int, ranks: int, answers: CellAnswers, to: int
 ) -> tuple[int, int]:
     """The eligible answers of a cell, at most k: how many, and how many were looked at."""
     taken, found = 0, 0
-    while taken < cells_of.cell_list[0] and found < k:
+    while taken < cells_of.cell_list[0] and found < asked.k:
         rank = at(cells_of.cell, at(waiting.cell, i) + taken)
         if rank < 0:
             break
         taken += 1
         answer = ANSWER * (ranks + rank)
         one = int(at(cells_of.cell_answer, answer + OF))
-        if is_set(eligible, one):
-            slot[to + found] = one
-            score[to + found] = at(cells_of.cell_answer, answer + WORTH)
+        if is_set(asked.eligible, one):
+            answers.slot[to + found] = one
+            answers.score[to + found] = at(cells_of.cell_answer, answer + WORTH)
             found += 1
     return found, taken

@@ -19,7 +19,7 @@ import numpy as np
 
 from earmark.flat.bits import read_only
 from earmark.flat.types import F64, I32, I64
-from earmark.index.scored.arrays import (
+from earmark.index.ranked.arrays import (
     BELOW,
     BLOCKS,
     BUCKET,
@@ -36,7 +36,7 @@ from earmark.index.scored.arrays import (
     WIDEST,
     ScoredArrays,
 )
-from earmark.index.scored.lists import Entries, Lists
+from earmark.index.ranked.lists import Entries, EntryColumns, ScoredLists
 from earmark.jit import inlined, kernel
 
 # Fields of `used`.
@@ -68,7 +68,15 @@ class Draft(NamedTuple):
     ref: I32
 
 
-class Plan(NamedTuple):
+class GrowScratch(NamedTuple):
+    """Working memory of a build: the order of the intervals, two numbers for each, and tasks that wait."""
+
+    which: I64
+    spare: I64
+    pending: I64
+
+
+class TreePlan(NamedTuple):
     """How trees are to be built."""
 
     median: bool
@@ -78,7 +86,7 @@ class Plan(NamedTuple):
     endpoints: bool = False
 
 
-def grow(lists: Lists, plan: Plan) -> Draft:
+def grow(lists: ScoredLists, plan: TreePlan) -> Draft:
     """The trees of all lists; `finished` cuts the arrays to size."""
     n, count = len(lists.lo), len(lists.attr)
     copies = 2 if plan.endpoints else 1
@@ -105,15 +113,13 @@ def grow(lists: Lists, plan: Plan) -> Draft:
     return draft
 
 
-def plant(lists: Entries, part: slice, number: int, plan: Plan, draft: Draft) -> None:
+def plant(lists: Entries, part: slice, number: int, plan: TreePlan, draft: Draft) -> None:
     """Add the tree of one list, whose entries are a part of these, to a draft that has room for it."""
-    lo, hi = read_only(lists.lo[part]), read_only(lists.hi[part])
-    score, slot = read_only(lists.score[part]), read_only(lists.slot[part])
-    which, spare = np.empty(len(lo), np.int64), np.empty(2 * len(lo) + 1, np.int64)
-    grow_list(
-        lo, hi, score, slot, number, plan.median, plan.tree, plan.endpoints, plan.branching, plan.leaf, which, spare,
-        np.empty(TASK * PENDING, np.int64), draft,
-    )  # fmt: skip
+    columns = (lists.lo[part], lists.hi[part], lists.score[part], lists.slot[part])
+    entries = EntryColumns._make(map(read_only, columns))
+    count = len(entries.lo)
+    work = GrowScratch(np.arange(count), np.empty(2 * count + 1, np.int64), np.empty(TASK * PENDING, np.int64))
+    grow_list(entries, number, plan, work, draft)
 
 
 def finished(draft: Draft, arrays: ScoredArrays) -> ScoredArrays:
@@ -130,28 +136,12 @@ def finished(draft: Draft, arrays: ScoredArrays) -> ScoredArrays:
 
 
 @kernel
-def grow_list(
-    lo: I64,
-    hi: I64,
-    score: F64,
-    slot: I32,
-    number: int,
-    median: bool,
-    tree: bool,
-    endpoints: bool,
-    branching: int,
-    leaf: int,
-    which: I64,
-    spare: I64,
-    pending: I64,
-    draft: Draft,
-) -> None:
-    """One list into one tree of nodes. `which`, `spare` (two entries an interval) and `pending` are working memory."""
+def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowScratch, draft: Draft) -> None:
+    """One list into one tree of nodes."""
+    lo, hi, which, spare, pending = entries.lo, entries.hi, scratch.which, scratch.spare, scratch.pending
     n = len(lo)
     first_node = draft.used[NODES_USED]
     draft.list_root[number] = first_node if n else EMPTY
-    for i in range(n):
-        which[i] = i
     waiting = 0
     if n:
         pending[BEGIN], pending[END], pending[PARENT], pending[SIDE], pending[DEEP] = 0, n, EMPTY, LEFT, 1
@@ -165,19 +155,19 @@ def grow_list(
         draft.used[DEEPEST] = max(draft.used[DEEPEST], depth)
         if parent != EMPTY:
             draft.node[parent * NODE + pending[task + SIDE]] = node
-        bucket = median and end - begin <= leaf
+        bucket = plan.median and end - begin <= plan.leaf
         draft.node_key[node] = 0
         draft.node[node * NODE + LEFT], draft.node[node * NODE + RIGHT] = BUCKET if bucket else EMPTY, EMPTY
         lower, upper = begin, end
-        if median and not bucket:
+        if plan.median and not bucket:
             key = median_end(lo, hi, which, spare, begin, end)
             draft.node_key[node] = key
             lower, upper = part_three(lo, hi, which, spare, begin, end, key)
-        copies = 2 if endpoints and not bucket else 1
+        copies = 2 if plan.endpoints and not bucket else 1
         for copy in range(copies):
             if copies == 2:
                 sort_part(lo if copy == 0 else hi, which, lower, upper, copy == 1)
-            add_run(lo, hi, score, slot, which, lower, upper, node, tree, branching, draft)
+            add_run(entries, which, lower, upper, node, plan, draft)
         if copies == 2:
             draft.node[node * NODE + FIRST_BLOCK] -= draft.node[node * NODE + BLOCKS]
         for side in range(2):
@@ -275,21 +265,9 @@ def sort_part(keys: I64, which: I64, begin: int, end: int, descending: bool) -> 
 
 
 @inlined
-def add_run(
-    lo: I64,
-    hi: I64,
-    score: F64,
-    slot: I32,
-    which: I64,
-    begin: int,
-    end: int,
-    node: int,
-    tree: bool,
-    branching: int,
-    draft: Draft,
-) -> None:
+def add_run(entries: EntryColumns, which: I64, begin: int, end: int, node: int, plan: TreePlan, draft: Draft) -> None:
     """The intervals begin..end in blocks, below a tree of blocks if wanted, as the run of a node."""
-    width = branching if tree else int(WIDEST)
+    width = plan.branching if plan.tree else int(WIDEST)
     first, last, height = draft.used[BLOCKS_USED], draft.used[BLOCKS_USED], 0
     own, count = -np.inf, end - begin
     while True:  # a level: of entries, then of the blocks below
@@ -303,14 +281,14 @@ def add_run(
                 draft.block_fill[block] = draft.block_room[block] = min(width, count - i)
             if height == 0:
                 one = which[begin + i]
-                draft.lo[entry], draft.hi[entry] = lo[one], hi[one]
-                draft.score[entry], draft.ref[entry] = score[one], slot[one]
-                own = max(own, score[one])
+                draft.lo[entry], draft.hi[entry] = entries.lo[one], entries.hi[one]
+                draft.score[entry], draft.ref[entry] = entries.score[one], entries.slot[one]
+                own = max(own, entries.score[one])
             else:
                 add_child(draft, entry, first + i)
             draft.used[ENTRIES_USED] += 1
         first, count = last, draft.used[BLOCKS_USED] - last
-        if not tree or count <= 1:
+        if not plan.tree or count <= 1:
             break
         height += 1
     draft.node[node * NODE + FIRST_BLOCK] = first if count else EMPTY

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.flat.types import F64, I32, I64
-from earmark.index.scored.arrays import ABSENT_LISTS, BY_SUM, BY_WEIGHT, EMPTY, SHARED
+from earmark.index.ranked.arrays import ABSENT_LISTS, BY_SUM, BY_WEIGHT, EMPTY, SHARED
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import spread
@@ -53,7 +53,16 @@ class Entries(Protocol):
     def slot(self) -> I32: ...
 
 
-class Lists(NamedTuple):
+class EntryColumns(NamedTuple):
+    """Such entries as kernels read them."""
+
+    lo: I64
+    hi: I64
+    score: F64
+    slot: I32
+
+
+class ScoredLists(NamedTuple):
     """Entries grouped by list, in the order of the list: the rows `start[i]` to `start[i + 1]` are list i."""
 
     attr: I32
@@ -65,7 +74,7 @@ class Lists(NamedTuple):
     sole: Bools
     heaviest: F64
 
-    def permuted(self, order: I64) -> Lists:
+    def permuted(self, order: I64) -> ScoredLists:
         """The same lists with their entries in another order, which moves none to another list."""
         return self._replace(lo=self.lo[order], hi=self.hi[order], score=self.score[order], slot=self.slot[order])
 
@@ -91,8 +100,8 @@ class Grids(NamedTuple):
 class Layout(NamedTuple):
     """Everything an index is built from, beside the table."""
 
-    exact: Lists
-    relaxed: Lists
+    exact: ScoredLists
+    relaxed: ScoredLists
     loose_exact: Loose
     loose_relaxed: Loose
     regime: int
@@ -238,7 +247,7 @@ def routes(table: SegmentArrays, facts: Clauses, grids: Grids) -> I64:
     return best
 
 
-def _lists(table: SegmentArrays, facts: Clauses, constraints: Bools, scores: F64) -> Lists:
+def _lists(table: SegmentArrays, facts: Clauses, constraints: Bools, scores: F64) -> ScoredLists:
     """The intervals of the chosen constraints as lists by attribute, in order."""
     rows = np.flatnonzero(constraints)
     start, intervals = spread(table.interval_start, rows)
@@ -253,7 +262,7 @@ def _lists(table: SegmentArrays, facts: Clauses, constraints: Bools, scores: F64
     if len(first):
         sole = np.logical_and.reduceat(lone[order], first)
         heaviest = np.maximum.reduceat(_weights(table)[owner[order]], first)
-    return Lists(
+    return ScoredLists(
         attrs.astype(np.int32),
         np.append(first, len(order)).astype(np.int64),
         table.lo[intervals][order],
@@ -265,11 +274,13 @@ def _lists(table: SegmentArrays, facts: Clauses, constraints: Bools, scores: F64
     )
 
 
-def joined(a: Lists, b: Lists) -> Lists:
+def joined(a: ScoredLists, b: ScoredLists) -> ScoredLists:
     """The lists of `a`, then those of `b`."""
     start = np.concatenate([a.start, b.start[1:] + a.start[-1]])
-    rest = {name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in Lists._fields if name != "start"}
-    return Lists(start=start, **rest)
+    rest = {
+        name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in ScoredLists._fields if name != "start"
+    }
+    return ScoredLists(start=start, **rest)
 
 
 def in_order(attr: I32, score: F64, sequence: I64) -> I64:

@@ -15,7 +15,7 @@ of a chain of cells.
 **Invariant** (`check`). As the BE*-Tree's, with cells for boxes: every clause is inside its cell, every cell inside its
 parent's half. **Complexity.** As there; a c-directory is at most 64 deep.
 
-Everything is the BE*-Tree's code (`be_star_tree/`), which knows one difference: where boxes come from. A domain is the
+Everything is the BE*-Tree's code, which knows one difference: where boxes come from. A domain is the
 smallest aligned power of two of keys that holds the first clauses of a p-node; it doubles when a clause lies outside.
 """
 

@@ -5,23 +5,20 @@ A structure says how its lists become trees (`_grow`); lists, search, counting, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from earmark.errors import EarmarkError
-from earmark.events.arrays import EventArrays
 from earmark.flat.bits import read_only
-from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.answers import chained, check_room, pointers_of, ranked, together
-from earmark.index.contract import Work
-from earmark.index.flat import element_types
-from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
-from earmark.index.held import Held
-from earmark.index.ranking import Heaps
-from earmark.index.scored import check
-from earmark.index.scored.arrays import (
+from earmark.flat.types import F64, I32, I64
+from earmark.index.contract import Floor
+from earmark.index.driver import ArrayIndex
+from earmark.index.given import read_only_table
+from earmark.index.kernels import Asked
+from earmark.index.ranked import check
+from earmark.index.ranked.arrays import (
     ALWAYS,
     ATTR,
     BOUND,
@@ -51,19 +48,19 @@ from earmark.index.scored.arrays import (
     WEIGHTS_MOST,
     WIDEST,
     ScoredArrays,
+    ScoredParts,
+    Trees,
     frozen_arrays,
 )
-from earmark.index.scored.collect import match_events
-from earmark.index.scored.forest import DEEPEST, HIGHEST, Draft, Plan, finished, grow
-from earmark.index.scored.getnext import Stabbed
-from earmark.index.scored.lists import Layout, Lists, clause_sums, joined, lay_out, needed
-from earmark.index.scored.walk import ALL_COUNTERS, VISITS, Scratch, make_scratch
-from earmark.index.threshold import rank_events
+from earmark.index.ranked.collect import match_events
+from earmark.index.ranked.forest import DEEPEST, HIGHEST, Draft, TreePlan, finished, grow
+from earmark.index.ranked.lists import Layout, ScoredLists, clause_sums, joined, lay_out, needed
+from earmark.index.ranked.threshold import rank_events
+from earmark.index.ranked.walk import ALL_COUNTERS, COUNT, VISITS, WalkScratch, make_scratch, pull, set_source
+from earmark.index.stored import element_types
+from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 
-HEAP_ENTRIES = 1 << 20
-"""Events of a batch are ranked in groups, so that their answers do not take more room than this."""
-BUFFER = 1 << 14
 MODES = ("both", "exact", "relaxed")
 
 
@@ -84,7 +81,7 @@ class Options(NamedTuple):
     best: int = 0
 
 
-class ScoredIndex(Held[ScoredArrays]):
+class ScoredIndex(ArrayIndex[ScoredArrays]):
     """Scored intervals of each attribute, searched best first. Not built directly: see the five structures."""
 
     shapes: tuple[int, ...] = (FOREST,)
@@ -92,15 +89,14 @@ class ScoredIndex(Held[ScoredArrays]):
     keyed = False
     """Whether nodes have keys that stab their intervals."""
 
-    def __init__(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
-        self._table = table
-        self._set(arrays)
-        self._visits = np.zeros(ALL_COUNTERS, np.int64)
-        self._spare: dict[bool, list[Scratch]] = {False: [], True: []}
+    _kind = ScoredArrays
+    _match_kernel = match_events
+    _rank_kernel = rank_events
+    _counters = ALL_COUNTERS
 
-    def _set(self, arrays: ScoredArrays) -> None:
-        self._hold(self._table, frozen_arrays(arrays))
-        self._trees, self._listing = self._arrays.trees(), self._arrays.listing()
+    def _hold(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
+        super()._hold(table, frozen_arrays(arrays))
+        self._counted = np.zeros(ALL_COUNTERS, np.int64)
 
     # --- building ------------------------------------------------------------------------------------------------
 
@@ -119,7 +115,7 @@ class ScoredIndex(Held[ScoredArrays]):
         return cls._grow(lists, arrays, options)
 
     @classmethod
-    def _grow(cls, lists: Lists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
         """Fill in the trees of the lists."""
         raise NotImplementedError
 
@@ -139,34 +135,13 @@ class ScoredIndex(Held[ScoredArrays]):
     @property
     def visits(self) -> I64:
         """Blocks of R-trees visited by the last call, by height; leaves first."""
-        return self._visits
+        return self._counted[VISITS:]
 
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant holds. O(size log size)."""
         check.check_structure(self._arrays, self._table)
         check.check_order(self._arrays, self._table, self.keyed)
         check.check_content(self._arrays, self._table)
-
-    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
-        """Eligible slots that match event e, ascending."""
-        events = read_only_events(events)
-        check_event(events, e)
-        return self._match(events, eligible, e, e + 1)[1]
-
-    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
-        """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
-        return self._match(read_only_events(events), eligible, 0, len(events.start) - 1)
-
-    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
-        """The k best for event e, best first: (slots, scores)."""
-        events = read_only_events(events)
-        check_event(events, e)
-        _, slots, scores = self._rank(events, k, eligible, relaxed, e, e + 1)
-        return slots, scores
-
-    def top_k_many(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False) -> tuple[I64, I32, F64]:
-        """Per event the k best, best first: (event_ptr, slots, scores)."""
-        return self._rank(read_only_events(events), k, eligible, relaxed, 0, len(events.start) - 1)
 
     def stabbed(self, attribute: int, lo: int, hi: int | None = None, relaxed: bool = False) -> Stabbed:
         """The one-dimensional iterator: entries of an attribute's list that the keys lo..hi meet, best first."""
@@ -177,78 +152,55 @@ class ScoredIndex(Held[ScoredArrays]):
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _match(self, events: EventArrays, eligible: U64, first: int, last: int) -> tuple[I64, I32]:
-        counts, counters = np.zeros(last, np.int64), np.zeros(ALL_COUNTERS, np.int64)
-        out, parts, e, total = np.empty(BUFFER, np.int32), [], first, 0
-        with self._scratch(events) as scratch:
-            while e < last:
-                reached, found = match_events(
-                    self._trees, self._listing, self._table, events, read_only(eligible), e, last, scratch, counts,
-                    out, counters,
-                )  # fmt: skip
-                parts.append(out[:found].copy())
-                total += found
-                check_room(total)
-                if reached == e:
-                    out = np.empty(2 * len(out), np.int32)
-                e = reached
-        self._note(counters)
-        counts = counts[first:]
-        return pointers_of(counts), _ascending(counts, chained(parts, np.int32))
+    def _read_by_kernels(self) -> ScoredParts:
+        return self._arrays.parts()
 
-    def _rank(
-        self, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int
-    ) -> tuple[I64, I32, F64]:
-        if relaxed and self._arrays.info[REGIME] == check.ABSENT_LISTS:
+    def _new_scratch(self) -> WalkScratch:
+        return make_scratch(self._arrays, len(self._table.sequence))
+
+    def _rank_group(self, asked: Asked, floor: Floor | None, kernel: Any) -> tuple[I64, I32, F64, I64]:
+        if asked.relaxed and self._arrays.info[REGIME] == check.ABSENT_LISTS:
             raise EarmarkError("this index was built for exact search only; build it with modes='both'.")
-        k = checked_k(k, self._table)
-        group = max(1, min(last - first, HEAP_ENTRIES // k))
-        counters = np.zeros(ALL_COUNTERS, np.int64)
-        parts = []
-        sequence = np.empty(group * k, np.int64)
-        with self._scratch(events) as scratch:
-            for begin in range(first, last, group):
-                end = min(begin + group, last)
-                n = end - begin
-                heaps = Heaps(np.zeros(n, np.int64), np.empty(n * k), sequence, np.empty(n * k, np.int32))
-                rank_events(
-                    self._trees, self._listing, self._table, events, read_only(eligible), k, relaxed, begin, end,
-                    scratch, heaps, counters,
-                )  # fmt: skip
-                parts.append(ranked(heaps, k))
-        self._note(counters)
-        return together(parts)
-
-    def _scratch(self, events: EventArrays) -> _Borrowed:
-        """Working memory from the pool: searches in several threads have one each."""
-        wide = bool((events.lo != events.hi).any())
-        return _Borrowed(self, wide)
-
-    def _note(self, counters: I64) -> None:
-        self._visits = counters[VISITS:].copy()
-        self._work = Work.counted(counters)
+        return super()._rank_group(asked, floor, kernel)
 
 
-class _Borrowed:
-    """A scratch taken out of an index's pool for one call."""
+class Stabbed:
+    """A resumable search of one list. Each entry comes once, by score descending, then sequence ascending."""
 
-    def __init__(self, index: ScoredIndex, wide: bool) -> None:
-        self._pool = index._spare[wide]
-        try:
-            self._scratch = self._pool.pop()
-        except IndexError:
-            self._scratch = make_scratch(index._arrays, len(index._table.sequence), wide)
+    def __init__(self, arrays: ScoredArrays, table: SegmentArrays, which: int, lo: int, hi: int) -> None:
+        self._trees, self._sequence = arrays.trees(), table.sequence
+        self.counters = np.zeros(ALL_COUNTERS, np.int64)
+        self._scratch = make_scratch(arrays, 0, lo != hi)
+        self._begun = False
+        self._which, self._lo, self._hi = which, lo, hi
 
-    def __enter__(self) -> Scratch:
-        if self._scratch.stamp[-1] > 1 << 29:  # long before 32 bits could overflow
-            self._scratch.stamp[:] = 0
-        return self._scratch
+    def getnext(self) -> tuple[int, float] | None:
+        """The next best (slot, score), None after the last. O(log n) blocks where runs have no holes."""
+        if self._which == EMPTY:
+            return None
+        begin, self._begun = not self._begun, True
+        found, slot, score = _getnext(
+            self._trees, self._scratch, self._sequence, self._which, self._lo, self._hi, begin, self.counters
+        )
+        return (slot, score) if found else None
 
-    def __exit__(self, *_: object) -> None:
-        self._pool.append(self._scratch)
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        while (one := self.getnext()) is not None:
+            yield one
 
 
-def _frame(table: SegmentArrays, layout: Layout, lists: Lists, options: Options) -> ScoredArrays:
+@kernel
+def _getnext(
+    trees: Trees, scratch: WalkScratch, sequence: I64, which: int, lo: int, hi: int, begin: bool, work: I64
+) -> tuple[bool, int, float]:
+    if begin:
+        set_source(trees.info, scratch.source, 0, which, lo, hi, 0, 0)
+    if begin or scratch.source[COUNT] > 0:
+        pull(trees, scratch, sequence, 0, begin, work)
+    return scratch.source[COUNT] > 0, scratch.heap_slot[0], scratch.heap_score[0]
+
+
+def _frame(table: SegmentArrays, layout: Layout, lists: ScoredLists, options: Options) -> ScoredArrays:
     """All arrays that do not depend on the structure."""
     nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in element_types(ScoredArrays).items()}
     attributes = int(lists.attr.max(initial=-1)) + 1
@@ -279,7 +231,7 @@ def _frame(table: SegmentArrays, layout: Layout, lists: Lists, options: Options)
     )
 
 
-def _bounds(lists: Lists) -> F64:
+def _bounds(lists: ScoredLists) -> F64:
     """Per list the least score, the least distance of two, and the greatest weight."""
     made = np.zeros((len(lists.attr), BOUND))
     for one in range(len(lists.attr)):
@@ -301,7 +253,7 @@ def whole_table(table: SegmentArrays) -> F64:
     return made
 
 
-def planted(lists: Lists, arrays: ScoredArrays, plan: Plan) -> ScoredArrays:
+def planted(lists: ScoredLists, arrays: ScoredArrays, plan: TreePlan) -> ScoredArrays:
     """The arrays with trees as planned."""
     draft = grow(lists, plan)
     return with_counts(draft, finished(draft, arrays))
@@ -314,15 +266,6 @@ def with_counts(draft: Draft, arrays: ScoredArrays) -> ScoredArrays:
     info = arrays.info.copy()
     info[DEPTH], info[LEVELS] = draft.used[DEEPEST], draft.used[HIGHEST] + 1
     return arrays._replace(lists=rows.ravel(), info=info)
-
-
-def _ascending(counts: I64, slots: I32) -> I32:
-    """The answers of each event in ascending order; `counts` is how many each has."""
-    if len(counts) == 1:
-        return np.sort(slots)
-    coded = np.repeat(np.arange(len(counts), dtype=np.int64) << 32, counts) | slots
-    coded.sort()
-    return coded.astype(np.int32)
 
 
 def _check_options(options: Options) -> None:

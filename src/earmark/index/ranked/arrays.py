@@ -117,6 +117,13 @@ class Listing(NamedTuple):
     needed: I32
 
 
+class ScoredParts(NamedTuple):
+    """What kernels read."""
+
+    trees: Trees
+    listing: Listing
+
+
 class ScoredArrays(NamedTuple):
     """All of it, as files store it. Columns that a shape does not use have length 0."""
 
@@ -154,9 +161,10 @@ class ScoredArrays(NamedTuple):
         """The part that getnext() reads."""
         return Trees._make(getattr(self, name) for name in Trees._fields)
 
-    def listing(self) -> Listing:
-        """The part that searches read beside it."""
-        return Listing._make(getattr(self, name) for name in Listing._fields)
+    def parts(self) -> ScoredParts:
+        """The parts that searches read."""
+        listing = Listing._make(getattr(self, name) for name in Listing._fields)
+        return ScoredParts(self.trees(), listing)
 
 
 def frozen_arrays(arrays: ScoredArrays) -> ScoredArrays:

@@ -1,0 +1,373 @@
+"""ArrayIndex: every search of every index. An index adds how it is built, and its kernels.
+
+    events ── order, groups ──> kernel(searched, asked, scratch, ...) ──> room that grows, heaps ──> answers by event
+
+A subclass declares what differs (`kernels.py` has the shape of kernels):
+
+    _match_kernel        finds all that match
+    _rank_kernel         finds the k best; None: what matches is scored, and the best are kept
+    _new_scratch()       working memory for one search; kernels leave it as they found it, so that it is used again
+    _relaxed_by_scan     relaxed search, in which any constraint may hold, is that of a scan
+    _residual            slots that the structure does not hold, and that are scanned
+    _order(events)       in which order to ask the events of a batch
+    _scan_is_quicker()   whether a scan should answer a batch
+    _lanes               so many events at once at the most
+
+Invariant: an index is a NamedTuple of read-only arrays over a table that nobody changes, so any number of threads may
+search it: each search has scratch of its own. Updates are for a copy that no other thread holds yet.
+Complexity: that of the kernels; a call from Python costs 0.1 to 0.3 µs for each array that a kernel is given.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.flat.bits import read_only
+from earmark.flat.types import F64, I32, I64, U64
+from earmark.index.answers import (
+    chained,
+    check_room,
+    event_major,
+    in_event_order,
+    merged,
+    pointers_of,
+    ranked,
+    roomier,
+)
+from earmark.index.contract import Adaptation, Floor, Work
+from earmark.index.counters import COUNTERS, MATCHED, SCORED
+from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
+from earmark.index.kernels import Asked, Matches, Searched
+from earmark.index.marks import rank_matches
+from earmark.index.ranking import new_heaps
+from earmark.index.stored import from_stored
+from earmark.segment.arrays import SegmentArrays
+
+A = TypeVar("A", bound=tuple[Any, ...])
+R = TypeVar("R")
+
+SPARES = 4
+"""Scratch kept for the next searches."""
+FIRST_ROOM = 1 << 12
+"""Slots that a search makes room for at first."""
+HEAP_ENTRIES = 1 << 22
+"""Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
+MATCHED_AT_ONCE = 512
+"""Events whose matches are held while the best are chosen, where there is no rank kernel."""
+NO_COUNTS: I64 = np.zeros(COUNTERS, np.int64)
+
+
+class ArrayIndex(Generic[A]):
+    """An index that is a NamedTuple of arrays over a table."""
+
+    is_updatable: ClassVar[bool] = False
+    """Whether `copy`, `insert` and `remove` follow a table without a build."""
+    is_adaptive: ClassVar[bool] = False
+    """Whether `adapt` learns from events."""
+
+    _kind: ClassVar[type[Any]]
+    """The NamedTuple of arrays."""
+    _match_kernel: ClassVar[Callable[..., tuple[int, int]]]
+    _rank_kernel: ClassVar[Callable[..., None] | None] = None
+    _relaxed_by_scan: ClassVar[bool] = False
+    _slot_major: ClassVar[bool] = False
+    _lanes: ClassVar[int | None] = None
+    _counters: ClassVar[int] = COUNTERS
+
+    _table: SegmentArrays
+    _arrays: A
+    _scan: ArrayIndex[Any]
+    """Set by those that let a scan do a part."""
+    _residual: U64 | None = None
+    _threads = 1
+    _first_slot = 0
+
+    def __init__(self, table: SegmentArrays, arrays: A) -> None:
+        self._hold(table, arrays)
+
+    def _hold(self, table: SegmentArrays, arrays: A) -> None:
+        """Be the index of these arrays over this table."""
+        self._table = read_only_table(table)
+        self._arrays = type(arrays)(*map(read_only, arrays)) if arrays else arrays
+        self._searched: Searched[Any] = Searched(self._table, self._read_by_kernels())
+        self._spare: deque[Any] = deque(maxlen=SPARES)
+        self._counted = NO_COUNTS
+
+    # --- making --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def restore(cls, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The index whose stored arrays these are. AssertionError where kernels could not rely on them. O(size)."""
+        restored = from_stored(cls._kind, arrays)
+        cls._check_arrays(restored, read_only_table(table))
+        return cls(table, restored)
+
+    @classmethod
+    def _check_arrays(cls, arrays: A, table: SegmentArrays) -> None:
+        """Raise AssertionError unless kernels can rely on the arrays, over this table."""
+        raise NotImplementedError
+
+    # --- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def arrays(self) -> A:
+        """The flat arrays that are the index, read-only; empty when it has none beyond the table."""
+        return self._arrays
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes beyond the table."""
+        return sum(array.nbytes for array in self._arrays)
+
+    @property
+    def work(self) -> Work:
+        """What the last call did; the docstring of the class says what it counts, where that is not plain."""
+        return Work.counted(self._counted)
+
+    def describe(self) -> dict[str, Any]:
+        """What was chosen when the index was built, by name; empty when there was nothing to choose."""
+        return {}
+
+    def check(self) -> None:
+        """Raise AssertionError, naming what is broken, unless the invariant of the structure holds."""
+        raise NotImplementedError
+
+    # --- changing ------------------------------------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        """An index of its own with the same answers, to be changed before others see it."""
+        raise _not_offered(self, "change")
+
+    def insert(self, table: SegmentArrays, slots: I32) -> None:
+        """Take in new slots of a table that has grown; the older slots are as they were."""
+        raise _not_offered(self, "change")
+
+    def remove(self, slots: I32) -> None:
+        """Forget slots. They are no longer eligible, so this is about space and speed, not about answers."""
+        raise _not_offered(self, "change")
+
+    def adapt(self, events: EventArrays) -> Adaptation:
+        """Learn from these events, and place again what they show to be badly placed; for a copy."""
+        raise _not_offered(self, "adapt to events")
+
+    # --- searching -----------------------------------------------------------------------------------------------
+
+    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
+        """Eligible slots that match event e, ascending."""
+        check_event(events, e)
+        asked = Asked(read_only_events(events), read_only(eligible), e, e + 1, self._first_slot)
+        _, slots, self._counted = self._matches(asked)
+        return slots
+
+    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+        """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
+        events = read_only_events(events)
+        asked = Asked(events, read_only(eligible), 0, len(events.start) - 1, self._first_slot)
+        order = self._order(events)
+        sorted_asked = asked if order is None else asked._replace(events=some_events(events, order))
+        if self._scan_is_quicker(sorted_asked):
+            counts, slots, self._counted = self._scan._matches(asked)
+            return pointers_of(counts), slots
+        counts, slots, self._counted = self._matches(sorted_asked)
+        pointers, slots = in_event_order(order, pointers_of(counts), slots)
+        return pointers, slots
+
+    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
+        """The at most k best eligible slots for event e, best first: (slots, scores)."""
+        check_event(events, e)
+        asked = self._asked(events, k, eligible, relaxed, e, e + 1)
+        _, slots, scores = self._best(asked)
+        return slots, scores
+
+    def top_k_many(
+        self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, floor: Floor | None = None
+    ) -> tuple[I64, I32, F64]:
+        """Per event the at most k best, best first: (event_ptr, slots, scores).
+
+        `floor`: per event the score and the sequence of the k-th best that was found elsewhere; what is not better is
+        left out.
+        """
+        asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)
+        counts, slots, scores = self._best(asked, floor)
+        return pointers_of(counts), slots, scores
+
+    # --- what subclasses declare ---------------------------------------------------------------------------------
+
+    def _read_by_kernels(self) -> Any:
+        """What `searched.arrays` is: by default all arrays."""
+        return self._arrays
+
+    def _new_scratch(self) -> Any:
+        """Working memory for a search."""
+        raise NotImplementedError
+
+    def _borrow(self, asked: Asked) -> Any:
+        """Scratch for a search of these events."""
+        return self._spare_scratch()
+
+    def _spare_scratch(self) -> Any:
+        """Scratch that no other search uses; those in other threads have their own."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return self._new_scratch()
+
+    def _give_back(self, scratch: Any) -> None:
+        """Keep scratch that a search has left clean for the next; after an exception it is not given back."""
+        self._spare.append(scratch)
+
+    def _order(self, events: EventArrays) -> I32 | None:
+        """The order in which to ask the events of a batch; None: as they come."""
+        return None
+
+    def _scan_is_quicker(self, asked: Asked) -> bool:
+        """Whether a scan should answer this batch: exact matching, or ranking where k is not 0."""
+        return False
+
+    def _known(self, eligible: U64) -> U64:
+        """The eligible slots that the index knows, of those that its table has."""
+        return eligible
+
+    # --- matching ------------------------------------------------------------------------------------------------
+
+    def _matches(self, asked: Asked) -> tuple[I64, I32, I64]:
+        """(answers per event, slots by event, counters)."""
+        counts, slots, counters = self._by_group(asked, self._lanes, self._match_group, bounded=True)
+        if self._residual is None:
+            return counts, slots, counters
+        rest = asked._replace(eligible=bits.both(asked.eligible, self._residual))
+        more, scanned, scan_counters = self._scan._matches(rest)
+        counters[: len(scan_counters)] += scan_counters
+        return *merged(counts, slots, more, scanned), counters
+
+    def _match_group(self, asked: Asked) -> tuple[I64, I32, I64]:
+        """The same for as many events as a kernel takes at once."""
+        counters, counts = np.zeros(self._counters, np.int64), np.zeros(asked.last - asked.first, np.int64)
+        begin, end = (asked.slot, len(self._table.sequence)) if self._slot_major else (asked.first, asked.last)
+        room: Any = np.empty(FIRST_ROOM, np.int64 if self._slot_major else np.int32)
+        matches = Matches(counts, room, counters)
+        scratch = self._borrow(asked)
+        found = 0
+        while True:
+            more, place = type(self)._match_kernel(self._searched, asked, scratch, matches)
+            found += more
+            if place == end:
+                break
+            room = roomier(room, found, place - begin, end - begin)
+            if self._slot_major:
+                asked, matches = asked._replace(slot=place), Matches(counts, room[found:], counters)
+            else:
+                asked = asked._replace(first=place)
+                matches = Matches(counts[place - begin :], room[found:], counters)
+        self._give_back(scratch)
+        counters[MATCHED] = found
+        return counts, event_major(room[:found]) if self._slot_major else room[:found], counters
+
+    def _by_group(
+        self, asked: Asked, lanes: int | None, run: Callable[[Asked], tuple[Any, ...]], bounded: bool = False
+    ) -> tuple[Any, ...]:
+        """Run a search on groups of so many events, over the threads if there are several, and chain its answers.
+
+        The last of what `run` returns are counters, and are added up. `bounded`: answers may be too many.
+        """
+        first, last = asked.first, asked.last
+        events = last - first
+        lanes = events if lanes is None else min(events, lanes)
+        if self._threads > 1:
+            lanes = min(lanes, -(-events // self._threads))
+        if lanes == events:
+            whole = run(asked)
+            if bounded:
+                check_room(len(whole[1]))
+            return whole
+        groups = [asked._replace(first=i, last=min(i + lanes, last)) for i in range(first, last, lanes)]
+        total = 0
+
+        def counted(group: Asked) -> tuple[Any, ...]:
+            nonlocal total
+            part = run(group)
+            total += len(part[1])
+            if bounded:
+                check_room(total)
+            return part
+
+        if self._threads > 1:
+            with ThreadPoolExecutor(self._threads) as pool:
+                parts = list(pool.map(counted, groups))
+        else:
+            parts = [counted(group) for group in groups]
+        *columns, counters = zip(*parts, strict=True)
+        return *map(chained, columns), np.sum(counters, axis=0)
+
+    # --- ranking -------------------------------------------------------------------------------------------------
+
+    def _asked(self, events: EventArrays, k: int, eligible: U64, relaxed: bool, first: int, last: int) -> Asked:
+        """A ranked search, checked."""
+        events = read_only_events(events)
+        heaviest = float(events.weight.max()) if len(events.weight) else 1.0
+        k = checked_k(k, self._table)
+        return Asked(events, read_only(eligible), first, last, self._first_slot, k, bool(relaxed), heaviest)
+
+    def _best(self, asked: Asked, floor: Floor | None = None) -> tuple[I64, I32, F64]:
+        """(answers per event, slots, scores) of the k best, by the way that suits."""
+        if asked.relaxed and self._relaxed_by_scan:
+            asked = asked._replace(eligible=self._known(asked.eligible))
+            counts, slots, scores, self._counted = self._scan._ranks(asked, floor)
+            return counts, slots, scores
+        order = self._order(asked.events) if asked.last - asked.first > 1 else None
+        sorted_asked, sorted_floor = asked, floor
+        if order is not None:
+            sorted_asked = asked._replace(events=some_events(asked.events, order))
+            sorted_floor = None if floor is None else Floor(floor[0][order], floor[1][order])
+        if self._scan_is_quicker(sorted_asked):
+            counts, slots, scores, self._counted = self._scan._ranks(asked, floor)
+            return counts, slots, scores
+        counts, slots, scores, self._counted = self._ranks(sorted_asked, sorted_floor)
+        if order is not None:
+            pointers, slots, scores = in_event_order(order, pointers_of(counts), slots, scores)
+            counts = np.diff(pointers)
+        return counts, slots, scores
+
+    def _ranks(
+        self, asked: Asked, floor: Floor | None, kernel: Callable[..., None] | None = None
+    ) -> tuple[I64, I32, F64, I64]:
+        """(answers per event, slots, scores, counters) of the k best."""
+        kernel = kernel or type(self)._rank_kernel
+        lanes = min(self._lanes or asked.last, max(1, HEAP_ENTRIES // asked.k))
+        if kernel is None:
+            lanes = min(lanes, MATCHED_AT_ONCE)
+        ranks = self._by_group(asked, max(1, lanes), lambda group: self._rank_group(group, floor, kernel))
+        return ranks
+
+    def _rank_group(
+        self, asked: Asked, floor: Floor | None, kernel: Callable[..., None] | None
+    ) -> tuple[I64, I32, F64, I64]:
+        """The same for as many events as there are heaps at once."""
+        lanes, k = asked.last - asked.first, asked.k
+        if kernel is None:
+            counts, slots, counters = self._matches(asked)
+            k = min(k, max(1, int(counts.max(initial=0))))
+            heaps = new_heaps(lanes, k, floor, asked.first)
+            rank_matches(self._table, asked._replace(k=k), counts, slots, heaps)
+            counters[SCORED] += len(slots)
+        else:
+            counters = np.zeros(self._counters, np.int64)
+            heaps = new_heaps(lanes, k, floor, asked.first)
+            scratch = self._borrow(asked)
+            kernel(self._searched, asked, scratch, heaps, counters)
+            self._give_back(scratch)
+        return *ranked(heaps, k, floor is not None), counters
+
+
+def _not_offered(index: ArrayIndex[Any], what: str) -> EarmarkError:
+    return EarmarkError(f"the index {type(index).__name__} does not {what}")

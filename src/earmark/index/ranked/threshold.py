@@ -1,0 +1,513 @@
+"""The best k over several attributes: Fagin's Threshold Algorithm, or a merge of the lists, over any scored index.
+
+An event opens one source (`walk.py`) for each of its attributes that has a list. What the lists are sorted by
+decides how they are combined (`lists.py` says which there are):
+
+*Merge.* Exact search without event weights: all lists are in the order of the whole score, so the best head of all is
+the next candidate; it is verified, and the search ends after k. Section 1's intersection of the iterators is the same
+merge where each list holds every clause: a candidate counts when all its lists have given it.
+
+*Threshold.* Relaxed search, and exact search with event weights: round robin; each new candidate is scored in full by
+random access to the table; unseen clauses stand at or after the head of each of their lists, so that
+
+    T  =  static score + sum over the open lists of (head's weight x event's weight)
+
+bounds them all, and the search ends when the k-th score is above T. With lists by static score + weight, T is the
+greatest over the lists j of head j + what the other heads leave for a weight.
+
+          a          b                     event weights 1, k = 1
+      s1 .9      s3 .8      T = 1.7
+      s2 .6      s1 .3      s1 scored 1.2, s3 scored .8      T = .6 + .3 = .9 < 1.2: done
+
+*Ties.* The k-th equal to T is not yet the end, since an unseen clause of the same score may have an earlier sequence.
+In a list equal scores go by sequence. So when reaching T takes a head's score in every open list (no lower score
+there would be lost in rounding: `STEP`), whoever reaches it has no earlier sequence than any head.
+
+*Loose* clauses (`lists.py`) are a further list by whole score.
+
+Invariant: T and a merge's heads are never below the score of an unseen slot, in float64 as `clause_score` adds it.
+Complexity: merge O((k + rejected) getnext); threshold instance optimal (Fagin, Lotem, Naor), at worst every interval
+that the event meets.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from earmark.events.arrays import EventArrays
+from earmark.flat.machine import at
+from earmark.flat.types import F64, I32, I64
+from earmark.index.counters import CANDIDATES, MATCHED, SCORED
+from earmark.index.kernels import Asked, Searched
+from earmark.index.marks import is_set
+from earmark.index.ranked.arrays import (
+    BOUND,
+    BY_WEIGHT,
+    DEPTH,
+    EMPTY,
+    ENDPOINTS,
+    ENTRIES,
+    EXACT,
+    HEAVIEST,
+    KINDS,
+    LEAST,
+    LIST,
+    LOOSE,
+    MOST_CONSTRAINTS,
+    NEVER,
+    NODES,
+    ONE_CLAUSE,
+    ORDER,
+    REGIME,
+    SHAPE,
+    SHARED,
+    SOLE,
+    STATIC_LEAST,
+    STATIC_MOST,
+    STEP,
+    WEIGHTS_MOST,
+    Listing,
+    ScoredParts,
+    Trees,
+    int64,
+)
+from earmark.index.ranked.walk import (
+    BASE,
+    COUNT,
+    POSITION,
+    SOURCE,
+    WHICH,
+    WalkScratch,
+    next_stamp,
+    pull,
+    seen_before,
+    set_source,
+)
+from earmark.index.ranking import SLACK, Heaps, push, raised, sort_heap
+from earmark.jit import inlined, kernel
+from earmark.segment.evaluate import slot_score
+
+UNSETTLED = -(2**63)
+"""Instead of a sequence: an unseen slot may have any."""
+
+
+@inlined
+def is_extended(lo: I64, hi: I64, begin: int, end: int) -> bool:
+    """Whether one of the event values begin..end is an interval."""
+    extended = False
+    for position in range(begin, end):
+        extended |= at(lo, position) != at(hi, position)
+    return extended
+
+
+@inlined
+def heaviest_weight(weight: F64, begin: int, end: int) -> tuple[bool, float]:
+    """Whether an event has weights other than 1, and the greatest of them, at least 1."""
+    weighted, most = False, 1.0
+    if len(weight):
+        for position in range(begin, end):
+            weighted |= at(weight, position) != 1.0
+            most = max(most, at(weight, position))
+    return weighted, most
+
+
+@inlined
+def weight_of(weight: F64, source: I64, s: int) -> float:
+    """The event's weight of the value that a source is for; 1 in a batch without weights."""
+    return float(at(weight, at(source, s + POSITION))) if len(weight) else 1.0
+
+
+@inlined
+def list_for(list_of: I32, attr: int, kind: int) -> int:
+    """The list of an attribute for a kind of search, or EMPTY."""
+    place = attr * KINDS + kind
+    return int(at(list_of, place)) if place < len(list_of) else int(EMPTY)
+
+
+@inlined
+def head_score(scratch: WalkScratch, i: int) -> float:
+    """Score of the entry at the head of the i-th open source."""
+    return float(at(scratch.heap_score, at(scratch.source, at(scratch.active, i) + BASE)))
+
+
+@inlined
+def head_slot(scratch: WalkScratch, i: int) -> int:
+    """Slot of the entry at the head of the i-th open source."""
+    return int(at(scratch.heap_slot, at(scratch.source, at(scratch.active, i) + BASE)))
+
+
+# --- what was found so far -------------------------------------------------------------------------------------
+
+
+@inlined
+def keep(heaps: Heaps, lane: int, k: int, in_order: bool, sequence: I64, score: float, slot: int) -> bool:
+    """Keep an answer if it is among the k best. While answers come in order they are a list, then a heap.
+
+    Returns whether they still are a list; the heap's sequences are filled in when it begins.
+    """
+    base, size = lane * k, at(heaps.size, lane)
+    if in_order:
+        late = size == 0
+        if not late:
+            last = at(heaps.score, base + size - 1)
+            late = score < last or (
+                score == last and at(sequence, slot) > at(sequence, at(heaps.slot, base + size - 1))
+            )
+        if late:
+            if size < k:
+                heaps.score[base + size], heaps.slot[base + size] = score, slot
+                heaps.size[lane] = size + 1
+            return True
+        for i in range(size >> 1):  # the worst first is a heap
+            j = size - 1 - i
+            heaps.score[base + i], heaps.score[base + j] = heaps.score[base + j], heaps.score[base + i]
+            heaps.slot[base + i], heaps.slot[base + j] = heaps.slot[base + j], heaps.slot[base + i]
+        for i in range(size):
+            heaps.sequence[base + i] = at(sequence, at(heaps.slot, base + i))
+    push(heaps, lane, k, score, at(sequence, slot), slot)
+    return False
+
+
+@inlined
+def worst_score(heaps: Heaps, lane: int, k: int, in_order: bool) -> float:
+    """The k-th best score, of a full list or heap."""
+    return float(at(heaps.score, lane * k + (k - 1 if in_order else 0)))
+
+
+@inlined
+def settled(heaps: Heaps, lane: int, k: int, in_order: bool, sequence: I64, bound: float, first: int) -> bool:
+    """Whether k are kept and none can be displaced by a score up to `bound`, at `bound` from sequence `first` on."""
+    if at(heaps.size, lane) < k:
+        return False
+    worst = worst_score(heaps, lane, k, in_order)
+    if worst != bound:
+        return bool(worst > bound)
+    if in_order:
+        return bool(at(sequence, at(heaps.slot, lane * k + k - 1)) <= first)
+    return bool(at(heaps.sequence, lane * k) <= first)
+
+
+# --- ranked search ---------------------------------------------------------------------------------------------
+
+
+class Way(NamedTuple):
+    """How one event is searched."""
+
+    merged: bool
+    """By a merge of the exact lists, not by the threshold."""
+    kind: int
+    """Which lists: exact (0) or relaxed (1)."""
+    wide: bool
+    """Sources need room for all nodes, not for a path."""
+    weighted: bool
+    """The event has weights other than 1."""
+    extra: float
+    """What these weights can add to the score of a list, at the most."""
+    counting: bool
+    """A candidate counts when all its lists have given it."""
+    once: bool
+    """No slot comes up twice."""
+    loose: int
+    loose_end: int
+    """Where the loose slots for this search begin and end."""
+
+
+class Opened(NamedTuple):
+    """The sources that are open: how many, and where the heap and the runs of the next one begin."""
+
+    sources: int
+    base: int
+    runs: int
+
+
+class Given(NamedTuple):
+    """The slot that lists gave last, how many have given it, and the last that did."""
+
+    slot: int
+    times: int
+    giver: int
+
+
+@inlined
+def way_of(searched: Searched[ScoredParts], asked: Asked, e: int) -> Way:
+    """How an event is to be searched."""
+    info, listing, events = searched.arrays.trees.info, searched.arrays.listing, asked.events
+    begin, end = at(events.start, e), at(events.start, e + 1)
+    extended = is_extended(events.lo, events.hi, begin, end)
+    weighted, most = heaviest_weight(events.weight, begin, end)
+    regime, single = at(info, REGIME), at(info, ONE_CLAUSE) != 0
+    merged = (not asked.relaxed or regime == SHARED) and at(info, EXACT) != 0 and not (weighted and regime <= SHARED)
+    return Way(
+        merged,
+        1 if not merged and regime != SHARED else 0,
+        at(info, ORDER) == NEVER or at(info, SHAPE) == ENDPOINTS or extended,
+        weighted,
+        (most - 1.0) * at(listing.bounds, len(listing.bounds) - BOUND + WEIGHTS_MOST),
+        merged and len(listing.needed) > 0 and single,
+        merged and len(listing.needed) == 0 and single and not extended,
+        int64(0) if merged else at(info, LOOSE),
+        at(info, LOOSE) if merged else int64(len(listing.loose)),
+    )
+
+
+@kernel
+def rank_events(searched: Searched[ScoredParts], asked: Asked, scratch: WalkScratch, heaps: Heaps, work: I64) -> None:
+    """Leave the k best of each event in its heap, best first (`kernels.py`)."""
+    for e in range(asked.first, asked.last):
+        next_stamp(scratch)
+        way = way_of(searched, asked, e)
+        if not rank_event(searched, asked, e, way, scratch, heaps, work):
+            sort_heap(heaps, (e - asked.first) * asked.k, heaps.size[e - asked.first])
+
+
+@inlined
+def rank_event(
+    searched: Searched[ScoredParts], asked: Asked, e: int, way: Way, scratch: WalkScratch, heaps: Heaps, work: I64
+) -> bool:
+    """The search for one event. Returns whether the answers are a list already (see `keep`).
+
+    One loop opens the sources, and then goes from candidate to candidate: there is one place where a source is
+    pulled and one where a slot is scored, because both are merged into this function wherever they stand.
+    """
+    trees, listing, table, events = searched.arrays.trees, searched.arrays.listing, searched.table, asked.events
+    position, end = at(events.start, e), at(events.start, e + 1)
+    lane, k, next_loose = e - asked.first, asked.k, way.loose
+    opened, given = Opened(0, int64(0), int64(0)), Given(int(EMPTY), 0, int(EMPTY))
+    pick, in_order = int(EMPTY), bool(at(heaps.size, lane) == 0)
+    while True:
+        begin, s = position < end, int64(EMPTY)
+        if begin:
+            s = int64(next_source(searched, events, position, way, opened, scratch))
+            position += 1
+            if s == EMPTY:
+                continue
+        elif pick >= 0:
+            s = at(scratch.active, pick)
+        if s >= 0:
+            pull(trees, scratch, table.sequence, s, begin, work)
+            if begin:
+                opened = with_source(trees, scratch, s, way.wide, opened)
+                continue
+            if at(scratch.source, s + COUNT) == 0:
+                opened = Opened(close_source(scratch, pick, opened.sources), opened.base, opened.runs)
+                pick -= 1
+        loose_slot, loose_score = loose_head(listing, next_loose, way.loose_end)
+        if way.merged:
+            pick, slot = best_head(scratch, table.sequence, opened.sources, loose_slot, loose_score)
+        else:
+            lists_done, loose_done = opened.sources == 0, loose_slot < 0
+            if at(heaps.size, lane) == k:
+                worst = worst_score(heaps, lane, k, in_order)
+                if not lists_done:
+                    bound, since = unseen_bound(searched, events.weight, scratch, opened.sources, worst)
+                    lists_done = settled(heaps, lane, k, in_order, table.sequence, bound, since)
+                if not loose_done:
+                    bound, since = reach_of(way, loose_score, at(table.sequence, loose_slot))
+                    loose_done = settled(heaps, lane, k, in_order, table.sequence, bound, since)
+            pick, slot = in_turn(scratch, opened.sources, pick, loose_slot, lists_done, loose_done)
+        if slot < 0:
+            return in_order
+        score = head_score(scratch, pick) if pick >= 0 else loose_score
+        which = int(at(scratch.source, at(scratch.active, pick) + WHICH)) if pick >= 0 else int(EMPTY)
+        next_loose += pick < 0
+        work[CANDIDATES] += 1
+        if way.counting and pick >= 0:
+            given = with_giver(given, slot, which)
+            known = given.times != at(listing.needed, slot)
+            given = Given(given.slot, given.times + (not known), given.giver)
+        else:
+            known = not way.once and seen_before(scratch, slot)
+        if not known and is_set(asked.eligible, slot):
+            qualifies, value = True, score
+            if not is_sure(trees, way, which):
+                qualifies, value = slot_score(table, slot, events, e, asked.relaxed)
+                work[SCORED] += 1
+            if qualifies:
+                work[MATCHED] += 1
+                in_order = keep(heaps, lane, k, in_order, table.sequence, value, slot)
+        if way.merged and at(heaps.size, lane) == k:
+            bound, since = reach_of(way, score, at(table.sequence, slot))
+            if settled(heaps, lane, k, in_order, table.sequence, bound, since):
+                return in_order
+
+
+@inlined
+def next_source(
+    searched: Searched[ScoredParts], events: EventArrays, position: int, way: Way, opened: Opened, scratch: WalkScratch
+) -> int:
+    """Prepare a source for the event value at `position`; where it is, or EMPTY when there is no list for it."""
+    which = list_for(searched.arrays.listing.list_of, at(events.attr, position), way.kind)
+    if which == EMPTY:
+        return int(EMPTY)
+    s = opened.sources * SOURCE
+    lo, hi = at(events.lo, position), at(events.hi, position)
+    set_source(searched.arrays.trees.info, scratch.source, s, which, lo, hi, opened.base, opened.runs)
+    scratch.source[s + POSITION] = position
+    return s
+
+
+@inlined
+def with_source(trees: Trees, scratch: WalkScratch, s: int, wide: bool, opened: Opened) -> Opened:
+    """The open sources with one that has begun, unless it has nothing to give."""
+    if at(scratch.source, s + COUNT) == 0:
+        return opened
+    scratch.active[opened.sources] = s
+    row = at(scratch.source, s + WHICH) * LIST
+    elements = runs = 2 * at(trees.info, DEPTH) + 8
+    if wide:
+        elements = 2 * at(trees.lists, row + NODES) + at(trees.lists, row + ENTRIES) + 8
+        runs = at(trees.lists, row + NODES) + 1
+    return Opened(opened.sources + 1, opened.base + elements, opened.runs + runs)
+
+
+@inlined
+def close_source(scratch: WalkScratch, pick: int, opened: int) -> int:
+    """Take a source that has come to its end out of those that are open; how many are left."""
+    for i in range(pick, opened - 1):
+        scratch.active[i] = scratch.active[i + 1]
+    return opened - 1
+
+
+@inlined
+def loose_head(listing: Listing, place: int, end: int) -> tuple[int, float]:
+    """The loose slot at a place, and its score; EMPTY at the end."""
+    if place < end:
+        return int(at(listing.loose, place)), float(at(listing.loose_score, place))
+    return int(EMPTY), -np.inf
+
+
+@inlined
+def reach_of(way: Way, score: float, sequence: int) -> tuple[float, int]:
+    """What a list can still give that is at a score and a sequence: a bound, and from which sequence on."""
+    if way.weighted:
+        return raised(score, way.extra), int(UNSETTLED)
+    return score, int(sequence)
+
+
+@inlined
+def with_giver(given: Given, slot: int, which: int) -> Given:
+    """The intersection of lists: one more has given a slot; the last of its lists makes it a candidate."""
+    if slot != given.slot:
+        return Given(slot, 1, which)
+    return Given(slot, given.times + (which != given.giver), which)
+
+
+@inlined
+def is_sure(trees: Trees, way: Way, which: int) -> bool:
+    """Whether what a list gives needs no second look, and has the score that the list says."""
+    if not way.merged or way.weighted or which < 0:
+        return False
+    return bool(at(trees.lists, which * LIST + SOLE) != 0)
+
+
+@inlined
+def best_head(scratch: WalkScratch, sequence: I64, opened: int, loose_slot: int, loose_score: float) -> tuple[int, int]:
+    """Of all open sources and the loose slots the one to go on with, and its slot; EMPTY: loose, no slot: the end."""
+    pick, score, slot = int(EMPTY), loose_score, loose_slot
+    for i in range(opened):
+        head, of = head_score(scratch, i), head_slot(scratch, i)
+        if slot < 0 or head > score or (head == score and at(sequence, of) < at(sequence, slot)):
+            pick, score, slot = i, head, of
+    return pick, slot
+
+
+@inlined
+def in_turn(
+    scratch: WalkScratch, opened: int, pick: int, loose_slot: int, lists_done: bool, loose_done: bool
+) -> tuple[int, int]:
+    """Round robin over the open sources and the loose slots, without those that cannot matter any more."""
+    if lists_done and loose_done:
+        return int(EMPTY), int(EMPTY)
+    pick += 1
+    if lists_done or (pick >= opened and not loose_done):
+        return int(EMPTY), loose_slot
+    if pick >= opened:
+        pick = 0
+    return pick, head_slot(scratch, pick)
+
+
+@inlined
+def unseen_bound(
+    searched: Searched[ScoredParts], weight: F64, scratch: WalkScratch, opened: int, worst: float
+) -> tuple[float, int]:
+    """The threshold T, and the sequence from which on an unseen slot may reach it (or UNSETTLED).
+
+    The sequence is asked for only when T is `worst`, the k-th score.
+    """
+    info, bounds, sequence = searched.arrays.trees.info, searched.arrays.listing.bounds, searched.table.sequence
+    few = at(info, MOST_CONSTRAINTS)
+    if at(info, REGIME) == BY_WEIGHT:
+        if opened > few:
+            return bound_of_few(bounds, weight, scratch, opened, few), int(UNSETTLED)
+        total = bound_by_weight(bounds, weight, scratch, opened, int(EMPTY))
+        if total != worst:
+            return total, int(UNSETTLED)
+        latest = int64(UNSETTLED)
+        for lowered in range(opened):
+            latest = max(latest, at(sequence, head_slot(scratch, lowered)))
+            if bound_by_weight(bounds, weight, scratch, opened, lowered) == total:
+                return total, int(UNSETTLED)
+        return total, int(latest)
+    if opened == 1 and weight_of(weight, scratch.source, at(scratch.active, 0)) == 1.0:
+        return head_score(scratch, 0), int(at(sequence, head_slot(scratch, 0)))
+    return bound_by_sum(bounds, weight, scratch, opened, few), int(UNSETTLED)
+
+
+@inlined
+def bound_by_weight(bounds: F64, weight: F64, scratch: WalkScratch, opened: int, lowered: int) -> float:
+    """T where every static score is the same: added in the order of `clause_score`, hence never below a score.
+
+    With `lowered`, what T would be if that head were the next lower score of its list, or not there.
+    """
+    total = at(bounds, len(bounds) - BOUND + STATIC_MOST)
+    for i in range(opened):
+        s, head = at(scratch.active, i), head_score(scratch, i)
+        if i == lowered:
+            row = at(scratch.source, s + WHICH) * BOUND
+            lower = max(head - 0.5 * at(bounds, row + STEP), 0.0)
+            head = lower if head > at(bounds, row + LEAST) else 0.0
+        total += head * weight_of(weight, scratch.source, s)
+    return float(total)
+
+
+@inlined
+def bound_of_few(bounds: F64, weight: F64, scratch: WalkScratch, opened: int, few: int) -> float:
+    """T where a clause has fewer constraints than lists are open: only the greatest terms, so many, can meet."""
+    terms = scratch.bound
+    for i in range(opened):
+        term = head_score(scratch, i) * weight_of(weight, scratch.source, at(scratch.active, i))
+        j = i
+        while j and at(terms, j - 1) < term:
+            terms[j] = terms[j - 1]
+            j -= 1
+        terms[j] = term
+    added = 0.0
+    for i in range(min(few, opened)):
+        added += at(terms, i)
+    return raised(at(bounds, len(bounds) - BOUND + STATIC_MOST), added)
+
+
+@inlined
+def bound_by_sum(bounds: F64, weight: F64, scratch: WalkScratch, opened: int, few: int) -> float:
+    """T where lists are by static score + weight: one list's head, and from the others what can be weight."""
+    most = at(bounds, len(bounds) - BOUND + STATIC_MOST)
+    least = at(bounds, len(bounds) - BOUND + STATIC_LEAST)
+    terms, total, greatest = scratch.bound, 0.0, 0.0
+    for i in range(opened):
+        s = at(scratch.active, i)
+        left = max(head_score(scratch, i) - least, 0.0)
+        heaviest = at(bounds, at(scratch.source, s + WHICH) * BOUND + HEAVIEST)
+        terms[i] = min(left, heaviest) * weight_of(weight, scratch.source, s)
+        total += terms[i]
+        greatest = max(greatest, terms[i])
+    best = -np.inf
+    for i in range(opened):
+        head, scale = head_score(scratch, i), weight_of(weight, scratch.source, at(scratch.active, i))
+        if scale <= 1.0:
+            whole = scale * head + (1.0 - scale) * min(most, head)
+        else:
+            whole = head + at(terms, i) * (scale - 1.0) / scale
+        best = max(best, whole + max(min(total - at(terms, i), greatest * (few - 1)), 0.0))
+    return float(best + (abs(best) + abs(most) + abs(least) + total) * SLACK)

@@ -1,0 +1,279 @@
+"""Which intervals does a value stab, best first: the interval tree, the segment tree and the R-tree, scored.
+
+ranked-pubsub, section 2: the structures that are known, with scores. `ir_tree.py` and `sopt_r_tree.py` are those of
+section 3. Arrays: `arrays.py`. The paper's ten intervals (number = rank) are the example of each.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from earmark.errors import EarmarkError, require
+from earmark.flat.types import I32, I64
+from earmark.index.ranked.arrays import (
+    ALWAYS,
+    CUT_FIRST,
+    CUT_LAST,
+    DEPTH,
+    EMPTY,
+    ENDPOINTS,
+    FOREST,
+    LEVELS,
+    LIST,
+    NEVER,
+    NODES,
+    ORDER,
+    PADDING,
+    ROOT,
+    SEGMENTS,
+    SIZE,
+    WIDEST,
+    ScoredArrays,
+    int64,
+)
+from earmark.index.ranked.base import Options, ScoredIndex, planted
+from earmark.index.ranked.forest import TreePlan
+from earmark.index.ranked.lists import ScoredLists
+from earmark.index.ranked.sopt_r_tree import cells
+from earmark.jit import kernel
+from earmark.segment.arrays import SegmentArrays
+
+SORTS = {"score": FOREST, "endpoint": ENDPOINTS}
+MOST_REFERENCES = 2**31 - 1
+
+
+class IntervalTree(ScoredIndex):
+    """An interval tree for each attribute, its runs read in turn.
+
+    ranked-pubsub, 2.1.1 and 2.2.2. A node has a key, the median endpoint of the intervals that reached it, and a
+    run of those that the key stabs; the others are entirely left or right of it. The run is sorted by score, and
+    read from its best entry on, skipping what the value does not stab; the runs along the path of the value are
+    merged by a heap. With `sort="endpoint"` it is the conventional tree: two runs a node, by left and by right end,
+    so that the stabbed ones are a prefix, all of which are collected and ranked.
+
+    The paper's ten intervals (number = rank), without buckets:
+
+        key 55: 1 [30,55]  3 [45,55]  10 [0,100]            a value of 80 reads  1 3 10  and  2 4 7 8
+          left   key 30: 5 [10,30]  6 [0,30]  9 [10,45]     stabbed, in order of the heap:  2 4 7 8 10
+          right  key 90: 2 [75,90]  4 [65,90]  7 [75,100]  8 [65,100]
+
+    In the arrays, each interval is in one run.
+
+    Invariant: a node's key stabs its intervals; runs are in score order; every interval left of a key ends before it,
+    right of it begins after it.
+    Complexity: O(n log n) build, O(n) space; the k best in O(log n + k log log n + intervals of the path that are not
+    stabbed and score better).
+
+    We differ: small sets stay together in a bucket, not split to the end; the heap holds nodes by their best score
+    before they are opened, so that of a path only what is due is read; an interval event opens both sides where it
+    must.
+    """
+
+    shapes = (FOREST, ENDPOINTS)
+    keyed = True
+
+    @classmethod
+    def build(
+        cls,
+        table: SegmentArrays,
+        sort: str = "score",
+        leaf: int = 16,
+        modes: str = "both",
+        intersect: bool = False,
+    ) -> Self:
+        """An index of all slots of a table. `sort` is "score" or "endpoint"; the rest as for every scored index."""
+        if sort not in SORTS:
+            raise EarmarkError(f"sort is 'score' or 'endpoint', not {sort!r}.")
+        return cls._built(table, Options(WIDEST, leaf, modes, intersect, SORTS[sort]))
+
+    @classmethod
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+        endpoints = options.shape == ENDPOINTS
+        return planted(lists, arrays, TreePlan(True, False, options.branching, options.leaf, endpoints))
+
+
+class SegmentTree(ScoredIndex):
+    """A segment tree for each attribute.
+
+    ranked-pubsub, 2.1.2 and 2.2.1. The endpoints cut the line into atomic segments, the leaves of a balanced binary
+    tree; an interval is stored at the highest nodes whose extents it covers, at most two a level. Whatever is
+    stored on the path of a value is stabbed by it, so a search has nothing to skip: each node's part is in score
+    order, and a heap merges the path. The price is space: an interval of a million is stored ten to forty times.
+
+        cuts 0 10 30 31 46 ..       value 20: leaf [10, 29]       path: its part, its parent's, .., the root's
+
+    In the arrays, entries are in score order, a node's part is a list of their positions.
+
+    Invariant: the nodes of an interval are disjoint, their extents make up the interval, and no two of them are
+    siblings; parts ascend.
+    Complexity: O(n log n) build, time and space; the k best in O(log n + k log log n).
+
+    We differ: closed intervals of keys have the cuts lo and hi + 1, so that a leaf is a set of keys and not a pair of
+    endpoints; an interval event opens all nodes it reaches, by their best score, and takes an interval only where the
+    leftmost of its nodes lies in reach, so that each comes once.
+    """
+
+    shapes = (SEGMENTS,)
+
+    @classmethod
+    def build(cls, table: SegmentArrays, modes: str = "both", intersect: bool = False) -> Self:
+        """An index of all slots of a table; options as for every scored index. O(n log n) time and space."""
+        return cls._built(table, Options(2, 0, modes, intersect, SEGMENTS))
+
+    @property
+    def references(self) -> int:
+        """How many references to intervals the nodes store."""
+        return len(self._arrays.part)
+
+    @classmethod
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+        rows, info = arrays.lists.reshape(-1, LIST).copy(), arrays.info.copy()
+        info[LEVELS] = 1
+        starts, parts, bests, cuts = [np.zeros(1, np.int64)], [], [], []
+        nodes = stored = cut_count = 0
+        for one in range(len(lists.attr)):
+            begin, end = int(lists.start[one]), int(lists.start[one + 1])
+            cut, first, last = cells(lists.lo[begin:end], lists.hi[begin:end])
+            size = 1 << max(0, len(cut) - 1).bit_length()
+            start = np.zeros(2 * size + 1, np.int64)
+            count_parts(first, last, size, start)
+            np.cumsum(start, out=start)
+            if stored + start[-1] > MOST_REFERENCES:
+                raise EarmarkError("a segment tree of these intervals has too many references; use 'sopt_r_tree'.")
+            part, best = np.empty(int(start[-1]), np.int32), np.full(2 * size, EMPTY, np.int32)
+            fill_parts(first, last, size, start[:-1].copy(), part, best)
+            part += begin
+            best[best != EMPTY] += begin
+            rows[one, [ROOT, SIZE, NODES]] = nodes, size, 2 * size
+            rows[one, [CUT_FIRST, CUT_LAST]] = cut_count, cut_count + len(cut)
+            info[DEPTH] = max(info[DEPTH], size.bit_length())
+            # The offset that closes a list is the first of the next, whose node 0 is not used.
+            starts.append(stored + start[1:])
+            parts.append(part)
+            bests.append(best)
+            cuts.append(cut)
+            nodes, stored, cut_count = nodes + 2 * size, stored + len(part), cut_count + len(cut)
+        return arrays._replace(
+            info=info,
+            lists=rows.ravel(),
+            lo=np.concatenate([lists.lo, np.zeros(PADDING, np.int64)]),
+            hi=np.concatenate([lists.hi, np.zeros(PADDING, np.int64)]),
+            score=lists.score,
+            ref=lists.slot,
+            cut=np.concatenate([*cuts, np.empty(0, np.int64)]),
+            part_start=np.concatenate(starts),
+            part=np.concatenate([*parts, np.empty(0, np.int32)]),
+            part_best=np.concatenate([*bests, np.empty(0, np.int32)]),
+        )
+
+    def check(self) -> None:
+        """As every index; and the nodes of each interval make it up, as few as there can be."""
+        super().check()
+        arrays = self._arrays
+        for row in arrays.lists.reshape(-1, LIST):
+            root, size = int(row[ROOT]), int(row[SIZE])
+            cut = arrays.cut[row[CUT_FIRST] : row[CUT_LAST]]
+            start = arrays.part_start[root : root + 2 * size + 1]
+            part = arrays.part[start[0] : start[-1]]
+            require(start[0] == start[1], "a part belongs to no node")
+            owner = np.repeat(np.arange(2 * size), np.diff(start))
+            inside = owner[1:] == owner[:-1]
+            require(bool((part[1:][inside] > part[:-1][inside]).all()), "a part does not ascend")
+            level = np.frexp(owner)[1] - 1
+            width = size >> level
+            first = (owner << (size.bit_length() - 1 - level)) - size
+            low = np.searchsorted(cut, arrays.lo[part])
+            high = np.searchsorted(cut, arrays.hi[part], "right")
+            require(bool(((low <= first) & (first + width <= high)).all()), "a node is not inside its interval")
+            covered = np.zeros(len(arrays.score), np.int64)
+            np.add.at(covered, part, width)
+            require(bool((covered[part] == high - low).all()), "the nodes of an interval do not make it up")
+            pairs = np.unique(np.stack([part.astype(np.int64), owner >> 1]), axis=1, return_counts=True)[1]
+            require(bool((pairs == 1).all()), "an interval is at two siblings")
+
+
+@kernel
+def count_parts(first: I32, last: I32, size: int, start: I64) -> None:
+    """How many intervals each node stores, one place further, as `start` for a running sum."""
+    for i in range(len(first)):
+        left, right = int64(first[i]) + size, int64(last[i]) + 1 + size
+        while left < right:
+            if left & 1:
+                start[left + 1] += 1
+                left += 1
+            if right & 1:
+                right -= 1
+                start[right + 1] += 1
+            left >>= 1
+            right >>= 1
+
+
+@kernel
+def fill_parts(first: I32, last: I32, size: int, place: I64, part: I32, best: I32) -> None:
+    """The positions of each node in order, and for each node the first below it."""
+    for i in range(len(first)):
+        left, right = int64(first[i]) + size, int64(last[i]) + 1 + size
+        while left < right:
+            if left & 1:
+                part[place[left]] = i
+                place[left] += 1
+                if best[left] < 0:
+                    best[left] = i
+                left += 1
+            if right & 1:
+                right -= 1
+                part[place[right]] = i
+                place[right] += 1
+                if best[right] < 0:
+                    best[right] = i
+            left >>= 1
+            right >>= 1
+    for node in range(size - 1, 0, -1):
+        for child in range(2 * node, 2 * node + 2):
+            if best[child] >= 0 and (best[node] < 0 or best[child] < best[node]):
+                best[node] = best[child]
+
+
+class RTree(ScoredIndex):
+    """An R-tree for each attribute, over its intervals in score order.
+
+    ranked-pubsub, 2.1.3 and 2.2.3. The intervals in score order are the leaves of a tree of `branching`; every
+    inner entry has the extent of its child. A left-first search that skips extents without the value meets the
+    stabbed intervals in score order. Extents have holes: neighbours in score may lie anywhere, so a search may go
+    down where nothing is stabbed; with branching 4, the paper's example visits every node for 90. With
+    `scored=False` the leaves are in the order of their left ends, the tree of 2.1.3: few holes, and no order of
+    scores; the search goes by the best score below an extent.
+
+        branching 4      [0,90]: 10            [0,100]: 6             [0,100]: 2
+                         1 2 3 4               5 6 7 8                9 10           (number = rank, 1 is best)
+
+    In the arrays, a list is the run of a single node.
+
+    Invariant: leaves in score order; extents are bounding intervals.
+    Complexity: O(n log n) build (sorting), (1 + 2 / (branching - 1)) n space; a getnext O(n) at worst.
+    """
+
+    @classmethod
+    def build(
+        cls,
+        table: SegmentArrays,
+        branching: int = 32,
+        scored: bool = True,
+        modes: str = "both",
+        intersect: bool = False,
+    ) -> Self:
+        """An index of all slots of a table. `scored=False` orders by left end; the rest as for every scored index."""
+        return cls._built(table, Options(branching, 0, modes, intersect, FOREST, ALWAYS if scored else NEVER))
+
+    @classmethod
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+        if arrays.info[ORDER] == NEVER:
+            lists = _by_left_end(lists)
+        return planted(lists, arrays, TreePlan(False, True, options.branching, 0))
+
+
+def _by_left_end(lists: ScoredLists) -> ScoredLists:
+    number = np.repeat(np.arange(len(lists.attr)), np.diff(lists.start))
+    return lists.permuted(np.lexsort((lists.lo, number)))

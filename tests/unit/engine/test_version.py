@@ -1,0 +1,288 @@
+"""Versions of segments: append, remove, versions that never change, compaction, and how much room they take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from earmark import EarmarkError, Matcher
+from earmark.engine import updates
+from earmark.engine.compaction import compacted
+from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import Version
+from earmark.flat import bits
+from earmark.keys.schema import Schema
+from earmark.segment import segment as module
+from earmark.segment.builder import prepare
+from earmark.segment.ids import Ids
+from earmark.segment.segment import Segment
+from earmark.segment.subscription import Subscription
+from earmark.workload import standard
+
+
+def version(*conditions: str, **attributes: str) -> Version:
+    schema = Schema()
+    schema.declare(attributes)
+    return added(Version.empty(schema), *conditions)
+
+
+def added(made: Version, *conditions: str, **fields: Any) -> Version:
+    items = [{"id": f"s{made.slots + i}", "condition": c, **fields} for i, c in enumerate(conditions)]
+    made = updates.added(made, prepare(made.schema, items))
+    made.check()
+    return made
+
+
+def removed(made: Version, *ids: str) -> Version:
+    made = made.removed([made.find(one) for one in ids])  # type: ignore[misc]
+    made.check()
+    return made
+
+
+def replaced(made: Version, one: str, condition: str) -> Version:
+    place = made.find(one)
+    assert place is not None
+    made = updates.replaced(made, place, Subscription(one, condition))
+    made.check()
+    return made
+
+
+def everything(made: Version) -> list[Any]:
+    found = []
+    for one in made.segments:
+        segment, slots = one.segment, range(len(one))
+        arrays = [array.tolist() for array in segment.arrays]
+        texts, tags = [segment.text(s) for s in slots], [segment.tags(s) for s in slots]
+        scoped = one.eligible((("t", "1"),)).tolist()
+        found.append([arrays, one.removed.tolist(), texts, tags, one.alive.tolist(), one.live, scoped])
+    return found
+
+
+def in_order(made: Version) -> list[Any]:
+    return made.whole.ids.objects[: len(made.whole)]
+
+
+class TestMoments:
+    def test_never_change(self) -> None:
+        """Whatever is made of them next."""
+        made = added(version("a > 3", "s = 'k' OR b IS NULL"), "TRUE", tags={"t": "1"}, score=2.0)
+        moments = [(made, everything(made))]
+
+        def then(other: Version) -> Version:
+            other.check()
+            moments.append((other, everything(other)))
+            return other
+
+        made = then(added(made, *["a > 9 AND s = 'zz'"] * 100, tags={"t": "1"}, weights={"a": 2.0}))
+        made = then(removed(made, "s0", "s5"))
+        made = then(replaced(made, "s1", f"a > {2**60}"))  # a new generation of keys
+        assert len(made.segments) == 2
+        made = then(removed(made, "s1"))
+        made = then(compacted(made, None, fewer_constants=True))
+        for moment, before in moments:
+            moment.check()
+            assert everything(moment) == before
+
+    def test_two_futures_of_one_moment(self) -> None:
+        """As after a change that was given up."""
+        made = version("a > 3", "s = 'k'")
+        given_up = added(made, "a > 4", "s = 'm'", tags={"t": "1"})
+        other = added(made, "a > 5 OR b", tags={"t": "2"})
+        assert given_up.find("s3") == (0, 3)
+        assert (other.find("s2"), other.find("s3")) == ((0, 2), None)
+        assert [other.whole.text(s) for s in range(3)] == ["a > 3", "s = 'k'", "a > 5 OR b"]
+        assert other.segments[0].eligible((("t", "1"),)).tolist() == [0]
+        assert other.segments[0].eligible((("t", "2"),)).tolist() == [4]
+        assert given_up.segments[0].eligible((("t", "1"),)).tolist() == [12]
+        assert given_up.segments[0].eligible((("t", "2"),)).tolist() == [0]
+        for moment in (made, given_up, other):
+            moment.check()
+
+    def test_arrays_are_read_only(self) -> None:
+        for made in (version("a > 3"), added(version("a > 3"), "a > 4")):
+            for array in made.segments[0].segment.arrays:
+                assert not array.flags.writeable
+
+    def test_defaults_are_stored_from_the_first_other_value(self) -> None:
+        made = version("a > 3", "a > 3 AND b > 3")
+        segment = made.segments[0].segment
+        assert len(segment.arrays.weight) == len(segment.arrays.score) == len(segment.tagset) == 0
+        made = added(made, "a > 3", weights={"a": 5.0}, score=1.0, tags={"t": "1"})
+        segment = added(made, "a > 3").segments[0].segment
+        assert segment.arrays.weight.tolist() == [1.0, 1.0, 1.0, 5.0, 1.0]
+        assert segment.arrays.score.tolist() == [0.0, 0.0, 1.0, 0.0]
+        assert [segment.tags(s) for s in range(4)] == [(), (), (("t", "1"),), ()]
+
+
+class TestChanges:
+    def test_slots_are_not_reused_and_sequence_goes_on(self) -> None:
+        made = removed(version("a > 3", "a > 4"), "s1")
+        made = updates.added(made, prepare(made.schema, [("s1", "a > 5")]))
+        made.check()
+        assert [made.find("s0"), made.find("s1")] == [(0, 0), (0, 2)]
+        assert made.segments[0].segment.arrays.sequence.tolist() == [0, 1, 2]
+        again = compacted(made, None)
+        again.check()
+        assert again.whole.arrays.sequence.tolist() == [0, 2]
+        assert again.next_sequence == 3
+        assert [again.whole.text(s) for s in range(2)] == ["a > 3", "a > 5"]
+
+    def test_replace_keeps_the_sequence(self) -> None:
+        made = replaced(version("a > 3", "a > 4", "a > 5"), "s1", "a > 9")
+        assert not made.segments[0].segment.is_ordered
+        assert in_order(made) == ["s0", "s1", "s2"]
+        again = compacted(made, None)
+        assert again.segments[0].segment.is_ordered
+        assert again.segments[0].segment.ids.objects == ["s0", "s1", "s2"]
+
+    def test_compaction_forgets_unused_constants(self) -> None:
+        made = version(*(f"s = 'k{i}'" for i in range(20)), "s > 'k5' AND s <= 'k7'")
+        made = removed(made, *(f"s{i}" for i in range(20)))
+        again = compacted(made, None, fewer_constants=True)
+        again.check()
+        assert set(again.schema.strings[0].constants()) <= {b"", b"k5", b"k7"}
+        assert len(made.schema.strings[0]) == 21
+
+    def test_a_segment_without_living_subscriptions_goes(self) -> None:
+        made = removed(version("a > 3", "b > 4"), "s0", "s1")
+        assert made.segments == () and made.live == 0 and made.next_sequence == 2
+        assert made.schema.by_name["a"].type is None
+
+    def test_too_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "MOST_ELEMENTS", 5)
+        m = Matcher()
+        m.add(0, "a IN (1, 3, 5)")
+        with pytest.raises(EarmarkError, match="at most 2,147,483,647 intervals"):
+            m.add(1, "a IN (1, 3, 5)")
+        assert m.ids() == [0]
+
+    def test_check_finds_what_is_broken(self) -> None:
+        made = version("a > 3", "a > 4")
+        (one,) = made.segments
+        twice = replace(one.segment, ids=Ids.of(["s0", "s0"]))
+        for broken in (
+            replace(made, uses=made.uses + 1),
+            replace(made, next_sequence=1),
+            made.with_segments([replace(one, live=1)]),
+            made.with_segments([replace(one, removed=bits.set_slots(one.removed, np.array([1])))]),
+            made.with_segments([replace(one, segment=replace(one.segment, ids=Ids.of(["s0"])))]),
+            made.with_segments([IndexedSegment.of(twice)]),
+            made.with_segments([one, IndexedSegment.of(one.segment)]),
+        ):
+            with pytest.raises(AssertionError):
+                broken.check()
+        made.check()
+
+
+class TestGenerations:
+    """Bounds beyond 2^53, and strings between which no key is left, change keys: older segments keep theirs."""
+
+    def test_older_segments_are_searched_with_their_own_keys(self) -> None:
+        m = Matcher("blocks")
+        m.add_many([(i, f"a > {i} AND s = 'k{i % 3}'") for i in range(300)])
+        m.add(300, f"a > {2**60} AND s = 'k1'")
+        generations = {one.segment.schema.generation for one in m._version.segments}
+        assert len(generations) == 2
+        event = {"a": 250.5, "s": "k1"}
+        wanted = [i for i in range(251) if i % 3 == 1]
+        assert m.match(event) == wanted
+        assert m.match({"a": 2**60 + 1, "s": "k1"}) == [*(i for i in range(300) if i % 3 == 1), 300]
+        assert m.match_many([event])["subscription"].to_pylist() == wanted
+        assert [one.id for one in m.top_k(event, 3)] == wanted[:3]
+        assert m.explain(1, event).matched and not m.explain(300, event).matched
+        assert m.verify([event, {"a": 2**60 + 1}]).ok
+        assert m.get(5).condition == "a > 5 AND s = 'k2'"
+        m.update(4, score=2.5)
+        assert m.top_k(event, 1)[0].id == 4
+        m.check()
+        m._compactor.wait()
+        m.compact()
+        assert len(m._version.segments) == 1
+        assert m.match(event) == wanted and m.top_k(event, 1)[0].id == 4
+        m.check()
+
+    def test_a_whole_of_several_generations(self) -> None:
+        made = added(version("a > 3", "s = 'x'"), f"a > {2**60}", "s = 'y' AND a < 1.5")
+        assert len(made.segments) == 2
+        whole = made.whole
+        whole.check()
+        assert in_order(made) == ["s0", "s1", "s2", "s3"]
+        assert {one.segment.schema.generation for one in made.segments}.isdisjoint({whole.schema.generation})
+
+
+class TestSegment:
+    def test_of_nothing(self) -> None:
+        m = Matcher()
+        assert len(m._version.whole) == 0 and m.ids() == [] and m.to_arrow().num_rows == 0
+
+    def test_ids_come_from_lists_and_columns(self) -> None:
+        strings, numbers = Ids.of(["b", "ü", ""]), Ids.of([3, -1])
+        assert not strings.integers and numbers.integers
+        for ids, wanted in ((strings, ["b", "ü", ""]), (numbers, [3, -1])):
+            again = Ids.of(ids.column)
+            assert [again[i] for i in range(len(again))] == wanted == again.objects
+            assert again.named(np.array([1, 0], np.int32)) == wanted[1::-1]
+            assert again.taken(np.array([1], np.int32)).to_pylist() == [wanted[1]]
+            assert again.take(np.array([1])).objects == [wanted[1]]
+            more = again.extended(ids)
+            assert more.objects == wanted * 2 and len(again) == len(wanted)
+            assert more.taken(np.array([len(wanted)], np.int32)).to_pylist() == wanted[:1]
+
+    def test_appending_leaves_a_segment_as_it_was(self) -> None:
+        first = prepare(Schema(), [("a", "x > 1")]).segment(0)
+        one = first.appended(prepare(first.schema, [("b", "x > 2")]).segment(1))
+        other = first.appended(prepare(first.schema, [("c", "y > 2")]).segment(1))
+        assert [len(first), len(one), len(other)] == [1, 2, 2]
+        assert [first.find("b"), one.find("b"), other.find("b"), other.find("c")] == [None, 1, None, 1]
+        assert isinstance(one, Segment) and one.text(1) == "x > 2" and other.text(1) == "y > 2"
+
+
+class TestMemory:
+    """At most 40 bytes a predicate, beside ids, string constants, tags and what was asked."""
+
+    count = 2_000
+
+    def per_predicate(self, m: Matcher, predicates: int) -> float:
+        stats = m.stats()
+        assert stats["constraints"] == predicates * len(m)
+        return stats["table_bytes"] / stats["constraints"]
+
+    @pytest.mark.parametrize("weights", [None, {"a": 0.5, "b": 0.25, "s": 2.0}])
+    def test_conditions_of_three(self, weights: Any) -> None:
+        m = Matcher()
+        m.add_many(
+            {"id": i, "condition": f"a > {i} AND b BETWEEN {i} AND {i + 9} AND s = 'k{i % 50}'", "weights": weights}
+            for i in range(self.count)
+        )
+        assert self.per_predicate(m, 3) <= 40
+
+    @pytest.mark.parametrize("scored", [False, True])
+    def test_ready_made_of_five(self, scored: bool) -> None:
+        low = np.arange(self.count)
+        columns: dict[str, Any] = {"id": low}
+        for name in "abcde":
+            columns |= {f"{name}_lo": low, f"{name}_hi": low + 9}
+        if scored:
+            columns |= {"score": low / 7, "weights": [{"a": 0.5}] * self.count}
+        m = Matcher()
+        m.add_many(pa.table(columns))
+        assert self.per_predicate(m, 5) <= 40
+
+    def test_the_standard_workload(self) -> None:
+        work = standard.w2(subscriptions=self.count)
+        names = [f"a{n}" for n in range(work.attributes)]
+        assert work.sub_attr.tolist() == [list(range(work.attributes))] * self.count
+        columns: dict[str, Any] = {"id": range(self.count)}
+        for n, name in enumerate(names):
+            columns |= {f"{name}_lo": work.sub_lo[:, n], f"{name}_hi": work.sub_hi[:, n]}
+        m = Matcher()
+        m.add_many(pa.table(columns))
+        assert self.per_predicate(m, 5) <= 30
+        events = work.event_value[:50]
+        found = m.match_many(pa.table({name: events[:, n] for n, name in enumerate(names)}))
+        inside = ((work.sub_lo <= events[:, None]) & (events[:, None] <= work.sub_hi)).all(axis=2)
+        assert found["subscription"].to_pylist() == np.nonzero(inside)[1].tolist()
