@@ -300,7 +300,7 @@ def test_an_index_comes_back_from_its_arrays(index: str) -> None:
     rng = Random(23)
     matcher, book = filled(index, rng, 60)
     matcher.compact()
-    view, main = matcher._version.whole, matcher._built.main
+    view, main = matcher._version.whole, searched(matcher)
     restored = indexes.restore(index, view.arrays, indexes.stored(main))
     restored.check()
     assert restored.nbytes == main.nbytes

@@ -43,7 +43,7 @@ from earmark.flat.machine import at
 from earmark.flat.types import I32, I64, frozen
 from earmark.index.mics import MicsIndex, built
 from earmark.index.mics.arrays import MicsArrays
-from earmark.index.mics.plan import Options
+from earmark.index.mics.plan import MicsOptions
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -82,7 +82,7 @@ class Mics(Members):
 
     def _renew(self, slots: I32) -> None:
         """Build anew from these members."""
-        self._index = MicsIndex(self.table, built(self.table, slots, Options()))
+        self._index = MicsIndex(self.table, built(self.table, slots, MicsOptions()))
         self._waiting(set(), set())
 
     def _waiting(self, tail: set[int], removed: set[int]) -> None:

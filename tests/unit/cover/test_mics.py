@@ -21,7 +21,7 @@ from earmark.cover.subsumption import Subsumption, continues, learned_space
 from earmark.flat.types import I32
 from earmark.index import mics as index_module
 from earmark.index.mics import MicsIndex, build
-from earmark.index.mics.plan import Options
+from earmark.index.mics.plan import MicsOptions
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.mics import mics as drawn
 
@@ -41,7 +41,7 @@ def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def force_lists(patch: pytest.MonkeyPatch, scanned: float) -> None:
     """Three axes whatever they are worth; boxes of which so much of the space is left are scanned."""
     patch.setattr(build, "SCANNED", scanned)
-    patch.setattr(mics, "Options", partial(Options, (0, 1, 2), 4))
+    patch.setattr(mics, "Options", partial(MicsOptions, (0, 1, 2), 4))
 
 
 @pytest.fixture

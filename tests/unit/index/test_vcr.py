@@ -43,7 +43,7 @@ from earmark.errors import EarmarkError
 from earmark.flat import bits
 from earmark.index.marks import MAYBE
 from earmark.index.vcr import VcrIndex, build
-from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, Options, VcrArrays
+from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, VcrArrays, VcrOptions
 from earmark.index.vcr.plan import best_pair
 from earmark.index.vcr.store import add_keys, home
 
@@ -390,7 +390,7 @@ def test_contract_and_registry() -> None:
     assert index.is_updatable
     assert not index.is_adaptive
     assert isinstance(index.arrays, VcrArrays)
-    assert len(index.arrays.options) == len(Options._fields)
+    assert len(index.arrays.options) == len(VcrOptions._fields)
 
 
 def test_bad_arguments_get_a_sentence() -> None:

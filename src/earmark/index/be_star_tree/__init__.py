@@ -64,7 +64,7 @@ from earmark.index.be_star_tree.arrays import (
     copied,
     empty_tree,
 )
-from earmark.index.be_star_tree.change import Change
+from earmark.index.be_star_tree.change import TreeChange
 from earmark.index.be_star_tree.check import check_shape, check_tree
 from earmark.index.be_star_tree.search import TreeScratch, match_events, new_scratch
 from earmark.index.be_star_tree.topk import rank_events, ranked
@@ -135,7 +135,7 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         tree.apart[:] = extension
         if ranking == "histogram":
             tree.rate[:] = histogram_rates(table)
-        change = Change(tree, table)
+        change = TreeChange(tree, table)
         slots = np.arange(len(table.clause_start) - 1, dtype=np.int32)
         if bulk:
             change.build(slots)
@@ -201,13 +201,13 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         tree.rate[: len(rates)] = rates[:known]
         tree.apart[:] = np.maximum(extensions(events, known), tree.knob[EXTENSION])
         probability = matched / count / max(1, int(tree.head[CLAUSES]))
-        change = Change(tree, self._table)
+        change = TreeChange(tree, self._table)
         recycled = self._recycle(change, probability)
         self._hold(self._table, change.tree)
         return TreeAdaptation(count, probability, self.capacity, recycled)
 
     @staticmethod
-    def _recycle(change: Change, probability: float) -> int:
+    def _recycle(change: TreeChange, probability: float) -> int:
         """Bring capacity and structure up to date; how many clauses were placed again."""
         head = change.tree.head
         capacity = int(head[CAPACITY])
@@ -221,11 +221,11 @@ class BEStarTree(ArrayIndex[TreeArrays]):
             return everything
         return change.recycle_all(low, worn)
 
-    def _change(self, table: SegmentArrays, run: Callable[[Change], None]) -> None:
+    def _change(self, table: SegmentArrays, run: Callable[[TreeChange], None]) -> None:
         tree = self._tree
         if not all(array.flags.writeable for array in tree):
             tree = copied(tree)
-        change = Change(tree, table)
+        change = TreeChange(tree, table)
         run(change)
         self._hold(table, change.tree)
 

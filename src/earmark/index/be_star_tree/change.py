@@ -51,7 +51,7 @@ GENEROUS = 256
 """Room is asked for with so much to spare, so that small changes do not stop for it."""
 
 
-class Change:
+class TreeChange:
     """One change of a tree; `tree` is the outcome."""
 
     def __init__(self, tree: TreeArrays, table: SegmentArrays) -> None:

@@ -114,7 +114,7 @@ def signature_bits(axes: int) -> U64:
 # --- the query's side ----------------------------------------------------------------------------------------------
 
 
-class Query(NamedTuple):
+class EventQuery(NamedTuple):
     """Room for one event: its codes and weights by axis, its point in the group at hand, the axes that it has.
 
     Invariant: between events every axis is as without a value: ALWAYS, or ANY where NULL is accepted.
@@ -131,14 +131,14 @@ class Query(NamedTuple):
     """Where the loose entries lie that are to be looked at: begin, end, begin, end …"""
 
 
-def new_query(index: BlockArrays) -> Query:
+def new_query(index: BlockArrays) -> EventQuery:
     """Room for the events of a batch."""
     axes = len(index.axis_attr)
     code = np.repeat(np.where(index.axis_optional, ANY, ALWAYS).astype(np.int16), 2)
     widest = int(np.diff(index.tree_axis_start).max(initial=0))
     ranges = np.empty(2 * (len(index.pairs) // PAIR), np.int32)
     point, present, required = np.empty(2 * widest, np.int16), np.empty(axes, np.int32), np.empty(axes, np.int32)
-    return Query(code, np.zeros(axes), point, present, required, np.empty(axes, np.int64), ranges)
+    return EventQuery(code, np.zeros(axes), point, present, required, np.empty(axes, np.int64), ranges)
 
 
 @embedded
@@ -164,7 +164,7 @@ def up_to(cuts: I64, begin: int, end: int, key: int) -> int:
 
 
 @embedded
-def ask(index: BlockArrays, events: EventArrays, e: int, query: Query) -> tuple[int, int, np.uint64]:
+def ask(index: BlockArrays, events: EventArrays, e: int, query: EventQuery) -> tuple[int, int, np.uint64]:
     """Take in an event: how many axes it has, how many of them require a value, and their signature."""
     count, required, signature = 0, 0, np.uint64(0)
     for position in range(at(events.start, e), at(events.start, e + 1)):
@@ -185,7 +185,7 @@ def ask(index: BlockArrays, events: EventArrays, e: int, query: Query) -> tuple[
 
 
 @embedded
-def settle(index: BlockArrays, events: EventArrays, query: Query, axis: int) -> None:
+def settle(index: BlockArrays, events: EventArrays, query: EventQuery, axis: int) -> None:
     """Find the codes of an axis that has a value, unless they are known."""
     if at(query.code, 2 * axis) == int(UNASKED):
         position = at(query.position, axis)
@@ -197,7 +197,7 @@ def settle(index: BlockArrays, events: EventArrays, query: Query, axis: int) -> 
 
 
 @embedded
-def forget(index: BlockArrays, query: Query, count: int) -> None:
+def forget(index: BlockArrays, query: EventQuery, count: int) -> None:
     """Put back what `ask` has set."""
     for i in range(count):
         axis = at(query.present, i)

@@ -51,7 +51,7 @@ PLACES_A_WORD = 8
 """`pair_bits` has a word for so many places of `pairs`: 8 bits a place."""
 
 
-class Clauses(NamedTuple):
+class BlockClauses(NamedTuple):
     """The clauses of a table: their slots, what is theirs to score, and where codes do not tell everything."""
 
     slot: I32
@@ -65,7 +65,7 @@ class Clauses(NamedTuple):
     shared: NDArray[np.bool_]
 
 
-class Tree(NamedTuple):
+class TreeRows(NamedTuple):
     """One tree to be: its axes and clauses, in order."""
 
     axes: I32
@@ -86,7 +86,7 @@ def built(table: SegmentArrays) -> BlockArrays:
     best_first = np.lexsort((table.sequence[clauses.slot], -potential))
     best_first = best_first[in_trees[best_first]]
     by_group = best_first[np.argsort(group[best_first], kind="stable")]
-    trees: list[Tree] = []
+    trees: list[TreeRows] = []
     begin = 0
     for g in np.flatnonzero(size >= FEWEST).tolist():
         own = by_group[begin : begin + size[g]]
@@ -96,7 +96,7 @@ def built(table: SegmentArrays) -> BlockArrays:
     return _joined(table, axes, clauses, trees, np.flatnonzero(~in_trees))
 
 
-def _clauses(table: SegmentArrays, axes: Axes) -> Clauses:
+def _clauses(table: SegmentArrays, axes: Axes) -> BlockClauses:
     count = len(table.constraint_start) - 1
     slot = np.repeat(np.arange(len(table.clause_start) - 1, dtype=np.int32), np.diff(table.clause_start))
     of = np.repeat(np.arange(count), np.diff(table.constraint_start))
@@ -105,7 +105,7 @@ def _clauses(table: SegmentArrays, axes: Axes) -> Clauses:
     odd = no_axis | (np.diff(table.interval_start) > 1)
     verify = np.zeros(count, bool)
     verify[of[odd]] = True
-    return Clauses(
+    return BlockClauses(
         slot,
         table.score[slot] if len(table.score) else np.empty(0),
         np.bincount(of, weights, count).astype(np.float64),
@@ -166,7 +166,7 @@ def same_sets(start: I32, axis: I32, other: I64) -> bool:
 # --- trees ---------------------------------------------------------------------------------------------------------
 
 
-def _trees(table: SegmentArrays, axes: Axes, own_axes: I32, best_first: I64) -> list[Tree]:
+def _trees(table: SegmentArrays, axes: Axes, own_axes: I32, best_first: I64) -> list[TreeRows]:
     """The tiers of a group, each in kd-order."""
     ends = [len(best_first)]
     while ends[-1] >= TIER_RATIO * FIRST_TIER:
@@ -176,7 +176,7 @@ def _trees(table: SegmentArrays, axes: Axes, own_axes: I32, best_first: I64) -> 
         clauses = best_first[begin:end]
         points, weight = _points(table, axes, own_axes, clauses)
         order = kd_order(points)
-        made.append(Tree(own_axes, tier, clauses[order], _with_corners(points[order]), weight))
+        made.append(TreeRows(own_axes, tier, clauses[order], _with_corners(points[order]), weight))
         begin = end
     return made
 
@@ -209,7 +209,7 @@ def _with_corners(points: I16) -> I16:
 # --- loose clauses -------------------------------------------------------------------------------------------------
 
 
-class Loose(NamedTuple):
+class LooseRows(NamedTuple):
     """Loose clauses in order of their buckets."""
 
     clauses: I64
@@ -220,7 +220,7 @@ class Loose(NamedTuple):
     record: I16
 
 
-def _loose(table: SegmentArrays, axes: Axes, bit: U64, clauses: I64) -> Loose:
+def _loose(table: SegmentArrays, axes: Axes, bit: U64, clauses: I64) -> LooseRows:
     start, constraints = spread(table.constraint_start, clauses)
     axis = axes.of_constraint[constraints]
     pair, signature = np.full((len(clauses), 2), NOWHERE, np.int32), np.zeros(len(clauses), np.uint64)
@@ -241,7 +241,7 @@ def _loose(table: SegmentArrays, axes: Axes, bit: U64, clauses: I64) -> Loose:
     record = np.empty((len(chosen), 3), np.int16)
     record[:, 0] = axes.of_constraint[chosen].astype(np.uint16).view(np.int16)
     record[:, 1], record[:, 2] = axes.lower[chosen], axes.upper[chosen]
-    return Loose(clauses[order], pairs.ravel(), pair_bits, signature[order], kept, record.ravel())
+    return LooseRows(clauses[order], pairs.ravel(), pair_bits, signature[order], kept, record.ravel())
 
 
 @kernel
@@ -279,7 +279,7 @@ def fill_pairs(buckets: Any, pairs: Any, pair_bits: U64) -> None:
 # --- all of it -----------------------------------------------------------------------------------------------------
 
 
-def _joined(table: SegmentArrays, axes: Axes, clauses: Clauses, trees: list[Tree], rest: I64) -> BlockArrays:
+def _joined(table: SegmentArrays, axes: Axes, clauses: BlockClauses, trees: list[TreeRows], rest: I64) -> BlockArrays:
     bit = signature_bits(len(axes.attr))
     loose = _loose(table, axes, bit, rest)
     sizes = np.array([len(tree.clauses) for tree in trees], np.int64)
@@ -345,7 +345,7 @@ def _joined(table: SegmentArrays, axes: Axes, clauses: Clauses, trees: list[Tree
     return BlockArrays(**columns)
 
 
-def _of_tree(table: SegmentArrays, axes: Axes, clauses: Clauses, bit: U64, tree: Tree) -> tuple[Any, ...]:
+def _of_tree(table: SegmentArrays, axes: Axes, clauses: BlockClauses, bit: U64, tree: TreeRows) -> tuple[Any, ...]:
     """Signature, greatest static score, first sequence, greatest weights, whether exact; the axis to find it by.
 
     The signature is of the axes that all of its clauses need a value of; the rarest of these is where it is found, the

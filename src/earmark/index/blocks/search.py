@@ -37,7 +37,7 @@ from earmark.index.blocks.arrays import (
     pair_hash,
     pair_place,
 )
-from earmark.index.blocks.axes import Query, ask, forget, settle
+from earmark.index.blocks.axes import EventQuery, ask, forget, settle
 from earmark.index.blocks.dominance import I16, LANES, dominating, lanes_below
 from earmark.index.blocks.wide import without8
 from earmark.index.counters import (
@@ -60,7 +60,7 @@ from earmark.segment.evaluate import clause_failures
 class BlockScratch(NamedTuple):
     """What a search writes to: an event's query, entries that match, the bitmap that sorts them, trees to visit."""
 
-    query: Query
+    query: EventQuery
     hits: I32
     marks: U64
     trees: I32
@@ -253,7 +253,7 @@ def search_loose(
 
 
 @embedded
-def find_buckets(index: BlockArrays, query: Query, required: int) -> int:
+def find_buckets(index: BlockArrays, query: EventQuery, required: int) -> int:
     """Put into `ranges` where the loose entries lie that need no pair of axes but those of the event; how many ranges.
 
     It looks up every pair, or goes through all places if these are fewer.
@@ -274,7 +274,7 @@ def find_buckets(index: BlockArrays, query: Query, required: int) -> int:
 
 
 @embedded
-def look_up(index: BlockArrays, query: Query, first: int, second: int, places: int, found: int) -> int:
+def look_up(index: BlockArrays, query: EventQuery, first: int, second: int, places: int, found: int) -> int:
     """Add the range of a pair of axes, if it has one; how many there are now."""
     mixed = pair_hash(first, second)
     bit = pair_bit(mixed, len(index.pair_bits))
@@ -292,7 +292,7 @@ def look_up(index: BlockArrays, query: Query, first: int, second: int, places: i
 
 
 @embedded
-def note(index: BlockArrays, query: Query, start: int, found: int) -> int:
+def note(index: BlockArrays, query: EventQuery, start: int, found: int) -> int:
     """Add the range of a place; how many there are now."""
     query.ranges[2 * found] = at(index.pairs, start + int(BEGIN))
     query.ranges[2 * found + 1] = at(index.pairs, start + int(END))
@@ -301,7 +301,7 @@ def note(index: BlockArrays, query: Query, start: int, found: int) -> int:
 
 @embedded
 def loose_matches(
-    table: SegmentArrays, index: BlockArrays, events: EventArrays, e: int, i: int, entry: int, query: Query
+    table: SegmentArrays, index: BlockArrays, events: EventArrays, e: int, i: int, entry: int, query: EventQuery
 ) -> bool:
     """Whether a loose entry matches: all its constraints, by code, and in the table where codes do not say it."""
     doubtful = False

@@ -20,7 +20,7 @@ from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at
 from earmark.flat.types import I64
 from earmark.index.blocks.arrays import ALWAYS, ANY, BLOCKS, LOOSE, BlockArrays
-from earmark.index.blocks.axes import Query, ask, forget
+from earmark.index.blocks.axes import EventQuery, ask, forget
 from earmark.index.blocks.dominance import LANES
 from earmark.index.blocks.search import BlockScratch, search_loose, search_tree
 from earmark.index.counters import MATCHED, PRUNED, SCORED
@@ -72,7 +72,7 @@ def rank_events(searched: Searched[BlockArrays], asked: Asked, scratch: BlockScr
 
 
 @embedded
-def tree_bound(index: BlockArrays, tree: int, query: Query, heaviest: float) -> float:
+def tree_bound(index: BlockArrays, tree: int, query: EventQuery, heaviest: float) -> float:
     """No clause of the tree scores more for this event."""
     total = float(at(index.tree_score, tree))
     for i in range(at(index.tree_axis_start, tree), at(index.tree_axis_start, tree + 1)):
@@ -130,7 +130,7 @@ def best_clause(table: SegmentArrays, slot: int, events: EventArrays, e: int) ->
 
 
 @embedded
-def entry_score(index: BlockArrays, tree: int, entry: int, query: Query) -> float:
+def entry_score(index: BlockArrays, tree: int, entry: int, query: EventQuery) -> float:
     """The score of a matching entry of a table without weights: the terms of `clause_score`, in its order."""
     total = float(at(index.entry_score, entry)) if len(index.entry_score) else 0.0
     if tree == LOOSE_ENTRIES:

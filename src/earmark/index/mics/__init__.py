@@ -56,7 +56,7 @@ from earmark.index.mics.arrays import (
 )
 from earmark.index.mics.build import NO_PLAN, assembled, check_lists, extended, options_of, place, without
 from earmark.index.mics.meeting import Question, find_holding, find_meeting
-from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, Options, checked_options, planned
+from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, MicsOptions, checked_options, planned
 from earmark.index.mics.search import match_events
 from earmark.index.staged import StagedIndex
 from earmark.segment.arrays import SegmentArrays
@@ -194,7 +194,7 @@ class MicsIndex(StagedIndex[MicsArrays]):
         return self.work.candidates / max(1, len(events.start) - 1)
 
 
-def built(table: SegmentArrays, slots: I32, options: Options, events: EventArrays | None = None) -> MicsArrays:
+def built(table: SegmentArrays, slots: I32, options: MicsOptions, events: EventArrays | None = None) -> MicsArrays:
     """The index of these slots, in a space that is planned for them."""
     total = len(table.clause_start) - 1
     plan = planned(table, slots, options, events)

@@ -45,7 +45,7 @@ from earmark.index.mics.arrays import (
     sieve_in,
     space_in,
 )
-from earmark.index.mics.plan import Options, Plan
+from earmark.index.mics.plan import MicsOptions, MicsPlan
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays
@@ -60,7 +60,7 @@ MOST_JUMP = 1 << 22
 
 _NONE: I32 = np.empty(0, np.int32)
 _NO_SPACE = Space(_NONE, _NONE, np.zeros(1, np.int32), np.empty(0, np.int64), np.ones(1, np.int32))
-NO_PLAN = Plan(_NO_SPACE, _NO_SPACE)
+NO_PLAN = MicsPlan(_NO_SPACE, _NO_SPACE)
 """No axes at all: every slot is scanned."""
 
 
@@ -75,7 +75,7 @@ class Placement(NamedTuple):
     residual: U64
 
 
-def place(table: SegmentArrays, slots: I32, plan: Plan | None, pieces: int) -> Placement:
+def place(table: SegmentArrays, slots: I32, plan: MicsPlan | None, pieces: int) -> Placement:
     """Where these slots of a table go. Entries ascend by slot."""
     total = len(table.clause_start) - 1
     if plan is None:
@@ -261,7 +261,7 @@ def largest_level(begin: int, end: int) -> int:
 
 
 def assembled(
-    placement: Placement, plan: Plan | None, slots: int, options: Options, learned: int, base: int
+    placement: Placement, plan: MicsPlan | None, slots: int, options: MicsOptions, learned: int, base: int
 ) -> MicsArrays:
     """The index of these entries."""
     order = np.argsort(placement.code, kind="stable")
@@ -325,14 +325,14 @@ def entries_of(arrays: MicsArrays) -> Placement:
     return Placement(code, arrays.entry, sieve.ravel(), arrays.sure, arrays.placed, arrays.residual)
 
 
-def plan_of(arrays: MicsArrays) -> Plan | None:
+def plan_of(arrays: MicsArrays) -> MicsPlan | None:
     """The spaces of an index, None where it has none."""
-    return Plan(space_in(arrays), sieve_in(arrays)) if len(arrays.attr) else None
+    return MicsPlan(space_in(arrays), sieve_in(arrays)) if len(arrays.attr) else None
 
 
-def options_of(arrays: MicsArrays) -> Options:
+def options_of(arrays: MicsArrays) -> MicsOptions:
     """What the user gave when the index was built."""
-    return Options(
+    return MicsOptions(
         tuple(arrays.given.tolist()), *(int(value) for value in arrays.info[OPTION_BITS : OPTION_PIECES + 1])
     )
 

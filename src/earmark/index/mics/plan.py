@@ -65,14 +65,14 @@ MOST_VALUES = 1 << 16
 """So many values are enough to learn cuts from."""
 
 
-class Plan(NamedTuple):
+class MicsPlan(NamedTuple):
     """The space of the lists and that of the sieve."""
 
     space: Space
     sieve: Space
 
 
-class Options(NamedTuple):
+class MicsOptions(NamedTuple):
     """What the user gave, FREE where the data decides."""
 
     attributes: tuple[int, ...] = ()
@@ -84,7 +84,7 @@ class Options(NamedTuple):
 
 def checked_options(
     attributes: tuple[int, ...] | None, bits: int | None, cells: str, most: int, pieces: int
-) -> Options:
+) -> MicsOptions:
     """The options as numbers; EarmarkError says which makes no sense."""
     chosen = tuple(attributes) if isinstance(attributes, list | tuple | range | set | frozenset) else ()
     if attributes is not None and (
@@ -105,14 +105,16 @@ def checked_options(
     if not _is_whole(pieces, 1, LARGEST_PIECES):
         raise EarmarkError(f"pieces is how many blocks a clause may have, 1 to {LARGEST_PIECES:,}, not {pieces!r}.")
     numbers = tuple(map(int, chosen))
-    return Options(numbers, FREE if bits is None else int(bits), KINDS.index(cells), int(most), int(pieces))
+    return MicsOptions(numbers, FREE if bits is None else int(bits), KINDS.index(cells), int(most), int(pieces))
 
 
 def _is_whole(given: object, least: int, most: int) -> bool:
     return isinstance(given, int | np.integer) and not isinstance(given, bool) and least <= int(given) <= most
 
 
-def planned(table: SegmentArrays, slots: I32, options: Options, events: EventArrays | None = None) -> Plan | None:
+def planned(
+    table: SegmentArrays, slots: I32, options: MicsOptions, events: EventArrays | None = None
+) -> MicsPlan | None:
     """The spaces to index these slots in; None where no attribute is worth it."""
     if len(slots) < len(table.clause_start) - 1:
         table = gather(table, slots.astype(np.int64))  # what is not in the index teaches it nothing
@@ -126,14 +128,14 @@ def planned(table: SegmentArrays, slots: I32, options: Options, events: EventArr
     learned = [_learned(table, int(attribute), events) for attribute in sieved]
     sieve = _space(sieved, learned, field_width(len(sieved)) - 1, VARIABLE)
     allowed = min(MOST_MEAN_RANGES, MEAN_RANGES * max(1.0, len(slots) / LARGE))
-    return Plan(_list_space(table, sample, np.array(attributes, np.int32), options, events, allowed), sieve)
+    return MicsPlan(_list_space(table, sample, np.array(attributes, np.int32), options, events, allowed), sieve)
 
 
 def _list_space(
     table: SegmentArrays,
     sample: SegmentArrays,
     attributes: I32,
-    options: Options,
+    options: MicsOptions,
     events: EventArrays | None,
     allowed: float,
 ) -> Space:

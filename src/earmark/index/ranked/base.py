@@ -53,7 +53,7 @@ from earmark.index.ranked.arrays import (
     frozen_arrays,
 )
 from earmark.index.ranked.collect import match_events
-from earmark.index.ranked.forest import DEEPEST, HIGHEST, Draft, TreePlan, finished, grow
+from earmark.index.ranked.forest import DEEPEST, HIGHEST, ForestDraft, TreePlan, finished, grow
 from earmark.index.ranked.lists import Layout, ScoredLists, clause_sums, joined, lay_out, needed
 from earmark.index.ranked.threshold import rank_events
 from earmark.index.ranked.walk import ALL_COUNTERS, COUNT, VISITS, WalkScratch, make_scratch, pull, set_source
@@ -64,7 +64,7 @@ from earmark.segment.arrays import SegmentArrays
 MODES = ("both", "exact", "relaxed")
 
 
-class Options(NamedTuple):
+class ScoredOptions(NamedTuple):
     """What an index was asked to be.
 
     `branching` is the width of R-tree nodes, 2 to 64; `leaf` the intervals that an interval tree leaves together;
@@ -101,21 +101,21 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
     # --- building ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def _built(cls, table: SegmentArrays, options: Options) -> Self:
+    def _built(cls, table: SegmentArrays, options: ScoredOptions) -> Self:
         _check_options(options)
         table = read_only_table(table)
         layout = lay_out(table, options.modes, options.intersect)
         return cls(table, cls._arranged(table, layout, options))
 
     @classmethod
-    def _arranged(cls, table: SegmentArrays, layout: Layout, options: Options) -> ScoredArrays:
+    def _arranged(cls, table: SegmentArrays, layout: Layout, options: ScoredOptions) -> ScoredArrays:
         """The arrays of an index with these lists."""
         lists = joined(layout.exact, layout.relaxed)
         arrays = _frame(table, layout, lists, options)
         return cls._grow(lists, arrays, options)
 
     @classmethod
-    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         """Fill in the trees of the lists."""
         raise NotImplementedError
 
@@ -200,7 +200,7 @@ def _getnext(
     return scratch.source[COUNT] > 0, scratch.heap_slot[0], scratch.heap_score[0]
 
 
-def _frame(table: SegmentArrays, layout: Layout, lists: ScoredLists, options: Options) -> ScoredArrays:
+def _frame(table: SegmentArrays, layout: Layout, lists: ScoredLists, options: ScoredOptions) -> ScoredArrays:
     """All arrays that do not depend on the structure."""
     nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in element_types(ScoredArrays).items()}
     attributes = int(lists.attr.max(initial=-1)) + 1
@@ -259,7 +259,7 @@ def planted(lists: ScoredLists, arrays: ScoredArrays, plan: TreePlan) -> ScoredA
     return with_counts(draft, finished(draft, arrays))
 
 
-def with_counts(draft: Draft, arrays: ScoredArrays) -> ScoredArrays:
+def with_counts(draft: ForestDraft, arrays: ScoredArrays) -> ScoredArrays:
     """Roots, sizes and depth of the trees, written where searches look for them."""
     rows = arrays.lists.reshape(-1, LIST).copy()
     rows[:, ROOT], rows[:, NODES] = draft.list_root, draft.list_nodes
@@ -268,7 +268,7 @@ def with_counts(draft: Draft, arrays: ScoredArrays) -> ScoredArrays:
     return arrays._replace(lists=rows.ravel(), info=info)
 
 
-def _check_options(options: Options) -> None:
+def _check_options(options: ScoredOptions) -> None:
     if not 2 <= options.branching <= WIDEST:
         raise EarmarkError(f"branching is 2 to {WIDEST}, not {options.branching}.")
     if not 0 <= options.leaf <= options.branching:

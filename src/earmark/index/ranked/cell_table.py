@@ -55,7 +55,7 @@ from earmark.index.ranked.arrays import (
     ScoredArrays,
     int64,
 )
-from earmark.index.ranked.base import Options
+from earmark.index.ranked.base import ScoredOptions
 from earmark.index.ranked.check import list_entries
 from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import SoptRTree, cells
@@ -96,10 +96,10 @@ class CellTable(SoptRTree):
         """An index of all slots of a table; `best` is K, 1 to 256; the rest as for every scored index."""
         if not 1 <= best <= MOST:
             raise EarmarkError(f"best is 1 to {MOST}, not {best}.")
-        return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS, best))
+        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, FOREST, POINTS, best))
 
     @classmethod
-    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         grown = super()._grow(lists, arrays, options)
         return grown._replace(**_painted(lists, arrays, options.best))
 

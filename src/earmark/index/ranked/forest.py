@@ -50,7 +50,7 @@ PENDING = 256
 """Tasks that can wait: two a level, and each level halves the endpoints."""
 
 
-class Draft(NamedTuple):
+class ForestDraft(NamedTuple):
     """Arrays with room to grow; `used` says how much of them is taken."""
 
     used: I64
@@ -86,14 +86,14 @@ class TreePlan(NamedTuple):
     endpoints: bool = False
 
 
-def grow(lists: ScoredLists, plan: TreePlan) -> Draft:
+def grow(lists: ScoredLists, plan: TreePlan) -> ForestDraft:
     """The trees of all lists; `finished` cuts the arrays to size."""
     n, count = len(lists.lo), len(lists.attr)
     copies = 2 if plan.endpoints else 1
     nodes = (n if plan.median else 0) + count + 1
     blocks = copies * 2 * n + 1  # m intervals make at most 2 m blocks, whatever the branching
     entries = copies * n + blocks + PADDING
-    draft = Draft(
+    draft = ForestDraft(
         used=np.zeros(USED, np.int64),
         list_root=np.full(count, EMPTY, np.int64),
         list_nodes=np.zeros(count, np.int64),
@@ -113,7 +113,7 @@ def grow(lists: ScoredLists, plan: TreePlan) -> Draft:
     return draft
 
 
-def plant(lists: Entries, part: slice, number: int, plan: TreePlan, draft: Draft) -> None:
+def plant(lists: Entries, part: slice, number: int, plan: TreePlan, draft: ForestDraft) -> None:
     """Add the tree of one list, whose entries are a part of these, to a draft that has room for it."""
     columns = (lists.lo[part], lists.hi[part], lists.score[part], lists.slot[part])
     entries = EntryColumns._make(map(read_only, columns))
@@ -122,7 +122,7 @@ def plant(lists: Entries, part: slice, number: int, plan: TreePlan, draft: Draft
     grow_list(entries, number, plan, work, draft)
 
 
-def finished(draft: Draft, arrays: ScoredArrays) -> ScoredArrays:
+def finished(draft: ForestDraft, arrays: ScoredArrays) -> ScoredArrays:
     """Put the grown trees into the arrays of an index, without the spare room."""
     nodes, blocks, entries = (int(draft.used[field]) for field in (NODES_USED, BLOCKS_USED, ENTRIES_USED))
     draft.lo[entries : entries + PADDING] = 0
@@ -136,7 +136,7 @@ def finished(draft: Draft, arrays: ScoredArrays) -> ScoredArrays:
 
 
 @kernel
-def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowScratch, draft: Draft) -> None:
+def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowScratch, draft: ForestDraft) -> None:
     """One list into one tree of nodes."""
     lo, hi, which, spare, pending = entries.lo, entries.hi, scratch.which, scratch.spare, scratch.pending
     n = len(lo)
@@ -265,7 +265,9 @@ def sort_part(keys: I64, which: I64, begin: int, end: int, descending: bool) -> 
 
 
 @inlined
-def add_run(entries: EntryColumns, which: I64, begin: int, end: int, node: int, plan: TreePlan, draft: Draft) -> None:
+def add_run(
+    entries: EntryColumns, which: I64, begin: int, end: int, node: int, plan: TreePlan, draft: ForestDraft
+) -> None:
     """The intervals begin..end in blocks, below a tree of blocks if wanted, as the run of a node."""
     width = plan.branching if plan.tree else int(WIDEST)
     first, last, height = draft.used[BLOCKS_USED], draft.used[BLOCKS_USED], 0
@@ -298,7 +300,7 @@ def add_run(entries: EntryColumns, which: I64, begin: int, end: int, node: int, 
 
 
 @inlined
-def add_child(draft: Draft, entry: int, child: int) -> None:
+def add_child(draft: ForestDraft, entry: int, child: int) -> None:
     """Write the inner entry of a child: its bounding interval, its best score, its number."""
     start = draft.block_start[child]
     lo, hi, score = draft.lo[start], draft.hi[start], draft.score[start]

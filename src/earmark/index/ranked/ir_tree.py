@@ -68,7 +68,7 @@ from earmark.index.ranked.arrays import (
     WIDEST,
     ScoredArrays,
 )
-from earmark.index.ranked.base import Options, ScoredIndex, planted, whole_table
+from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted, whole_table
 from earmark.index.ranked.forest import (
     BLOCKS_USED,
     DEEPEST,
@@ -76,7 +76,7 @@ from earmark.index.ranked.forest import (
     HIGHEST,
     NODES_USED,
     USED,
-    Draft,
+    ForestDraft,
     TreePlan,
     plant,
 )
@@ -84,7 +84,7 @@ from earmark.index.ranked.lists import (
     EntryColumns,
     Grids,
     Layout,
-    Loose,
+    LooseSlots,
     ScoredLists,
     in_order,
     joined,
@@ -120,17 +120,17 @@ class IRTree(ScoredIndex):
 
     def __init__(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
         super().__init__(table, arrays)
-        self._draft: Draft | None = None
+        self._draft: ForestDraft | None = None
 
     @classmethod
     def build(
         cls, table: SegmentArrays, branching: int = 16, leaf: int = 16, modes: str = "both", intersect: bool = False
     ) -> Self:
         """An index of all slots of a table; options as for every scored index. O(n log n)."""
-        return cls._built(table, Options(branching, leaf, modes, intersect))
+        return cls._built(table, ScoredOptions(branching, leaf, modes, intersect))
 
     @classmethod
-    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         return planted(lists, arrays, TreePlan(True, True, options.branching, options.leaf))
 
     # --- changing ------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class IRTree(ScoredIndex):
 
     def _rebuild(self, only: Bools) -> None:
         info = self._arrays.info
-        options = Options(int(info[BRANCHING]), int(info[LEAF]), self._modes, bool(len(self._arrays.needed)))
+        options = ScoredOptions(int(info[BRANCHING]), int(info[LEAF]), self._modes, bool(len(self._arrays.needed)))
         layout = lay_out(self._table, options.modes, options.intersect, only=only)
         self._draft = None
         self._hold(self._table, self._arranged(self._table, layout, options))
@@ -271,16 +271,16 @@ class IRTree(ScoredIndex):
         chosen = np.flatnonzero(which != EMPTY)
         return lists.permuted(chosen), which[chosen]
 
-    def _growing(self, lists: int) -> Draft:
+    def _growing(self, lists: int) -> ForestDraft:
         """The arrays with room to grow: this index's own, from the first change on."""
         if self._draft is None:
             arrays, used = self._arrays, np.zeros(USED, np.int64)
             used[NODES_USED], used[BLOCKS_USED] = len(arrays.node_key), len(arrays.block_start)
             used[ENTRIES_USED] = len(arrays.score)
             used[DEEPEST], used[HIGHEST] = arrays.info[DEPTH], arrays.info[LEVELS] - 1
-            columns = {name: getattr(arrays, name) for name in Draft._fields if hasattr(arrays, name)}
+            columns = {name: getattr(arrays, name) for name in ForestDraft._fields if hasattr(arrays, name)}
             nothing = np.empty(0, np.int64)
-            self._draft = Draft(used=used, list_root=nothing, list_nodes=nothing, **columns)
+            self._draft = ForestDraft(used=used, list_root=nothing, list_nodes=nothing, **columns)
             self._draft = _roomier(self._draft)
         rows = self._arrays.lists.reshape(-1, LIST)
         roots, nodes = np.full(lists + 1, EMPTY, np.int64), np.zeros(lists + 1, np.int64)
@@ -288,7 +288,7 @@ class IRTree(ScoredIndex):
         self._draft = self._draft._replace(list_root=roots, list_nodes=nodes)
         return self._draft
 
-    def _insert(self, draft: Draft, lists: ScoredLists, which: I32, rows: I64) -> None:
+    def _insert(self, draft: ForestDraft, lists: ScoredLists, which: I32, rows: I64) -> None:
         """Insert entries, making room and rebalancing when asked to. `self._draft` is the one to go on with."""
         info = self._arrays.info
         added = Added._make(map(read_only, (which, lists.lo, lists.hi, lists.score, lists.slot)))
@@ -303,7 +303,7 @@ class IRTree(ScoredIndex):
         self._draft = draft
         np.add.at(rows[:, ENTRIES], which, 1)
 
-    def _rebalanced(self, draft: Draft, which: int, path: I64) -> Draft:
+    def _rebalanced(self, draft: ForestDraft, which: int, path: I64) -> ForestDraft:
         """Build anew what is below the lowest ancestor of a path that is out of balance."""
         place = int(heavy_ancestor(draft, path, np.empty(len(draft.node_key), np.int64)))
         node = int(path[place])
@@ -336,13 +336,13 @@ class IRTree(ScoredIndex):
             slot = np.concatenate([arrays.loose[part], more.slot])
             score = np.concatenate([arrays.loose_score[part], more.score])
             order = in_order(np.zeros(len(slot), np.int32), score, self._table.sequence[slot])
-            made.append(Loose(slot[order], score[order]))
+            made.append(LooseSlots(slot[order], score[order]))
         exact, relaxed = made
         joined_slots = np.concatenate([exact.slot, relaxed.slot])
         return joined_slots, np.concatenate([exact.score, relaxed.score]), len(exact.slot)
 
     def _publish(
-        self, draft: Draft, rows: I64, list_of: I32, bounds: Any, loose: tuple[I32, Any, int], slots: I64
+        self, draft: ForestDraft, rows: I64, list_of: I32, bounds: Any, loose: tuple[I32, Any, int], slots: I64
     ) -> None:
         """Make a change the content of this index."""
         draft = self._draft or draft
@@ -403,7 +403,7 @@ def _widened(bounds: Any, layout: Layout, list_of: I32) -> Any:
     return made
 
 
-def _fits(draft: Draft, entries: int) -> bool:
+def _fits(draft: ForestDraft, entries: int) -> bool:
     """Whether a tree of so many entries can be added."""
     used = draft.used
     blocks = int(used[BLOCKS_USED]) + 4 * entries + 4 < len(draft.block_start)
@@ -414,7 +414,7 @@ def _fits(draft: Draft, entries: int) -> bool:
     )
 
 
-def _roomier(draft: Draft) -> Draft:
+def _roomier(draft: ForestDraft) -> ForestDraft:
     """A copy of the arrays with more room behind what is used."""
     nodes, blocks, entries = (int(draft.used[field]) for field in (NODES_USED, BLOCKS_USED, ENTRIES_USED))
     sizes = {"node_key": nodes, "node": nodes * NODE, "node_score": nodes * NODE_SCORE}

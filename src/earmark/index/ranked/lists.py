@@ -79,7 +79,7 @@ class ScoredLists(NamedTuple):
         return self._replace(lo=self.lo[order], hi=self.hi[order], score=self.score[order], slot=self.slot[order])
 
 
-class Loose(NamedTuple):
+class LooseSlots(NamedTuple):
     """Slots that no list finds, by score descending, then sequence."""
 
     slot: I32
@@ -102,13 +102,13 @@ class Layout(NamedTuple):
 
     exact: ScoredLists
     relaxed: ScoredLists
-    loose_exact: Loose
-    loose_relaxed: Loose
+    loose_exact: LooseSlots
+    loose_relaxed: LooseSlots
     regime: int
     grids: Grids
 
 
-class Clauses(NamedTuple):
+class ClauseFacts(NamedTuple):
     """What is needed of each clause and constraint, worked out once."""
 
     slot: I32
@@ -119,7 +119,7 @@ class Clauses(NamedTuple):
     constraints: I64
 
 
-def describe(table: SegmentArrays) -> Clauses:
+def describe(table: SegmentArrays) -> ClauseFacts:
     """Facts about every clause: its slot, its sum, whether it can match at all, whether it accepts a NULL."""
     clauses = len(table.constraint_start) - 1
     slot = np.repeat(np.arange(len(table.clause_start) - 1, dtype=np.int32), np.diff(table.clause_start))
@@ -128,7 +128,7 @@ def describe(table: SegmentArrays) -> Clauses:
     total = np.empty(clauses)
     clause_sums(table, total)
     empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
-    return Clauses(
+    return ClauseFacts(
         slot, clause, total, _any(clause, empty, clauses), _any(clause, table.accepts_null != 0, clauses), constraints
     )
 
@@ -173,7 +173,7 @@ def lay_out(
     )
 
 
-def _regime(table: SegmentArrays, facts: Clauses, modes: str) -> int:
+def _regime(table: SegmentArrays, facts: ClauseFacts, modes: str) -> int:
     if modes == "exact":
         return ABSENT_LISTS
     if modes == "both" and not (facts.constraints > 1).any():
@@ -195,7 +195,7 @@ def _any(clause: I64, flag: Bools, clauses: int) -> Bools:
     return found
 
 
-def _keyable_of(table: SegmentArrays, facts: Clauses) -> I64:
+def _keyable_of(table: SegmentArrays, facts: ClauseFacts) -> I64:
     """How many constraints of each clause can route it."""
     return np.bincount(facts.clause[table.accepts_null == 0], minlength=len(facts.slot)).astype(np.int64)
 
@@ -234,7 +234,7 @@ def sample(table: SegmentArrays) -> Grids:
     return Grids(kept, np.concatenate([*picked, np.empty(0, np.int64)]), used)
 
 
-def routes(table: SegmentArrays, facts: Clauses, grids: Grids) -> I64:
+def routes(table: SegmentArrays, facts: ClauseFacts, grids: Grids) -> I64:
     """Per clause the constraint that the fewest events are likely to meet, or EMPTY when none can route."""
     reach = np.zeros(len(table.attr))
     estimate_reach(table, grids.start, grids.key, reach)
@@ -247,7 +247,7 @@ def routes(table: SegmentArrays, facts: Clauses, grids: Grids) -> I64:
     return best
 
 
-def _lists(table: SegmentArrays, facts: Clauses, constraints: Bools, scores: F64) -> ScoredLists:
+def _lists(table: SegmentArrays, facts: ClauseFacts, constraints: Bools, scores: F64) -> ScoredLists:
     """The intervals of the chosen constraints as lists by attribute, in order."""
     rows = np.flatnonzero(constraints)
     start, intervals = spread(table.interval_start, rows)
@@ -290,11 +290,11 @@ def in_order(attr: I32, score: F64, sequence: I64) -> I64:
     return np.lexsort((sequence, -score, attr))
 
 
-def _loose(table: SegmentArrays, facts: Clauses, clauses: Bools) -> Loose:
+def _loose(table: SegmentArrays, facts: ClauseFacts, clauses: Bools) -> LooseSlots:
     rows = np.flatnonzero(clauses)
     slot, score = facts.slot[rows], facts.sum[rows]
     order = in_order(np.zeros(len(rows), np.int32), score, table.sequence[slot])
-    return Loose(slot[order], score[order])
+    return LooseSlots(slot[order], score[order])
 
 
 @kernel

@@ -39,7 +39,7 @@ from earmark.errors import require
 from earmark.flat.machine import at, ctz64
 from earmark.flat.types import I32, I64, U64
 from earmark.index.ranked.arrays import FOREST, LIST, NODE, POINTS, ROOT, ScoredArrays, int64
-from earmark.index.ranked.base import Options, ScoredIndex, planted
+from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
 from earmark.index.ranked.check import list_entries
 from earmark.index.ranked.forest import TreePlan
 from earmark.index.ranked.lists import ScoredLists
@@ -59,10 +59,10 @@ class SoptRTree(ScoredIndex):
     @classmethod
     def build(cls, table: SegmentArrays, branching: int = 16, modes: str = "both", intersect: bool = False) -> Self:
         """An index of all slots of a table; options as for every scored index. O(n log n)."""
-        return cls._built(table, Options(branching, 0, modes, intersect, FOREST, POINTS))
+        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, FOREST, POINTS))
 
     @classmethod
-    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         order = np.empty(len(lists.lo), np.int64)
         for one in range(len(lists.attr)):
             begin, end = int(lists.start[one]), int(lists.start[one + 1])

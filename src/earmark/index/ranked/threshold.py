@@ -214,7 +214,7 @@ class Way(NamedTuple):
     """Where the loose slots for this search begin and end."""
 
 
-class Opened(NamedTuple):
+class OpenSources(NamedTuple):
     """The sources that are open: how many, and where the heap and the runs of the next one begin."""
 
     sources: int
@@ -222,7 +222,7 @@ class Opened(NamedTuple):
     runs: int
 
 
-class Given(NamedTuple):
+class GivenSlot(NamedTuple):
     """The slot that lists gave last, how many have given it, and the last that did."""
 
     slot: int
@@ -274,7 +274,7 @@ def rank_event(
     trees, listing, table, events = searched.arrays.trees, searched.arrays.listing, searched.table, asked.events
     position, end = at(events.start, e), at(events.start, e + 1)
     lane, k, next_loose = e - asked.first, asked.k, way.loose
-    opened, given = Opened(0, int64(0), int64(0)), Given(int(EMPTY), 0, int(EMPTY))
+    opened, given = OpenSources(0, int64(0), int64(0)), GivenSlot(int(EMPTY), 0, int(EMPTY))
     pick, in_order = int(EMPTY), bool(at(heaps.size, lane) == 0)
     while True:
         begin, s = position < end, int64(EMPTY)
@@ -291,7 +291,7 @@ def rank_event(
                 opened = with_source(trees, scratch, s, way.wide, opened)
                 continue
             if at(scratch.source, s + COUNT) == 0:
-                opened = Opened(close_source(scratch, pick, opened.sources), opened.base, opened.runs)
+                opened = OpenSources(close_source(scratch, pick, opened.sources), opened.base, opened.runs)
                 pick -= 1
         loose_slot, loose_score = loose_head(listing, next_loose, way.loose_end)
         if way.merged:
@@ -316,7 +316,7 @@ def rank_event(
         if way.counting and pick >= 0:
             given = with_giver(given, slot, which)
             known = given.times != at(listing.needed, slot)
-            given = Given(given.slot, given.times + (not known), given.giver)
+            given = GivenSlot(given.slot, given.times + (not known), given.giver)
         else:
             known = not way.once and seen_before(scratch, slot)
         if not known and is_set(asked.eligible, slot):
@@ -335,7 +335,12 @@ def rank_event(
 
 @inlined
 def next_source(
-    searched: Searched[ScoredParts], events: EventArrays, position: int, way: Way, opened: Opened, scratch: WalkScratch
+    searched: Searched[ScoredParts],
+    events: EventArrays,
+    position: int,
+    way: Way,
+    opened: OpenSources,
+    scratch: WalkScratch,
 ) -> int:
     """Prepare a source for the event value at `position`; where it is, or EMPTY when there is no list for it."""
     which = list_for(searched.arrays.listing.list_of, at(events.attr, position), way.kind)
@@ -349,7 +354,7 @@ def next_source(
 
 
 @inlined
-def with_source(trees: Trees, scratch: WalkScratch, s: int, wide: bool, opened: Opened) -> Opened:
+def with_source(trees: Trees, scratch: WalkScratch, s: int, wide: bool, opened: OpenSources) -> OpenSources:
     """The open sources with one that has begun, unless it has nothing to give."""
     if at(scratch.source, s + COUNT) == 0:
         return opened
@@ -359,7 +364,7 @@ def with_source(trees: Trees, scratch: WalkScratch, s: int, wide: bool, opened: 
     if wide:
         elements = 2 * at(trees.lists, row + NODES) + at(trees.lists, row + ENTRIES) + 8
         runs = at(trees.lists, row + NODES) + 1
-    return Opened(opened.sources + 1, opened.base + elements, opened.runs + runs)
+    return OpenSources(opened.sources + 1, opened.base + elements, opened.runs + runs)
 
 
 @inlined
@@ -387,11 +392,11 @@ def reach_of(way: Way, score: float, sequence: int) -> tuple[float, int]:
 
 
 @inlined
-def with_giver(given: Given, slot: int, which: int) -> Given:
+def with_giver(given: GivenSlot, slot: int, which: int) -> GivenSlot:
     """The intersection of lists: one more has given a slot; the last of its lists makes it a candidate."""
     if slot != given.slot:
-        return Given(slot, 1, which)
-    return Given(slot, given.times + (which != given.giver), which)
+        return GivenSlot(slot, 1, which)
+    return GivenSlot(slot, given.times + (which != given.giver), which)
 
 
 @inlined

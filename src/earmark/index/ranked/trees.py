@@ -33,7 +33,7 @@ from earmark.index.ranked.arrays import (
     ScoredArrays,
     int64,
 )
-from earmark.index.ranked.base import Options, ScoredIndex, planted
+from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
 from earmark.index.ranked.forest import TreePlan
 from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import cells
@@ -86,10 +86,10 @@ class IntervalTree(ScoredIndex):
         """An index of all slots of a table. `sort` is "score" or "endpoint"; the rest as for every scored index."""
         if sort not in SORTS:
             raise EarmarkError(f"sort is 'score' or 'endpoint', not {sort!r}.")
-        return cls._built(table, Options(WIDEST, leaf, modes, intersect, SORTS[sort]))
+        return cls._built(table, ScoredOptions(WIDEST, leaf, modes, intersect, SORTS[sort]))
 
     @classmethod
-    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         endpoints = options.shape == ENDPOINTS
         return planted(lists, arrays, TreePlan(True, False, options.branching, options.leaf, endpoints))
 
@@ -120,7 +120,7 @@ class SegmentTree(ScoredIndex):
     @classmethod
     def build(cls, table: SegmentArrays, modes: str = "both", intersect: bool = False) -> Self:
         """An index of all slots of a table; options as for every scored index. O(n log n) time and space."""
-        return cls._built(table, Options(2, 0, modes, intersect, SEGMENTS))
+        return cls._built(table, ScoredOptions(2, 0, modes, intersect, SEGMENTS))
 
     @property
     def references(self) -> int:
@@ -128,7 +128,7 @@ class SegmentTree(ScoredIndex):
         return len(self._arrays.part)
 
     @classmethod
-    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         rows, info = arrays.lists.reshape(-1, LIST).copy(), arrays.info.copy()
         info[LEVELS] = 1
         starts, parts, bests, cuts = [np.zeros(1, np.int64)], [], [], []
@@ -265,10 +265,10 @@ class RTree(ScoredIndex):
         intersect: bool = False,
     ) -> Self:
         """An index of all slots of a table. `scored=False` orders by left end; the rest as for every scored index."""
-        return cls._built(table, Options(branching, 0, modes, intersect, FOREST, ALWAYS if scored else NEVER))
+        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, FOREST, ALWAYS if scored else NEVER))
 
     @classmethod
-    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: Options) -> ScoredArrays:
+    def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         if arrays.info[ORDER] == NEVER:
             lists = _by_left_end(lists)
         return planted(lists, arrays, TreePlan(False, True, options.branching, 0))

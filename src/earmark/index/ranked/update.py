@@ -41,7 +41,7 @@ from earmark.index.ranked.forest import (
     ENTRIES_USED,
     HIGHEST,
     NODES_USED,
-    Draft,
+    ForestDraft,
     add_child,
 )
 from earmark.jit import inlined, kernel
@@ -72,7 +72,7 @@ class UpdateScratch(NamedTuple):
 
 @kernel
 def insert_entries(
-    draft: Draft, sequence: I64, added: Added, first: int, leaf: int, width: int, scratch: UpdateScratch
+    draft: ForestDraft, sequence: I64, added: Added, first: int, leaf: int, width: int, scratch: UpdateScratch
 ) -> tuple[int, int]:
     """Insert the entries from `first` on; where to resume, and why it stopped. TOO_DEEP leaves the path of the last
     entry in `path`: its length, then the nodes."""
@@ -103,7 +103,9 @@ def longest_path(nodes: int) -> int:
 
 
 @inlined
-def insert_one(draft: Draft, sequence: I64, added: Added, i: int, leaf: int, width: int, scratch: UpdateScratch) -> int:
+def insert_one(
+    draft: ForestDraft, sequence: I64, added: Added, i: int, leaf: int, width: int, scratch: UpdateScratch
+) -> int:
     """Insert entry i into its list; the length of its path."""
     which, lo, hi, score = added.which[i], added.lo[i], added.hi[i], added.score[i]
     path, spare = scratch.path, scratch.spare
@@ -133,7 +135,7 @@ def insert_one(draft: Draft, sequence: I64, added: Added, i: int, leaf: int, wid
 
 
 @inlined
-def new_node(draft: Draft, which: int, leaf: int, key: int) -> int:
+def new_node(draft: ForestDraft, which: int, leaf: int, key: int) -> int:
     """A node without intervals: a bucket, or where there are none a node with this key."""
     node = draft.used[NODES_USED]
     draft.used[NODES_USED] += 1
@@ -147,7 +149,7 @@ def new_node(draft: Draft, which: int, leaf: int, key: int) -> int:
 
 
 @inlined
-def new_block(draft: Draft, room: int) -> int:
+def new_block(draft: ForestDraft, room: int) -> int:
     """An empty block at the end."""
     block = draft.used[BLOCKS_USED]
     draft.used[BLOCKS_USED] += 1
@@ -157,7 +159,7 @@ def new_block(draft: Draft, room: int) -> int:
 
 
 @inlined
-def put_entry(draft: Draft, block: int, index: int, lo: int, hi: int, score: float, ref: int) -> None:
+def put_entry(draft: ForestDraft, block: int, index: int, lo: int, hi: int, score: float, ref: int) -> None:
     """Write an entry into a block that has room, before its entry `index`."""
     start = int64(draft.block_start[block])
     for i in range(start + draft.block_fill[block], start + index, -1):
@@ -168,13 +170,13 @@ def put_entry(draft: Draft, block: int, index: int, lo: int, hi: int, score: flo
 
 
 @inlined
-def move_entry(draft: Draft, source: int, target: int) -> None:
+def move_entry(draft: ForestDraft, source: int, target: int) -> None:
     draft.lo[target], draft.hi[target] = draft.lo[source], draft.hi[source]
     draft.score[target], draft.ref[target] = draft.score[source], draft.ref[source]
 
 
 @inlined
-def split_bucket(draft: Draft, which: int, node: int, spare: I64) -> None:
+def split_bucket(draft: ForestDraft, which: int, node: int, spare: I64) -> None:
     """Turn a full bucket into a node with a key, and buckets for what the key does not stab."""
     row = node * NODE
     block = int64(draft.node[row + FIRST_BLOCK])
@@ -205,7 +207,7 @@ def split_bucket(draft: Draft, which: int, node: int, spare: I64) -> None:
 
 
 @inlined
-def _key_of(draft: Draft, start: int, fill: int, spare: I64) -> int:
+def _key_of(draft: ForestDraft, start: int, fill: int, spare: I64) -> int:
     """The median endpoint of the entries of a block, the upper one of the two: a sort of few."""
     for i in range(2 * fill):
         value = draft.lo[start + (i >> 1)] if i & 1 == 0 else draft.hi[start + (i >> 1)]
@@ -218,7 +220,7 @@ def _key_of(draft: Draft, start: int, fill: int, spare: I64) -> int:
 
 
 @inlined
-def first_slot(draft: Draft, block: int, height: int) -> int:
+def first_slot(draft: ForestDraft, block: int, height: int) -> int:
     """The slot of the first entry below a block."""
     while height:
         block = int64(draft.ref[draft.block_start[block]])
@@ -227,7 +229,7 @@ def first_slot(draft: Draft, block: int, height: int) -> int:
 
 
 @inlined
-def not_after(draft: Draft, sequence: I64, entry: int, height: int, score: float, slot: int) -> bool:
+def not_after(draft: ForestDraft, sequence: I64, entry: int, height: int, score: float, slot: int) -> bool:
     """Whether what stands at an entry (the first below it, if it is an inner one) is before or level with a score."""
     if draft.score[entry] != score:
         return bool(draft.score[entry] > score)
@@ -238,7 +240,7 @@ def not_after(draft: Draft, sequence: I64, entry: int, height: int, score: float
 
 
 @inlined
-def into_run(draft: Draft, sequence: I64, node: int, added: Added, i: int, width: int, spare: I64) -> None:
+def into_run(draft: ForestDraft, sequence: I64, node: int, added: Added, i: int, width: int, spare: I64) -> None:
     """Insert entry i into the run of a node. `spare` remembers the way: (block, index) a level."""
     lo, hi, score, slot = added.lo[i], added.hi[i], added.score[i], int(added.slot[i])
     row = node * NODE
@@ -285,7 +287,7 @@ def into_run(draft: Draft, sequence: I64, node: int, added: Added, i: int, width
 
 
 @inlined
-def widen_block(draft: Draft, block: int, width: int) -> None:
+def widen_block(draft: ForestDraft, block: int, width: int) -> None:
     """Move a small block to where it has twice the room."""
     start, room = int64(draft.block_start[block]), min(2 * int64(draft.block_room[block]), width)
     target = draft.used[ENTRIES_USED]
@@ -296,7 +298,7 @@ def widen_block(draft: Draft, block: int, width: int) -> None:
 
 
 @inlined
-def halve_block(draft: Draft, block: int, width: int) -> int:
+def halve_block(draft: ForestDraft, block: int, width: int) -> int:
     """Move the second half of a full block into a new one."""
     sibling = new_block(draft, width)
     start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
@@ -308,7 +310,7 @@ def halve_block(draft: Draft, block: int, width: int) -> int:
 
 
 @inlined
-def grow_root(draft: Draft, node: int, block: int, sibling: int, width: int) -> None:
+def grow_root(draft: ForestDraft, node: int, block: int, sibling: int, width: int) -> None:
     """A new root above the two halves of the old one."""
     root = new_block(draft, width)
     start = int64(draft.block_start[root])
@@ -321,7 +323,7 @@ def grow_root(draft: Draft, node: int, block: int, sibling: int, width: int) -> 
 
 
 @inlined
-def summary(draft: Draft, block: int) -> tuple[int, int, float]:
+def summary(draft: ForestDraft, block: int) -> tuple[int, int, float]:
     """Extent and best score of a block."""
     start = int64(draft.block_start[block])
     lo, hi, score = draft.lo[start], draft.hi[start], draft.score[start]
@@ -334,7 +336,7 @@ def summary(draft: Draft, block: int) -> tuple[int, int, float]:
 
 
 @kernel
-def remove_entries(draft: Draft, sequence: I64, leaving: Added, scratch: UpdateScratch, gone: I64) -> int:
+def remove_entries(draft: ForestDraft, sequence: I64, leaving: Added, scratch: UpdateScratch, gone: I64) -> int:
     """Remove entries; how many were there. `gone` counts them by list."""
     which, lo, hi, path, removed = leaving.which, leaving.lo, leaving.hi, scratch.path, 0
     for i in range(len(lo)):
@@ -357,7 +359,7 @@ def remove_entries(draft: Draft, sequence: I64, leaving: Added, scratch: UpdateS
 
 
 @inlined
-def update_best(draft: Draft, node: int) -> None:
+def update_best(draft: ForestDraft, node: int) -> None:
     """The best score below a node, from its run and its children."""
     best = draft.node_score[node * NODE_SCORE + OWN]
     for side in range(2):
@@ -368,7 +370,7 @@ def update_best(draft: Draft, node: int) -> None:
 
 
 @inlined
-def out_of_run(draft: Draft, sequence: I64, node: int, leaving: Added, i: int, spare: I64) -> bool:
+def out_of_run(draft: ForestDraft, sequence: I64, node: int, leaving: Added, i: int, spare: I64) -> bool:
     """Take entry i out of the run of a node; False when it is not there. `spare`: (block, index) a level."""
     lo, hi, score, slot = leaving.lo[i], leaving.hi[i], leaving.score[i], leaving.slot[i]
     top = int64(draft.node[node * NODE + HEIGHT])
@@ -440,7 +442,7 @@ def push_children(links: I32, node: int, but: int, stack: I64, height: int) -> i
 
 
 @kernel
-def heavy_ancestor(draft: Draft, path: I64, waiting: I64) -> int:
+def heavy_ancestor(draft: ForestDraft, path: I64, waiting: I64) -> int:
     """The lowest node of a path, as its place there, one of whose sides holds 7 of 10 nodes below it; else the root."""
     size = 1
     for level in range(path[0] - 1, 0, -1):
@@ -457,7 +459,7 @@ def heavy_ancestor(draft: Draft, path: I64, waiting: I64) -> int:
 
 
 @kernel
-def entries_below(draft: Draft, node: int, nodes: I64, blocks: I64, out: I64) -> tuple[int, int]:
+def entries_below(draft: ForestDraft, node: int, nodes: I64, blocks: I64, out: I64) -> tuple[int, int]:
     """The entries of a node and all below it into `out`; how many, and how many nodes."""
     waiting, found, seen = 1, 0, 0
     nodes[0] = node

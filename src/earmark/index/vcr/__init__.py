@@ -40,8 +40,8 @@ from earmark.index.vcr.arrays import (
     LATE_SLOTS,
     PLACED,
     SLOTS,
-    Options,
     VcrArrays,
+    VcrOptions,
     check_arrays,
     described,
 )
@@ -120,5 +120,5 @@ class VcrIndex(StagedIndex[VcrArrays]):
         """Build anew without the slots that are gone, as the data now says."""
         here = np.ones(len(table.clause_start) - 1, bool)
         here[bits.to_slots(gone)] = False
-        options = Options(*(int(value) for value in self._arrays.options))
+        options = VcrOptions(*(int(value) for value in self._arrays.options))
         self._hold(table, built(table, np.flatnonzero(here).astype(np.int32), options))

@@ -73,7 +73,7 @@ INFO = 20
 KINDS = 4
 
 
-class Options(NamedTuple):
+class VcrOptions(NamedTuple):
     """What the user gave, FREE where the data decides; numbers index the tuples above. Stored as an int64 array."""
 
     attr_x: int = FREE
@@ -111,7 +111,7 @@ class VcrArrays(NamedTuple):
     gone: U64
 
 
-class Grid(NamedTuple):
+class VcrGrid(NamedTuple):
     """The part that says where a rectangle goes."""
 
     info: I64
@@ -119,9 +119,9 @@ class Grid(NamedTuple):
     cut_y: I64
 
 
-def grid_of(arrays: VcrArrays) -> Grid:
+def grid_of(arrays: VcrArrays) -> VcrGrid:
     """The grid of an index."""
-    return Grid(arrays.info, arrays.cut_x, arrays.cut_y)
+    return VcrGrid(arrays.info, arrays.cut_x, arrays.cut_y)
 
 
 def steps_of(info: I64) -> Steps:
@@ -144,7 +144,7 @@ def distance_tables(info: I64) -> tuple[I32, I64, I64]:
 def check_arrays(arrays: VcrArrays, table: SegmentArrays) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
     info = arrays.info
-    require(len(info) == INFO and len(arrays.options) == len(Options._fields), "info or options has another length")
+    require(len(info) == INFO and len(arrays.options) == len(VcrOptions._fields), "info or options has another length")
     require(info[SLOTS] <= len(table.clause_start) - 1, "the index knows more slots than there are")
     require(0 <= info[MODE] < len(MODES) and 0 <= info[STORE] < len(STORES), "mode or store is unknown")
     _check_grid(arrays)

@@ -35,9 +35,9 @@ from earmark.index.vcr.arrays import (
     STORES,
     U32,
     VCRS,
-    Grid,
-    Options,
     VcrArrays,
+    VcrGrid,
+    VcrOptions,
     distance_tables,
     grid_of,
 )
@@ -72,7 +72,7 @@ def checked_options(
     store: str | None,
     numbering: str | None,
     hash_size: int | None,
-) -> Options:
+) -> VcrOptions:
     """The options as numbers; EarmarkError says which makes no sense."""
     x, y = _pair_of("attributes", (*attributes, FREE)[:2] if attributes else None, FREE)
     if attributes is not None and (len(attributes) not in (1, 2) or x < 0 or x == y):
@@ -85,7 +85,7 @@ def checked_options(
     columns, rows = _pair_of("cells", cells, 2)
     if hash_size is not None and not LEAST_HASH <= hash_size < MOST_HASH:
         raise EarmarkError(f"hash_size is from {LEAST_HASH} to {MOST_HASH - 1:,}, not {hash_size}.")
-    return Options(
+    return VcrOptions(
         x,
         y,
         exponent(sides[0]) if longest else FREE,
@@ -114,12 +114,12 @@ def _number(name: str, given: str, known: tuple[str, ...]) -> int:
     return known.index(given)
 
 
-def built(table: SegmentArrays, slots: I32, options: Options) -> VcrArrays:
+def built(table: SegmentArrays, slots: I32, options: VcrOptions) -> VcrArrays:
     """The arrays for these slots of a table."""
     table = SegmentArrays._make(read_only(column) for column in table)
     total = len(table.clause_start) - 1
     grid = grid_for(table, slots, options)
-    grid = Grid._make(frozen(column) for column in grid)
+    grid = VcrGrid._make(frozen(column) for column in grid)
     counts, codes, entries = _codes(table, grid, slots)
     info = grid.info.copy()
     key: I64 = np.empty(0, np.int64)
@@ -156,7 +156,7 @@ def built(table: SegmentArrays, slots: I32, options: Options) -> VcrArrays:
     )
 
 
-def _codes(table: SegmentArrays, grid: Grid, slots: I32) -> tuple[I64, I64, U32]:
+def _codes(table: SegmentArrays, grid: VcrGrid, slots: I32) -> tuple[I64, I64, U32]:
     """How many codes each slot has, and all codes (IDs) and entries, slot by slot."""
     counts = np.empty(len(slots), np.int64)
     slots = read_only(slots)

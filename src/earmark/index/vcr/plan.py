@@ -37,8 +37,8 @@ from earmark.index.vcr.arrays import (
     NUMBERINGS,
     POINTS,
     STORE,
-    Grid,
-    Options,
+    VcrGrid,
+    VcrOptions,
     count_vcrs,
     numbered,
 )
@@ -86,7 +86,7 @@ class Extents(NamedTuple):
     border: float
 
 
-def grid_for(table: SegmentArrays, slots: I32, options: Options) -> Grid:
+def grid_for(table: SegmentArrays, slots: I32, options: VcrOptions) -> VcrGrid:
     """The grid for these slots of a table."""
     chosen = np.linspace(0, len(slots) - 1, min(len(slots), SAMPLE)).astype(np.int64)
     sample = gather(table, slots[chosen].astype(np.int64))
@@ -102,7 +102,7 @@ def grid_for(table: SegmentArrays, slots: I32, options: Options) -> Grid:
     info[NUMBERING] = options.numbering
     if options.numbering == FREE:
         info[NUMBERING] = NUMBERINGS.index(CORNER if info[STORE] == HASHED else SHAPE)
-    return Grid(numbered(info, len(cuts[0]), len(cuts[1])), *cuts)
+    return VcrGrid(numbered(info, len(cuts[0]), len(cuts[1])), *cuts)
 
 
 # --- the pair ----------------------------------------------------------------------------------------------------
@@ -207,7 +207,9 @@ def extents_on(sample: SegmentArrays, attribute: int, cuts: I64, mode: int) -> E
 # --- the longest sides and the store -----------------------------------------------------------------------------
 
 
-def longest_sides(extents: list[Extents], cuts: list[I64], slots: int, options: Options) -> tuple[int, int, int, int]:
+def longest_sides(
+    extents: list[Extents], cuts: list[I64], slots: int, options: VcrOptions
+) -> tuple[int, int, int, int]:
     """(store, kx, ky, overlapped) of least cost.
 
     The cost of a pair of sides is bytes × time, both estimated: an entry and a header take 4 bytes each, a place of a
@@ -236,7 +238,7 @@ def longest_sides(extents: list[Extents], cuts: list[I64], slots: int, options: 
     return best
 
 
-def _kinds(options: Options, headers: int, entries: list[float]) -> tuple[int, int]:
+def _kinds(options: VcrOptions, headers: int, entries: list[float]) -> tuple[int, int]:
     """Store and decomposition. Overlapped pieces share VCRs, of which a hash table should have few."""
     store, over = options.store, options.decomposition
     if store == FREE:

@@ -41,7 +41,7 @@ from earmark.index.vcr.arrays import (
     STEP_X,
     STEP_Y,
     U32,
-    Grid,
+    VcrGrid,
 )
 from earmark.index.vcr.rectangles import count_pieces, piece
 from earmark.jit import inlined, kernel
@@ -139,7 +139,9 @@ def keyed(table: SegmentArrays, clause: int, attr: int) -> int:
 
 
 @inlined
-def clause_codes(table: SegmentArrays, grid: Grid, clause: int, filled: int, base: int, out: I64, write: bool) -> int:
+def clause_codes(
+    table: SegmentArrays, grid: VcrGrid, clause: int, filled: int, base: int, out: I64, write: bool
+) -> int:
     """Write the codes of a clause to out[base + filled …]; returns how many there are by then, or RESIDUAL."""
     info = grid.info
     on_x, on_y = keyed(table, clause, at(info, ATTR_X)), UNKEYED
@@ -200,7 +202,7 @@ def rectangle_codes(info: I64, across: Span, up: Span, position: int, out: I64) 
 
 
 @inlined
-def slot_codes(table: SegmentArrays, grid: Grid, slot: int, base: int, out: I64, write: bool) -> int:
+def slot_codes(table: SegmentArrays, grid: VcrGrid, slot: int, base: int, out: I64, write: bool) -> int:
     """Write the codes of a slot to out[base …]; returns how many, or RESIDUAL."""
     filled = 0
     for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
@@ -211,7 +213,7 @@ def slot_codes(table: SegmentArrays, grid: Grid, slot: int, base: int, out: I64,
 
 
 @kernel
-def count_codes(table: SegmentArrays, grid: Grid, slots: I32, counts: I64) -> None:
+def count_codes(table: SegmentArrays, grid: VcrGrid, slots: I32, counts: I64) -> None:
     """counts[n] = the number of pieces of slots[n], or RESIDUAL."""
     nothing = np.empty(0, np.int64)
     for n in range(len(slots)):
@@ -219,7 +221,7 @@ def count_codes(table: SegmentArrays, grid: Grid, slots: I32, counts: I64) -> No
 
 
 @kernel
-def write_codes(table: SegmentArrays, grid: Grid, slots: I32, counts: I64, codes: I64, entries: U32) -> None:
+def write_codes(table: SegmentArrays, grid: VcrGrid, slots: I32, counts: I64, codes: I64, entries: U32) -> None:
     """The codes of all slots that are not residual, one behind the other, and the entry of each code."""
     filled = 0
     for n in range(len(slots)):
@@ -322,7 +324,7 @@ def add_to_chains(codes: I64, key: I64, head: I32, following: I32, filled: int) 
 
 
 @kernel
-def fill_bounds(table: SegmentArrays, grid: Grid, out: I64) -> None:
+def fill_bounds(table: SegmentArrays, grid: VcrGrid, out: I64) -> None:
     """For each slot the four keys lo_x, hi_x, lo_y, hi_y, if they are all it asks; otherwise an empty x."""
     info = grid.info
     two = at(info, ATTR_Y) != NO_ATTRIBUTE
