@@ -184,7 +184,7 @@ def test_every_index_gives_the_same(earmark: Earmark, tmp_path: Path, command: s
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        ({"age": "old"}, "attribute 'age' is number"),
+        ({"age": "old"}, "expected a number for 'age'"),
         ({"a": {"b": 1}, "a.b": 2, "age": 1}, "attribute 'a.b' is given twice"),
         ({"age": {"lo": 3, "hi": 1}}, "the interval of 'age' is empty"),
     ],
