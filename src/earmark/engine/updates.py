@@ -84,7 +84,8 @@ def retyped(version: Version, name: str, type_name: str) -> Version:
         prepared = prepare(rest.schema, items, numbered=False)
     except EarmarkError as problem:
         wrong = problem.problems or (problem,)
-        raise AttributeTypeError(f"attribute {name!r} cannot become {type_}", attribute=name, problems=wrong) from None
+        reason = f"attribute {name!r} cannot become {type_}" + (f": {problem.reason}" if problem.problems else "")
+        raise AttributeTypeError(reason, attribute=name, problems=wrong) from None
     sequence = [version.segments[number].segment.arrays.sequence[slot] for number, slot in users]
     return rest.appended(prepared.segment(np.array(sequence, np.int64)))
 
