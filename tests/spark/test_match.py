@@ -301,7 +301,7 @@ def test_carried_columns_keep_their_types(spark: SparkSession, tmp_path: Path) -
         ("SELECT struct(1 AS b) AS a", {}, "a struct column holds intervals"),
         ("SELECT 1 AS a", {"weights": "w"}, "there is no map column 'w'"),
         ("SELECT 1 AS a", {"weights": {"a": -1.0}}, "not negative"),
-        ("SELECT 1 AS a", {"scope": {"a": 1}}, "a scope maps texts to texts"),
+        ("SELECT 1 AS a", {"scope": {"a": 1}}, "a scope must map strings to strings"),
     ],
 )
 def test_what_cannot_be_asked(

@@ -290,7 +290,9 @@ def test_a_type_that_conditions_disagree_with() -> None:
     problem = raised(lambda: book("n > 3", "n = 5").retype("n", "string"))
     assert problem.attribute == "n"
     assert [one.id for one in problem.problems] == ["s0", "s1"]
-    assert str(problem).startswith("attribute 'n' cannot become string: subscription 's0': n > 3: expected a string")
+    assert str(problem).startswith(
+        "attribute 'n' cannot become string: 2 subscriptions were refused: subscription 's0': n > 3: expected a string"
+    )
 
 
 EVENTS: dict[str, tuple[Callable[[Matcher], object], dict[str, Any], str]] = {
