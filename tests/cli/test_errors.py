@@ -323,11 +323,11 @@ def test_a_row_of_parquet(earmark: Earmark, tmp_path: Path) -> None:
 def test_folders(earmark: Earmark, tmp_path: Path) -> None:
     write(tmp_path / "e.csv", VISITORS)
     (tmp_path / "folder").mkdir()
-    assert "'folder' is not an earmark table" in earmark("match", "folder", "e.csv").sentence
+    assert "'folder' is not an earmark book" in earmark("match", "folder", "e.csv").sentence
     assert "there is no file 'gone'" in earmark("match", "gone", "e.csv").sentence
     (tmp_path / "snapshot").mkdir()
     (tmp_path / "snapshot" / "CURRENT").touch()
-    assert "'snapshot' is a snapshot for Spark" in earmark("match", "snapshot", "e.csv").sentence
+    assert "'snapshot' is not an earmark book" in earmark("match", "snapshot", "e.csv").sentence
     made = Matcher()
     made.add_many(ADS)
     made.save(tmp_path / "ads.earmark")

@@ -161,9 +161,7 @@ def test_save_overwrites_nothing_else(earmark: Earmark, tmp_path: Path) -> None:
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     (tmp_path / "file").write_text("old")
     for target in ("mine", "file", "ads.csv"):
-        assert (
-            "exists and is not an earmark table; it is not overwritten" in earmark("save", "ads.csv", target).sentence
-        )
+        assert "exists and is not an earmark book; it is not overwritten" in earmark("save", "ads.csv", target).sentence
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
     earmark("save", "ads.csv", "a.earmark")
     assert earmark("save", "a.earmark", "a.earmark").sentence == "'a.earmark' cannot be written: it is read from"

@@ -122,7 +122,7 @@ def test_folders_in_and_out(here: Callable[..., Result], folder: Path) -> None:
     assert csv.out.splitlines()[0] == '"event","subscription","score"'
     assert len(csv.out.splitlines()) == 5
     assert "has no column 'name' to name events by" in here(*arguments[:-1], "name").sentence
-    assert "a snapshot knows its types" in here(*arguments, "--zone", "UTC").sentence
+    assert "a book knows its types" in here(*arguments, "--zone", "UTC").sentence
 
 
 def test_a_saved_folder(here: Callable[..., Result], tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_sentences(spark: SparkSession, ads: Path, tmp_path: Path) -> None:
 
     hits, checkpoint = tmp_path / "hits", tmp_path / "checkpoint"
     refused("needs a streaming DataFrame", workload(spark, "ads", "events", 5), ads, hits, checkpoint)
-    refused("is not an earmark snapshot", events, tmp_path / "none", hits, checkpoint)
+    refused("is not an earmark book", events, tmp_path / "none", hits, checkpoint)
     refused("the sink 's3://b/hits' is not a path", events, ads, "s3://b/hits", checkpoint)
     refused("which Spark would take for a pattern", events, ads, tmp_path / "a*b", checkpoint, trigger=ONCE)
     refused("mode 'relaxed' ranks, so it needs k", events, ads, hits, checkpoint, mode="relaxed")

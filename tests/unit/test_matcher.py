@@ -537,3 +537,33 @@ def test_hygiene() -> None:
     assert m.covered_by("wide") == ["wider"]
     with pytest.raises(SubscriptionError, match="no subscription"):
         m.covers("nobody")
+
+
+class TestProfile:
+    @pytest.mark.parametrize("index", ["be_star_tree", "blocks", "scan", "ir_tree"])
+    def test_counts_the_work_of_all_segments(self, index: str) -> None:
+        m = Matcher(index)
+        m.add_many([(i, f"a > {i}") for i in range(300)])
+        m.add_many([(i, f"a > {i - 300}") for i in range(300, 310)])
+        events = [{"a": 4.5}, {"a": 0}]
+        work = m.profile(events)
+        assert work.matched == m.match_many(events).num_rows == 10
+        assert work.candidates + work.compared + work.nodes > 0
+        best = m.profile(events, 2)
+        assert best.scored >= 2 or best.matched >= 2
+        assert Matcher(index).profile(events) == type(work)()
+
+    def test_what_cannot_be_asked(self) -> None:
+        with pytest.raises(EarmarkError, match="k is a number of results"):
+            Matcher().profile([{}], 0)
+
+    def test_stats_tell_of_segments(self) -> None:
+        m = Matcher("blocks")
+        assert m.stats()["segments"] == 0
+        m.add_many([(i, f"a > {i}") for i in range(300)])
+        m.add(300, "a > 5")
+        stats = m.stats()
+        assert (stats["segments"], stats["index_tail"], stats["merge_problem"]) == (2, 1, None)
+        m.compact()
+        stats = m.stats()
+        assert (stats["segments"], stats["index_tail"], stats["subscriptions"]) == (1, 0, 301)

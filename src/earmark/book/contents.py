@@ -65,11 +65,6 @@ def write_removed(folder: Path, segments: Iterable[IndexedSegment]) -> dict[str,
     return write_packed(folder / REMOVED, REMOVED, {}, bitmaps)._asdict() if bitmaps else None
 
 
-def attributes_of(record: Mapping[str, Any]) -> Schema:
-    """The schema of a version, without the keys of constants."""
-    return schema_of(record)
-
-
 # --- opening -------------------------------------------------------------------------------------------------
 
 

@@ -97,12 +97,17 @@ class VersionInfo:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-def root_of(path: Any) -> Path:
-    """The folder of a book, as an absolute path, since workers run elsewhere."""
+def path_of(path: Any) -> Path:
+    """The folder of a book, as it was given."""
     try:
-        return Path(path).absolute()
+        return Path(path)
     except TypeError:
         raise TableError(f"a book is in a folder, given by its path; got {path!r}") from None
+
+
+def root_of(path: Any) -> Path:
+    """The folder of a book, as an absolute path, since workers run elsewhere."""
+    return path_of(path).absolute()
 
 
 def version_folder(root: Path, number: int) -> Path:

@@ -122,7 +122,7 @@ def load(path: Any, number: int | None, mmap: bool, index: str | None) -> tuple[
 
     The stored indexes are not opened where `index` names another.
     """
-    root = folders.root_of(path)
+    root = folders.path_of(path)
     found: tuple[Version, str, Shelf] = folders.newest(
         root, number, lambda record: said(root, record, lambda: _load(root, record, mmap, index))
     )

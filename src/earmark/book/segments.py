@@ -13,7 +13,7 @@ as a fact, and `keys.*` (keys.py). It is what workers hand each other while a bo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from earmark.engine.router import Router
 from earmark.errors import EarmarkError, TableError, require
 from earmark.flat import bits
 from earmark.flat.growable import Listed
-from earmark.flat.packed import NO_STRINGS, PackedStrings
+from earmark.flat.packed import PackedStrings
 from earmark.flat.types import U64, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.keys.records import schema_of, schema_record
@@ -218,8 +218,3 @@ def read_router(file: Path, entry: Mapping[str, Any], *, verify: bool = False) -
     name = opened.about["index"]
     index = restored(name, covers, opened.under(_INDEX))
     return Router(segments, covers, opened.array("segment_of", np.int32), name, index)
-
-
-Opener = Callable[[], Contents]
-NO_IDS = {True: Ids.of(frozen(np.empty(0, np.int64))), False: Ids.of(NO_STRINGS)}
-"""The ids of no slots: integers or not."""

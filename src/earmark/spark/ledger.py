@@ -26,11 +26,14 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from earmark.errors import EarmarkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 MARK = "_earmark.json"
 PATTERN = re.compile(r"[*?\[\]{}\\]")
@@ -169,7 +172,7 @@ class Sink(Protocol):
     def counted(self) -> bool:
         """Whether writing runs through all matches, so that they can be counted on the way."""
 
-    def write(self, matches: Any, batch: Batch) -> None:
+    def write(self, matches: DataFrame, batch: Batch) -> None:
         """Write the matches of a batch, in place of whatever an interrupted attempt left."""
 
     def done(self, batch: int) -> Report | None:
@@ -189,7 +192,7 @@ class FolderSink:
     def _folder(self, batch: int) -> Path:
         return self.root / f"batch={batch}"
 
-    def write(self, matches: Any, batch: Batch) -> None:
+    def write(self, matches: DataFrame, batch: Batch) -> None:
         """Overwrite the folder of a batch."""
         matches.write.mode("overwrite").parquet(address(self._folder(batch.id)))
 
@@ -212,11 +215,11 @@ class FolderSink:
 class FunctionSink:
     """Whatever the user's function does; reports stay with the checkpoint."""
 
-    function: Callable[[Any, Batch], None]
+    function: Callable[[DataFrame, Batch], None]
     folder: Path
     counted: bool = False
 
-    def write(self, matches: Any, batch: Batch) -> None:
+    def write(self, matches: DataFrame, batch: Batch) -> None:
         """Call the function."""
         self.function(matches, batch)
 

@@ -1,4 +1,4 @@
-"""The one sentence inside what Spark throws.
+"""The one sentence inside what pyspark throws.
 
 Where a worker, a data source or the function of a micro-batch raises one of our errors, Spark wraps it in its own, with
 the tracebacks of two languages around it. The last line of the innermost traceback is ours.

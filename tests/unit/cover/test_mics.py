@@ -41,7 +41,7 @@ def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def force_lists(patch: pytest.MonkeyPatch, scanned: float) -> None:
     """Three axes whatever they are worth; boxes of which so much of the space is left are scanned."""
     patch.setattr(build, "SCANNED", scanned)
-    patch.setattr(mics, "Options", partial(MicsOptions, (0, 1, 2), 4))
+    patch.setattr(mics, "MicsOptions", partial(MicsOptions, (0, 1, 2), 4))
 
 
 @pytest.fixture
