@@ -61,7 +61,9 @@ class TestAttributes:
         m.retype("born", "date")
         assert m.match({"born": date(2024, 2, 1)}) == [3, 4]
         state = m._version
-        with pytest.raises(AttributeTypeError, match=r"'age' cannot become string: 3 subscriptions were refused: subscr"):
+        with pytest.raises(
+            AttributeTypeError, match=r"'age' cannot become string: 3 subscriptions were refused: subscr"
+        ):
             m.retype("age", "string")
         with pytest.raises(EarmarkError, match=r"there is no attribute 'agee': did you mean 'age'\?"):
             m.retype("agee", "string")

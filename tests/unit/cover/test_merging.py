@@ -117,7 +117,7 @@ def test_written_conditions_are_the_boxes(seed: int) -> None:
     view = matcher._version.whole
     table, writer = canonical(view), Writer(view.schema)
     again = Matcher(index="scan", attributes=SCHEMA)
-    for slot in range(view.slots):
+    for slot in range(len(view)):
         clauses = range(table.clause_start[slot], table.clause_start[slot + 1])
         texts = [f"({writer.condition(table, clause)})" for clause in clauses]  # by clause, as boxes are
         again.add(view.ids[slot], " OR ".join(texts) or "FALSE")
