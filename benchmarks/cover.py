@@ -34,6 +34,7 @@ from earmark.cover.blocks import SCANNED, Blocks
 from earmark.cover.members import COMPARISONS, Members
 from earmark.cover.relation_graph import RelationGraph
 from earmark.cover.vector import LANES, at_least64, lanes_below
+from earmark.flat import bits
 from earmark.flat.machine import at, ctz64
 from earmark.flat.types import I32, I64
 from earmark.jit import kernel

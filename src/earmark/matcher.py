@@ -49,7 +49,7 @@ from earmark.segment.forms import reader_of
 from earmark.segment.ids import Id
 from earmark.segment.plain import subscription_at, to_frame
 from earmark.segment.seen import Seen, Unseen
-from earmark.segment.segment import NO_TAGS, Tags
+from earmark.segment.segment import NO_TAGS, Tags, no_arrays
 from earmark.segment.stats import AttributeInfo, Stats
 from earmark.segment.subscription import Subscription, checked_id, checked_tags, still_used, with_params
 
@@ -93,6 +93,8 @@ class Matcher:
         made from pandas frames mean it; by default NaN is a number above all others, as in Spark.
         """
         build = indexes.builder(index, index_options)
+        if index_options:
+            build(no_arrays())  # which says what is wrong with them
         self._build = None if index == "scan" and not index_options else build  # scanning needs no index
         self._options = dict(index_options or {})
         self.index = index

@@ -5,16 +5,36 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.bits import read_only
 from earmark.flat.types import I32, I64, frozen
+from earmark.jit import kernel
 
 
 def some_events(events: EventArrays, chosen: I32 | I64) -> EventArrays:
     """These events, in this order."""
-    first = events.start[chosen]
-    counts = events.start[chosen + 1] - first
+    events = EventArrays._make(map(read_only, events))
     start = np.zeros(len(chosen) + 1, np.int64)
-    np.cumsum(counts, out=start[1:])
-    places = np.arange(start[-1]) + np.repeat(first - start[:-1], counts)
-    weight = events.weight[places] if len(events.weight) else events.weight
-    columns = (start, events.attr[places], events.lo[places], events.hi[places], weight)
-    return EventArrays._make(frozen(column.view()) for column in columns)
+    np.cumsum(events.start[chosen + 1] - events.start[chosen], out=start[1:])
+    values = int(start[-1])
+    weight = np.empty(values if len(events.weight) else 0)
+    copies = EventArrays(
+        start, np.empty(values, np.int32), np.empty(values, np.int64), np.empty(values, np.int64), weight
+    )
+    copy_events(events, read_only(chosen.astype(np.int64, copy=False)), copies)
+    return EventArrays._make(map(frozen, copies))
+
+
+@kernel
+def copy_events(events: EventArrays, chosen: I64, copies: EventArrays) -> None:
+    """Copy the values of the chosen events, one event after another."""
+    to = 0
+    for i in range(len(chosen)):
+        for position in range(events.start[chosen[i]], events.start[chosen[i] + 1]):
+            copies.attr[to], copies.lo[to], copies.hi[to] = (
+                events.attr[position],
+                events.lo[position],
+                events.hi[position],
+            )
+            if len(events.weight):
+                copies.weight[to] = events.weight[position]
+            to += 1

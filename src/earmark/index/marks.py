@@ -177,6 +177,11 @@ def sort_slots(out: I32, begin: int, count: int, marks: U64, summary: U64) -> in
     """
     if count <= FEW:
         return _sort_few(out, begin, count)
+    ascending = 1
+    while ascending < count and at(out, begin + ascending - 1) < at(out, begin + ascending):
+        ascending += 1
+    if ascending == count:
+        return count
     low, high = len(summary), 0
     for i in range(begin, begin + count):
         word = at(out, i) >> 6
