@@ -543,7 +543,7 @@ class Matcher:
         """
         with self._writing:
             try:
-                self._version.check(one for one in self._version.segments if self._shelf.entry(one) is None)
+                saving.check(self._version, self._shelf)
             except AssertionError as problem:
                 raise EarmarkError(f"the subscriptions are damaged, so nothing was saved: {problem}") from None
             if any(one.generation != self._version.schema.generation for one in self._version.segments):

@@ -172,34 +172,34 @@ def verify(root: Path, record: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def verified(root: Path, record: Mapping[str, Any], *, more: bool = False, with_indexes: bool = True) -> Iterator[bool]:
+def verified(root: Path, record: Mapping[str, Any], *, by_block: bool = False, counts: bool = True) -> Iterator[bool]:
     """Verify a version, unless this host has seen it; whether it was new. It counts as seen once the block is done.
 
-    With `more` the block verifies something itself, if the version is new. Without `with_indexes` those are left to
-    whoever opens them, and nothing counts as seen.
+    With `by_block` the block itself opens the indexes and looks at the ids, if the version is new. Without `counts`
+    nothing counts as seen: the block does less.
     """
     marks = Marks(root)
-    mark = said(root, record, lambda: _mark(marks, root, record, more))
+    mark = said(root, record, lambda: _mark(marks, root, record, by_block))
     if mark in marks:
         yield False
         return
-    seen = said(root, record, lambda: _check(marks, root, record, with_indexes))
+    seen = said(root, record, lambda: _check(marks, root, record, by_block))
     yield True
-    if with_indexes:
+    if counts:
         marks.add([mark, *seen])
 
 
-def _mark(marks: Marks, root: Path, record: Mapping[str, Any], more: bool) -> str:
+def _mark(marks: Marks, root: Path, record: Mapping[str, Any], by_block: bool) -> str:
     files = [root / file for file in sorted(files_of(record))]
     if record["removed"] is not None:
         files.append(version_folder(root, record["version"]) / REMOVED)
     for file in files:
         if file.is_symlink() or not file.is_file():
             raise missing(file)
-    return marks.of([record["checksum"], more], *files)
+    return marks.of([record["checksum"], by_block], *files)
 
 
-def _check(marks: Marks, root: Path, record: Mapping[str, Any], with_indexes: bool) -> list[str]:
+def _check(marks: Marks, root: Path, record: Mapping[str, Any], by_block: bool) -> list[str]:
     """Verify what was not seen yet; returns the marks of segments that stay right whatever is removed later."""
     schema = schema_of(record, read_keys(_keys_files(root, record, verify=True), in_place=False))
     removed = _removed(root, record, verify=True)
@@ -213,23 +213,23 @@ def _check(marks: Marks, root: Path, record: Mapping[str, Any], with_indexes: bo
     seen = []
     for number, entry in enumerate(record["segments"]):
         file = _segment_file(root, entry)
-        mark = marks.of([_fingerprint(record), with_indexes], file)
+        mark = marks.of([_fingerprint(record), by_block], file)
         if mark in marks:
             continue
         segment, _, index, _ = read_segment(file, entry, schema, verify=True)
         check_form(segment)
         ordered = bool((segment.arrays.sequence[:-1] < segment.arrays.sequence[1:]).all())
         require(ordered == segment.is_ordered, "the subscriptions are in another order than was recorded")
-        if with_indexes:
+        if not by_block:
             index()
         try:
-            check_living(segment)
+            check_living(segment, not by_block)
             seen.append(mark)
         except DAMAGE:
             if number not in removed:
                 raise
             alive = bits.all_set(len(segment)) & ~checked_bitmap(removed[number], len(segment))
-            check_living(segment.pick(bits.to_slots(alive).astype(np.int64)))
+            check_living(segment.pick(bits.to_slots(alive).astype(np.int64)), not by_block)
     return seen
 
 

@@ -54,6 +54,7 @@ class Marks:
         self._set = set(self._known)
         with suppress(OSError):
             write_atomically(self._file, json.dumps(self._known).encode())
-            old = sorted(self._file.parent.iterdir(), key=lambda one: one.stat().st_mtime)[:-_MOST_BOOKS]
-            for one in old:
-                one.unlink(missing_ok=True)
+            books = list(self._file.parent.iterdir())
+            if len(books) > 2 * _MOST_BOOKS:
+                for one in sorted(books, key=lambda one: one.stat().st_mtime)[:-_MOST_BOOKS]:
+                    one.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from earmark.engine.indexed import IndexedSegment
 from earmark.engine.lazy import LazySegment
 from earmark.engine.version import Version
 from earmark.errors import TableError, require
+from earmark.segment.rows import check_arrays
 from earmark.segment.segment import Segment
 
 _ENTRY = ("file", "bytes", "checksum", "slots", "index")
@@ -81,6 +82,17 @@ def write_version(site: Building, version: Version, index: str, shelf: Shelf) ->
 # --- a matcher's -------------------------------------------------------------------------------------------------
 
 
+def check(version: Version, shelf: Shelf) -> None:
+    """Raise AssertionError unless a version can be stored: what kernels rely on, ids, places in the order, uses.
+
+    Segments that are on the shelf were checked before, and never change. O(size), at the speed of arrays and sets.
+    """
+    for one in version.segments:
+        if shelf.entry(one) is None:
+            check_arrays(one.segment.arrays, len(one.segment.schema))
+    version.check_living()
+
+
 def save(path: Any, version: Version, index: str, shelf: Shelf) -> Shelf:
     """Make this the newest version of the book under a path; returns where its segments are now.
 
@@ -137,7 +149,7 @@ def _load(root: Path, record: Mapping[str, Any], mmap: bool, index: str | None) 
             f"load it with another: {', '.join(indexes.names())}"
         )
     other = index not in (None, saved)
-    with verified(root, record, more=True, with_indexes=not other) as new:
+    with verified(root, record, by_block=True, counts=not other) as new:
         version, shelf = _opened(root, record, mmap, other)
         if new:
             version.check_living()

@@ -150,7 +150,6 @@ class IndexedSegment:
         living = self.living()
         ids = self.segment.ids.objects
         require(len({ids[slot] for slot in living.tolist()}) == len(living), "two living slots have one id")
-        found = [self.segment.find(ids[slot]) for slot in living.tolist()]
-        require(found == living.tolist(), "ids and living slots disagree")
+        require(self.segment.lookups.leads_to(self.segment, living.tolist()), "ids and living slots disagree")
         if self.index is not None:
             self.index.check()

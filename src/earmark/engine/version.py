@@ -31,7 +31,7 @@ from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import I32, I64, frozen
 from earmark.keys.schema import Schema
-from earmark.segment.ids import Id
+from earmark.segment.ids import Id, distinct
 from earmark.segment.join import join, with_constants_of
 from earmark.segment.rows import gather, uses_of
 from earmark.segment.segment import Segment, no_segment
@@ -230,14 +230,10 @@ class Version:
                 uses[number] += count
         return frozen(uses)
 
-    def check(self, segments: Iterable[IndexedSegment] | None = None) -> None:
-        """Raise AssertionError, naming what is broken, unless every invariant holds. O(size).
-
-        Of the segments themselves only the given ones are checked, where the others were before: they never change.
-        """
-        for one in self.segments if segments is None else segments:
-            one.check()
+    def check(self) -> None:
+        """Raise AssertionError, naming what is broken, unless every invariant holds. O(size)."""
         for one in self.segments:
+            one.check()
             require(one.live or self.router is not None, "a segment has no living subscription")
         self.check_living()
         for attribute in self.schema:
@@ -249,16 +245,14 @@ class Version:
     def check_living(self) -> None:
         """Raise AssertionError unless ids and sequence numbers are used once, and uses are as counted again."""
         require(np.array_equal(self.uses, self._counted()), "the uses of attributes are miscounted")
-        ids: set[Id] = set()
-        sequence: list[I64] = []
-        for one in self.segments:
-            living, objects = one.living(), one.segment.ids.objects
-            ids.update(objects[slot] for slot in living.tolist())
-            sequence.append(one.segment.arrays.sequence[living])
-        every = np.concatenate([*sequence, np.empty(0, np.int64)])
-        require(len(ids) == self.live, "two living subscriptions have one id")
-        require(len(np.unique(every)) == self.live, "a sequence number is used twice")
-        require(not len(every) or every.max() < self.next_sequence, "a sequence number is too great")
+        living = [one.living() for one in self.segments]
+        chosen = zip(self.segments, living, strict=True)
+        sequence = [one.segment.arrays.sequence[slots] for one, slots in chosen]
+        every = np.sort(np.concatenate([*sequence, np.empty(0, np.int64)]))
+        ids = [one.segment.ids for one in self.segments]
+        require(distinct(ids, living) == self.live, "two living subscriptions have one id")
+        require(bool((every[:-1] < every[1:]).all()), "a sequence number is used twice")
+        require(not len(every) or every[-1] < self.next_sequence, "a sequence number is too great")
 
 
 def _counting(uses: I32, more: Mapping[int, int], sign: int) -> I32:

@@ -8,7 +8,7 @@ from earmark.errors import require
 from earmark.flat.packed import PackedStrings
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Schema
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.ids import IdColumn
+from earmark.segment.ids import distinct
 from earmark.segment.rows import check_arrays
 from earmark.segment.segment import Segment
 from earmark.segment.subscription import checked_id
@@ -32,24 +32,16 @@ def check_form(segment: Segment) -> None:
             checked_id(ids[slot])
 
 
-def check_living(segment: Segment) -> None:
+def check_living(segment: Segment, with_ids: bool = True) -> None:
     """Raise AssertionError unless the bounds are of their types, and no id or place in the order is used twice.
 
     All slots count as living: what was removed may have had another type, and an id that is now another's.
     """
     check_content(segment.arrays, segment.schema)
-    sequence = segment.arrays.sequence
-    require(segment.is_ordered or len(np.unique(sequence)) == len(sequence), "a sequence number is used twice")
-    require(distinct(segment.ids.column) == len(segment), "an id is used twice")
-
-
-def distinct(ids: IdColumn) -> int:
-    """How many different ids there are."""
-    if not isinstance(ids, PackedStrings):
-        return len(np.unique(ids))
-    import pyarrow.compute as pc
-
-    return int(pc.count_distinct(ids.to_arrow()).as_py())
+    sequence = segment.arrays.sequence if segment.is_ordered else np.sort(segment.arrays.sequence)
+    require(bool((sequence[:-1] < sequence[1:]).all()), "a sequence number is used twice")
+    if with_ids:
+        require(distinct([segment.ids], [np.arange(len(segment))]) == len(segment), "an id is used twice")
 
 
 def check_content(arrays: SegmentArrays, schema: Schema) -> None:

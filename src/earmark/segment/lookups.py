@@ -11,6 +11,7 @@ Complexity: O(new slots) to catch up, then O(1) for an id, O(slots with it) for 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,13 @@ class Lookups:
         while slot is not None and slot >= len(segment):  # of a later segment
             slot = self._earlier.get(slot)
         return slot
+
+    def leads_to(self, segment: Segment, slots: list[int]) -> bool:
+        """Whether the ids of these slots, ascending and the last to have them, lead to them; as far as is known."""
+        known = slots[: bisect_left(slots, self._known_ids)]
+        ids = segment.ids.objects
+        found = map(self._slot.get, map(ids.__getitem__, known))
+        return all(a == b or self.find(segment, ids[b]) == b for a, b in zip(found, known, strict=True))
 
     def _follow_ids(self, segment: Segment) -> None:
         ids = segment.ids.objects
