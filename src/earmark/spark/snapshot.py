@@ -179,7 +179,7 @@ class Snapshot:
     def retain(self, keep: int | timedelta) -> list[int]:
         """Remove old versions: all but the newest `keep`, or those older than `keep`; returns their numbers.
 
-        The newest stays, so do pinned ones and what they are built on. Queries that have opened a version go on.
+        The newest stays, and so do pinned ones. Files that no version is made of any more are removed with them.
         """
         if isinstance(keep, timedelta):
             oldest = datetime.now(UTC) - keep
