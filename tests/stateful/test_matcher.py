@@ -475,8 +475,10 @@ class Lifetime(RuleBasedStateMachine):
         else:
             kinds = {name: self.type_of(name) or rng.choice(FREE_KINDS) for name in (*KINDS, FREE)}
             plain = [{n: SAMPLE[kinds[n]] if isinstance(v, Anything) else v for n, v in row.items()} for row in rows]
-            rows = books.in_columns(plain, kinds)
-            events = form(rows, kinds)
+            columns = books.in_columns(plain, kinds)
+            events = form(columns, kinds)
+            free = {name for name in kinds if self.type_of(name) is None}
+            rows = [{n: Anything(v) if n in free and v is not None else v for n, v in row.items()} for row in columns]
         found = self.matcher.match_many(events)
         assert triples(found) == [(e, *pair) for e, row in enumerate(rows) for pair in self.scored(row)]
 
