@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from earmark import EarmarkError, Matcher
-from earmark.engine import batches
+from earmark.engine import batch, searcher
 from earmark.index import answers
 
 
@@ -14,7 +14,7 @@ from earmark.index import answers
     "index", ["scan", "be_star_tree", "blocks", "k_index", "interval_tree", "vcr", "mics", "r_tree"]
 )
 def test_too_many_are_refused_and_read_piece_by_piece(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (answers, batches):
+    for module in (answers, searcher):
         monkeypatch.setattr(module, "MOST_ANSWERS", 5_000)
     m = Matcher(index)
     m.add_many([(i, "TRUE" if i % 2 else "a > 1 OR b > 1") for i in range(200)])
@@ -33,7 +33,7 @@ def test_too_many_are_refused_and_read_piece_by_piece(index: str, monkeypatch: p
 
 
 def test_readers_number_events_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "GROUP", 3)
+    monkeypatch.setattr(batch, "GROUP", 3)
     m = Matcher("scan")
     m.add("x", "a >= 4")
     events = [{"a": i} for i in range(10)]

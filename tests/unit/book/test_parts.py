@@ -9,30 +9,30 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from earmark.segment.intake import admitted
-from earmark.segment.table import Table
 
+from earmark.book import parts
+from earmark.engine.updates import added
+from earmark.engine.version import Version
 from earmark.errors import EarmarkError
 from earmark.keys.schema import Schema
 from earmark.segment.forms import reader_of
-from earmark.spark import parts
 
 MOMENTS = pa.timestamp("ns")
 
 
-def plan(folder: Path = Path(), attributes: dict[str, str] | None = None) -> parts.Plan:
+def plan(folder: Path = Path(), attributes: dict[str, str] | None = None) -> parts.RowPlan:
     schema = Schema()
     schema.declare(attributes or {})
-    return parts.Plan(str(folder), parts.plan_record(schema), None, ready=True, changes=False)
+    return parts.RowPlan(str(folder), parts.plan_record(schema), None, ready=True, changes=False)
 
 
-def one_by_one(given: parts.Plan, frame: pa.Table) -> dict[int, EarmarkError]:
+def one_by_one(given: parts.RowPlan, frame: pa.Table) -> dict[int, EarmarkError]:
     """The rows that are refused when each comes by itself, after the good ones before it."""
-    table = Table.empty(parts.planned_schema(given.record))
+    version = Version.empty(parts.planned_schema(given.record))
     wrong: dict[int, EarmarkError] = {}
     for row in range(frame.num_rows):
         try:
-            table = admitted(table, reader_of(frame.slice(row, 1), given.bounds, progress=False)(table))
+            version = added(version, reader_of(frame.slice(row, 1), given.bounds, progress=False)(version.schema))
         except EarmarkError as problem:
             wrong[row] = problem
     return wrong
@@ -93,19 +93,19 @@ def frame(rng: random.Random) -> pa.Table:
 def test_the_rows_at_fault_are_those_refused_one_by_one(seed: int) -> None:
     rng = random.Random(seed)
     given, attributes = frame(rng), rng.choice([None, None, {"n": "integer"}, {"n": "string"}, {"n": "timestamp"}])
-    made = parts._ready_made(plan(attributes=attributes), given)
+    _, taken, rejects, _ = parts._ready_made(plan(attributes=attributes), given)
     wrong = one_by_one(plan(attributes=attributes), given)
-    assert made.taken == [row for row in range(given.num_rows) if row not in wrong]
-    assert [one.id for one in made.rejects] == [given["id"][row].as_py() for row in sorted(wrong)]
-    assert all(one.reason and not one.reason.startswith(("row", "subscription")) for one in made.rejects)
+    assert taken == [row for row in range(given.num_rows) if row not in wrong]
+    assert [one.id for one in rejects] == [given["id"][row].as_py() for row in sorted(wrong)]
+    assert all(one.reason and not one.reason.startswith(("row", "subscription")) for one in rejects)
 
 
 def test_reasons_are_those_of_the_rows() -> None:
     entry = {"attribute": "n", "lo": 1, "hi": 2, "weight": 1.0}
     rows = [[entry], [{**entry, "weight": -3.0}], None, [entry], [{**entry, "attribute": ""}], [entry]]
-    made = parts._ready_made(plan(), pa.table({"id": ["a", "b", "c", "a", "e", "f"], "ranges": rows}))
-    assert made.taken == [0, 5]
-    assert {one.id: one.reason for one in made.rejects} == {
+    _, taken, rejects, _ = parts._ready_made(plan(), pa.table({"id": ["a", "b", "c", "a", "e", "f"], "ranges": rows}))
+    assert taken == [0, 5]
+    assert {one.id: one.reason for one in rejects} == {
         "b": "the weight of 'n' must be finite and not negative, got -3.0",
         "c": "'ranges' is NULL",
         "a": "the id is given twice",
@@ -115,9 +115,9 @@ def test_reasons_are_those_of_the_rows() -> None:
 
 def test_a_column_at_fault_is_one_of_all_rows() -> None:
     given = pa.table({"id": [1, 2], "n_lo": [1, 2], "n_hi": [3, 4], "score": ["x", "y"]})
-    made = parts._ready_made(plan(), given)
-    assert made.taken == []
-    assert [one.reason for one in made.rejects] == ["expected numbers in the column 'score', got the type string"] * 2
+    _, taken, rejects, _ = parts._ready_made(plan(), given)
+    assert taken == []
+    assert [one.reason for one in rejects] == ["expected numbers in the column 'score', got the type string"] * 2
 
 
 def test_at_most_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +130,9 @@ def test_at_most_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "reader_of", counted)
     scores = [float("nan") if row % 7 == 0 else 0.0 for row in range(1_000)]
     ids = [row // 2 for row in range(1_000)]
-    made = parts._ready_made(plan(), pa.table({"id": ids, "n_lo": ids, "n_hi": ids, "score": scores}))
-    assert len(passes) == 2 and passes[1] == len(made.taken)
-    assert len(made.taken) + len(made.rejects) == passes[0] == 1_000
+    _, taken, rejects, _ = parts._ready_made(plan(), pa.table({"id": ids, "n_lo": ids, "n_hi": ids, "score": scores}))
+    assert len(passes) == 2 and passes[1] == len(taken)
+    assert len(taken) + len(rejects) == passes[0] == 1_000
     parts._ready_made(plan(), pa.table({"id": [1], "n_lo": [1], "n_hi": [2]}))
     assert len(passes) == 3
 
