@@ -168,7 +168,8 @@ class Version:
         uses = uses_of(segment.arrays, segment.schema)
         following = max(self.next_sequence, int(segment.arrays.sequence.max()) + 1)
         counted = _counting(self._uses_under(segment.schema), uses, 1)
-        return Version(segment.schema, segments, following, counted, self.router)._with_free_types(uses)
+        made = Version(segment.schema, segments, following, counted, self.router, self.integer_ids)
+        return made._with_free_types(uses)
 
     def removed(self, places: Iterable[Place]) -> Version:
         """The version without the subscriptions at these places, all of which are living."""
@@ -186,14 +187,15 @@ class Version:
             segments[number] = segments[number].without(slots)
         if self.router is None:  # else it knows them by their numbers
             segments = [one for one in segments if one.live]
-        made = Version(self.schema, tuple(segments), self.next_sequence, counted, self.router)
+        made = Version(self.schema, tuple(segments), self.next_sequence, counted, self.router, self.integer_ids)
         return made._with_free_types(attributes)
 
     def with_schema(self, schema: Schema) -> Version:
         """The version under a schema that has more attributes or constants, or types for such as had none."""
         if schema is self.schema:
             return self
-        return Version(schema, self.segments, self.next_sequence, self._uses_under(schema), self.router)
+        uses = self._uses_under(schema)
+        return Version(schema, self.segments, self.next_sequence, uses, self.router, self.integer_ids)
 
     def _uses_under(self, schema: Schema) -> I32:
         """The uses, for a schema that may have more attributes."""
@@ -205,7 +207,7 @@ class Version:
 
     def with_segments(self, segments: Iterable[IndexedSegment]) -> Version:
         """The same subscriptions in other segments."""
-        return Version(self.schema, tuple(segments), self.next_sequence, self.uses)
+        return Version(self.schema, tuple(segments), self.next_sequence, self.uses, None, self.integer_ids)
 
     def with_free_types(self) -> Version:
         """Without the learned types of attributes that nothing living compares with a value."""
