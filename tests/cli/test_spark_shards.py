@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.spark
 def test_shards(here: Callable[..., Result], folder: Path) -> None:  # noqa: F811
     told = here("publish", "ads.csv", "sharded", "--shards", "2")
     assert (told.code, told.out) == (0, "sharded: version 1, 3 subscriptions\n"), told
-    assert (folder / "sharded" / "versions" / "00000001" / "router").is_dir()
+    record = json.loads((folder / "sharded" / "versions" / "00000001" / "version.json").read_text())
+    assert record["router"] is not None and len(record["segments"]) > 1
     found = here("match", "sharded", "visitors.parquet", "--engine", "spark", "--json")
     assert rounded(found.rows()) == rounded(matcher().match_many(VISITORS).to_pylist())
     assert "shards is a number from 1 to 9,999" in here("publish", "ads.csv", "sharded", "--shards", "0").sentence
