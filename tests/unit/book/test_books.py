@@ -494,7 +494,7 @@ def test_ids_that_occur_twice(saved: Path) -> None:
     (one,) = Matcher.load(saved)._version.segments
     width = len(one.segment.ids[0].encode())  # type: ignore[union-attr]
     change_array(saved, "ids_bytes", lambda a: np.concatenate([np.tile(a[:width], 6), a[6 * width :]]))
-    refused(saved, "an id is used twice")
+    refused(saved, "two living subscriptions have one id")
 
 
 def test_bounds_outside_their_type(saved: Path) -> None:
