@@ -42,6 +42,7 @@ class Worker:
 
     def __init__(self, tree: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "EARMARK_QUIET": "1", "PYTHONHASHSEED": "0"}
+        environment["PYSPARK_PYTHON"] = sys.executable
         self._process = subprocess.Popen(
             [sys.executable, str(HERE / "compare_side.py")],
             stdin=subprocess.PIPE,
