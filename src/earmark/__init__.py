@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from earmark.engine.seen import Unseen
+    from earmark.engine.stats import AttributeInfo
     from earmark.engine.verify import Verification
     from earmark.errors import (
         AttributeTypeError,
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from earmark.language.predicate import Condition, Predicate
     from earmark.matcher import Match, Matcher
     from earmark.segment.explain import Explanation, NearMiss
-    from earmark.segment.seen import Unseen
-    from earmark.segment.stats import AttributeInfo
     from earmark.segment.subscription import Subscription
     from earmark.segment.validate import Problem, validate
     from earmark.warming import warm
@@ -45,7 +45,7 @@ _HOMES = {
     "SubscriptionError": "errors",
     "TableError": "errors",
     "TooManyAnswers": "errors",
-    "AttributeInfo": "segment.stats",
+    "AttributeInfo": "engine.stats",
     "MicsAdaptation": "index.contract",
     "TreeAdaptation": "index.contract",
     "Mode": "index.given",
@@ -54,7 +54,7 @@ _HOMES = {
     "Verification": "engine.verify",
     "Interval": "events.mappings",
     "Reject": "events.mappings",
-    "Unseen": "segment.seen",
+    "Unseen": "engine.seen",
     "Explanation": "segment.explain",
     "NearMiss": "segment.explain",
     "parse": "language.parse",

@@ -26,9 +26,10 @@ from earmark.book import saving
 from earmark.engine import updates
 from earmark.engine.batch import Batch, OnError, check_on_error, read, read_one
 from earmark.engine.compaction import Compactor, compacted, settled
-from earmark.engine.indexed import IndexedSegment
 from earmark.engine.probes import check_answers
 from earmark.engine.searcher import ALL, Ask, Searcher
+from earmark.engine.seen import Seen, Unseen
+from earmark.engine.stats import AttributeInfo, Stats, attributes_of, stats_of
 from earmark.engine.verify import Verification, compare
 from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
@@ -48,9 +49,7 @@ from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_m
 from earmark.segment.forms import reader_of
 from earmark.segment.ids import Id
 from earmark.segment.plain import subscription_at, to_frame
-from earmark.segment.seen import Seen, Unseen
 from earmark.segment.segment import NO_TAGS, Tags, no_arrays
-from earmark.segment.stats import AttributeInfo, Stats
 from earmark.segment.subscription import Subscription, checked_id, checked_tags, still_used, with_params
 
 if TYPE_CHECKING:
@@ -228,11 +227,7 @@ class Matcher:
     @property
     def attributes(self) -> dict[str, AttributeInfo]:
         """The attributes by name: type, declared or learned, and who was first to use it so."""
-        version = self._version
-        return {
-            a.name: AttributeInfo(str(a.type) if a.type else None, a.declared, a.origin or None, int(version.uses[n]))
-            for n, a in enumerate(version.schema)
-        }
+        return attributes_of(self._version)
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes that have none yet, or make learned ones lasting; all or none."""
@@ -341,46 +336,13 @@ class Matcher:
         'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
         """
         with self._writing:
-            version = self._version
-            batch = read(version, events)
-            made: list[IndexedSegment] = []
-            found: Adaptation | None = None
-            for one in version.segments:
-                if one.index is not None and one.index.is_adaptive:
-                    index = one.index.copy()
-                    found = index.adapt(batch.for_segment(one.segment))
-                    one = replace(one, index=index)
-                made.append(one)
-            if found is None:
-                raise EarmarkError("this index does not adapt to events; 'be_star_tree' and 'mics' do")
-            self._replace(version.with_segments(made))
+            version, found = updates.adapted(self._version, read(self._version, events), self._build)
+            self._replace(version)
         return found
 
     def stats(self) -> Stats:
         """Counts, types and sizes, for people and monitoring."""
-        version = self._version
-        segments = [one.segment for one in version.segments]
-        sealed = [one for one in version.segments if one.index is not None]
-        largest = max(sealed, key=len, default=None)
-        described = largest.index if largest is not None else None
-        problem = self._compactor.problem
-        return {
-            "subscriptions": version.live,
-            "removed": version.slots - version.live,
-            "clauses": sum(len(one.arrays.constraint_start) - 1 for one in segments),
-            "constraints": sum(len(one.arrays.attr) for one in segments),
-            "intervals": sum(len(one.arrays.lo) for one in segments),
-            "attributes": {a.name: str(a.type) if a.type else None for a in version.schema},
-            "index": self.index,
-            "index_tail": sum(len(one) for one in version.segments if one.index is None),
-            "segments": len(segments),
-            "merges": self._compactor.merges,
-            "merge_problem": None if problem is None else repr(problem),
-            "table_bytes": sum(one.segment.nbytes + one.removed.nbytes for one in version.segments),
-            "index_bytes": sum(one.index.nbytes for one in sealed if one.index is not None),
-            "index_about": described.describe() if described is not None else {},
-            "asked_bytes": sum(one.asked.nbytes for one in segments),
-        }
+        return stats_of(self._version, self.index, self._compactor)
 
     def profile(self, events: Any, k: int | None = None, *, mode: Mode = "exact") -> Work:
         """What searching these events takes: nodes visited, candidates, comparisons, matches, scores, pruned.

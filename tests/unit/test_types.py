@@ -16,7 +16,7 @@ import pytest
 
 import earmark
 from earmark import AttributeTypeError, EarmarkError, EventError, Interval, Matcher, SubscriptionError
-from earmark.segment import seen
+from earmark.engine import seen
 
 KINDS = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 longdouble".split()
 

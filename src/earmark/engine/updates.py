@@ -10,8 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from earmark.engine.batch import Batch
+from earmark.engine.compaction import Build
 from earmark.engine.version import Place, Version
 from earmark.errors import AttributeTypeError, EarmarkError, refuse
+from earmark.index.contract import Adaptation
 from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.nearest import did_you_mean
@@ -19,7 +22,7 @@ from earmark.segment.builder import Prepared, named, prepare
 from earmark.segment.ids import Ids
 from earmark.segment.plain import subscription_at
 from earmark.segment.rows import gather
-from earmark.segment.segment import Segment
+from earmark.segment.segment import Segment, no_arrays
 from earmark.segment.subscription import Subscription, checked_score, checked_tags, id_problems, weights_on
 
 
@@ -99,3 +102,20 @@ def _users(version: Version, attribute: int) -> list[Place]:
         slots = np.unique(np.searchsorted(arrays.clause_start, clauses, "right") - 1).tolist()
         found += [(int(arrays.sequence[slot]), Place(number, slot)) for slot in slots if indexed.is_live(slot)]
     return [place for _, place in sorted(found)]
+
+
+def adapted(version: Version, batch: Batch, build: Build | None) -> tuple[Version, Adaptation]:
+    """The version after its indexes have learned from events, and what the last of them did."""
+    segments, found = [], None
+    for one in version.segments:
+        if one.index is not None and one.index.is_adaptive:
+            index = one.index.copy()
+            found = index.adapt(batch.for_segment(one.segment))
+            one = replace(one, index=index)
+        segments.append(one)
+    if found is None and build is not None:
+        empty = build(no_arrays())  # nothing is indexed yet
+        found = empty.adapt(batch.events) if empty.is_adaptive else None
+    if found is None:
+        raise EarmarkError("this index does not adapt to events; 'be_star_tree' and 'mics' do")
+    return version.with_segments(segments), found
