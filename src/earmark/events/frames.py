@@ -266,7 +266,11 @@ def plain_array(column: pa.Array) -> pa.Array:
 def _valid(column: pa.Array) -> NDArray[np.bool_]:
     if column.null_count == 0:
         return np.ones(len(column), bool)
-    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
+    bitmap = column.buffers()[0]
+    if bitmap is None:  # of a type whose arrays have no bitmap
+        return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), bool)
+    first, last = column.offset, column.offset + len(column)
+    return np.unpackbits(np.frombuffer(bitmap, np.uint8), count=last, bitorder="little")[first:].view(bool)
 
 
 def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
@@ -341,9 +345,13 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:
-    """The numbers of a column, 0 where NULL."""
-    values: NDArray[Any] = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
-    return values
+    """The numbers of a column, 0 where NULL. Reads the buffers, since `fill_null` takes five times as long."""
+    if column.null_count == 0:
+        whole: NDArray[Any] = column.to_numpy()
+        return whole
+    dtype = np.dtype(column.type.to_pandas_dtype())
+    values = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+    return np.where(_valid(column), values, dtype.type(0))
 
 
 def _unreadable(attribute: Attribute, problem: Exception) -> EventError:

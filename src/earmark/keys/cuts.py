@@ -75,7 +75,7 @@ def float_keys(values: F64) -> I64:
     negative = bits >> 63  # all ones or all zeros
     keys = bits ^ (negative & 0x7FFFFFFFFFFFFFFF)
     keys -= negative
-    keys[np.isnan(values)] = FLOAT_NAN_KEY
+    np.copyto(keys, FLOAT_NAN_KEY, where=np.isnan(values))
     return keys
 
 

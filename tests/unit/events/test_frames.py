@@ -579,3 +579,18 @@ def test_any_column_gives_keys_or_one_of_our_errors(name: str, column: Any) -> N
         return
     with suppress(EarmarkError):
         encode_frame(schema("Europe/Paris"), pa.table({name: column}))
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64(), pa.float16(), pa.float32(), pa.float64()], ids=str
+)
+@pytest.mark.parametrize("name", ["i", "f", "u", "w"])
+def test_numbers_between_nulls_keep_their_rows_when_a_column_is_sliced(name: str, type_: pa.DataType) -> None:
+    values = [None, 1, None, 2, 3, None, 4, 5, 6, None, 7]
+    if pa.types.is_floating(type_):
+        values = [None if value is None else float(value) for value in values]
+    for first in range(len(values)):
+        column = pa.array(np.array([0 if v is None else v for v in values], type_.to_pandas_dtype()))
+        column = pc.if_else(pa.array([v is not None for v in values]), column, None)
+        rows = [{} if v is None else {name: v} for v in values[first:]]
+        same(encode_frame(schema(), pa.table({name: column}).slice(first)), encode_events(schema(), rows))
