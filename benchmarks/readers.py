@@ -2,7 +2,7 @@
 
     python benchmarks/readers.py [--quick]
 
-An event arrives every 2 ms, and one thread matches it, while another calls `add_many` 1,000 times with 1,000 rows
+An event arrives every 20 ms, and one thread matches it, while another calls `add_many` 1,000 times with 1,000 rows
 each, with all the merges that this causes. The control is the same reader beside a thread that only keeps the
 interpreter busy: Python's own lock costs a reader milliseconds whatever the other thread does. A latency counts from
 the arrival to the answer, so that an event behind a slow one is slow too. (A reader that asks without a pause loses
@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from earmark import Matcher
 
-CALLS, ROWS, BAR, PAUSE = 1_000, 1_000, 1.5, 0.002
+CALLS, ROWS, BAR, PAUSE = 1_000, 1_000, 1.5, 0.02
 INDEXES = ("be_star_tree", "blocks")
 
 
