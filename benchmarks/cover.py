@@ -30,16 +30,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from earmark.cover import builder
-from earmark.cover.blocks import SCANNED, Blocks
-from earmark.cover.members import COMPARISONS, Members
+from earmark.cover.indexes.blocks import SCANNED, CoverBlocks
+from earmark.cover.indexes.members import COMPARISONS, Members
+from earmark.cover.indexes.vector import LANES, at_least64, lanes_below
 from earmark.cover.relation_graph import RelationGraph
-from earmark.cover.vector import LANES, at_least64, lanes_below
 from earmark.flat import bits
 from earmark.flat.machine import at, ctz64
 from earmark.flat.types import I32, I64
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
-from earmark.workload.rectangles import Stream, boxes, commands, table_of
+from earmark.workload.rectangles import Commands, boxes, commands, table_of
 from protocol import QUICK_REPEATS, REPEATS
 from results import Figure, Result
 
@@ -184,12 +184,12 @@ def clocked(run: Callable[[], T]) -> tuple[float, T]:
 # --- parts -------------------------------------------------------------------------------------------------------
 
 
-def play(stream: Stream, table: SegmentArrays, build: Callable[..., Any], k: int) -> RelationGraph:
+def play(stream: Commands, table: SegmentArrays, build: Callable[..., Any], k: int) -> RelationGraph:
     """A whole stream through G_k."""
     graph = RelationGraph(build(table, NONE), k)
     for subscribes, slot in zip(stream.subscribes.tolist(), stream.slot.tolist(), strict=True):
         if subscribes:
-            graph.subscribe(table, slot)
+            graph.subscribe(slot, table)
         else:
             graph.unsubscribe(slot)
     return graph
@@ -288,7 +288,7 @@ def batch(quick: bool) -> tuple[list[Figure], bool]:
     for attributes, widest in ((3, 0.5), (5, 0.6), (8, 0.7)):
         table = table_of(*boxes(members + queries, attributes, widest))
         inside, asked = np.arange(members, dtype=np.int32), np.arange(members, members + queries, dtype=np.int32)
-        built, index = clocked(lambda: Blocks.build(table, inside))  # noqa: B023
+        built, index = clocked(lambda: CoverBlocks.build(table, inside))  # noqa: B023
         assert (index.arrays.block_at != SCANNED).all()
         index.covering_batch(asked)
         runs = [clocked(lambda: index.covering_batch(asked)) for _ in range(repeats)]  # noqa: B023

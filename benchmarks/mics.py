@@ -31,8 +31,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from earmark.cover.projection import Projection
-from earmark.cover.subsumption import ranges_of_slots
+from earmark.cover.ranges.projection import Projection
+from earmark.cover.ranges.subsumption import ranges_of_slots
 from earmark.curves import hilbert
 from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import Space, boxes_of_events, space_of
@@ -265,7 +265,7 @@ def figure_10(sizes: Sequence[int], publications: int, repeats: int) -> tuple[li
         growth: dict[str, list[float]] = {"linear": [], "indexing": [], "algorithm 2": []}
         for size in sizes:
             width, published = (SIZE, None) if axes == 7 else (2, "uniform")
-            workload = mics(distribution, size, publications, axes, width, published=published)
+            workload = mics(distribution, size, publications, attributes=axes, sizes=width, published=published)
             own = matching_times(name, workload, repeats)
             figures += own
             middle = {one.what: one.summary.median if one.status == "ok" else float("nan") for one in own}

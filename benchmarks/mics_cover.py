@@ -42,11 +42,10 @@ import numpy as np
 from cover import clocked, told
 from earmark.cover import builder
 from earmark.cover.exact import Verdict, decide
-from earmark.cover.linear_boxes import LinearBoxes
-from earmark.cover.merging import merge
-from earmark.cover.mics import Mics
-from earmark.cover.ranges import Ranges, RangeTable, as_ranges
-from earmark.cover.subsumption import Batch, take_in_many
+from earmark.cover.indexes.mics import Mics
+from earmark.cover.merging.merge import merge_segment
+from earmark.cover.ranges.subsumption import RangeBatch, take_in_many
+from earmark.cover.ranges.table import Ranges, RangeTable, as_ranges
 from earmark.cover.subtract import clauses_that_meet
 from earmark.curves import hilbert
 from earmark.engine.batch import encode_many
@@ -55,6 +54,7 @@ from earmark.index.mics import MicsIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.mics import CELLS, mics
 from earmark.workload.rectangles import table_of
+from linear_boxes import LinearBoxes
 from results import Figure, Result
 
 T = TypeVar("T")
@@ -74,16 +74,16 @@ PAPER_3 = {
 
 def drawn(distribution: str, count: int, dimensions: int, size: int) -> tuple[I64, I64]:
     """Boxes of cells: the paper's subscriptions are whole cells."""
-    made = mics(distribution, count, 1, dimensions, size)
+    made = mics(distribution, count, 1, attributes=dimensions, sizes=size)
     return made.sub_lo, made.sub_hi
 
 
-def converted(low: I64, high: I64) -> Batch:
+def converted(low: I64, high: I64) -> RangeBatch:
     """Boxes of cells as ranges of the curve."""
-    return Batch(*hilbert.ranges(low, high, BITS))
+    return RangeBatch(*hilbert.ranges(low, high, BITS))
 
 
-def filled(batch: Batch, count: int) -> RangeTable:
+def filled(batch: RangeBatch, count: int) -> RangeTable:
     """A table of the first so many subscriptions."""
     table = RangeTable()
     table.subscribe(Ranges(batch.first[: batch.start[count]], batch.last[: batch.start[count]]))
@@ -156,7 +156,7 @@ def _timed(low: I64, high: I64, count: int, queries: int) -> tuple[float, float,
     batch = converted(low[: count + queries], high[: count + queries])
     table, rows = filled(batch, count), LinearBoxes(low.shape[1])
     rows.add(low[:count], high[:count])
-    asked = Batch(*hilbert.ranges(low[new], high[new], BITS))
+    asked = RangeBatch(*hilbert.ranges(low[new], high[new], BITS))
     conversion = min(clocked(lambda: hilbert.ranges(low[new], high[new], BITS))[0] for _ in range(3))
     table.covered_batch(*asked)
     covering, inside = min((clocked(lambda: table.covered_batch(*asked)) for _ in range(7)), key=lambda pair: pair[0])
@@ -218,7 +218,7 @@ def exact(quick: bool) -> tuple[list[Figure], bool]:
         for distribution in DISTRIBUTIONS:
             for dimensions in (2, 3, 4):
                 name = f"{distribution}, {dimensions}-d"
-                table = mics(distribution, count, 1, dimensions, 4, grain=16).table()
+                table = mics(distribution, count, 1, attributes=dimensions, sizes=4, grain=16).table()
                 found = _decided(table, np.arange(0, count, count // asked).tolist())
                 few = found.verdicts[Verdict.UNDECIDED] * 20 <= asked
                 good &= few or told("most verdicts are reached", False)
@@ -362,7 +362,7 @@ def merging(quick: bool) -> tuple[list[Figure], bool]:
     print(f"\nMerging {count:,} subscriptions of size 4 in 3-d, cells of 16 values; {events:,} events, half held back")
     print("  data     budget  conditions  decided on   held back   seconds")
     for distribution in DISTRIBUTIONS:
-        made = mics(distribution, count, events, 3, 4, grain=16)
+        made = mics(distribution, count, events, attributes=3, sizes=4, grain=16)
         bounds = {
             f"a{j}_{end}": side[:, j] for j in range(3) for end, side in (("lo", made.sub_lo), ("hi", made.sub_hi))
         }
@@ -372,7 +372,7 @@ def merging(quick: bool) -> tuple[list[Figure], bool]:
             matcher._version.whole.schema, pa.table({f"a{j}": made.event_value[:, j] for j in range(3)})
         )
         for budget in (0.0, 0.02, 0.2):
-            seconds, found = clocked(lambda: merge(matcher._version.whole, encoded, budget))  # noqa: B023
+            seconds, found = clocked(lambda: merge_segment(matcher._version.whole, encoded, budget))  # noqa: B023
             held = found.held_back.share
             print(
                 f"  {distribution:8} {budget:6.0%}  {len(found):10,}  {found.decided.share:10.2%}  {held:10.2%}"

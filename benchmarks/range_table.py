@@ -1,4 +1,4 @@
-"""The table of ranges (`cover/ranges.py`): what do look-ups, insertion and unsubscription cost as it grows?
+"""The table of ranges (`cover/ranges/table.py`): what do look-ups, insertion and unsubscription cost as it grows?
 
     python benchmarks/range_table.py [--quick] [--sizes 1000,1000000] [--json FILE]
 
@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from cover import clocked, told
-from earmark.cover.ranges import Ranges, RangeTable
+from earmark.cover.ranges.table import Ranges, RangeTable
 from earmark.flat.types import I64
 from results import Figure, Result
 
@@ -78,7 +78,7 @@ def measured(size: int) -> tuple[dict[str, list[float]], bool]:
         note("unsubscribe", len(some), lambda: [table.unsubscribe(one) for one in some])
         right &= len(table) == size - len(some)
         note("subscribe", len(some), lambda: [table.subscribe(one) for one in some])
-        note("unsubscribe, batch", len(some), lambda: table.let_go(batch))
+        note("unsubscribe, batch", len(some), lambda: table.release(batch))
         right &= len(table) == size - len(some)
         note("subscribe, batch", len(some), lambda: table.take_in(batch))
     table.check()

@@ -82,7 +82,7 @@ def measured(index: str, calls: int) -> tuple[float, float]:
     beside_writer = latencies(m, writer, None)
     took = time.perf_counter() - begun
     assert len(m) == first + calls * ROWS
-    merges = m.stats()["merges"]
+    merges = m.stats()["compactions"]
     control = latencies(m, busy, min(took, 20.0))
     p99, own = (float(np.quantile(one, 0.99)) for one in (beside_writer, control))
     print(

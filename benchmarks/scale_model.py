@@ -29,7 +29,7 @@ import numpy as np
 
 from earmark.flat.types import F64
 from earmark.spark import Snapshot, ensure_java, match, workload
-from earmark.spark.matching import given_back, prepared, searched
+from earmark.spark.matching import prepared, result_batches, searched
 from protocol import clocked, summary
 from results import PER_EVENT, Figure, Result
 from spark_runner import both_clocks, session, taken_by
@@ -82,7 +82,7 @@ class Model(NamedTuple):
 
 def measured(events: DataFrame, snapshot: Snapshot, k: int | None, count: int) -> Sample:
     """The search of all events in this process: encoded, routed, searched, turned into Arrow."""
-    ready = prepared(events, snapshot, k, "exact", ["event"], None, None, None)
+    ready = prepared(events, snapshot, k, columns=["event"])
     batches = ready.frame.toArrow().to_batches(max_chunksize=10_000)
     met = matches = 0
 
@@ -91,7 +91,7 @@ def measured(events: DataFrame, snapshot: Snapshot, k: int | None, count: int) -
         met = matches = 0
         for part, answers in searched(ready.search, ready.columns, iter(batches)):
             met += int(answers.counts[:, 0].sum())
-            matches += sum(made.num_rows for made in given_back(ready.search, ready.columns, part, answers))
+            matches += sum(made.num_rows for made in result_batches(ready.search, ready.columns, part, answers))
 
     run()
     taken = [both_clocks(run, os.getpid(), children=False)[1] for _ in range(REPEATS)]

@@ -1,6 +1,6 @@
-"""Hygiene on Spark: audit, backtest and compaction of many subscriptions. Two cores, one session.
+"""Hygiene on Spark: audit, backtest and merging of many subscriptions. Two cores, one session.
 
-    python benchmarks/spark_hygiene.py [--quick] [--parts audit,backtest,compact] [--json FILE]
+    python benchmarks/spark_hygiene.py [--quick] [--parts audit,backtest,merge] [--json FILE]
 
 audit     1,000,000 subscriptions of 5 attributes, as SQL texts in Parquet, 5 % of them repeated; from the file to the
           findings in Parquet, parsing included. Bars: under 10 minutes; duplicates and covered ones are those of the
@@ -8,7 +8,7 @@ audit     1,000,000 subscriptions of 5 attributes, as SQL texts in Parquet, 5 % 
           Printed: how often a subscription is present on average (the price of spreading the work).
 backtest  1,000 candidates over 1,000,000 events of 5 attributes in Parquet. Bars: under 2 minutes; every count is
           that of a Matcher.
-compact   100,000 subscriptions of w2 with a budget of 5 % of extra traffic, decided by 60,000 events. Bars: the budget
+merge     100,000 subscriptions of w2 with a budget of 5 % of extra traffic, decided by 60,000 events. Bars: the budget
           is kept on the events held back, and on 20,000 others that no part of it saw; no event of these is lost.
 
 With --quick a twentieth of the subscriptions and events; the bars stay. Times are by the clock, since the bars are.
@@ -30,9 +30,9 @@ import pyarrow.parquet as pq
 
 from earmark import Matcher
 from earmark.cover.audit import first_equal
-from earmark.cover.blocks import Blocks
 from earmark.cover.containment import covers
-from earmark.spark import audit, backtest, compact
+from earmark.cover.indexes.blocks import CoverBlocks
+from earmark.spark import audit, backtest, merge
 from earmark.workload import blocks
 from earmark.workload.rectangles import BOX_DOMAIN, boxes, table_of
 from protocol import clocked
@@ -109,7 +109,7 @@ def same_findings(found: pa.Table, table: Any) -> bool:
     slots = np.arange(len(table.sequence))
     first = first_equal(table, slots)
     kept = np.flatnonzero(first == slots).astype(np.int32)
-    pointers, _ = Blocks.build(table, kept).covering_batch(kept, 1)
+    pointers, _ = CoverBlocks.build(table, kept).covering_batch(kept, 1)
     covered = kept[np.diff(pointers) == 1]
     duplicate, is_covered = kinds == "duplicate", kinds == "covered"
     order = np.argsort(mine[duplicate])
@@ -150,20 +150,20 @@ def backtest_part(spark: SparkSession, folder: Path, report: Clocked, scale: int
     report.bar("every count is a Matcher's", found["matches"].to_pylist() == wanted.tolist())
 
 
-# --- compaction ------------------------------------------------------------------------------------------------------
+# --- merging ------------------------------------------------------------------------------------------------------
 
 
-def compact_part(spark: SparkSession, folder: Path, report: Clocked, scale: int) -> None:
+def merge_part(spark: SparkSession, folder: Path, report: Clocked, scale: int) -> None:
     count, deciding, others = 100_000 // scale, max(60_000 // scale, 12_000), 20_000
-    print(f"\ncompaction of {count:,} subscriptions of w2 within {BUDGET:.0%} of extra traffic", flush=True)
+    print(f"\nmerging of {count:,} subscriptions of w2 within {BUDGET:.0%} of extra traffic", flush=True)
     book = bounds_of_w2(count)
     pq.write_table(book, folder / "book.parquet", row_group_size=50_000)
     made = pa.Table.from_batches(blocks.find("w2", "events", form="columns").rows(0, deciding + others))
     events = made.select(ATTRIBUTES)
     pq.write_table(events.slice(0, deciding), folder / "sample.parquet")
     frame, sample = (spark.read.parquet(str(folder / name)) for name in ("book.parquet", "sample.parquet"))
-    seconds, found = clocked(lambda: compact(frame, BUDGET, sample, working=folder))
-    report.seconds("w2", count, "compact", seconds, deciding)
+    seconds, found = clocked(lambda: merge(frame, BUDGET, sample, working=folder))
+    report.seconds("w2", count, "merge", seconds, deciding)
     print(f"  {found}; {seconds:.1f} s")
     report.bar(f"{found.held_back.share:.2%} on the events held back", found.held_back.share <= BUDGET)
     before, after = Matcher(), Matcher()
@@ -175,7 +175,7 @@ def compact_part(spark: SparkSession, folder: Path, report: Clocked, scale: int)
     report.bar("none of these is lost", wanted <= taken)
 
 
-PARTS = {"audit": audit_part, "backtest": backtest_part, "compact": compact_part}
+PARTS = {"audit": audit_part, "backtest": backtest_part, "merge": merge_part}
 
 
 def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report: Clocked) -> None:

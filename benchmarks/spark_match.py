@@ -32,8 +32,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from earmark.spark import Snapshot, match, register
+from earmark.spark.frames import Columns
 from earmark.spark.matching import match_batches, search_of
-from earmark.spark.picking import Columns
 from earmark.workload import blocks
 from protocol import QUICK_REPEATS, clocked, summary
 from results import PER_EVENT, Figure
@@ -220,7 +220,7 @@ def overhead_part(data: Data, report: Comparison, index: str, repeats: int, even
     batches = pq.read_table(data.folder / f"events-{events}.parquet").to_batches(max_chunksize=10_000)
     search = search_of(data.spark, snapshot, BEST, "exact", None, None)
     attributes = [(name, i + 1) for i, name in enumerate(ATTRIBUTES[:2])]
-    columns = Columns([0], attributes, None, {}, None, ["event", "subscription", "score", "version"])
+    columns = Columns([0], attributes, None, None, ["event", "subscription", "score", "version"])
 
     def alone() -> int:
         return sum(made.num_rows for made in match_batches(search, columns, iter(batches)))

@@ -29,8 +29,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from earmark.spark import Snapshot
+from earmark.spark.frames import Columns
 from earmark.spark.matching import Search, match_batches, search_of
-from earmark.spark.picking import Columns
 from earmark.workload.standard import w2
 from results import Figure
 from spark_runner import ATTRIBUTES, MIB, Report, bounds_of_w2, measured, parser_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 BAR = 0.15
 WORKERS = 2
 PATIENCE = 300.0  # seconds that a worker waits for the other
-COLUMNS = Columns([], [(a, i) for i, a in enumerate(ATTRIBUTES)], None, {}, None, ["subscription", "score", "v"])
+COLUMNS = Columns([], [(a, i) for i, a in enumerate(ATTRIBUTES)], None, None, ["subscription", "score", "v"])
 NOTED = ["pid", "answers", "private_before", "private_after", "pss_before", "pss_after"]
 
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from earmark.spark import Snapshot, match, shard_counts, workload
+from earmark.spark.frames import Columns
 from earmark.spark.matching import Search, match_batches, prepared
-from earmark.spark.picking import Columns
 from protocol import clocked
 from results import Figure
 from spark_runner import MIB, Report, digest, measured, parser_of, run
@@ -118,7 +118,7 @@ def memory(spark: SparkSession, folder: Path, report: Report, size: int, count: 
     snapshot = published(spark, folder, "w2", size, index, MEMORY_SHARDS)
     mapped = sum(file.stat().st_size for file in folder.rglob("*.npy"))
     events = workload(spark, "w2", "events", count).repartition(2)
-    ready = prepared(events, snapshot, None, "exact", [], None, None, None)
+    ready = prepared(events, snapshot, columns=[])
     search, columns = ready.search, ready.columns
     schema = StructType([StructField(name, LongType()) for name in NOTED])
     begun = time.perf_counter()

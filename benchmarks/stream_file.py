@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from earmark.tabular.write import Writer
+from earmark.tabular.write import writing
 from results import Figure, Result
 
 EVENTS, QUICK_EVENTS = 10_000_000, 500_000
@@ -66,10 +66,10 @@ def write_events(path: Path, count: int) -> None:
     """A file of events, in the format of its name."""
     made = tables(count)
     first = next(made)
-    with Writer(path, first.schema) as writer:
-        writer.write(first)
+    with writing(path, first.schema) as write:
+        write(first)
         for table in made:
-            writer.write(table)
+            write(table)
 
 
 def write_subscriptions(path: Path) -> None:

@@ -82,7 +82,7 @@ def main() -> None:
     print(f"{len(packets):,} packets, {decided.num_rows:,} decided, {took / len(packets) * 1e6:.0f} µs per packet")
     first = packets[decided["event"][0].as_py()]
     rule = decided["subscription"][0].as_py()
-    print(f"a packet {first}\nis decided by rule {rule}: {matcher.get(rule).condition}")
+    print(f"a packet {first}\nis decided by rule {rule}: {matcher[rule].condition}")
     print(f"all that match it, in order: {matcher.match(first)}")
 
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from earmark.engine.seen import Unseen
-    from earmark.engine.stats import AttributeInfo
+    from earmark.engine.stats import AttributeInfo, Stats, Unseen
     from earmark.engine.verify import Verification
     from earmark.errors import (
         AttributeTypeError,
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
         TooManyAnswers,
     )
     from earmark.events.mappings import Interval, Reject
-    from earmark.index.contract import MicsAdaptation, TreeAdaptation
+    from earmark.index.contract import MicsAdaptation, TreeAdaptation, Work
     from earmark.index.given import Mode
     from earmark.language.parse import parse
     from earmark.language.predicate import Condition, Predicate
     from earmark.matcher import Match, Matcher
-    from earmark.segment.explain import Explanation, NearMiss
+    from earmark.segment.explain import ClauseExplanation, ConstraintExplanation, Explanation, NearMiss
     from earmark.segment.subscription import Subscription
     from earmark.segment.validate import Problem, validate
     from earmark.warming import warm
@@ -46,15 +45,19 @@ _HOMES = {
     "TableError": "errors",
     "TooManyAnswers": "errors",
     "AttributeInfo": "engine.stats",
+    "Stats": "engine.stats",
     "MicsAdaptation": "index.contract",
     "TreeAdaptation": "index.contract",
+    "Work": "index.contract",
     "Mode": "index.given",
     "Match": "matcher",
     "Matcher": "matcher",
     "Verification": "engine.verify",
     "Interval": "events.mappings",
     "Reject": "events.mappings",
-    "Unseen": "engine.seen",
+    "Unseen": "engine.stats",
+    "ClauseExplanation": "segment.explain",
+    "ConstraintExplanation": "segment.explain",
     "Explanation": "segment.explain",
     "NearMiss": "segment.explain",
     "parse": "language.parse",
@@ -69,7 +72,9 @@ _HOMES = {
 __all__ = [
     "AttributeInfo",
     "AttributeTypeError",
+    "ClauseExplanation",
     "Condition",
+    "ConstraintExplanation",
     "EarmarkError",
     "EventError",
     "Explanation",
@@ -82,6 +87,7 @@ __all__ = [
     "Predicate",
     "Problem",
     "Reject",
+    "Stats",
     "Subscription",
     "SubscriptionError",
     "TableError",
@@ -89,6 +95,7 @@ __all__ = [
     "TreeAdaptation",
     "Unseen",
     "Verification",
+    "Work",
     "parse",
     "validate",
     "warm",

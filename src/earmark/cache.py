@@ -1,6 +1,6 @@
-"""Where earmark may keep files between runs: folders of this user, which nobody else can write.
+"""Where earmark may keep files between runs: folders that no other user can write.
 
-What lies there is executed (compiled kernels, a script that starts Java), so a folder that another user could
+What is there is executed (compiled kernels, a script that starts Java), so a folder that another user could
 write is never used. Looked for in this order:
 
     $EARMARK_CACHE_DIR, $NUMBA_CACHE_DIR/earmark, $XDG_CACHE_HOME/earmark, ~/.cache/earmark

@@ -10,7 +10,7 @@ kernel depends on the kernels it calls, and believes whatever a file says. Here 
 
     a file:  MAGIC | SHA-256 of the rest | pickle of (key, compiled kernel)
 
-**Invariant.** A file is unpickled only when it lies in a folder that nobody else can write, and its checksum
+**Invariant.** A file is unpickled only when it is in a folder that no other user can write, and its checksum
 holds; it is used only when its full key equals the one asked for. Files appear by atomic rename, and no two
 signatures share one, so any number of processes may start at once. No state of the cache can fail a call:
 a bad file is deleted and the kernel compiled again, and nowhere to write means no cache.

@@ -39,7 +39,7 @@ def remade_rlock() -> RLock:
 
 
 def awaited_lock() -> Lock:
-    """A lock that nobody holds while the process forks."""
+    """A lock that no thread holds while the process forks."""
     lock = Lock()
     _awaited[id(lock)] = lock
     return lock

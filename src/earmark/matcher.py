@@ -17,9 +17,10 @@ Results are deterministic: matches in order of insertion; ranked results by scor
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from earmark import index as indexes
 from earmark.book import saving
@@ -28,8 +29,8 @@ from earmark.engine.batch import Batch, OnError, check_on_error, read, read_one
 from earmark.engine.compaction import Compactor, compacted, settled
 from earmark.engine.probes import check_answers
 from earmark.engine.searcher import ALL, Ask, Searcher
-from earmark.engine.seen import Seen, Unseen
-from earmark.engine.stats import AttributeInfo, Stats, attributes_of, stats_of
+from earmark.engine.stats import AttributeInfo, Seen, Stats, Unseen, attributes_of, stats_of
+from earmark.engine.updates import KEEP
 from earmark.engine.verify import Verification, compare
 from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
@@ -43,25 +44,22 @@ from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
 from earmark.segment import arrow
 from earmark.segment.builder import Prepared, prepare
-from earmark.segment.checks import DAMAGE
 from earmark.segment.columns import Bounds
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
-from earmark.segment.forms import reader_of
-from earmark.segment.ids import Id
-from earmark.segment.plain import subscription_at, to_frame
-from earmark.segment.segment import NO_TAGS, Tags, no_arrays
-from earmark.segment.subscription import Subscription, checked_id, checked_tags, still_used, with_params
+from earmark.segment.forms import reader_of, subscription_at, to_frame
+from earmark.segment.ids import Id, checked_id
+from earmark.segment.segment import DAMAGE, NO_TAGS, Tags, no_arrays
+from earmark.segment.subscription import Subscription, checked_tags, with_params
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from earmark.cover.audit import Audit, Relations
+    from earmark.cover.audit import Audit
+    from earmark.cover.cover_index import CoverIndex
 
-R = TypeVar("R")
 Event = Mapping[str, Any]
 Weights = Mapping[str, float]
 DEFAULT_INDEX = "be_star_tree"
-_KEEP: Any = object()
 
 
 class Match(NamedTuple):
@@ -101,13 +99,14 @@ class Matcher:
             raise EarmarkError(f"expected 'value' or 'null' for nan, got {nan!r}")
         schema = Schema(zone, strict=strict, nan_is_null=nan == "null")
         schema.declare({} if attributes is None else attributes)
-        self._related: Relations | None = None
+        self._covering: CoverIndex | None = None
         self._seen = Seen()
         self._shelf = saving.Shelf()
         self._start(Version.empty(schema))
 
     def _start(self, version: Version) -> None:
         self._writing = remade_rlock()
+        self._is_closed = False
         self._version = version
         self._compactor = Compactor(self._writing, lambda: self._version, self._replace, self._build)
 
@@ -119,6 +118,26 @@ class Matcher:
         """Let readers see a version after a change, and see whether segments are to be merged."""
         self._replace(settled(version, self._build))
         self._compactor.request()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """The turn of one writer; a closed matcher takes no change."""
+        with self._writing:
+            if self._is_closed:
+                raise EarmarkError("the matcher is closed, so it takes no changes; searches still work")
+            yield
+
+    def close(self) -> None:
+        """Wait for work in the background, and take no changes from now on; `with` does it at its end."""
+        with self._writing:
+            self._is_closed = True
+        self._compactor.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- subscriptions ---------------------------------------------------------------------------------------
 
@@ -137,7 +156,7 @@ class Matcher:
         `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`.
         """
         given = Subscription(id, condition, weights, score, tags, params)
-        with self._writing:
+        with self._changing():
             version = self._version
             self._publish(updates.added(version, prepare(version.schema, [given], numbered=False), numbered=False))
 
@@ -150,75 +169,72 @@ class Matcher:
         `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
         """
         prepare_for: Callable[[Schema], Prepared] = reader_of(subscriptions, bounds, progress)
-        with self._writing:
+        with self._changing():
             prepared = prepare_for(self._version.schema)
             self._publish(updates.added(self._version, prepared))
             return len(prepared.ids)
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""
-        one = checked_id(id)
-        with self._writing:
-            place = self._version.find(one)
-            if place is None:
-                raise SubscriptionError(f"there is no subscription {id!r} to remove")
-            self._publish(self._version.removed([place]))
+        with self._changing():
+            self._publish(self._version.removed([updates.place_of(self._version, id, " to remove")]))
 
     def remove_many(self, ids: Iterable[Id]) -> int:
         """Remove subscriptions by id, all or none; returns how many."""
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise SubscriptionError(f"expected a sequence of ids, got {ids!r}")
-        chosen = [checked_id(one) for one in ids]
-        with self._writing:
-            places = [self._version.find(one) for one in chosen]
-            for row, (one, place) in enumerate(zip(chosen, places, strict=True)):
-                if place is None:
-                    raise SubscriptionError(f"there is no subscription {one!r} to remove", row=row)
-            if len(set(chosen)) < len(chosen):
-                raise SubscriptionError("an id is given twice")
-            self._publish(self._version.removed([place for place in places if place is not None]))
+        chosen = list(ids)
+        with self._changing():
+            self._publish(updates.without(self._version, chosen))
             return len(chosen)
 
     def update(
         self,
         id: Id,
-        condition: str | Condition = _KEEP,
+        condition: str | Condition = KEEP,
         *,
-        weights: Weights | None = _KEEP,
-        score: float = _KEEP,
-        tags: Mapping[str, str] | None = _KEEP,
+        weights: Weights | None = KEEP,
+        score: float = KEEP,
+        tags: Mapping[str, str] | None = KEEP,
         params: Params | None = None,
     ) -> None:
         """Change a subscription in one step; what is not given stays, and so does its place in the order.
 
         `params` are the values of the parameters in the new condition.
         """
-        with self._writing:
-            old = self.get(id)
-            if params is not None:
-                if condition is _KEEP:
-                    raise SubscriptionError("params need a condition with parameters, got none")
-                condition = with_params(condition, params)
-            if weights is _KEEP:
-                weights = old.weights if condition is _KEEP else still_used(old.weights, condition)
-            new = Subscription(
-                old.id,
-                old.condition if condition is _KEEP else condition,
-                weights,
-                old.score if score is _KEEP else score,
-                old.tags if tags is _KEEP else tags,
-            )
-            place = self._version.find(old.id)
-            assert place is not None, "it was found above, and writers take turns"
-            change = updates.revalued if condition is _KEEP else updates.replaced
-            self._publish(change(self._version, place, new))
+        with self._changing():
+            given = Subscription(id, condition, weights, score, tags, params)
+            self._publish(updates.updated(self._version, given))
+
+    def upsert(
+        self,
+        id: Id,
+        condition: str | Condition,
+        *,
+        weights: Weights | None = None,
+        score: float = 0.0,
+        tags: Mapping[str, str] | None = None,
+        params: Params | None = None,
+    ) -> bool:
+        """Add a subscription, or replace the one with this id by it; returns whether it is new.
+
+        Nothing of the old one stays but its place in the order: `update` keeps what is not given.
+        """
+        with self._changing():
+            place = self._version.find(checked_id(id))
+            if place is None:
+                self.add(id, condition, weights=weights, score=score, tags=tags, params=params)
+            else:
+                new = Subscription(id, with_params(condition, params), weights, score, tags)
+                self._publish(updates.replaced(self._version, place, new))
+            return place is None
 
     def compact(self) -> None:
-        """Merge all segments into one, and give back the room of removed subscriptions.
+        """Make one segment of all, and give back the room of removed subscriptions.
 
-        Small segments are merged in the background by themselves, and so are those with more removed than living.
+        Small segments are joined in the background by themselves, and those with more removed than living made again.
         """
-        with self._writing:
+        with self._changing():
             self._compactor.forgive()
             self._replace(compacted(self._version, self._build, fewer_constants=True))
 
@@ -231,7 +247,7 @@ class Matcher:
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes that have none yet, or make learned ones lasting; all or none."""
-        with self._writing:
+        with self._changing():
             draft = Draft(self._version.schema)
             draft.declare(attributes)
             self._publish(self._version.with_schema(draft.commit()))
@@ -241,7 +257,7 @@ class Matcher:
 
         An error names the subscriptions whose conditions do not fit the type. O(subscriptions that use the attribute).
         """
-        with self._writing:
+        with self._changing():
             self._publish(updates.retyped(self._version, name, type))
 
     def unseen_attributes(self) -> Unseen:
@@ -256,6 +272,15 @@ class Matcher:
     def __len__(self) -> int:
         """How many subscriptions are live."""
         return self._version.live
+
+    def __iter__(self) -> Iterator[Id]:
+        """The live ids in order of insertion, as `ids` lists them."""
+        return iter(self.ids())
+
+    def __getitem__(self, id: Id) -> Subscription:
+        """A subscription as it was given."""
+        version, (number, slot) = self._find(id)
+        return subscription_at(version.segments[number].segment, slot)
 
     def __contains__(self, id: object) -> bool:
         """Whether a subscription is live."""
@@ -280,11 +305,6 @@ class Matcher:
         whole = self._version.whole
         return whole.ids.objects[: len(whole)]
 
-    def get(self, id: Id) -> Subscription:
-        """A subscription as it was given."""
-        version, (number, slot) = self._find(id)
-        return subscription_at(version.segments[number].segment, slot)
-
     def _find(self, id: Id) -> tuple[Version, Place]:
         one = checked_id(id)
         while True:
@@ -293,7 +313,7 @@ class Matcher:
             if place is not None:
                 return version, place
             if version is self._version:  # else it may have been replaced meanwhile
-                raise SubscriptionError(f"there is no subscription {id!r}")
+                raise _unknown(id)
 
     def never_matching(self) -> list[Id]:
         """Ids of subscriptions that no event can match, such as `a < 3 AND a > 5`; in order of insertion."""
@@ -314,28 +334,34 @@ class Matcher:
 
         O(subscriptions) for the first questions after a change; an index is made when many are asked.
         """
-        return self._relations(id, lambda relations, slot: relations.covered_by(slot))
+        return self._cover_index().covering(id)
 
-    def covers(self, id: Id) -> list[Id]:
+    def covered(self, id: Id) -> list[Id]:
         """The subscriptions all of whose events match this one, in order of insertion. Costs as `covered_by`."""
-        return self._relations(id, lambda relations, slot: relations.covers(slot))
+        return self._cover_index().covered(id)
 
-    def _relations(self, id: Id, ask: Callable[[Relations, int], R]) -> R:
-        from earmark.cover.audit import Relations
+    def covers(self, above: Id, below: Id) -> bool:
+        """Whether every event that matches `below` matches `above` too; of equal conditions, the older one covers.
 
-        version, _ = self._find(id)
-        slot, related = version.whole.find(id), self._related
-        assert slot is not None, "it was found above"
-        if related is None or related.view is not version.whole:
-            related = self._related = Relations(version.whole)  # kept for the next question
-        return ask(related, slot)
+        Clauses of `above` that only together contain a clause of `below` do not count: `earmark.cover.subsumed`.
+        """
+        return self._cover_index().covers(above, below)
+
+    def _cover_index(self) -> CoverIndex:
+        """The covering index of the published version, kept for the next question."""
+        from earmark.cover.cover_index import CoverIndex
+
+        index, version = self._covering, self._version
+        if index is None or index._version is not version:
+            index = self._covering = CoverIndex.of(self)
+        return index
 
     def adapt(self, events: Any) -> Adaptation:
         """Let the index learn from past events, such as the last thousand, and say what it did.
 
         'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
         """
-        with self._writing:
+        with self._changing():
             version, found = updates.adapted(self._version, read(self._version, events), self._build)
             self._replace(version)
         return found
@@ -473,12 +499,12 @@ class Matcher:
     ) -> list[NearMiss]:
         """Subscriptions that do not match but would if at most `missing` constraints of one clause held.
 
-        Nearest first, then in order of insertion; each once, by its nearest clause; `limit` keeps the first so many.
+        Nearest first, then in order of insertion; each once, by its nearest clause; `limit` keeps the first of them.
         """
         if isinstance(missing, bool) or not isinstance(missing, int) or missing < 1:
-            raise EarmarkError(f"missing is a number of constraints, 1 or more; got {missing!r}")
+            raise EarmarkError(f"expected a number of missing constraints, 1 or more, got {missing!r}")
         if limit is not None and (not isinstance(limit, int) or limit < 0):
-            raise EarmarkError(f"limit is a number of results; got {limit!r}")
+            raise EarmarkError(f"expected a number of results as limit, got {limit!r}")
         version, batch = self._one(event)
         searcher = Searcher(version, Ask(scope=_tags(scope)))
         return searcher.near_misses(batch, event, missing, limit)
@@ -527,7 +553,7 @@ class Matcher:
 
         The newest version, unless one is given by its number. The saved index is used as it is, unless another is asked
         for: then that one is built. `index_options` are not saved: give them again where later builds are to have them.
-        Checksums are compared once on each host; they tell accidents. Where somebody may have changed a folder and its
+        Checksums are compared once on each host; they detect accidents. Where someone may have changed a folder and its
         checksums, `verify` compares the answers of the stored index with a scan.
         """
         if index is not None:
@@ -580,6 +606,10 @@ class Matcher:
         else:
             self._seen.note(batch.events.attr, len(batch), events)
         return batch
+
+
+def _unknown(id: Id) -> SubscriptionError:
+    return SubscriptionError(f"there is no subscription {id!r}")
 
 
 def _tags(scope: Mapping[str, str] | None) -> Tags:

@@ -55,7 +55,7 @@ class Shared(Protocol):
 
     @property
     def share(self) -> float | None:
-        """0 to 1; None where nobody knows."""
+        """0 to 1; None where it is not known."""
 
 
 C = TypeVar("C", bound=Shared)
@@ -108,6 +108,6 @@ def _close(bar: Any) -> None:
 
 
 def end_bars() -> None:
-    """Leave the line of a bar that an error interrupts, before the error is told."""
+    """Leave the line of a bar that an error interrupts, before the error is shown."""
     for bar in list(_open):
         _close(bar)

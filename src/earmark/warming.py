@@ -113,7 +113,7 @@ def _searches(m: Callable[[], Matcher]) -> Iterator[Use]:
 def _comparisons() -> Iterator[Use]:
     m = Matcher("scan")
     yield "audit", lambda: (m.add_many([_row(i) for i in range(50)]), m.audit())
-    yield "covers", lambda: (m.covered_by(1), m.covers(1))
+    yield "covers", lambda: (m.covered_by(1), m.covered(1))
 
 
 def _row(i: int) -> dict[str, Any]:

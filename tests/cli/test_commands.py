@@ -16,7 +16,7 @@ from pyarrow import csv
 
 from earmark import Matcher, __version__
 from earmark.cli.app import main
-from earmark.cli.generate import NAMES
+from earmark.cli.commands.generate import NAMES
 from earmark.workload.standard import WORKLOADS, Workload
 
 from .conftest import Earmark
@@ -137,8 +137,8 @@ def test_a_saved_folder(earmark: Earmark, tmp_path: Path) -> None:
     matcher().save(tmp_path / "ads.earmark")
     write(tmp_path / "e.jsonl", VISITORS)
     assert earmark("match", "ads.earmark", "e.jsonl", "--json").rows() == matcher().match_many(VISITORS).to_pylist()
-    assert "knows its types" in earmark("match", "ads.earmark", "e.jsonl", "--attribute", "age=float").sentence
-    assert "knows its types" in earmark("match", "ads.earmark", "e.jsonl", "--zone", "UTC").sentence
+    assert "has its own types" in earmark("match", "ads.earmark", "e.jsonl", "--attribute", "age=float").sentence
+    assert "has its own types" in earmark("match", "ads.earmark", "e.jsonl", "--zone", "UTC").sentence
 
 
 def test_scope_weight_mode_k_and_event_id(earmark: Earmark, tmp_path: Path) -> None:
@@ -289,8 +289,8 @@ def test_demo(earmark: Earmark) -> None:
         "400 ad campaigns, each a SQL condition",
         "loaded in ",
         "60 visitors come by",
-        "matches a second",
-        "visitors a second",
+        "matches per second",
+        "visitors per second",
         "The five best campaigns for this visitor",
         "  5. ad-",
         "Why ad-",

@@ -59,7 +59,7 @@ USAGE = [
     (["generate"], "Missing argument 'WORKLOAD'"),
     (["generate", "w2", "data", "--subscriptions", "0"], "0 is not in the range"),
     (["generate", "w2", "data", "--seed", "-1"], "-1 is not in the range"),
-    (["generate", "w2", "ads.csv"], "the folder 'ads.csv' cannot be made: File exists"),
+    (["generate", "w2", "ads.csv"], "the folder 'ads.csv' cannot be created: File exists"),
     (["demo", "--campaigns", "0"], "0 is not in the range"),
 ]
 
@@ -298,7 +298,11 @@ SUBSCRIPTION_FILES = [
     ("s.jsonl", '{"id": 1, "condition": "a = 1"}\n\n{"id": 2}\n', "'s.jsonl', line 3, subscription 2: "),
     ("s.jsonl", '{"id": 1, "condition": "a = 1", "weights": 3}\n', "'s.jsonl', line 1, subscription 1: "),
     ("s.jsonl", '{"id": 1, "condition": 5}\n', "'s.jsonl', line 1, subscription 1: "),
-    ("s.jsonl", '{"id": 1, "a_lo": 1, "a_hi": 2}\n{"id": 2, "a_lo": "x"}\n', "'s.jsonl': the values of 'a_lo' make no"),
+    (
+        "s.jsonl",
+        '{"id": 1, "a_lo": 1, "a_hi": 2}\n{"id": 2, "a_lo": "x"}\n',
+        "'s.jsonl': the values of 'a_lo' are not of one type",
+    ),
     ("s.jsonl", '{"id": 1, "ranges": 5}\n', "'s.jsonl', line 1: expected a JSON list for 'ranges', got 5"),
     ("s.jsonl", '{"id": 1.5, "condition": "a = 1"}\n', "'s.jsonl', line 1"),
 ]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from earmark.workload.begen import UNUSED, Setting, generate, matching_probability
+from earmark.workload.begen import Setting, generate, matching_probability
+from earmark.workload.standard import UNUSED
 
 from .conftest import Earmark
 
@@ -86,7 +87,7 @@ def test_help_tells_the_defaults(earmark: Earmark) -> None:
         (["w2", "data", "--events", "1001"], "w2 has 1,000 events, so --events cannot be 1,001"),
         (["begen", "data", "--clusters", "0"], "'0' is neither a number from 1 nor none"),
         (["begen", "data", "--clusters", "few"], "'few' is neither a number from 1 nor none"),
-        (["begen", "data", "--dimensions", "9"], "9 dimensions are too few: a row may need 18."),
+        (["begen", "data", "--dimensions", "9"], "expected at least 18 dimensions, got 9"),
         (["begen", "data", "--match-percent", "101"], "101.0 is not in the range"),
         (["begen", "data", "--subscription-size", "20"], "subscription_size must be at most event_size"),
         (["begen", "data", "--weights", "heavy"], "'heavy' is not one of 'clipped', 'printed', 'none'"),

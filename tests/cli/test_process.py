@@ -166,8 +166,8 @@ def test_a_fault_of_our_own(script: Path, tmp_path: Path) -> None:
     make_subscriptions(tmp_path / "s.csv", 2, 5)
     path = f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}"
     sentence = (
-        "earmark: a fault of earmark's own, not of your input: RuntimeError: broken on purpose (numba.py, line 1); "
-        "with EARMARK_DEBUG=1 it shows a traceback"
+        "earmark: a bug in earmark, not in your input: RuntimeError: broken on purpose (numba.py, line 1); "
+        "EARMARK_DEBUG=1 shows a traceback"
     )
     command = "earmark match s.csv s.csv -o o.csv"
     assert in_a_shell(script, tmp_path, command, PYTHONPATH=path) == (70, "", [sentence])

@@ -64,7 +64,7 @@ def test_other_commands_read_standard_input(earmark: Earmark, tmp_path: Path) ->
     assert earmark("audit", "-", "--format", "csv", given=ads).code == 0
     rows = earmark("backtest", "--condition", "age > 30", "-", "--format", "jsonl", "--json", given=visitors).rows()
     assert rows[0]["matches"] == 2
-    rows = earmark("compact", "ads.csv", "--sample", "-", "--format", "jsonl", "--json", given=visitors).rows()
+    rows = earmark("merge", "ads.csv", "--sample", "-", "--format", "jsonl", "--json", given=visitors).rows()
     assert {row["id"] for row in rows} <= {"a", "b", "ü"}
 
 
@@ -149,7 +149,7 @@ def test_save(earmark: Earmark, tmp_path: Path) -> None:
         ["explain", "ads.earmark", "a", '{"age": 40}'],
         ["audit", "ads.earmark"],
         ["backtest", "ads.earmark", "e.jsonl"],
-        ["compact", "ads.earmark", "--budget", "0"],
+        ["merge", "ads.earmark", "--budget", "0"],
         ["save", "ads.earmark", "copy.earmark", "--index", "vcr"],
     ):
         assert earmark(*command).code == 0, command

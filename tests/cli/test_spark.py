@@ -53,11 +53,13 @@ def here(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Result]:
     """Run a command in this process, in the test's folder, with the session of the tests."""
-    from earmark.cli import app, demo_spark, engine, publish, stream
+    from earmark.cli import app
+    from earmark.cli.commands import demo_spark, publish, stream
+    from earmark.cli.spark import engine
 
     @contextlib.contextmanager
     def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
-        from earmark.spark.problems import sentence_of
+        from earmark.spark.streaming import sentence_of
 
         try:
             yield spark
@@ -122,7 +124,7 @@ def test_folders_in_and_out(here: Callable[..., Result], folder: Path) -> None:
     assert csv.out.splitlines()[0] == '"event","subscription","score"'
     assert len(csv.out.splitlines()) == 5
     assert "has no column 'name' to name events by" in here(*arguments[:-1], "name").sentence
-    assert "a book knows its types" in here(*arguments, "--zone", "UTC").sentence
+    assert "a book has its own types" in here(*arguments, "--zone", "UTC").sentence
 
 
 def test_a_saved_folder(here: Callable[..., Result], tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_a_saved_folder(here: Callable[..., Result], tmp_path: Path) -> None:
     for source in ("ads.snapshot", "ads.earmark"):
         assert rounded(here("match", source, "e.parquet", "--engine", "spark", "--json").rows()) == wanted
     assert "which has no column op" in here("publish", "ads.earmark", "ads.snapshot", "--changes").sentence
-    assert "knows its types" in here("publish", "ads.earmark", "s", "--zone", "UTC").sentence
+    assert "has its own types" in here("publish", "ads.earmark", "s", "--zone", "UTC").sentence
 
 
 def test_changes_and_a_stream(here: Callable[..., Result], folder: Path) -> None:
@@ -157,7 +159,7 @@ def test_changes_and_a_stream(here: Callable[..., Result], folder: Path) -> None
     pq.write_table(pq.read_table(folder / "visitors.parquet"), folder / "arriving" / "2.parquet")
     told = here(*arguments)
     assert (told.code, told.out) == (0, "")
-    assert re.match(r"batch 1: version 2, [\d.]+ s, 4 events \(\d+ a second\), \d matches\n", told.err)
+    assert re.match(r"batch 1: version 2, [\d.]+ s, 4 events \(\d+ per second\), \d matches\n", told.err)
     rows = [pq.read_table(part).to_pylist() for part in (folder / "hits" / "batch=1").glob("*.parquet")]
     assert sorted(row["who"] for part in rows for row in part if row["subscription"] == "d") == ["u", "v", "x"]
     assert "belongs to a stream with another checkpoint" in here(*arguments, "--checkpoint", "other").sentence
@@ -176,7 +178,7 @@ def test_bad_subscriptions(here: Callable[..., Result], tmp_path: Path) -> None:
     assert not (tmp_path / "s" / "CURRENT").exists()
     set_aside = here("publish", "ads.csv", "s", "--reject")
     assert set_aside.out == "s: version 1, 3 subscriptions\n"
-    assert set_aside.err.startswith("1 row set aside:\n  z: ")
+    assert set_aside.err.startswith("1 row rejected:\n  z: ")
 
 
 @pytest.mark.slow
@@ -201,7 +203,7 @@ def test_sentences_without_a_session(earmark: Earmark, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     for told, arguments in {
         "there is no file 'none.csv'": ["publish", "none.csv", "s"],
-        "--changes go to a version that has its types": ["publish", "ads.csv", "s", "--changes", "--zone", "UTC"],
+        "--changes keep the types": ["publish", "ads.csv", "s", "--changes", "--zone", "UTC"],
         "'v.csv': --engine spark reads events from a Parquet file": ["match", "ads.csv", "v.csv", "--engine", "spark"],
         "'out' is a folder, whose rows have no order": ["match", "ads.csv", "out", "--engine", "spark"],
         "'out' exists: Spark writes a new folder": ["match", "ads.csv", "v.parquet", "--engine", "spark", "-o", "out"],

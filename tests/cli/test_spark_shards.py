@@ -22,6 +22,8 @@ def test_shards(here: Callable[..., Result], folder: Path) -> None:  # noqa: F81
     assert record["router"] is not None and len(record["segments"]) > 1
     found = here("match", "sharded", "visitors.parquet", "--engine", "spark", "--json")
     assert rounded(found.rows()) == rounded(matcher().match_many(VISITORS).to_pylist())
-    assert "shards is a number from 1 to 9,999" in here("publish", "ads.csv", "sharded", "--shards", "0").sentence
+    assert (
+        "expected a number of shards from 1 to 9,999" in here("publish", "ads.csv", "sharded", "--shards", "0").sentence
+    )
     wrong = here("publish", "ads.csv", "sharded", "--changes", "--shards", "3").sentence
     assert "leave those options out" in wrong

@@ -88,7 +88,7 @@ def update_some(matcher: earmark.Matcher, book: Book, rng: Random) -> None:
 def check(matcher: earmark.Matcher) -> None:
     matcher._version.check()
     matcher._compactor.wait()
-    assert matcher.stats()["merge_problem"] is None
+    assert matcher.stats()["compaction_problem"] is None
     matcher._version.check()
 
 

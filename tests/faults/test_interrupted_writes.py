@@ -73,7 +73,7 @@ def answers(m: Matcher) -> list[Any]:
     """All that a user can see."""
     found = m.match_many(EVENTS)
     scoped = m.match_many(EVENTS, scope={"t": "1"})
-    kept = [m.get(one) for one in m.ids()]
+    kept = [m[one] for one in m.ids()]
     types = {name: one[:2] for name, one in m.attributes.items() if one.type is not None}
     return [found.to_pylist(), scoped.to_pylist(), m.top_k(EVENTS[1], 3), kept, types]
 

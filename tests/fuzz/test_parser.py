@@ -73,7 +73,7 @@ def test_token_soup_in_a_matcher() -> None:
             assert trace(matcher) == before, sql
             refused += 1
         else:
-            assert matcher.get(str(number)).condition == sql
+            assert matcher[str(number)].condition == sql
     assert 300 < refused < 1500
 
 

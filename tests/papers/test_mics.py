@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays, table_arrays
 
-from earmark.cover.projection import Projection, ranges_of_events
+from earmark.cover.ranges.projection import Projection, ranges_of_events
 from earmark.curves import hilbert
 from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import space_of

@@ -7,10 +7,10 @@ import numpy as np
 from earmark import Matcher
 from earmark.cover.canonical import canonical
 from earmark.cover.exact import Verdict
-from earmark.cover.merging import merged
-from earmark.cover.ranges import APART, INSIDE, MERGED, RangeTable, as_ranges
-from earmark.cover.subsumption import Subsumption
-from earmark.cover.unite import around
+from earmark.cover.merging.merge import merge
+from earmark.cover.merging.unite import around
+from earmark.cover.ranges.subsumption import Subsumption
+from earmark.cover.ranges.table import APART, INSIDE, MERGED, RangeTable, as_ranges
 from earmark.curves.space import space_of
 
 
@@ -65,10 +65,10 @@ def test_subsumption_of_section_3_7() -> None:
     table = canonical(m._version.whole)
     cuts = np.arange(1, 7, dtype=np.int64)
     broker = Subsumption(space_of(np.array([0, 1], np.int32), [cuts, cuts], 3))
-    told = [broker.subscribe(table, slot) for slot in range(4)]
+    told = [broker.subscribe(slot, table) for slot in range(4)]
     assert [one.verdict for one in told] == [Verdict.NEEDED, Verdict.NEEDED, Verdict.SUBSUMED, Verdict.PARTLY]
-    assert broker.verdict(table, 2, exact=True).verdict is Verdict.SUBSUMED
-    assert broker.verdict(table, 3, exact=True).verdict is Verdict.NEEDED
+    assert broker.verdict(2, table, exact=True).verdict is Verdict.SUBSUMED
+    assert broker.verdict(3, table, exact=True).verdict is Verdict.NEEDED
 
 
 def test_figure_5_the_bounding_box_of_three() -> None:
@@ -78,8 +78,8 @@ def test_figure_5_the_bounding_box_of_three() -> None:
     m.add("s2", "x BETWEEN 3 AND 6 AND y BETWEEN 2 AND 5")
     m.add("s3", "x BETWEEN 5 AND 9 AND y BETWEEN 4 AND 7")
     points = [{"x": x, "y": y} for x in range(10) for y in range(8)] * 12
-    (row,) = merged(m, points, 5.0).rows()
+    (row,) = merge(m, points, 5.0).rows()
     assert row == ("s1", "x BETWEEN 0 AND 9 AND y BETWEEN 0 AND 7", ["s1", "s2", "s3"])
-    assert len(merged(m, points, 0.0)) == 3  # no two differ on one attribute alone
+    assert len(merge(m, points, 0.0)) == 3  # no two differ on one attribute alone
     table = canonical(m._version.whole)
     assert not around(table, np.array([0, 1]), np.array([1, 2]))[1].any()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.index.scored_cases import (
+from tests.unit.index.ranked.scored_cases import (
     PAPER,
     PLAIN,
     STRUCTURES,
@@ -28,12 +28,37 @@ from earmark.flat.types import I64, frozen
 from earmark.index.ranked.arrays import BLOCKS, EMPTY, FIRST_BLOCK, LEFT, NODE, RIGHT, SIZE
 from earmark.index.ranked.base import ScoredIndex
 from earmark.index.ranked.ir_tree import IRTree
-from earmark.index.ranked.sopt_r_tree import SoptRTree, arrangement, constraint_graph, visible_blocks
+from earmark.index.ranked.sopt_r_tree import (
+    EDGES_EACH,
+    NOBODY,
+    SoptRTree,
+    arrangement,
+    cells,
+    constraint_graph,
+    find_edges,
+    no_blocks,
+)
 from earmark.index.ranked.trees import IntervalTree, RTree, SegmentTree
 from earmark.segment.arrays import SegmentArrays
 
 LO, HI = (np.array(column, np.int64) for column in zip(*PAPER, strict=True))
 ENDPOINTS = [0, 10, 30, 45, 55, 65, 75, 90, 100]
+
+
+def visible_blocks(lo: I64, hi: I64) -> list[tuple[int, int, int]]:
+    """The visible blocks of intervals in score order that have an owner: (first key, last key, rank)."""
+    cut, first, last = cells(lo, hi)
+    bits, begin, owner = no_blocks(len(cut))
+    edges = np.empty(EDGES_EACH * len(lo), np.int32)
+    find_edges(first, last, bits, begin, owner, edges, edges.copy())
+    seen = np.unpackbits(bits[: begin[1]].view(np.uint8), bitorder="little")[: len(cut)]
+    starts = np.flatnonzero(seen)
+    ends = np.append(starts[1:], len(cut))
+    return [
+        (int(cut[a]), int(cut[b]) - 1, int(owner[a]))
+        for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
+        if owner[a] != NOBODY and b < len(cut)
+    ]
 
 
 def numbers(slots: Any) -> list[int]:

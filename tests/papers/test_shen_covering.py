@@ -11,9 +11,9 @@ import pytest
 from earmark import Matcher
 from earmark.cover import builder
 from earmark.cover.canonical import canonical
-from earmark.cover.contract import Cost
+from earmark.cover.indexes.contract import Cost
 from earmark.cover.relation_graph import Calls, CompleteGraph, RelationGraph, StrictPoset
-from earmark.curves.morton import cell_coordinates, cell_key
+from earmark.curves.morton import interleave
 from earmark.workload.rectangles import commands
 
 NONE = np.empty(0, np.int32)
@@ -21,10 +21,9 @@ NONE = np.empty(0, np.int32)
 
 def test_figure_7_keys_of_cells() -> None:
     """(3, 5) = (011, 101) on the 8 × 8 grid is 011011 = 27; the leading 1 tells resolutions apart."""
-    assert cell_key((3, 5), 3) == 0b1011011 == 27 + 64
-    assert cell_key((0, 0), 1) == 0b100
-    assert cell_key((0, 0), 2) == 0b10000
-    assert cell_coordinates(0b1011011, 2) == ((3, 5), 3)
+    assert interleave(np.array([3, 5], np.uint64), 2, 3) == 0b1011011 == 27 + 64
+    assert interleave(np.array([0, 0], np.uint64), 2, 1) == 0b100
+    assert interleave(np.array([0, 0], np.uint64), 2, 2) == 0b10000
 
 
 def test_section_4_rectangles() -> None:
@@ -52,7 +51,7 @@ def test_section_3_the_graphs() -> None:
     for kind in graphs:
         graph = kind(builder("linear")(table, NONE))
         for slot in range(5):
-            graph.subscribe(table, slot)
+            graph.subscribe(slot, table)
         graph.check()
         made.append(graph)
     every, poset, g1, g2 = made
@@ -80,7 +79,7 @@ def run(name: str, k: int, p: float, count: int = 3000) -> Run:
     graph = RelationGraph(builder(name)(table, NONE), k)
     for subscribes, slot in zip(stream.subscribes.tolist(), stream.slot.tolist(), strict=True):
         if subscribes:
-            graph.subscribe(table, slot)
+            graph.subscribe(slot, table)
         else:
             graph.unsubscribe(slot)
     arrived = int(stream.subscribes.sum())

@@ -14,7 +14,7 @@ from tests.spark.books import Row, book_frame, matcher_of, subscriptions
 
 import earmark
 from earmark.spark import audit
-from earmark.spark.auditing import Homes
+from earmark.spark.hygiene.auditing import Homes
 from earmark.workload.rectangles import boxes
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def test_what_cannot_be(spark: SparkSession, options: dict[str, Any]) -> None:
 
 def test_rows_that_cannot_be_taken(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.createDataFrame([*SIMPLE, ("z", "x >")], "id string, condition string")
-    with pytest.raises(earmark.SubscriptionError, match="nothing was audited, since 1 rows cannot be taken"):
+    with pytest.raises(earmark.SubscriptionError, match="nothing was audited, since 1 row cannot be used"):
         audit(frame, working=tmp_path)
     assert not list(tmp_path.iterdir())
     rows = [tuple(row)[:3] for row in audit(frame, on_error="reject").collect()]

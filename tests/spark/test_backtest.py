@@ -14,7 +14,7 @@ from tests.spark.common import kept
 
 import earmark
 from earmark.spark import backtest
-from earmark.spark.backtesting import Kept
+from earmark.spark.hygiene.backtesting import LeastKeys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,7 +124,7 @@ def test_streams_are_refused(spark: SparkSession) -> None:
 def test_the_least_keys_are_kept(size: int) -> None:
     """Batch by batch, against sorting everything."""
     random = np.random.default_rng(size)
-    mine, seen = Kept(5, size), []
+    mine, seen = LeastKeys(5, size), []
     for _ in range(6):
         keys = random.integers(-50, 50, 20)
         table = pa.table({"key": keys})

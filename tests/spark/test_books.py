@@ -35,7 +35,7 @@ class Given:
         """Spark and a matcher that opens the folder answer as this one does: all, the best, relaxed, with a scope."""
         loaded, snapshot = Matcher.load(path), Snapshot.open(path)
         assert loaded.ids() == matcher.ids() and len(snapshot) == len(matcher)
-        assert [loaded.get(one) for one in loaded.ids()[:20]] == [matcher.get(one) for one in matcher.ids()[:20]]
+        assert [loaded[one] for one in loaded.ids()[:20]] == [matcher[one] for one in matcher.ids()[:20]]
         loaded.check()
         weights = {"i0": 0.25, "s0": 3.0}
         for k, mode, scope in ((None, "exact", None), (4, "exact", None), (3, "relaxed", None), (None, "exact", SCOPE)):
@@ -71,8 +71,8 @@ def changes_of(before: Matcher, after: Matcher) -> list[dict[str, Any]]:
     """The changes from one to the other, as rows."""
     made: list[dict[str, Any]] = [{"op": "remove", "id": one} for one in before.ids() if one not in after]
     for one in after.ids():
-        row = after.get(one)
-        if one not in before or before.get(one) != row:
+        row = after[one]
+        if one not in before or before[one] != row:
             own = {"condition": row.condition, "weights": row.weights, "score": row.score, "tags": row.tags}
             made.append({"op": "upsert", "id": one, **own})
     return made

@@ -1,4 +1,4 @@
-"""Audit, backtest and compaction on a Spark Connect session, in a process of its own."""
+"""Audit, backtest and merging on a Spark Connect session, in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.spark.connect import run_on_connect
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.apart]
 
 SCRIPT = """
-from earmark.spark import audit, backtest, compact
+from earmark.spark import audit, backtest, merge
 
 frame, past = book_frame(spark, rows), event_frame(spark, given)
 types = {"attributes": generate.SCHEMA}
@@ -24,7 +24,7 @@ counts = {row["subscription"]: row["matches"] for row in backtest(frame, past, c
 matched = matcher.match_many(given)["subscription"].to_pylist()
 assert counts == {row["id"]: matched.count(row["id"]) for row in rows}
 
-made = compact(frame, 0.1, past, homes=2, **types)
+made = merge(frame, 0.1, past, homes=2, **types)
 assert sum(len(row["stands_for"]) for row in made.conditions.collect()) == len(rows) - len(wanted.never)
 """
 

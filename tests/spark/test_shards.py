@@ -148,7 +148,7 @@ def test_a_stream_counts_by_shard(spark: SparkSession, book: Book, whole: Path, 
         assert report.shards is not None and len(report.shards) == 7
         assert {i: tuple(pair) for i, pair in enumerate(report.shards) if pair[0]} == counted
         assert sum(matches for _, matches in report.shards) == wanted.num_rows
-        assert "of 7 shards an event" in str(report)
+        assert "of 7 shards per event" in str(report)
 
 
 def test_types_that_change(spark: SparkSession, tmp_path: Path) -> None:
@@ -208,12 +208,12 @@ def test_few_shards_in_memory(book: Book, spark: SparkSession, whole: Path, monk
 
 def test_what_cannot_be(spark: SparkSession, book: Book, whole: Path, tmp_path: Path) -> None:
     for shards in (0, 10_000, True, "4"):
-        with pytest.raises(earmark.EarmarkError, match="shards is a number from 1 to 9,999"):
+        with pytest.raises(earmark.EarmarkError, match="expected a number of shards from 1 to 9,999"):
             Snapshot.publish(book.subscriptions, tmp_path / "s", shards=shards)  # type: ignore[arg-type]
     snapshot = Snapshot.open(whole)
-    with pytest.raises(earmark.EarmarkError, match="route is 'local' or 'shuffle'"):
+    with pytest.raises(earmark.EarmarkError, match="route: expected 'local' or 'shuffle'"):
         match(book.events, snapshot, route="far")
-    with pytest.raises(earmark.EarmarkError, match="replicas is a number"):
+    with pytest.raises(earmark.EarmarkError, match="replicas: expected a number"):
         match(book.events, snapshot, route="shuffle", replicas=0)
     for place, entry in (("shard", snapshot.record["segments"][3]), ("router", snapshot.record["router"])):
         broken = Path(shutil.copytree(whole, tmp_path / place))

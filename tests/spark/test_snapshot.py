@@ -78,7 +78,7 @@ def test_bad_rows_fail_the_whole(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(earmark.SubscriptionError) as problem:
         Snapshot.publish(frame, tmp_path / "s")
     text = str(problem.value)
-    assert text.startswith("nothing was published, since 7 rows cannot be taken: ")
+    assert text.startswith("nothing was published, since 7 rows cannot be used: ")
     assert "and 4 more" in text
     assert not (tmp_path / "s" / "CURRENT").exists()
     assert not [one for one in (tmp_path / "s").iterdir() if one.name.startswith(".")]
@@ -198,10 +198,10 @@ def test_nothing_is_a_book_too(spark: SparkSession, tmp_path: Path) -> None:
     [
         ("'a = 1' AS condition", {}, "no column 'id'"),
         ("1 AS id", {}, "neither a column 'condition', nor 'ranges'"),
-        ("1.5D AS id, 'a = 1' AS condition", {}, "ids are texts or integers; the column 'id' is double"),
-        ("1 AS id, 2 AS condition", {}, "conditions are texts; the column 'condition' is int"),
+        ("1.5D AS id, 'a = 1' AS condition", {}, "expected strings or integers in the column 'id', got double"),
+        ("1 AS id, 2 AS condition", {}, "expected strings in the column 'condition', got int"),
         ("1 AS id, 'a = 1' AS condition", {"order_by": "n"}, "no column 'n' to order by"),
-        ("1 AS id, 'a = 1' AS condition", {"on_error": "ignore"}, "on_error is 'fail' or 'reject'"),
+        ("1 AS id, 'a = 1' AS condition", {"on_error": "ignore"}, "on_error: expected 'fail' or 'reject'"),
         ("1 AS id, 'a = 1' AS condition", {"index": "magic"}, "there is no index called 'magic'"),
         ("1 AS id, 'a = 1' AS condition", {"zone": "Mars/Base"}, "not a time zone"),
         ("1 AS id, 'a = 1' AS condition", {"attributes": {"a": "whole"}}, "'whole' is not a type"),
@@ -275,7 +275,7 @@ def test_changes_that_cannot_be_done(spark: SparkSession, tmp_path: Path) -> Non
         ("remove", "two", None),
         ("update", "s1", "a = 4"),
     )
-    with pytest.raises(earmark.SubscriptionError, match="nothing was changed, since 6 rows cannot be taken"):
+    with pytest.raises(earmark.SubscriptionError, match="nothing was changed, since 6 rows cannot be used"):
         snapshot.apply(bad)
     assert snapshot.latest().version == 1
     changed = snapshot.apply(bad, on_error="reject")
@@ -283,13 +283,13 @@ def test_changes_that_cannot_be_done(spark: SparkSession, tmp_path: Path) -> Non
     assert reasons["s0"] == ("add", "the id 's0' is already in use; 'update' or 'upsert' replaces it")
     assert reasons["s9"] == ("update", "there is no subscription 's9' to update")
     assert reasons["s8"] == ("remove", "there is no subscription 's8' to remove")
-    assert "op is add, update, upsert or remove; got 'replace'" in reasons["s1"][1]
+    assert "expected add, update, upsert or remove for op, got 'replace'" in reasons["s1"][1]
     assert "given twice" in reasons["two"][1]
     assert "expected a number" in reasons["new"][1]
     assert found(spark, changed, a=4) == ["s1"] and found(spark, changed, a=1) == ["s0"]
     with pytest.raises(Conflict, match=r"version 2 .* was published while this one, begun on version 1"):
         snapshot.apply(changes_frame(spark, ("add", "n", "a = 1")))
-    with pytest.raises(earmark.SubscriptionError, match="the ids of this snapshot are texts"):
+    with pytest.raises(earmark.SubscriptionError, match="expected strings as the ids of changes"):
         changed.apply(spark.sql("SELECT 'add' AS op, 1 AS id, 'a = 1' AS condition"))
 
 
@@ -386,9 +386,9 @@ def test_retention(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(TableError, match="no longer there"):
         _ = two.rejects
     for wrong in (0, True, "all"):
-        with pytest.raises(earmark.EarmarkError, match="keep is a number of versions"):
+        with pytest.raises(earmark.EarmarkError, match="keep: expected a number of versions"):
             five.retain(wrong)  # type: ignore[arg-type]
-    with pytest.raises(TableError, match="a pin's owner is a name"):
+    with pytest.raises(TableError, match="expected a pin's owner of letters"):
         five.pin("../x")
 
 
@@ -521,9 +521,9 @@ def test_foreign_and_newer(spark: SparkSession, whole: Path, tmp_path: Path) -> 
         assert message in refused(folder)
         shutil.rmtree(folder)
     for wrong in (0, -1, "1", True):
-        with pytest.raises(TableError, match="a version is a number"):
+        with pytest.raises(TableError, match="expected the number of a version"):
             Snapshot.open(whole, wrong)  # type: ignore[arg-type]
-    with pytest.raises(TableError, match="given by its path"):
+    with pytest.raises(TableError, match="expected the path of a book"):
         Snapshot.open(5)  # type: ignore[arg-type]
 
 

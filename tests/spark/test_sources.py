@@ -120,20 +120,32 @@ def test_pieces_are_all_the_rows_once(start: int, end: int, count: int) -> None:
     assert all(isinstance(piece, Rows) for piece in cut)
 
 
+EVENTS = {"workload": "ads", "table": "events"}
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"table": "events"}, "earmark.workload needs the option 'workload'"),
-        ({"workload": "ads", "table": "events", "row": "5"}, "has no option 'row': it has workload, table, rows"),
-        ({"workload": "ads", "table": "events", "rows": "-5"}, "'rows' of earmark.workload is an integer from 0 up"),
-        ({"workload": "ads", "table": "events", "rows": str(ENDLESS)}, "'rows' of earmark.workload is an integer"),
-        ({"workload": "ads", "table": "events", "partitions": "0"}, "'partitions' .* is an integer from 1 up; got '0'"),
+        ({**EVENTS, "row": "5"}, "has no option 'row': it has workload, table, rows"),
+        (
+            {"workload": "ads", "table": "events", "rows": "-5"},
+            "'rows' of earmark.workload: expected an integer from 0 up",
+        ),
+        (
+            {"workload": "ads", "table": "events", "rows": str(ENDLESS)},
+            "'rows' of earmark.workload: expected an integer",
+        ),
+        (
+            {"workload": "ads", "table": "events", "partitions": "0"},
+            "'partitions' .* expected an integer from 1 up, got '0'",
+        ),
         ({"workload": "ads", "table": "events"}, "needs the option 'rows', except as a stream"),
         (
             {"workload": "ads", "table": "events", "rows": "1", "rowsPerBatch": "5"},
             "for streams only",
         ),
-        ({"workload": "ad", "table": "events", "rows": "1"}, "there is no workload 'ad'"),
+        ({"workload": "ad", "table": "events", "rows": "1"}, "expected a workload, .*, got 'ad'"),
     ],
 )
 def test_sentences(options: dict[str, str], told: str) -> None:
@@ -142,7 +154,7 @@ def test_sentences(options: dict[str, str], told: str) -> None:
 
 
 def test_the_sentence_passes_through_spark(spark: SparkSession) -> None:
-    from earmark.spark.problems import sentence_of
+    from earmark.spark.streaming import sentence_of
 
     register_sources(spark)
     frame = spark.read.format("earmark.workload").options(workload="ads", table="events")

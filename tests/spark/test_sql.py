@@ -84,9 +84,9 @@ def test_doubles_for_whole_bounds(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("wrong(1, 2)", "an event is a struct or a map"),
+        ("wrong(1, 2)", "expected an event as a struct or a map"),
         ("wrong(struct(1 AS z), 2)", "no field of the event is an attribute of the snapshot, such as 'a'"),
-        ("wrong(struct(1 AS a), 0)", "k is a number of results"),
+        ("wrong(struct(1 AS a), 0)", "k: expected a number of results"),
         ("wrong(struct('x' AS a), 1)", "expected a number for 'a'"),
     ],
 )
@@ -107,5 +107,5 @@ def test_the_same_as_match(spark: SparkSession, book: Book) -> None:
     frame = spark.table("sql_events")
     asked = spark.sql("SELECT row, inline(top_matches(struct(e.*), 3)) FROM sql_events e")
     assert answers(asked) == answers(match(frame, snapshot, 3))
-    with pytest.raises(earmark.EarmarkError, match="mode is"):
+    with pytest.raises(earmark.EarmarkError, match="expected 'exact' or 'relaxed' for mode"):
         register(spark, snapshot, mode="loose")

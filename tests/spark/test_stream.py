@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from earmark import EarmarkError, Matcher
+from earmark.book.ledger import Pins, Report
 from earmark.spark import Snapshot, read_matches, stream, workload
-from earmark.spark.ledger import Batch, FolderSink, Pins, Report
+from earmark.spark.streaming import FolderSink, MicroBatch
 from earmark.workload.ads import Campaigns, visitors
 
 if TYPE_CHECKING:
@@ -146,10 +147,10 @@ def test_a_batch_that_runs_again(spark: SparkSession, ads: Path) -> None:
 
 def test_a_failed_batch_keeps_its_version(spark: SparkSession, ads: Path) -> None:
     """A function as a sink fails once; its version stays although it is old and all old ones are removed."""
-    calls: list[tuple[Batch, Counter[Row]]] = []
+    calls: list[tuple[MicroBatch, Counter[Row]]] = []
     failing = True
 
-    def sink(matches: DataFrame, batch: Batch) -> None:
+    def sink(matches: DataFrame, batch: MicroBatch) -> None:
         rows = Counter((row.event, row.subscription, round(row.score, 9)) for row in matches.collect())
         if batch.id == 1 and failing:
             raise ValueError("the disk is full")
@@ -272,7 +273,7 @@ def test_a_batch_counts_from_its_report_on(tmp_path: Path) -> None:
     (tmp_path / "batch=3" / "_earmark.json").write_text("{")
     with pytest.raises(EarmarkError, match="cannot be read"):
         sink.done(3)
-    assert str(REPORT) == "batch 3: version 2 (2 behind), 1.5 s, 10 events (7 a second), 20 matches"
+    assert str(REPORT) == "batch 3: version 2 (2 behind), 1.5 s, 10 events (7 per second), 20 matches"
     assert Report(**asdict(REPORT)) == REPORT
 
 

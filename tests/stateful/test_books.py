@@ -83,7 +83,7 @@ def answers(m: Matcher) -> list[Any]:
     given = events()
     found = [m.match_many(given, scope=scope).to_pylist() for scope in SCOPES]
     found += [m.top_k_many(given, 3, mode=mode).to_pylist() for mode in ("exact", "relaxed")]
-    return [*found, m.ids(), [m.get(one) for one in m.ids()]]
+    return [*found, m.ids(), [m[one] for one in m.ids()]]
 
 
 class Books(RuleBasedStateMachine):
@@ -173,7 +173,7 @@ class Books(RuleBasedStateMachine):
         self.rows = {
             one: {"condition": own.condition, "score": own.score, "tags": own.tags}
             for one in self.m.ids()
-            for own in [self.m.get(one)]
+            for own in [self.m[one]]
         }
 
     @precondition(lambda self: self.versions)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.unit.cover.worlds import World
 
 from earmark.cover import INDEXES, builder
-from earmark.cover.contract import CoverIndex
+from earmark.cover.indexes.members import Members
 from earmark.cover.relation_graph import CompleteGraph, RelationGraph, StrictPoset
 from earmark.segment.arrays import SegmentArrays
 
@@ -31,7 +31,7 @@ class Indexes(RuleBasedStateMachine):
         self.made.add(self.made.subscription())
         self.table = self.made.table()
         self.live: set[int] = set()
-        self.indexes: dict[str, CoverIndex] = {name: builder(name)(self.table, NONE) for name in INDEXES}
+        self.indexes: dict[str, Members] = {name: builder(name)(self.table, NONE) for name in INDEXES}
 
     def known(self) -> set[int]:
         return set(range(len(self.made.clauses)))
@@ -111,7 +111,7 @@ class Graphs(RuleBasedStateMachine):
         covered = bool(self.made.covering(slot, self.live))
         self.live.add(slot)
         for told, graph in zip(self.told, self.graphs, strict=True):
-            change = graph.subscribe(self.table, slot)
+            change = graph.subscribe(slot, self.table)
             assert change.forward == (() if covered else (slot,))
             self.hear(told, change)
 

@@ -114,7 +114,7 @@ def verdicts(m: Matcher) -> list[Any]:
     ids = m.ids()
     return [
         *(ids, m.attributes, m.stats()["attributes"], m.never_matching(), m.audit()),
-        [(m.get(one), m.covered_by(one), m.covers(one), subsumed(m, one)) for one in ids],
+        [(m[one], m.covered_by(one), m.covered(one), subsumed(m, one)) for one in ids],
         [array.tolist() for array in m._version.whole.arrays],
         {number: [part.tolist() if hasattr(part, "tolist") else list(part) for part in keys.items()]
          for number, keys in m._version.schema.strings.items()},

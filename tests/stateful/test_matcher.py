@@ -453,11 +453,25 @@ class Lifetime(RuleBasedStateMachine):
             made[name] = Interval(*ends) if rng.random() < 0.2 else ends[0]
         return made
 
+    def seen_by(self, node: Node, row: dict[str, Any]) -> dict[str, Any]:
+        """A row for the naive answer, in which values that a condition does not care for are of the type it mentions.
+
+        That is so where an attribute has no type, and where it has another than the condition mentions: such a
+        condition holds whatever the value is, or never, so it holds no type.
+        """
+        kinds = mentioned(node)
+
+        def is_indifferent(name: str, value: Any) -> bool:
+            kind, own = kinds.get(name), self.type_of(name)
+            return isinstance(value, Anything) or (kind is not None and own is not None and family(kind) != family(own))
+
+        return {n: SAMPLE[kinds.get(n, "number")] if is_indifferent(n, v) else v for n, v in row.items()}
+
     def scored(self, row: dict[str, Any], *arguments: Any, **more: Any) -> list[tuple[Any, float]]:
         order = list(self.matcher.stats()["attributes"])
         found = []
         for one, entry in self.book.entries.items():
-            found += Book({one: entry}, order).scored(seen_by(entry.node, row), *arguments, **more)
+            found += Book({one: entry}, order).scored(self.seen_by(entry.node, row), *arguments, **more)
         return found
 
     @rule(rng=seeds)
@@ -498,7 +512,7 @@ class Lifetime(RuleBasedStateMachine):
             failing = [
                 set(clause) - set(held)
                 for clause, (held, _) in zip(
-                    clauses(entry.node), outcomes(entry.node, seen_by(entry.node, row)), strict=True
+                    clauses(entry.node), outcomes(entry.node, self.seen_by(entry.node, row)), strict=True
                 )
             ]
             fewest = min(map(len, failing), default=0)
@@ -524,7 +538,7 @@ class Lifetime(RuleBasedStateMachine):
         if not hasattr(self, "matcher"):
             return
         self.matcher._compactor.wait()  # so that a run can be repeated
-        assert self.matcher.stats()["merge_problem"] is None
+        assert self.matcher.stats()["compaction_problem"] is None
         assert self.matcher.ids() == list(self.book.entries)
         self.matcher._version.check()
         for name in (*KINDS, FREE):
@@ -548,10 +562,9 @@ def event_of(row: dict[str, Any]) -> dict[str, Any]:
     return as_event({name: v.value if isinstance(v, Anything) else v for name, v in row.items()})
 
 
-def seen_by(node: Node, row: dict[str, Any]) -> dict[str, Any]:
-    """A row for the naive answer: where an attribute has no type, no condition cares for its value."""
-    kinds = mentioned(node)
-    return {n: SAMPLE[kinds.get(n, "number")] if isinstance(v, Anything) else v for n, v in row.items()}
+def family(kind: str) -> str:
+    """The types whose values compare with each other, under one name."""
+    return "number" if kind in ("integer", "float", "number") else kind
 
 
 def as_frame(listed: list[dict[str, Any]], form: str) -> Any:

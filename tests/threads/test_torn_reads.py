@@ -152,7 +152,7 @@ class Race:
         one = rng.choice(self.pairs or [FIRST_PAIR])
         try:
             assert self.matcher.explain(one, self.event(1)).matched
-            assert self.matcher.get(one).id == one
+            assert self.matcher[one].id == one
         except SubscriptionError as problem:
             if "there is no subscription" not in str(problem):
                 raise

@@ -143,12 +143,12 @@ class TestNearMisses:
 
     @pytest.mark.parametrize("missing", [0, -1, True, 1.5, "1", None])
     def test_missing_is_a_number(self, missing: Any) -> None:
-        with pytest.raises(EarmarkError, match="missing is a number of constraints, 1 or more"):
+        with pytest.raises(EarmarkError, match="expected a number of missing constraints, 1 or more"):
             matcher("a > 3").near_misses({}, missing)
 
     @pytest.mark.parametrize("limit", [-1, 1.5, "1"])
     def test_limit_is_a_number(self, limit: Any) -> None:
-        with pytest.raises(EarmarkError, match="limit is a number of results"):
+        with pytest.raises(EarmarkError, match="expected a number of results as limit"):
             matcher("a > 3").near_misses({}, limit=limit)
 
 
@@ -215,7 +215,7 @@ class TestNeverMatching:
         )
         assert m.never_matching() == [0, 2, 3, 5, 6, 7, 8]
         assert len(m) == 9
-        assert m.get(0).condition == "a < 3 AND a > 5"
+        assert m[0].condition == "a < 3 AND a > 5"
         text = str(m.explain(0, {"a": 4}))
         assert text == "0 does not match\n  ✗ a < 3 AND a > 5   (a = 4)"
         assert str(m.explain(3, {"a": 4})) == "3 does not match\n  ✗ always false"
@@ -286,11 +286,11 @@ class TestIds:
         assert m.ids() == [0]
         m.remove(0)
         m.add(0, "a > 3")
-        assert m.get(0).condition == "a > 3"
+        assert m[0].condition == "a > 3"
 
     def test_unknown(self) -> None:
         m = matcher("a > 1")
-        for call in (m.remove, m.get, m.update, lambda one: m.explain(one, {})):
+        for call in (m.remove, m.__getitem__, m.update, lambda one: m.explain(one, {})):
             with pytest.raises(SubscriptionError, match="there is no subscription 7"):
                 call(7)
         with pytest.raises(SubscriptionError, match="row 1: there is no subscription 7 to remove"):
@@ -311,22 +311,22 @@ class TestUpdate:
         m.add("y", "a > 1")
         m.update("x", "a > 2 AND c IS NULL")
         assert m.match({"a": 3}) == ["x", "y"]
-        assert m.get("x") == earmark.Subscription("x", "a > 2 AND c IS NULL", {"a": 2.0}, 0.5, {"tenant": "acme"})
+        assert m["x"] == earmark.Subscription("x", "a > 2 AND c IS NULL", {"a": 2.0}, 0.5, {"tenant": "acme"})
         m.update("x", score=1.5)
         m.update("x", weights={"c": 4.0})
         m.update("x", tags={})
-        assert m.get("x") == earmark.Subscription("x", "a > 2 AND c IS NULL", {"c": 4.0}, 1.5, None)
+        assert m["x"] == earmark.Subscription("x", "a > 2 AND c IS NULL", {"c": 4.0}, 1.5, None)
         m.update("x", weights=None)
-        assert m.get("x").weights is None
+        assert m["x"].weights is None
         m.update("x", Predicate("a", ">", 5))
-        assert m.get("x").condition == "a > 5"
+        assert m["x"].condition == "a > 5"
         assert m.ids() == ["x", "y"]
 
     def test_ready_made_becomes_text(self) -> None:
         m = Matcher()
         m.add_many(pa.table({"id": ["x", "y"], "a_lo": [1, 5], "a_hi": [3, None]}))
         m.update("x", score=2.0)
-        assert m.get("x") == earmark.Subscription("x", "a BETWEEN 1 AND 3", None, 2.0, None)
+        assert m["x"] == earmark.Subscription("x", "a BETWEEN 1 AND 3", None, 2.0, None)
         assert m.top_k({"a": 2}) == [("x", 3.0)]
 
     @pytest.mark.parametrize(
@@ -355,13 +355,13 @@ class TestArguments:
     @pytest.mark.parametrize("k", [0, -1, True, 1.5, "3", None])
     def test_k(self, k: Any) -> None:
         for call in (lambda: matcher("TRUE").top_k({}, k), lambda: matcher("TRUE").top_k_many([{}], k)):
-            with pytest.raises(EarmarkError, match="k is a number of results, 1 or more"):
+            with pytest.raises(EarmarkError, match="expected a number of results k, 1 or more"):
                 call()
 
     @pytest.mark.parametrize("mode", ["EXACT", "", None, 3, ["exact"]])
     def test_mode(self, mode: Any) -> None:
         for call in (matcher("TRUE").top_k, lambda e, mode: matcher("TRUE").top_k_many([e], mode=mode)):
-            with pytest.raises(EarmarkError, match="mode is 'exact' or 'relaxed'"):
+            with pytest.raises(EarmarkError, match="expected 'exact' or 'relaxed' for mode"):
                 call({}, mode=mode)
 
     @pytest.mark.parametrize("weight", [-1, -0.001, float("nan"), float("inf"), 10**400, True, "1", None])
@@ -532,11 +532,16 @@ def test_hygiene() -> None:
     m.add_many([("wide", "a > 1"), ("narrow", "a > 5"), ("same", "a > 1")])
     assert m.audit().redundant == ("same", "narrow")
     assert m.covered_by("narrow") == ["wide", "same"]
-    assert m.covers("wide") == ["narrow", "same"]
+    assert m.covered("wide") == ["narrow", "same"]
     m.add("wider", "TRUE")
     assert m.covered_by("wide") == ["wider"]
+    assert m.covers("wide", "narrow") and not m.covers("narrow", "wide")
+    assert m.covers("wide", "same") and not m.covers("same", "wide")  # of equals the older covers the younger
+    assert not m.covers("wide", "wide")
+    with pytest.raises(SubscriptionError, match="no subscription 'nobody'"):
+        m.covers("wide", "nobody")
     with pytest.raises(SubscriptionError, match="no subscription"):
-        m.covers("nobody")
+        m.covered("nobody")
 
 
 class TestProfile:
@@ -554,7 +559,7 @@ class TestProfile:
         assert Matcher(index).profile(events) == type(work)()
 
     def test_what_cannot_be_asked(self) -> None:
-        with pytest.raises(EarmarkError, match="k is a number of results"):
+        with pytest.raises(EarmarkError, match="expected a number of results k"):
             Matcher().profile([{}], 0)
 
     def test_stats_tell_of_segments(self) -> None:
@@ -563,7 +568,7 @@ class TestProfile:
         m.add_many([(i, f"a > {i}") for i in range(300)])
         m.add(300, "a > 5")
         stats = m.stats()
-        assert (stats["segments"], stats["index_tail"], stats["merge_problem"]) == (2, 1, None)
+        assert (stats["segments"], stats["index_tail"], stats["compaction_problem"]) == (2, 1, None)
         m.compact()
         stats = m.stats()
         assert (stats["segments"], stats["index_tail"], stats["subscriptions"]) == (1, 0, 301)

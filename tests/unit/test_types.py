@@ -16,7 +16,7 @@ import pytest
 
 import earmark
 from earmark import AttributeTypeError, EarmarkError, EventError, Interval, Matcher, SubscriptionError
-from earmark.engine import seen
+from earmark.engine import stats
 
 KINDS = "int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 longdouble".split()
 
@@ -143,7 +143,7 @@ class TestEvents:
             assert m.match({"a": np.array(100, kind)}) == ["n"]
             assert m.top_k(event, 1, weights={"a": np.dtype(kind).type(3)})[0].score == 3.0
             m.add("w", "a = 100", weights={"a": np.dtype(kind).type(2)}, score=np.dtype(kind).type(1))
-            assert m.get("w").weights == {"a": 2.0} and m.get("w").score == 1.0
+            assert m["w"].weights == {"a": 2.0} and m["w"].score == 1.0
 
     @pytest.mark.parametrize("declared", [False, True])
     def test_dates_as_text(self, declared: bool) -> None:
@@ -182,7 +182,7 @@ class TestEvents:
 
 class TestUnseen:
     def test_names_that_rules_and_events_do_not_share(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(seen, "WINDOW", 10)
+        monkeypatch.setattr(stats, "WINDOW", 10)
         m = Matcher("scan")
         m.add_many([("x", "ctiy = 'Oslo' AND user.age > 3"), ("y", "city IS NOT NULL")])
         for _ in range(3):
@@ -202,6 +202,6 @@ def test_pickles() -> None:
     m.update(1, weights={"a": 2.0}, tags={"k": "v"})
     other = pickle.loads(pickle.dumps(m))
     assert (other.index, other.ids(), other.attributes) == (m.index, m.ids(), m.attributes)
-    assert [other.get(one) for one in other.ids()] == [m.get(one) for one in m.ids()]
+    assert [other[one] for one in other.ids()] == [m[one] for one in m.ids()]
     other.add(4, "a > 3")
     assert m.ids() == [1, 2, 3]

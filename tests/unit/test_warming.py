@@ -29,7 +29,7 @@ event = {"x": 5, "y": 1.5, "s": "xy"}
 m.match(event), m.match_many([event] * 700), m.match_many(pa.table({"x": [1, 2], "s": ["a", "x"]}))
 m.top_k(event, 2), m.top_k(event, 2, mode="relaxed"), m.top_k_many([event], 1, weights={"x": 2.0})
 m.explain("a", event), m.near_misses({"x": 5}), m.never_matching(), m.verify([event])
-m.audit(), m.covers("a"), m.covered_by("a"), m.get("a"), m.stats(), m.to_arrow()
+m.audit(), m.covered("a"), m.covered_by("a"), m["a"], m.stats(), m.to_arrow()
 m.update("b", score=2.0), m.remove("a"), m.match(event), m.compact(), m.match(event)
 with tempfile.TemporaryDirectory() as folder:
     m.save(folder + "/table")

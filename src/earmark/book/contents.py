@@ -35,8 +35,8 @@ from earmark.flat import bits
 from earmark.flat.types import I32, U64, frozen
 from earmark.keys.records import schema_of, schema_record
 from earmark.keys.schema import Schema
-from earmark.segment.checks import DAMAGE, MAX_SEQUENCE, check_form, check_living
 from earmark.segment.rows import check_arrays
+from earmark.segment.segment import DAMAGE, MAX_SEQUENCE, check_form, check_living
 
 REMOVED = "removed"
 MOST_USES = 2**31 - 1

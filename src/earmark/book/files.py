@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from earmark.errors import EarmarkError, TableError, require
-from earmark.segment.checks import DAMAGE
+from earmark.segment.segment import DAMAGE
 
 T = TypeVar("T")
 MAX_RECORD = 256 << 20

@@ -3,14 +3,14 @@
     ads/                          given by the user; on a cluster, visible under this path to the driver and all workers
       book.json                   format, layout, who wrote it, the name of this book, and what counts: its versions
       CURRENT                     the number of the newest version and the checksum of its record
-      LOCK                        held by whoever changes CURRENT or removes versions
+      LOCK                        held to change CURRENT or to remove versions
       segments/3f08c1…            subscriptions and their index, one packed file each (segments.py); never changed
       keys/90b2aa…                string constants and their keys (keys.py)
       versions/00000001/          a version; it never changes
         version.json              parent, schema, counts, and the files of segments and keys that it is made of
         removed                   for some of its segments, the bitmap of removed slots
         rejects/                  Parquet: the rows that were not taken, with the reason (Spark)
-      pins/00000001.stream-7      versions that nobody removes
+      pins/00000001.stream-7      versions that are not removed
       .building-9a1b…/            a version that is being made, or that a killed writer left
 
 A version after a few changes shares the large segments of its parent: it has other bitmaps and one more small segment.
@@ -18,7 +18,7 @@ A version after a few changes shares the large segments of its parent: it has ot
 **Invariant.** A folder under versions/ is complete: it got there by one rename, after everything it is made of was
 flushed and in its place. CURRENT is replaced in one step, under LOCK, and only by a writer whose parent it still names:
 of two at once one wins, and the other gets `Conflict` and leaves nothing. A writer killed before that leaves files that
-no version lists, which the next removal of versions takes away, or a complete version that nobody points at; the next
+no version lists, which the next removal of versions takes away, or a complete version that nothing points at; the next
 number is the one after it. Files of segments and keys are removed when no version lists them any more.
 
 Where the file system has no locks, two writers still cannot both win: the number is the parent's plus one, and of two
@@ -53,7 +53,7 @@ from earmark.book.files import (
     write_record,
 )
 from earmark.errors import TableError, require
-from earmark.segment.checks import DAMAGE
+from earmark.segment.segment import DAMAGE
 
 FORMAT, LAYOUT = "earmark-book", 1
 TRUTH = "versions"
@@ -69,7 +69,7 @@ _OWN_NAMES = frozenset({MANIFEST, CURRENT, LOCK, SEGMENTS, KEYS, VERSIONS, PINS}
 _ATTEMPTS = 5
 _LAST = 10**8 - 1
 _ABANDONED = 60.0
-"""Seconds after which a file in the making, of which nobody can tell whether someone holds it, is nobody's."""
+"""Seconds after which a file in the making is abandoned, where there is no telling whether a process holds it."""
 _UNLISTED = 24 * 3600.0
 """The same for files of segments and keys that no version lists, where there are no locks."""
 
@@ -102,7 +102,7 @@ def path_of(path: Any) -> Path:
     try:
         return Path(path)
     except TypeError:
-        raise TableError(f"a book is in a folder, given by its path; got {path!r}") from None
+        raise TableError(f"expected the path of a book's folder, got {path!r}") from None
 
 
 def root_of(path: Any) -> Path:
@@ -167,7 +167,7 @@ def _read_sealed(root: Path, file: Path, what: str) -> dict[str, Any]:
 
 
 def current_version(path: str | os.PathLike[str]) -> int:
-    """The number of the newest version under a path: one small read, for whoever asks often."""
+    """The number of the newest version under a path: one small read, to be asked often."""
     return _current(root_of(path))[0]
 
 
@@ -186,7 +186,7 @@ def _current(root: Path) -> tuple[int, str]:
 def read_record(root: Path, number: int | None = None) -> dict[str, Any]:
     """The record of a version, the newest unless given."""
     if number is not None and (type(number) is not int or not 0 < number <= _LAST):
-        raise TableError(f"a version is a number, 1 or more; got {number!r}")
+        raise TableError(f"expected the number of a version, 1 or more, got {number!r}")
     for attempt in range(_ATTEMPTS):
         wanted, checksum = _current(root) if number is None else (number, None)
         file = version_folder(root, wanted) / RECORD
@@ -391,7 +391,7 @@ def building(root: Path, parent: int | None) -> Iterator[Building]:
     try:
         with suppress(OSError):  # a lock says that someone is at work here
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        unheld.rename(folder)  # only now: whoever clears up never finds it without its lock
+        unheld.rename(folder)  # only now, so that a clean-up never finds it without its lock
         yield Building(root, folder, parent)
     finally:
         os.close(held)
@@ -400,11 +400,14 @@ def building(root: Path, parent: int | None) -> Iterator[Building]:
 
 
 @contextmanager
-def publishing(root: Path) -> Iterator[Building]:
-    """A folder to make the next version in; what goes wrong with the disk is one sentence."""
+def publishing(root: Path, parent: int | None = None) -> Iterator[Building]:
+    """A folder to make the next version in, of the newest version unless a parent is given.
+
+    What goes wrong with the disk is one sentence.
+    """
     try:
         prepare_root(root)
-        with building(root, newest_or_none(root)) as site:
+        with building(root, newest_or_none(root) if parent is None else parent) as site:
             yield site
     except OSError as problem:
         raise TableError(f"nothing can be published to {str(root)!r}: {problem.strerror or problem}") from None
@@ -443,7 +446,7 @@ def _is_ours(name: str) -> bool:
 
 
 def _clear_abandoned(root: Path) -> None:
-    """Remove what killed writers left: folders in the making that nobody holds."""
+    """Remove what killed writers left: folders in the making that no process holds."""
     for entry in list(root.iterdir()):
         if not _BUILDING.match(entry.name):
             continue
@@ -487,7 +490,7 @@ def unpin(root: Path, number: int, owner: str) -> None:
 
 def _pin_file(root: Path, number: int, owner: str) -> Path:
     if not isinstance(owner, str) or not _OWNER.match(owner):
-        raise TableError(f"a pin's owner is a name of letters, digits, '.', '_' and '-'; got {owner!r}")
+        raise TableError(f"expected a pin's owner of letters, digits, '.', '_' and '-', got {owner!r}")
     return root / PINS / f"{number:08d}.{owner}"
 
 

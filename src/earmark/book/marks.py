@@ -1,8 +1,9 @@
 """What was verified on this host already?
 
-Checksums and every invariant of a version are verified once per host, by whoever opens it there first. A file in this
-user's cache folder, one for each book, tells the others: it lists digests of what was seen, made of names, sizes, times
-and inodes, so a file that has changed since counts as new. Without a cache folder each process verifies for itself.
+Checksums and every invariant of a version are verified once per host, by the process that opens it there first. A file
+in this user's cache folder, one for each book, tells the others: it lists digests of what was seen, made of names,
+sizes, times and inodes, so a file that has changed since counts as new. Without a cache folder each process
+verifies for itself.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 
 The checksum of the directory, which holds those of the arrays, is the *identity* of the file.
 
-Whatever is read is treated as hostile: types from a fixed list, no pickles, no links, and every array lies where the
+Whatever is read is treated as hostile: types from a fixed list, no pickles, no links, and every array is where the
 ones before it end, so that none overlaps another or reaches beyond the file. That costs O(arrays), and reads none of
 them; `verify` reads everything.
 """

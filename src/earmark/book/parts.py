@@ -57,7 +57,7 @@ class RowPlan(NamedTuple):
     """Rows have an `op`."""
 
 
-class Reject(NamedTuple):
+class RowReject(NamedTuple):
     """A row that cannot be taken, and why."""
 
     id: Any
@@ -111,7 +111,7 @@ def build_part(plan: RowPlan, frame: pa.Table) -> str:
         removed = frame.filter(pc.equal(frame[OP], REMOVE))
         rows = pa.concat_tables([rows, _rows(removed, [-1] * removed.num_rows)])
     write_arrow(folder / "rows.arrow", rows)
-    listed = [Reject(None if one.id is None else str(one.id), *one[1:])._asdict() for one in rejects]
+    listed = [RowReject(None if one.id is None else str(one.id), *one[1:])._asdict() for one in rejects]
     write_arrow(folder / "rejects.arrow", pa.Table.from_pylist(listed, REJECTS))
     return folder.name
 
@@ -143,13 +143,13 @@ def _rows(frame: pa.Table, slots: list[int]) -> pa.Table:
     )
 
 
-def _usable(plan: RowPlan, frame: pa.Table) -> tuple[pa.Table, list[Reject]]:
+def _usable(plan: RowPlan, frame: pa.Table) -> tuple[pa.Table, list[RowReject]]:
     """Put aside rows without an id, a place in the order, or a known op."""
     problems: dict[int, str] = {}
     if plan.changes:
         for row, op in enumerate(frame[OP].to_pylist()):
             if op not in OPS:
-                problems[row] = f"op is {', '.join(OPS[:-1])} or {OPS[-1]}; got {op!r}"
+                problems[row] = f"expected {', '.join(OPS[:-1])} or {OPS[-1]} for op, got {op!r}"
     if ORDER in frame.column_names:
         for row in _where_null(frame[ORDER]):
             problems[row] = "the column of the order is NULL"
@@ -169,15 +169,15 @@ def _where_null(column: pa.ChunkedArray) -> list[int]:
     return found
 
 
-def _rejected(frame: pa.Table, row: int, reason: str) -> Reject:
+def _rejected(frame: pa.Table, row: int, reason: str) -> RowReject:
     values = {name: frame[name][row].as_py() for name in ("id", OP, "condition") if name in frame.column_names}
-    return Reject(values.get("id"), values.get(OP), values.get("condition"), reason)
+    return RowReject(values.get("id"), values.get(OP), values.get("condition"), reason)
 
 
 # --- conditions ----------------------------------------------------------------------------------------------
 
 
-Read = tuple[Segment, list[int], list[Reject], dict[str, Any]]
+Read = tuple[Segment, list[int], list[RowReject], dict[str, Any]]
 """The segment of a part; which rows of the frame are in it; what was refused; and the facts about its attributes:
 `first`, the slot that first used each one that the plan does not know, `typed`, the slot that first gave it a type."""
 
@@ -187,7 +187,7 @@ def _parsed(plan: RowPlan, frame: pa.Table) -> Read:
     draft = builder.draft
     seen: set[Id] = set()
     taken: list[int] = []
-    rejects: list[Reject] = []
+    rejects: list[RowReject] = []
     first: dict[str, int] = {}
     typed: dict[str, int] = {}
     with collector_held():

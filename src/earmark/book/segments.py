@@ -2,7 +2,7 @@
 
     clause_start … sequence         the arrays of segment/arrays.py
     ids, or ids_start ids_bytes     integers, or strings
-    asked_start asked_bytes         the texts of conditions
+    asked_start asked_bytes         the text of conditions
     tagset, tagsets                 where there are tags: the number of each slot's set, and the sets as JSON
     index.*                         the arrays of the index; index_forgotten: the bitmap of slots that it does not know
 
@@ -37,9 +37,8 @@ from earmark.index.driver import ArrayIndex
 from earmark.keys.records import schema_of, schema_record
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.checks import DAMAGE
 from earmark.segment.ids import Ids
-from earmark.segment.segment import NO_TAGS, Segment, Tags
+from earmark.segment.segment import DAMAGE, NO_TAGS, Segment, Tags
 from earmark.segment.subscription import checked_tags
 
 SEGMENT, WHOLE, ROUTER = "segment", "whole segment", "router"
@@ -191,7 +190,7 @@ def _tagsets(text: bytes) -> list[Tags]:
 
 
 def checked_bitmap(bitmap: U64, slots: int) -> U64:
-    """A bitmap over so many slots from a file, or AssertionError."""
+    """A bitmap over this many slots from a file, or AssertionError."""
     require(len(bitmap) == bits.words_for(slots), "a bitmap of slots has the wrong size")
     beyond = slots % bits.WORD and len(bitmap) and int(bitmap[-1]) >> (slots % bits.WORD)
     require(not beyond, "a bitmap has slots that are not there")

@@ -8,7 +8,7 @@ The segments are the parts that executors made (parts.py), or those of an older 
 attributes, string keys and sequence numbers are the planner's and the same for all shards. What shard a subscription is
 in depends on the subscriptions and their sequence numbers alone, not on how they were spread.
 
-    .building-9a…/plan/      what whoever builds a shard needs: gone when the version is complete
+    .building-9a…/plan/      what the builder of a shard needs: gone when the version is complete
       schema, source         segments without rows: the schema to be, and that of an older version's segments
       0.places               of every slot of segment 0: its shard (-1: not taken), its place in the order
       proxies                events like those to come, by which covers are judged
@@ -63,12 +63,12 @@ version, or None where the file is whole; the segment; and for each slot its pla
 def checked_shards(shards: Any) -> int:
     """A number of shards, or an error."""
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
-        raise EarmarkError(f"shards is a number from 1 to {MOST_SHARDS:,}; got {shards!r}")
+        raise EarmarkError(f"expected a number of shards from 1 to {MOST_SHARDS:,}, got {shards!r}")
     return shards
 
 
 class ShardPlan(NamedTuple):
-    """What whoever builds a shard needs to know. It travels with the task."""
+    """What the builder of a shard needs to know. It travels with the task."""
 
     folder: str
     sources: list[tuple[str, dict[str, Any] | None]]
@@ -78,7 +78,7 @@ class ShardPlan(NamedTuple):
 
 
 Run: TypeAlias = Callable[[ShardPlan, int], Mapping[int, str]]
-"""Builds so many shards by a plan: `build_shard` for each number. Gives their reports."""
+"""Builds all shards of a plan, `build_shard` for each number, and returns their reports."""
 
 
 def build_here(plan: ShardPlan, shards: int) -> dict[int, str]:
@@ -145,7 +145,7 @@ def _planned(site: Building, sources: Sequence[Source], schema: Schema, shards: 
 
 
 def _sample(sources: Sequence[Source], schema: Schema) -> SegmentArrays:
-    """Every so many subscriptions by sequence number, in order."""
+    """Every n-th subscription by sequence number, in order."""
     total = sum(int(np.count_nonzero(sequence != NOT_TAKEN)) for *_, sequence in sources)
     step = max(total // cutting.SAMPLE, 1)
     chosen = []

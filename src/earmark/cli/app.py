@@ -1,4 +1,4 @@
-"""The group of all commands, and what becomes of whatever goes wrong in them."""
+"""The group of all commands, and how their errors become sentences and exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from earmark import __version__
-from earmark.cli import INTERRUPTED, INTERRUPTED_CODE
+from earmark.cli import INTERRUPTED, INTERRUPTED_CODE, is_debugging
+from earmark.cli.commands import audit, backtest, demo, generate, match, merge, publish, save, stream, warm
 from earmark.cli.signals import SIGNALLED, Stopped, signals_stop, stopped_by
 from earmark.errors import EarmarkError
 from earmark.progress import end_bars
@@ -22,18 +23,18 @@ OUR_FAULT = 70
 
 
 class ReaderLeft(Exception):
-    """Whoever read our output has read enough. (Of a broken pipe, click would make exit code 1.)"""
+    """The reader of our output has closed the pipe. (For a broken pipe, click would exit with code 1.)"""
 
 
 class Sentences(click.Group):
-    """Whatever goes wrong is one sentence on stderr and an exit code, never a traceback."""
+    """Commands whose errors are one sentence on stderr and an exit code, never a traceback."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which one meets them, not by name."""
+        """Return the commands in the order in which a user meets them, not by name."""
         return list(self.commands)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the arguments; `--help` is answered here."""
+        """Read the arguments, and answer `--help`."""
         try:
             return super().make_context(*args, **kwargs)
         except BrokenPipeError:
@@ -60,7 +61,7 @@ class Sentences(click.Group):
         sys.exit(code)
 
     def _outcome(self, *args: Any, **kwargs: Any) -> tuple[int, str | None]:
-        """The exit code, and the sentence if there is one to say."""
+        """Run a command; return the exit code, and the sentence if something went wrong."""
         try:
             code = super().main(*args, **kwargs)
             return (code if isinstance(code, int) else 0), None
@@ -69,14 +70,14 @@ class Sentences(click.Group):
         except EarmarkError as problem:
             return WRONG, str(problem)
         except ReaderLeft:
-            _let_go_of_stdout()
+            _drop_stdout()
             return 0, None
         except OSError as problem:
-            _let_go_of_stdout()
+            _drop_stdout()
             where = "" if problem.filename is None else f": {os.fsdecode(problem.filename)!r}"
             return WRONG, f"the run failed: {problem.strerror or problem}{where}"
         except MemoryError:
-            return WRONG, "there is not enough memory for this"
+            return WRONG, "not enough memory"
         except Stopped as stop:
             return stop.code, INTERRUPTED
         except (click.Abort, KeyboardInterrupt):
@@ -88,7 +89,7 @@ class Sentences(click.Group):
 
 
 def _usage(problem: click.ClickException) -> str:
-    """What click has to say, on one line, and where to read more."""
+    """Return the message of click, on one line, and where to read more."""
     message = " ".join(problem.format_message().split())
     if not isinstance(problem, click.UsageError) or problem.ctx is None:
         return message
@@ -96,24 +97,24 @@ def _usage(problem: click.ClickException) -> str:
 
 
 def _fault(problem: Exception) -> str:
-    """An exception that nobody foresaw, on one line; with EARMARK_DEBUG=1 its traceback goes before."""
-    if os.environ.get("EARMARK_DEBUG", "0") not in ("", "0"):
+    """Return an unexpected exception on one line; with EARMARK_DEBUG=1, print its traceback first."""
+    if is_debugging():
         traceback.print_exception(problem)
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     what = " ".join(f"{type(problem).__name__}: {problem}".split())[:300]
-    return f"a fault of earmark's own, not of your input: {what}{where}; with EARMARK_DEBUG=1 it shows a traceback"
+    return f"a bug in earmark, not in your input: {what}{where}; EARMARK_DEBUG=1 shows a traceback"
 
 
 def _open_closed_streams() -> None:
-    """Where the shell gave us no stdin, stdout or stderr (`>&-`), nothing: else the next file takes its number."""
+    """Open /dev/null in place of a closed stdin, stdout or stderr (`>&-`): the next file would take its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for good
 
 
-def _let_go_of_stdout() -> None:
-    """Drop what stdout still holds, so that nothing complains at exit."""
+def _drop_stdout() -> None:
+    """Drop what stdout still buffers, so that nothing fails at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -122,8 +123,8 @@ def _let_go_of_stdout() -> None:
     cls=Sentences,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 explain found no match, 2 wrong input (one sentence on stderr), 70 a fault of "
-    "earmark's own, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 explain found no match, 2 wrong input (one sentence on stderr), 70 a bug in earmark, "
+    "130 interrupted.",
 )
 @click.version_option(__version__, prog_name="earmark", message="%(prog)s %(version)s")
 @click.pass_context
@@ -143,16 +144,8 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-from earmark.cli.audit import audit  # noqa: E402 - commands hang on the group above
-from earmark.cli.backtest import backtest  # noqa: E402
-from earmark.cli.compact import compact  # noqa: E402
-from earmark.cli.demo import demo  # noqa: E402
-from earmark.cli.generate import generate  # noqa: E402
-from earmark.cli.match import explain, match, top_k  # noqa: E402
-from earmark.cli.publish import publish  # noqa: E402
-from earmark.cli.save import save  # noqa: E402
-from earmark.cli.stream import stream  # noqa: E402
-from earmark.cli.warm import warm  # noqa: E402
-
-for command in (demo, match, top_k, explain, save, audit, backtest, compact, generate, publish, stream, warm):
+for command in (
+    *(demo.demo, match.match, match.top_k, match.explain, save.save, audit.audit, backtest.backtest),
+    *(merge.merge, generate.generate, publish.publish, stream.stream, warm.warm),
+):
     main.add_command(command)

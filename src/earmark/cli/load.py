@@ -1,4 +1,4 @@
-"""Subscriptions from a file, from standard input or from a saved folder, and how long that took."""
+"""Subscriptions from a file, from standard input or from a saved folder, and how long it took to load them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from earmark.errors import EarmarkError
 from earmark.matcher import DEFAULT_INDEX, Matcher
 from earmark.tabular.subscriptions import read_subscriptions
 
+ALONE = "condition"
+"""The id of a subscription that is given as a condition alone."""
+
 
 class Loaded(NamedTuple):
     """A matcher, and the seconds it took to load."""
@@ -19,25 +22,20 @@ class Loaded(NamedTuple):
     seconds: float
 
 
-def load(path: str, reading: Reading) -> Loaded:
-    """The matcher of a file of subscriptions or of a saved folder."""
+def load(path: str | None, reading: Reading, condition: str = "") -> Loaded:
+    """Load the subscriptions of a file or of a saved folder; without a path, one subscription of this condition."""
     begun = time.perf_counter()
-    matcher = _from_folder(path, reading) if os.path.isdir(path) else _from_file(path, reading)
-    return Loaded(matcher, time.perf_counter() - begun)
-
-
-def _from_folder(path: str, reading: Reading) -> Matcher:
-    if reading.attributes or reading.zone:
-        raise EarmarkError("a saved folder knows its types and its zone: --attribute and --zone are for files")
-    return Matcher.load(path, index=reading.index)
-
-
-def _from_file(path: str, reading: Reading) -> Matcher:
-    source = reading.source(path)
+    if path is not None and os.path.isdir(path):
+        if reading.attributes or reading.zone:
+            raise EarmarkError("a saved folder has its own types and zone: --attribute and --zone are for files")
+        return Loaded(Matcher.load(path, index=reading.index), time.perf_counter() - begun)
     matcher = Matcher(reading.index or DEFAULT_INDEX, attributes=reading.attributes, zone=reading.zone or "UTC")
-    file = read_subscriptions(source, reading.attributes)
-    try:
-        matcher.add_many(file.rows)
-    except EarmarkError as problem:
-        raise file.located(problem) from None
-    return matcher
+    if path is None:
+        matcher.add(ALONE, condition)
+    else:
+        file = read_subscriptions(reading.source(path), reading.attributes)
+        try:
+            matcher.add_many(file.rows)
+        except EarmarkError as problem:
+            raise file.located(problem) from None
+    return Loaded(matcher, time.perf_counter() - begun)

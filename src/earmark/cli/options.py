@@ -1,6 +1,6 @@
 """Options and arguments that several commands share, each worded once.
 
-What is named in small letters here is a decorator: `@options.scope`. Options show up in `--help` from the top down.
+Lower-case names are decorators: `@options.scope`. Options show up in `--help` from the top down.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import click
 
 from earmark.cli.reading import Reading
 from earmark.cli.rejects import MODES, OnError, Rejects
-from earmark.cli.session import MASTER
+from earmark.cli.spark.session import MASTER
 
 F = TypeVar("F", bound=Callable[..., Any])
 NO_INDEX = "scan"
-"""The index of commands that search nothing: it takes no time to build."""
+"""The index of commands that do not search: it takes no time to build."""
 
 
 def _split(param: click.Parameter, values: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -30,7 +30,7 @@ def _split(param: click.Parameter, values: tuple[str, ...]) -> Iterator[tuple[st
 
 
 def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """NAME=VALUE options as a dict, each name once."""
+    """Return NAME=VALUE options as a dict; a name may be given once."""
     found: dict[str, str] = {}
     for name, rest in _split(param, values):
         if name in found:
@@ -40,12 +40,12 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
 
 
 def settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    """KEY=VALUE options as a dict; of one key given twice the last counts, as Spark has it."""
+    """Return KEY=VALUE options as a dict; the last value of a key counts, as in Spark."""
     return dict(_split(param, values))
 
 
 def numbers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    """NAME=NUMBER options as a dict of weights."""
+    """Return NAME=NUMBER options as a dict of weights."""
     found = {}
     for name, text in pairs(ctx, param, values).items():
         try:
@@ -59,7 +59,7 @@ def numbers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...])
 
 
 def _character(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """One character; a tab may be written as \\t."""
+    """Return a delimiter of one character; a tab may be written as \\t."""
     if value is None or value == "\\t":
         return value and "\t"
     if len(value) != 1 or not value.isascii() or value in '"\r\n':
@@ -68,7 +68,7 @@ def _character(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Several decorators as one, the first on top."""
+    """Return several decorators as one, the first on top."""
 
     def decorate(command: F) -> F:
         for decorator in reversed(decorators):
@@ -78,40 +78,44 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-_types = together(
-    click.option(
+def number(name: str, default: int | None, text: str, *, least: int = 1, most: int | None = None) -> Callable[[F], F]:
+    """Return an option that is an integer from `least` to `most`; one without a default says in `text` what it is."""
+    kind = click.IntRange(least, most)
+    return click.option(name, default=default, show_default=default is not None, type=kind, metavar="N", help=text)
+
+
+def repeated(name: str, variable: str, read: Callable[..., Any], metavar: str, text: str) -> Callable[[F], F]:
+    """Return an option that may be repeated, whose values `read` makes into a dict."""
+    return click.option(name, variable, multiple=True, callback=read, metavar=metavar, help=text)
+
+
+_read = together(
+    repeated(
         "--attribute",
         "attributes",
-        multiple=True,
-        callback=pairs,
-        metavar="NAME=TYPE",
-        help="Declare a type: number, integer, float, boolean, string, date, timestamp or decimal(p,s). May be "
-        "repeated; other types are learned.",
+        pairs,
+        "NAME=TYPE",
+        "Declare a type: number, integer, float, boolean, string, date, timestamp or decimal(p,s). May be repeated; "
+        "other types are inferred.",
     ),
-    click.option("--zone", metavar="ZONE", help="Time zone of timestamps that name none.  [default: UTC]"),
-)
-
-_files = together(
+    click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]"),
     click.option(
         "--format",
         metavar="FORMAT",
         help="Format of standard input and of files whose names do not say it: csv, tsv, jsonl, parquet; csv.gz, …",
     ),
-    click.option(
-        "--delimiter", callback=_character, metavar="CHAR", help="What separates the fields of CSV.  [default: ,]"
-    ),
+    click.option("--delimiter", callback=_character, metavar="CHAR", help="Separator of CSV fields.  [default: ,]"),
 )
 
 
 def index(default: str | None = None, shown: str = "be_star_tree; of a saved folder, its own") -> Callable[[F], F]:
-    """Which index to search with; None leaves the choice to the command, and `shown` says what it chooses."""
-    return click.option(
-        "--index", default=default, metavar="NAME", help=f"Index to search with.  [default: {default or shown}]"
-    )
+    """Return the option that names an index; without a default the command chooses, and `shown` says what."""
+    text = f"Index to search with.  [default: {default or shown}]"
+    return click.option("--index", default=default, metavar="NAME", help=text)
 
 
 def reading(command: F) -> F:
-    """Say how inputs are read; the command gets it as one `Reading`, with its `index` where it has that option."""
+    """Add the options that say how inputs are read, and pass them as one `Reading`, with `--index` if there is one."""
 
     @functools.wraps(command)
     def packed(
@@ -120,16 +124,29 @@ def reading(command: F) -> F:
         index = rest.pop("index", NO_INDEX)
         return command(reading=Reading(attributes, zone, format, delimiter, index), **rest)
 
-    return cast(F, together(_types, _files)(packed))
+    return cast(F, _read(packed))
 
 
-output = click.option(
-    "-o", "--output", metavar="FILE", help="Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout."
-)
+def file(name: str, text: str) -> Callable[[F], F]:
+    """Return an option that names a file to write."""
+    return click.option(*name.split(), metavar="FILE", help=text)
 
-json_rows = click.option(
-    "--json", "as_json", is_flag=True, help="JSON lines on stdout; with -o, a summary as one JSON object."
-)
+
+output = file("-o --output", "Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout.")
+
+
+def flag(name: str, text: str, variable: str | None = None) -> Callable[[F], F]:
+    """Return an option without a value."""
+    return click.option(name, *([variable] if variable else []), is_flag=True, help=text)
+
+
+json_rows = flag("--json", "Print JSON lines; with -o, a summary as one JSON object.", "as_json")
+
+
+def json_object(what: str) -> Callable[[F], F]:
+    """Return the option --json of a command that prints one object."""
+    return flag("--json", f"{what} as one JSON object.", "as_json")
+
 
 event_id = click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
 
@@ -137,17 +154,15 @@ _unread = together(
     click.option(
         "--on-error",
         type=click.Choice(MODES),
-        help="What becomes of an event that cannot be read: the run fails, the value counts as NULL, or the event is "
+        help="What happens when an event cannot be read: the run fails, the value counts as NULL, or the event is "
         "left out.  [default: raise; with --reject, reject]",
     ),
-    click.option(
-        "--reject", metavar="FILE", help="Write what could not be read of events here (.parquet, .csv, .tsv, .jsonl)."
-    ),
+    file("--reject", "Write the values and events that could not be read here (.parquet, .csv, .tsv, .jsonl)."),
 )
 
 
 def rejects(command: F) -> F:
-    """Say what becomes of events that cannot be read; the command gets it as one `Rejects`."""
+    """Add the options that say what happens to events that cannot be read, and pass them as one `Rejects`."""
 
     @functools.wraps(command)
     def packed(on_error: OnError | None, reject: str | None, **rest: Any) -> Any:
@@ -156,29 +171,18 @@ def rejects(command: F) -> F:
     return cast(F, _unread(packed))
 
 
-scope = click.option(
-    "--scope",
-    multiple=True,
-    callback=pairs,
-    metavar="TAG=VALUE",
-    help="Only subscriptions with this tag. May be repeated: all must hold.",
-)
+scope = repeated("--scope", "scope", pairs, "TAG=VALUE", "Only subscriptions with this tag. May be repeated.")
 
 mode = click.option(
     "--mode",
     default="exact",
     show_default=True,
     type=click.Choice(["exact", "relaxed"]),
-    help="exact takes what matches; relaxed ranks what holds in part.",
+    help="exact takes subscriptions that match; relaxed also ranks those that match in part.",
 )
 
-weights = click.option(
-    "--weight",
-    "weights",
-    multiple=True,
-    callback=numbers,
-    metavar="NAME=NUMBER",
-    help="Weight of an attribute, for all events. May be repeated; others weigh 1.",
+weights = repeated(
+    "--weight", "weights", numbers, "NAME=NUMBER", "Weight of an attribute, 1 by default. May be repeated."
 )
 
 on_spark = together(
@@ -189,7 +193,5 @@ on_spark = together(
         metavar="URL",
         help="Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server.",
     ),
-    click.option(
-        "--conf", multiple=True, callback=settings, metavar="KEY=VALUE", help="A setting of Spark. May be repeated."
-    ),
+    repeated("--conf", "conf", settings, "KEY=VALUE", "A setting of Spark. May be repeated."),
 )

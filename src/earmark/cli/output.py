@@ -10,11 +10,12 @@ import click
 import pyarrow as pa
 
 from earmark.cli.rejects import Rejects
-from earmark.tabular.write import Writer, csv_text, json_lines, written_format
+from earmark.language.words import counted
+from earmark.tabular.write import csv_text, json_lines, writing, written_format
 
 
 def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool = False) -> int:
-    """Write tables of one schema, at least one, as they come; to stdout as CSV or as JSON lines. Counts the rows."""
+    """Write tables of one schema, at least one, as they come, to stdout as CSV or JSON lines; return how many rows."""
     count = 0
     if output is None:
         for number, table in enumerate(tables):
@@ -25,39 +26,33 @@ def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool =
     if written_format(output) == "csv":
         tables = map(flat, tables)
     first = next(tables)
-    with Writer(output, first.schema) as writer:
+    with writing(output, first.schema) as write:
         for table in chain([first], tables):
-            writer.write(table)
+            write(table)
             count += int(table.num_rows)
     return count
 
 
 def flat(table: pa.Table) -> pa.Table:
-    """The same with lists as JSON in a string, since CSV has no lists."""
+    """Return the table with lists as JSON strings, since CSV has no lists."""
     for i, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
-            texts = [json.dumps(values, ensure_ascii=False, default=str) for values in table.column(i).to_pylist()]
-            table = table.set_column(i, field.name, pa.array(texts, pa.string()))
+            lists = [json.dumps(values, ensure_ascii=False, default=str) for values in table.column(i).to_pylist()]
+            table = table.set_column(i, field.name, pa.array(lists, pa.string()))
     return table
 
 
 def sum_up(
-    events: int,
-    results: int,
-    subscriptions: int,
-    seconds: tuple[float, float],
-    output: str | None,
-    as_json: bool,
-    rejects: Rejects | None = None,
+    counts: dict[str, int], seconds: tuple[float, float], output: str | None, as_json: bool, rejects: Rejects
 ) -> None:
-    """What came of a search: a line on stderr, or an object on stdout where no rows of JSON go there.
+    """Print a summary of a search: a line on stderr, or a JSON object on stdout where no rows go there.
 
-    `seconds` are those of loading and those of matching. A second line tells what was not read.
+    `counts` are of events, results and subscriptions, in this order; `seconds` of loading and of matching. A second
+    line says what was not read.
     """
     loading, matching = seconds
-    rejects = rejects or Rejects()
+    events, results, subscriptions = counts.values()
     if as_json and output is not None:
-        counts = {"events": events, "results": results, "subscriptions": subscriptions}
         times = {"load_seconds": round(loading, 3), "match_seconds": round(matching, 3)}
         click.echo(json.dumps({**counts, **rejects.counts(), **times, "output": output}))
     elif not as_json:
@@ -69,8 +64,3 @@ def sum_up(
         )
     if rejects.on_error != "raise" and not (as_json and output is not None):
         click.echo(rejects.summary(events), err=True)
-
-
-def counted(number: int, what: str) -> str:
-    """A number of things."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"

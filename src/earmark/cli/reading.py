@@ -1,4 +1,4 @@
-"""How the inputs of a command are read, as its options say; and the checks that need no input read."""
+"""How a command reads its inputs, and the checks that need no input read."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ class Reading:
     index: str | None
 
     def source(self, path: str) -> Source:
-        """The file of this name, or standard input."""
+        """Return the file of this name, or standard input."""
         from earmark.tabular.source import source_of
 
         return source_of(path, self.format, self.delimiter)
 
-    def check(self, *paths: str) -> None:
-        """Refuse inputs that could not be read, standard input given twice, and options that no input needs."""
+    def check(self, *paths: str, output: str | None = None) -> None:
+        """Refuse inputs that could not be read, standard input given twice, and options that no input needs.
+
+        Refuse an output that could not be written, too, or that is one of the inputs.
+        """
         from earmark.tabular.source import STDIN, format_of
+        from earmark.tabular.write import check_target
 
         if paths.count(STDIN) > 1:
             raise EarmarkError("only one input can be '-': standard input is read once")
@@ -46,3 +50,5 @@ class Reading:
         separated = [source for source in sources if source.format == "csv" and source.delimiter == self.delimiter]
         if self.delimiter is not None and not separated:
             raise EarmarkError("--delimiter is for CSV, and no input is CSV")
+        if output is not None:
+            check_target(output, paths)

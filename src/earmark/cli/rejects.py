@@ -1,8 +1,8 @@
-"""What cannot be read of events: whether that ends the run, and where it is noted otherwise.
+"""Values and events that cannot be read: whether they end the run, and where they are listed otherwise.
 
     --on-error raise     the first is an error, and nothing is written
     --on-error null      a value that cannot be read counts as NULL
-    --on-error reject    an event of which something cannot be read is left out
+    --on-error reject    an event with a value that cannot be read is left out
 
 An event that cannot be read at all (a broken line of JSON) is left out in the last two cases. The file of --reject has
 one row (event, line, attribute, reason) for each value or event; `line` is NULL where a source has no lines.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from earmark.errors import EarmarkError
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     from earmark.events.mappings import Reject
     from earmark.tabular.read import Chunk
-    from earmark.tabular.write import Writer
 
 OnError = Literal["raise", "null", "reject"]
 MODES = ("raise", "null", "reject")
+COLUMNS = ("event", "line", "attribute", "reason")
 
 
 class Rejects:
-    """Counts what was not read, and writes it to a file if there is one; `with` makes the file appear."""
+    """Counts the values and events that were not read, and lists them in a file; `with` makes the file appear."""
 
     def __init__(self, on_error: OnError | None = None, path: str | None = None) -> None:
         if on_error == "raise" and path is not None:
-            raise EarmarkError("--reject needs --on-error reject or --on-error null; with raise nothing is left out")
+            raise EarmarkError("--reject needs --on-error reject or --on-error null: raise rejects nothing")
         self.is_given = on_error is not None or path is not None
         self.on_error: OnError = on_error or ("raise" if path is None else "reject")
         self.path = path
@@ -42,10 +42,10 @@ class Rejects:
         self.values = 0
         """Values that count as NULL."""
         self._undo = contextlib.ExitStack()
-        self._writer: Writer | None = None
+        self._write: Callable[[pa.Table], None] | None = None
 
     def check(self, inputs: Sequence[str], output: str | None) -> None:
-        """Refuse early a file that could not be written."""
+        """Refuse a file that could not be written, before the work starts."""
         from earmark.tabular.write import check_target
 
         if self.path is None:
@@ -59,49 +59,43 @@ class Rejects:
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         if kind is None and self.path is not None:
-            self._opened(None)
+            self._opened("int64")
         self._undo.__exit__(kind, value, trace)
 
     def left_out(self, rejects: Sequence[Reject]) -> set[int]:
-        """The events, among those of a group, that have no results."""
-        return {one.event for one in rejects if self.on_error == "reject" or one.attribute is None}
+        """Return the events of a group that have no results."""
+        return {r.event for r in rejects if self.on_error == "reject" or r.attribute is None}
 
     def take(self, group: Chunk, rejects: Sequence[Reject], names: pa.Array) -> None:
-        """Note what was not read of a group; `names` are those of all its events."""
+        """Count and list the rejects of a group; `names` are those of all its events."""
         if not rejects:
             return
         gone = self.left_out(rejects)
         self.events += len(gone)
-        self.values += sum(one.event not in gone for one in rejects)
+        self.values += sum(r.event not in gone for r in rejects)
         if self.path is None:
             return
         import pyarrow as pa
 
-        rows = sorted(rejects, key=lambda one: one.event)
-        places = [one.event for one in rows]
-        lines = [int(group.lines[row]) if len(group.lines) else None for row in places]
-        columns = {
-            "event": names.take(pa.array(places)),
-            "line": pa.array(lines, pa.int64()),
-            "attribute": pa.array([one.attribute for one in rows], pa.string()),
-            "reason": pa.array([one.reason for one in rows], pa.string()),
-        }
-        self._opened(names.type).write(pa.table(columns))
+        events, attributes, reasons = zip(*sorted(rejects, key=lambda r: r.event), strict=True)
+        lines = [int(group.lines[row]) if len(group.lines) else None for row in events]
+        columns = (names.take(pa.array(events)), pa.array(lines), pa.array(attributes), pa.array(reasons))
+        self._opened(names.type)(pa.table(dict(zip(COLUMNS, columns, strict=True))))
 
-    def _opened(self, name_type: Any) -> Writer:
-        """The writer of the file, made when the type of what names events is known."""
+    def _opened(self, name_type: Any) -> Callable[[pa.Table], None]:
+        """Open the file, once the type of the events' names is known; return what appends to it."""
         import pyarrow as pa
 
-        from earmark.tabular.write import Writer
+        from earmark.tabular.write import writing
 
-        if self._writer is None:
-            types = {"event": name_type or pa.int64(), "line": pa.int64(), "attribute": pa.string()}
-            self._writer = self._undo.enter_context(Writer(str(self.path), pa.schema({**types, "reason": pa.string()})))
-        return self._writer
+        if self._write is None:
+            schema = pa.schema(list(zip(COLUMNS, (name_type, "int64", "string", "string"), strict=True)))
+            self._write = self._undo.enter_context(writing(str(self.path), schema))
+        return self._write
 
     def summary(self, events: int) -> str:
-        """How much was not read, for people."""
-        from earmark.cli.output import counted
+        """Return how much was not read, for people."""
+        from earmark.language.words import counted
 
         parts = []
         if self.on_error == "null":
@@ -111,7 +105,7 @@ class Rejects:
         return ", ".join(parts) + ("" if self.path is None else f", see {self.path}")
 
     def counts(self) -> dict[str, Any]:
-        """How much was not read, for programs; nothing where that is an error."""
+        """Return how much was not read, for programs; nothing where that is an error."""
         if self.on_error == "raise":
             return {}
         counts = {"rejected_events": self.events, "null_values": self.values}

@@ -1,4 +1,4 @@
-"""A source of events on its way through a matcher: read, search group by group, name the events."""
+"""A source of events searched with a matcher: read, search group by group, name the events."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from earmark.tabular.read import Chunk, Row, read_batches
 from earmark.tabular.source import Source
 
 Search = Callable[..., pa.Table]
-"""What is asked about each group of events: `search(matcher, rows, on_error=…, rejects=…)`, as `Matcher.match_many` has
-them, gives rows of (event, …), events numbered within the group."""
+"""Searches a group of events: `search(matcher, rows, on_error=…, rejects=…)`, with the options of `Matcher.match_many`,
+returns rows of (event, …), events numbered within the group."""
 
 GROUP = 2_048  # events searched at a time, so that a group's results fit in memory
 
@@ -42,29 +42,25 @@ class EventSearch:
         self.found = 0
 
     def results(self, shown: bool) -> Iterator[pa.Table]:
-        """Results group by group; at least one table, so that an output has its columns."""
+        """Yield results group by group; at least one table, so that an output has its columns."""
         tolerant = self.rejects.on_error != "raise"
-        chunks = read_batches(self.source, self._convert, self._wanted(), tolerant)
+        wanted = {*_columns(self.matcher), self.event_id}
+        chunks = read_batches(self.source, self._convert, wanted.__contains__, tolerant)
         empty = True
-        for group in shares(_groups(self._checked(chunks)), "matching", shown):
+        for group in shares(self._groups(chunks), "matching", shown):
             yield self._of_group(group)
             empty = False
         if empty:
             yield self._of_group(Chunk([], 0, 1.0))
 
-    def _wanted(self) -> Callable[[str], bool]:
-        """Which columns are worth reading: attributes, those they nest in, and the event's id."""
-        names = {name for full in kinds_of(self.matcher) for name in _heads(full)} | {self.event_id}
-        return names.__contains__
-
     def _convert(self, table: pa.Table) -> tuple[pa.Table | list[Row], list[Reject]]:
-        kinds = kinds_of(self.matcher)
         unread: list[Reject] = []
-        wanted = {name: kind for name, kind in kinds.items() if name != self.event_id}
-        return typed_table(table, wanted, None if self.rejects.on_error == "raise" else unread), unread
+        kinds = {name: kind for name, kind in kinds_of(self.matcher).items() if name != self.event_id}
+        return typed_table(table, kinds, None if self.rejects.on_error == "raise" else unread), unread
 
-    def _checked(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-        """The same chunks; the columns of the first are looked at before anything is searched."""
+    def _groups(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+        """Yield chunks in smaller pieces; check the columns of the first before anything is searched."""
+        before: float | None = 0.0
         for chunk in chunks:
             if isinstance(chunk.rows, pa.Table) and chunk.first == 0:
                 names = chunk.rows.column_names
@@ -72,15 +68,16 @@ class EventSearch:
                     if self.event_id not in names:
                         raise EarmarkError(f"{self.source} has no column {self.event_id!r} to name events by")
                     self.id_type = chunk.rows.schema.field(self.event_id).type
-                heads = {name for full in kinds_of(self.matcher) for name in _heads(full)}
-                if heads and not heads.intersection(names):
+                known = _columns(self.matcher)
+                if known and not known.intersection(names):
                     listed = ", ".join(sorted(kinds_of(self.matcher))[:10])
                     note = f"note: {self.source} has none of the attributes ({listed}), so all are NULL"
                     click.echo(f"earmark: {note}", err=True)
-            yield chunk
+            yield from chunk.parts(GROUP, before)
+            before = chunk.share
 
     def _of_group(self, group: Chunk) -> pa.Table:
-        """The results of a group, its events named as the user wants them."""
+        """Return the results of a group, its events named as the user wants them."""
         names, unread = self._names(group)
         results = self._searched(group, unread)
         self.rejects.take(group, unread, names)
@@ -89,7 +86,7 @@ class EventSearch:
         return results.set_column(0, "event", names.take(results.column("event")))
 
     def _searched(self, group: Chunk, unread: list[Reject]) -> pa.Table:
-        """The results of the events that can be read; what cannot be is added to `unread`."""
+        """Return the results of the events that can be read; add what cannot be read to `unread`."""
         before = self.rejects.left_out(unread)
         try:
             results = self.search(self.matcher, group.rows, on_error=self.rejects.on_error, rejects=unread)
@@ -100,13 +97,13 @@ class EventSearch:
         return results.filter(pc.invert(pc.is_in(results.column("event"), pa.array(sorted(before), pa.int64()))))
 
     def _names(self, group: Chunk) -> tuple[Any, list[Reject]]:
-        """What names the events of a group, and what could not be read of them so far."""
+        """Return the names of the events of a group, and what could not be read of them so far."""
         unread = list(group.rejects)
         if self.event_id is None:
             return pa.array(np.arange(group.first, group.first + len(group.rows), dtype=np.int64)), unread
         if isinstance(group.rows, pa.Table):
             return group.rows.column(self.event_id), unread
-        unreadable = {one.event for one in unread if one.attribute is None}
+        unreadable = {reject.event for reject in unread if reject.attribute is None}
         ids: list[Any] = []
         for row, event in enumerate(group.rows):
             value = event.get(self.event_id)
@@ -119,7 +116,7 @@ class EventSearch:
         return pa.array(ids, self.id_type or pa.string()), unread
 
     def _wrong_id(self, value: Any) -> EventError | None:
-        """Why this cannot name an event of JSON lines: all are strings or all are integers, as the first is."""
+        """Return why this cannot name an event of JSON lines: names are all strings or all integers, like the first."""
         kind = {str: pa.string(), int: pa.int64()}.get(type(value))
         self.id_type = self.id_type or kind
         if kind is not None and kind == self.id_type and (kind == pa.string() or -(2**63) <= value < 2**63):
@@ -129,25 +126,13 @@ class EventSearch:
         return EventError(f"expected {wanted} for {self.event_id!r}, which names events, got {shown(value)}")
 
 
-def _groups(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Chunks in smaller pieces."""
-    before: float | None = 0.0
-    for chunk in chunks:
-        count = len(chunk.rows)
-        for start in range(0, max(count, 1), GROUP):
-            yield chunk.part(start, min(start + GROUP, count), before)
-        before = chunk.share
-
-
 def kinds_of(matcher: Matcher) -> dict[str, str | None]:
-    """The types of attributes, by name; None where no condition compares one with a value."""
+    """Return the types of attributes by name; None where no condition compares one with a value."""
     kinds: dict[str, str | None] = matcher.stats()["attributes"]
     return kinds
 
 
-def _heads(name: str) -> Iterator[str]:
-    """A name, and the names of columns inside which it may be nested."""
-    yield name
-    for i, character in enumerate(name):
-        if character == ".":
-            yield name[:i]
+def _columns(matcher: Matcher) -> set[str]:
+    """Return the names of attributes, and of columns inside which they may be nested."""
+    nested = {name[:i] for name in kinds_of(matcher) for i, character in enumerate(name) if character == "."}
+    return nested | kinds_of(matcher).keys()

@@ -1,13 +1,13 @@
-"""Requests to end (Ctrl-C, SIGTERM, SIGHUP) as an exception, so that a run cleans up behind itself.
+"""Requests to end (Ctrl-C, SIGTERM, SIGHUP) as an exception, so that a run cleans up.
 
     signal ──► Stopped, in the main thread ──► `with` and `finally` undo what is half done ──► exit code 128 + n
 
-Three things could go wrong on that way, and do not:
+Three cases need care:
 
-* A second Ctrl-C would interrupt the undoing: for a second after the first, signals count for nothing.
+* A second Ctrl-C would interrupt the cleaning: for a second after the first, signals are ignored.
 * Python drops exceptions that are raised inside a destructor or a callback from C, and goes on: then Stopped is raised
   again a moment later.
-* A library that is being imported turns it into an error of its own: `stopped_by` tells that a signal was the cause.
+* A library that is being imported turns it into an error of its own: `stopped_by` says that a signal was the cause.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ SIGNALLED = 128  # plus the number of the signal is the exit code that shells kn
 
 
 class Stopped(BaseException):
-    """A signal ended the run. No child of Exception: what libraries catch on their own account does not stop it."""
+    """A signal ended the run. Not a child of Exception, so that libraries do not catch it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.code = SIGNALLED + number
 
 
-# Numbers and times. Not the exceptions: they would keep what the run held until the interpreter is half gone.
+# Numbers and times. Not the exceptions: they would keep the objects of the run alive until the interpreter exits.
 _stopped: list[tuple[int, float]] = []
 
 
 def stopped_by() -> int | None:
-    """The number of the signal that has come, if one has."""
+    """Return the number of the signal that has come, if one has."""
     return _stopped[-1][0] if _stopped else None
 
 
@@ -54,7 +54,7 @@ def _stop_again(number: int, frame: Any) -> None:
 
 
 def _dropped(unraisable: Any) -> None:
-    """Called where Python must drop an exception."""
+    """Raise Stopped again soon, where Python had to drop it."""
     if isinstance(unraisable.exc_value, Stopped):
         signal.setitimer(signal.ITIMER_REAL, SOON)
     else:
@@ -63,7 +63,7 @@ def _dropped(unraisable: Any) -> None:
 
 @contextlib.contextmanager
 def signals_stop() -> Iterator[None]:
-    """Inside, signals raise Stopped; afterwards Ctrl-C is ignored, for the run is over. Only in the main thread."""
+    """Let signals raise Stopped inside; afterwards ignore Ctrl-C, since the run is over. Only in the main thread."""
     handlers = dict.fromkeys(NAMES, _stop) | {"SIGALRM": _stop_again}
     for name, handler in handlers.items():
         with contextlib.suppress(ValueError, AttributeError):  # another thread; a system without this signal

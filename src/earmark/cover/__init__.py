@@ -1,21 +1,17 @@
-"""Who covers whom: which subscriptions others imply, and what a broker needs to forward.
+"""Which subscriptions cover which, and what a broker needs to forward.
 
+audit.py            rule hygiene for users
+cover_index.py      which cover which, by id: `CoverIndex`, and several together: `subsumed`
+relation_graph.py   G_k, G* and the strict poset: what to forward
 canonical.py        one form for each condition
 containment.py      the exact tests, and the strict order
-contract.py         what an index answers; by name, below
-  linear.py           the naive scan: oracle and baseline
-  kd_tree.py          the paper's kd-tree            vector.py, scale.py, buckets.py: what they are made of
-  z_curve.py          the paper's space-filling curve
-  blocks.py           kd-ordered blocks by attribute set: for batches
-  mics.py             Subscription Indexing of MICS: who covers, who is covered, who meets
-relation_graph.py   G_k, G* and the strict poset: what to forward
-audit.py            rule hygiene for users
-ranges.py           a dynamic table of disjoint curve ranges, with counts        ordered.py: the B+tree under it
-subsumption.py      what to forward of a subscription, from cells (Algorithm 1 of MICS)
 exact.py            whether several take all that one takes, from the boxes      subtract.py, witness.py
-merging.py          fewer conditions under a budget of extra traffic             unite.py, traffic.py, conditions.py
-summary.py          the same as ranges of cells                                  range_summary.py: read back and asked
-linear_boxes.py     covering, subsumption and merging by looking at every box: the baseline
+homes.py            partitions within which covering can be decided, for Spark
+indexes/            which cover which, by slot: auto, linear, kd_tree, z_curve, blocks, mics
+ranges/             a table of disjoint curve ranges (MICS): subsumption, projection, summaries for neighbours
+merging/            fewer conditions under a budget of extra traffic
+
+`from earmark.cover import …` has everything that users need; the rest works on arrays.
 """
 
 from __future__ import annotations
@@ -27,35 +23,47 @@ from typing import Any
 from earmark.errors import EarmarkError
 
 INDEXES = {
-    "linear": ("earmark.cover.linear", "Linear"),
-    "kd_tree": ("earmark.cover.kd_tree", "KdTree"),
-    "z_curve": ("earmark.cover.z_curve", "ZCurve"),
-    "blocks": ("earmark.cover.blocks", "Blocks"),
-    "mics": ("earmark.cover.mics", "Mics"),
+    "auto": ("mics", "Auto"),
+    "linear": ("linear", "Linear"),
+    "kd_tree": ("kd_tree", "KdTree"),
+    "z_curve": ("z_curve", "ZCurve"),
+    "blocks": ("blocks", "CoverBlocks"),
+    "mics": ("mics", "Mics"),
 }
-"""Name of a covering index -> its module and class. A module is imported when its index is first asked for."""
+"""Name of a covering index -> its module in indexes/, and its class. A module is imported when it is first needed."""
 
-
-FUNCTIONS = {
-    "merged": "earmark.cover.merging",
-    "summarized": "earmark.cover.summary",
-    "RangeSummary": "earmark.cover.range_summary",
-    "subsumed": "earmark.cover.exact",
-    "Verdict": "earmark.cover.exact",
+_NAMES = {
+    "audit": "Audit Covered NeverClause",
+    "cover_index": "CoverIndex subsumed",
+    "exact": "Decision Verdict",
+    "indexes.contract": "Cost",
+    "merging.merge": "merge Merged",
+    "merging.traffic": "Traffic",
+    "ranges.projection": "Measured Projection",
+    "ranges.range_summary": "RangeSummary",
+    "ranges.subsumption": "RangeChange Subsumption",
+    "ranges.summary": "Summary summarize",
+    "ranges.table": "Ranges RangeSet RangeTable",
+    "relation_graph": "Calls Change CompleteGraph RelationGraph StrictPoset",
 }
-"""What `from earmark.cover import …` has for users -> its module, imported when it is first asked for."""
+"""Module -> the names that users import from here. A module is imported when one of its names is first used."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in FUNCTIONS:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(FUNCTIONS[name]), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])
 
 
 def builder(name: str) -> Callable[..., Any]:
     """The `build(table, slots=None, **options)` of the covering index with this name."""
     if not isinstance(name, str) or name not in INDEXES:
-        raise EarmarkError(f"there is no covering index called {name!r}; there are {', '.join(sorted(INDEXES))}.")
+        raise EarmarkError(f"expected the name of a covering index ({', '.join(sorted(INDEXES))}), got {name!r}")
     module, class_name = INDEXES[name]
-    build: Callable[..., Any] = getattr(import_module(module), class_name).build
+    build: Callable[..., Any] = getattr(import_module(f"{__name__}.indexes.{module}"), class_name).build
     return build

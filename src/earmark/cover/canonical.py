@@ -1,28 +1,24 @@
 """One form for each condition: the table in which subscriptions are compared for covering.
 
-The table of a matcher holds what was asked, key by key. The same set of events can be asked for in several ways, and
-some of it can be void; here each clause becomes its one form (the arrays keep the shape of `SegmentArrays`):
+The table of a matcher holds conditions as they were written, key by key. The same set of events can be written in
+several ways, and parts of it can be void; here each clause takes its one form (the arrays are `SegmentArrays`):
 
-    asked                                         canonical
+    written                                       canonical
     b IS NOT NULL, before b was a boolean         [min, max] → [0, 1]: clipped to what the type can hold
     a <= 4 OR a >= 5 OR a IS NULL                 no constraint: it takes everything
     a < 3 AND a > 5 [AND …]                       no clause: it takes nothing
     a = 1 OR (a = 1 AND b = 2)                    a = 1: a clause inside another of the same subscription goes
     s > 'a' AND s < 'a\\0'                         no clause: there is no string between the two
-    s LIKE 'п%' (up to the bytes D0 C0)           the same as s >= 'п' AND s < 'р': no text lies between
+    s LIKE 'п%' (up to the bytes D0 C0)           the same as s >= 'п' AND s < 'р': there is no string between
 
-The last two are about *cells* of an attribute with a dictionary of constants, a point for each constant and a gap
-between neighbours: cells that no UTF-8 text can fall into, or no number, are cut off, so that bounds that mean the same
-have the same key.
+The last two are about *cells* of an attribute with a dictionary of constants: a point for each constant, and a gap
+between neighbours. Cells that no UTF-8 string, or no number, can fall into are cut off, so that bounds that mean the
+same have the same key.
 
 Invariant: that of `containment.py`. Two canonical clauses take the same events iff their arrays are equal; clause a
 takes all that b takes iff `clause_contains`. Slots keep their numbers.
 
-Complexity: O(table), plus O(c²) for a subscription of c clauses, plus O(constants) an attribute of strings.
-
-Tables that grow: `Canonical.follow` adds the new slots alone. Keys of older slots stay, so a string constant that
-comes later and happens to touch one of theirs (`'a'`, then `'a\\0'`) is not seen as adjacent by them: a covering can
-then be missed, never invented. A segment of another generation starts afresh.
+Complexity: O(table), plus O(c²) for a subscription of c clauses, plus O(constants) for each attribute of strings.
 """
 
 from __future__ import annotations
@@ -44,15 +40,15 @@ from earmark.keys.numbers import HIGHEST, LOWEST, position_at
 from earmark.keys.schema import INT64_MAX, NUMBER, Schema
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import concat, gather, offsets, spread
-from earmark.segment.segment import Segment, no_arrays
+from earmark.segment.rows import offsets, spread, with_constraints
+from earmark.segment.segment import Segment
 
 Flags = NDArray[np.bool_]
 Cells = Callable[[list[bytes]], tuple[list[bool], list[bool]]]
 _NONE = np.empty(0, np.float64)
 _CHARACTERS = 0x110000 - 0x800
 ABOVE_ALL = b"\xff"
-"""Bytes that come after every text."""
+"""Bytes that come after every string."""
 
 
 class Canonized(NamedTuple):
@@ -65,27 +61,6 @@ class Canonized(NamedTuple):
 def canonical(view: Segment) -> SegmentArrays:
     """The canonical form of a segment, slot by slot."""
     return canonized(view.arrays, view.schema).table
-
-
-class Canonical:
-    """The canonical form of a segment that grows."""
-
-    def __init__(self) -> None:
-        self._segment: Segment | None = None
-        self.table = canonized(no_arrays(), Schema()).table
-
-    def follow(self, segment: Segment) -> bool:
-        """Take in the new slots of a later segment; False when older slots had to change."""
-        known, done = self._segment, len(self.table.sequence)
-        self._segment = segment
-        same = known is not None and segment.schema.generation == known.schema.generation
-        if known is None or not (same and continues(segment.arrays, known.arrays)):
-            self.table = canonical(segment)
-            return done == 0
-        if len(segment) > done:
-            fresh = gather(segment.arrays, np.arange(done, len(segment)))
-            self.table = _read_only(concat(self.table, canonized(fresh, segment.schema).table))
-        return True
 
 
 def canonized(arrays: SegmentArrays, schema: Schema) -> Canonized:
@@ -103,17 +78,19 @@ def canonized(arrays: SegmentArrays, schema: Schema) -> Canonized:
     never[np.searchsorted(arrays.constraint_start, np.flatnonzero(void), "right") - 1] = True
     table = arrays._replace(interval_start=offsets(counts), lo=lo, hi=hi, weight=_NONE, score=_NONE)
     table = _read_only(without_full(table, low, high))
-    return Canonized(_read_only(_without_clauses(table, never | _inside_another(table, never))), never)
+    inside = np.zeros(len(never), bool)
+    _mark_inside(table, never, inside)
+    return Canonized(_read_only(_without_clauses(table, never | inside)), never)
 
 
 def domains(schema: Schema) -> tuple[I64, I64]:
-    """The least and greatest key of each attribute that some value has, or all of int64 while its type is unknown."""
+    """The least and the greatest key that a value of each attribute has; all of int64 while its type is unknown."""
     low, high = schema.domains
     numbers = {n: starts for n, starts in _snaps(schema).items() if _is_number(schema, n)}
     if numbers:
         low = low.copy()
         for number, starts in numbers.items():
-            low[number] = starts[0]  # the first constant, '', is no number
+            low[number] = starts[0]  # the first constant, '', is not a number
     return low, high
 
 
@@ -137,21 +114,21 @@ def _begins_with(new: NDArray[Any], old: NDArray[Any]) -> bool:
 
 
 def check_continues(table: SegmentArrays, before: SegmentArrays) -> None:
-    """Raise unless a table continues another: what was derived from older slots holds for their keys alone."""
+    """Raise unless a table continues another, from whose keys something was derived."""
     if not continues(table, before):
-        raise EarmarkError("older subscriptions have other keys now than this was made for: make it again.")
+        raise EarmarkError("older subscriptions have changed their keys since this was made; make it again")
 
 
 # --- intervals and constraints -----------------------------------------------------------------------------------
 
 
 def _joined(start: I32, lo: I64, hi: I64) -> tuple[I64, I64, I64]:
-    """Intervals without the void ones, those that touch as one: (how many a constraint, lo, hi)."""
+    """Intervals without the void ones, those that touch joined: (count per constraint, lo, hi)."""
     constraint = np.repeat(np.arange(len(start) - 1), np.diff(start))
     good = lo <= hi
     constraint, lo, hi = constraint[good], lo[good], hi[good]
     begins = np.ones(len(lo), bool)
-    # lo - 1 cannot wrap where an interval of the same constraint lies below
+    # lo - 1 cannot wrap where there is an interval of the same constraint below
     begins[1:] = (constraint[1:] != constraint[:-1]) | (hi[:-1] < lo[1:] - 1)
     ends = np.ones(len(lo), bool)
     ends[:-1] = begins[1:]
@@ -159,27 +136,15 @@ def _joined(start: I32, lo: I64, hi: I64) -> tuple[I64, I64, I64]:
 
 
 def without_full(table: SegmentArrays, low: I64, high: I64) -> SegmentArrays:
-    """Without constraints that accept everything, NULL included, given the domains; intervals that touch are one."""
+    """Drop constraints that accept everything, NULL included, given the domains. Intervals must not touch."""
     full = (table.accepts_null != 0) & (np.diff(table.interval_start) == 1)
     first, attr = table.interval_start[:-1][full], table.attr[full]
     full[full] = (table.lo[first] == low[attr]) & (table.hi[first] == high[attr])
-    return _without_constraints(table, full)
-
-
-def _without_constraints(table: SegmentArrays, drop: Flags) -> SegmentArrays:
-    if not drop.any():
+    if not full.any():
         return table
-    kept = np.flatnonzero(~drop)
     clause = np.repeat(np.arange(len(table.constraint_start) - 1), np.diff(table.constraint_start))
-    interval_start, intervals = spread(table.interval_start, kept)
-    return table._replace(
-        constraint_start=offsets(np.bincount(clause[kept], minlength=len(table.constraint_start) - 1)),
-        attr=table.attr[kept],
-        accepts_null=table.accepts_null[kept],
-        interval_start=interval_start,
-        lo=table.lo[intervals],
-        hi=table.hi[intervals],
-    )
+    start = offsets(np.bincount(clause[~full], minlength=len(table.constraint_start) - 1))
+    return with_constraints(table, start, np.flatnonzero(~full))
 
 
 def _without_clauses(table: SegmentArrays, drop: Flags) -> SegmentArrays:
@@ -187,28 +152,13 @@ def _without_clauses(table: SegmentArrays, drop: Flags) -> SegmentArrays:
         return table
     kept = np.flatnonzero(~drop)
     slot = np.repeat(np.arange(len(table.clause_start) - 1), np.diff(table.clause_start))
-    constraint_start, constraints = spread(table.constraint_start, kept)
-    interval_start, intervals = spread(table.interval_start, constraints)
-    return table._replace(
-        clause_start=offsets(np.bincount(slot[kept], minlength=len(table.clause_start) - 1)),
-        constraint_start=constraint_start,
-        attr=table.attr[constraints],
-        accepts_null=table.accepts_null[constraints],
-        interval_start=interval_start,
-        lo=table.lo[intervals],
-        hi=table.hi[intervals],
-    )
-
-
-def _inside_another(table: SegmentArrays, never: Flags) -> Flags:
-    """Clauses that lie inside another clause of their slot; of equal ones the first stays."""
-    inside = np.zeros(len(never), bool)
-    _mark_inside(table, never, inside)
-    return inside
+    clause_start = offsets(np.bincount(slot[kept], minlength=len(table.clause_start) - 1))
+    return with_constraints(table, *spread(table.constraint_start, kept))._replace(clause_start=clause_start)
 
 
 @kernel
 def _mark_inside(table: SegmentArrays, never: Flags, inside: Flags) -> None:
+    """Mark clauses that are inside another clause of their slot; of equal ones the first stays."""
     for slot in range(len(table.clause_start) - 1):
         first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
         if last - first < 2:
@@ -226,7 +176,7 @@ def _mark_inside(table: SegmentArrays, never: Flags, inside: Flags) -> None:
 
 
 def _snaps(schema: Schema) -> dict[int, I64]:
-    """For each attribute with a dictionary, and cells that no value falls into: the first keys of the other cells."""
+    """By attribute with a dictionary that has cells without values: the first keys of the other cells."""
     cells = {number: _number_cells if _is_number(schema, number) else _text_cells for number in schema.strings}
     found = {number: _cell_starts(keys, cells[number]) for number, keys in schema.strings.items()}
     return {number: starts for number, starts in found.items() if starts is not None}
@@ -244,25 +194,25 @@ def _cell_starts(strings: StringKeys, cells: Cells) -> I64 | None:
 
 
 def _text_cells(constants: list[bytes]) -> tuple[list[bool], list[bool]]:
-    """For each constant whether it is a text, and whether some text lies in the gap above it."""
-    texts = [is_valid_text(constant) for constant in constants]
+    """For each constant, whether it is a valid string, and whether there is one in the gap above it."""
+    valid = [is_valid_text(constant) for constant in constants]
     gaps = [
-        after != before + b"\0" if text else first_text_after(before) < after
-        for text, (before, after) in zip(texts, pairwise(constants), strict=False)
+        after != before + b"\0" if good else first_text_after(before) < after
+        for good, (before, after) in zip(valid, pairwise(constants), strict=False)
     ]
-    gaps.append(texts[-1] or first_text_after(constants[-1]) != ABOVE_ALL)
-    return texts, gaps
+    gaps.append(valid[-1] or first_text_after(constants[-1]) != ABOVE_ALL)
+    return valid, gaps
 
 
 def _number_cells(constants: list[bytes]) -> tuple[list[bool], list[bool]]:
-    """The same for positions of numbers, neighbours of which have nothing between them; the first constant is ''."""
+    """The same for numbers: neighbouring positions have nothing between them; the first constant is not a number."""
     positions = [LOWEST - 1, *map(position_at, constants[1:]), HIGHEST + 1]
     gaps = [after - before > 1 for before, after in pairwise(positions)]
     return [False] + [True] * (len(constants) - 1), gaps
 
 
 def _snapped(lo: I64, hi: I64, starts: I64) -> tuple[I64, I64]:
-    """Bounds moved over cells without texts: lo up to the next good cell, hi up to just below the next good one."""
+    """Move bounds over cells without values: lo up to the next good cell, hi up to just below the next good one."""
     at_lo, at_hi = np.searchsorted(starts, lo), np.searchsorted(starts, hi, side="right")
     last = len(starts) - 1
     new_lo = np.where(at_lo > last, INT64_MAX, starts[np.minimum(at_lo, last)])
@@ -281,10 +231,10 @@ def is_valid_text(constant: bytes) -> bool:
 
 
 def first_text_after(constant: bytes) -> bytes:
-    """The least UTF-8 text above bytes that are none; above every text when there is none.
+    """The least UTF-8 string above bytes that are not valid UTF-8; bytes above every string where there is none.
 
-    Texts order as their code points do, so it is the first text whose bytes, cut to the part that is wrong, are
-    greater: the good characters before it, and the next character above the wrong one.
+    Strings order as their code points do, so it is the valid characters at the beginning, and the next character above
+    the invalid bytes.
     """
     good = len(constant)
     while not is_valid_text(constant[:good]):
@@ -303,7 +253,7 @@ def _character(rank: int) -> str:
 
 
 def _text_above(head: bytes) -> bytes:
-    """The least text above every text that starts with `head`, a text; above all texts when there is none."""
+    """The least string above all that start with `head`, a valid one; bytes above every string where there is none."""
     characters = head.decode()
     while characters and characters[-1] == "\U0010ffff":
         characters = characters[:-1]

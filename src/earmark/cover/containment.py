@@ -1,13 +1,13 @@
 """Does one clause, or one subscription, contain another: the exact tests under every covering index.
 
-A clause is a product of sets, one an attribute, and no canonical clause is empty; so clause a contains clause b iff
+A clause is a product of sets, one per attribute, and no canonical clause is empty; so clause a contains clause b iff
 it does on every attribute. An attribute that a clause does not constrain takes everything and NULL:
 
-    a: x [0, 9]                      b: x [2, 3] ∪ [5, 5], y [1, 1]       a ⊇ b: each interval of b lies in one of a
+    a: x [0, 9]                      b: x [2, 3] ∪ [5, 5], y [1, 1]       a ⊇ b: each interval of b is in one of a
     a: x [min, max] (IS NOT NULL)    b: y [1, 1]                          a ⊉ b: b takes events without x
 
-Subscriptions: each clause of B lies inside some clause of A. `stands_above` makes of it a strict order: of equal
-subscriptions the older stands above.
+Subscription A contains B when each clause of B is inside some clause of A. `stands_above` makes a strict order of it:
+of equal subscriptions the older is above.
 
 Invariant: tables are canonical (`canonical.py`): intervals that touch are one, no constraint takes everything, none
 takes nothing, no clause of a slot contains another of the same slot.
@@ -17,6 +17,7 @@ Complexity: clause O(constraints + Σ m_b log m_a) for m_a and m_b intervals; mo
 
 from __future__ import annotations
 
+from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
@@ -34,14 +35,7 @@ def constraint_contains(table: SegmentArrays, a: int, b: int) -> bool:
             (at(table.lo, begin) <= at(table.lo, first)) & (at(table.hi, last - 1) <= at(table.hi, begin))
         )
     for i in range(first, last):
-        key = at(table.hi, i)
-        stop = end
-        while begin < stop:  # the first interval of a that reaches as far
-            middle = (begin + stop) >> 1
-            if at(table.hi, middle) < key:
-                begin = middle + 1
-            else:
-                stop = middle
+        begin = bisect_left(table.hi, begin, end, at(table.hi, i))  # the first interval of a that reaches as far
         if begin == end or at(table.lo, begin) > at(table.lo, i):
             return False
     return True
@@ -76,7 +70,7 @@ def some_clause_contains(table: SegmentArrays, first: int, last: int, b: int) ->
 
 @inlined
 def slot_contains(table: SegmentArrays, above: int, below: int) -> bool:
-    """Whether each clause of `below` lies inside some clause of `above`."""
+    """Whether each clause of `below` is inside some clause of `above`."""
     first, last = at(table.clause_start, above), at(table.clause_start, above + 1)
     for b in range(at(table.clause_start, below), at(table.clause_start, below + 1)):
         if not some_clause_contains(table, first, last, b):
@@ -86,7 +80,7 @@ def slot_contains(table: SegmentArrays, above: int, below: int) -> bool:
 
 @inlined
 def outranks(table: SegmentArrays, above: int, below: int) -> bool:
-    """Whether `above`, which contains `below`, stands above it: it is older, or the two are not equal."""
+    """Whether `above`, which contains `below`, is above it in the order: it is older, or the two are not equal."""
     if at(table.sequence, above) < at(table.sequence, below):
         return True
     return not slot_contains(table, below, above)
@@ -103,7 +97,7 @@ def reports(table: SegmentArrays, above: int, clause: int, below: int) -> bool:
     """Whether a search by the first clause of `below`, having come upon this clause of `above`, reports `above`.
 
     It does when the clause contains the one searched for, no earlier clause of `above` does (that one reports it),
-    and `above` stands above `below` as a whole.
+    and `above` is above `below` as a whole.
     """
     if above == below:
         return False

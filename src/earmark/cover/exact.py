@@ -1,6 +1,6 @@
-"""Do these subscriptions together take everything that this one takes? The real boxes decide, not their cells.
+"""Do these subscriptions together take everything that this one takes? Their real boxes decide, not their cells.
 
-mics.txt, sections 2 and 3.7: s is *subsumed* when it lies inside the union of others. In general that is co-NP
+mics.txt, sections 2 and 3.7: s is *subsumed* when it is inside the union of others. In general that is co-NP
 complete, so the answer has a bound on work and three outcomes: yes, no (with an event that s alone takes), or
 *undecided*.
 
@@ -8,7 +8,7 @@ complete, so the answer has a bound on work and three outcomes: yes, no (with an
                          2. clause by clause: which boxes meet it, and is anything
                             left of it when they are taken away (`subtract.py`)?         needed, subsumed or undecided
 
-Whoever asks gives the others that can matter: all of them, or those that an index finds (`mics.py`); the verdict is the
+The caller names the others that can matter: all of them, or those that an index finds (`mics.py`). The verdict is the
 same, since what shares no event with s takes nothing away from it.
 
 Complexity: O(others) comparisons of clauses, compiled; then that of `subtract.py`.
@@ -25,22 +25,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from earmark.cover.audit import Relations
-from earmark.cover.canonical import domains
 from earmark.cover.containment import slot_contains
 from earmark.cover.given import check_whole
 from earmark.cover.subtract import BOUND, LEFT, NO_DOMAIN, Rest, subtracted
-from earmark.cover.witness import EventWriter
 from earmark.flat.types import I64
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.ids import Id
 
 WORK = 10_000_000
-"""Steps before a verdict is left open (`subtract.py`): 20 to 80 ns each, so about a second at the most."""
+"""Steps after which a verdict is left open (`subtract.py`): 20 to 80 ns each, so about a second at most."""
 MOST_WORK = 1 << 60
 Pick = Callable[[int, int, int], int]
-"""Which key of an attribute, from the first to the last given, an event that proves something should have."""
+"""(attribute, first, last) -> the key, from first to last, that a witness should have."""
 
 
 class Verdict(StrEnum):
@@ -65,29 +62,11 @@ class Decision(NamedTuple):
     by: tuple[Id, ...] = ()
     """Others that take all of it: one when covered; when subsumed, enough of them."""
     witness: dict[Any, Any] | None = None
-    """When needed: an event that it takes and no other does. From `subsumed`, as `Matcher.match` takes it; from
-    `decide`, keys by attribute number, None for NULL. What it does not name is NULL. (Days that Python has no date for,
-    beyond the years 1 to 9999, are texts, which `match` does not take.)"""
+    """When needed: an event that it takes and no other does, as `Matcher.match` takes it; from `decide`, keys by
+    attribute number, None for NULL. What it does not name is NULL. (Days that Python has no date for, beyond the years
+    1 to 9999, are strings, which `match` does not take.)"""
     work: int = 0
-    """Steps that were taken, mostly comparisons of boxes."""
-
-
-def subsumed(matcher: Any, id: Id, work: int = WORK) -> Decision:
-    """Whether the other subscriptions of a matcher take everything that this one takes.
-
-    Of a covered or subsumed one, removing it changes no event's being wanted or not; that is said of it alone: two that
-    cover each other cannot both go.
-    """
-
-    def ask(relations: Relations, slot: int) -> Decision:
-        view, writer = relations.view, EventWriter(relations.view.schema)
-        others = relations.meeting(slot)
-        found = decide(relations.table, slot, others, domains(view.schema), work, writer.pick)
-        event = None if found.witness is None else writer.event(found.witness)
-        return found._replace(by=tuple(view.ids[int(one)] for one in found.by), witness=event)
-
-    decision: Decision = matcher._relations(id, ask)  # which keeps the canonical table for the next question
-    return decision
+    """Steps taken, mostly comparisons of boxes."""
 
 
 def decide(
@@ -98,15 +77,15 @@ def decide(
     work: int = WORK,
     pick: Pick = lambda _, first, last: first,
 ) -> Decision:
-    """The verdict on a slot of a canonical table, given other slots of it (a slot among the others is no other).
+    """Decide about a slot of a canonical table, given other slots of it; the slot itself is not compared.
 
     `domain` has the least and the greatest key of each attribute; without it, all of int64 counts.
     """
-    check_whole(work, "a bound on work", 1, MOST_WORK)
+    check_whole(work, "work", 1, MOST_WORK)
     others = np.ascontiguousarray(others[others != slot], np.int64)
-    one = int(first_containing(table, slot, others))
-    if one >= 0:
-        return Decision(Verdict.COVERED, (one,))
+    cover = int(first_containing(table, slot, others))
+    if cover >= 0:
+        return Decision(Verdict.COVERED, (cover,))
     spent, used = 0, np.zeros(len(others), np.uint8)
     least, greatest = (NO_DOMAIN, NO_DOMAIN) if domain is None else domain
     for clause in range(int(table.clause_start[slot]), int(table.clause_start[slot + 1])):
@@ -120,14 +99,14 @@ def decide(
 
 
 def _event(rest: Rest, pick: Pick) -> dict[int, int | None]:
-    """An event in what is left."""
+    """An event in what is left, as keys by attribute."""
     columns = (column.tolist() for column in (rest.attribute, rest.low, rest.high, rest.null))
     return {attr: None if null else pick(attr, low, high) for attr, low, high, null in zip(*columns, strict=True)}
 
 
 @kernel
 def first_containing(table: SegmentArrays, slot: int, others: I64) -> int:
-    """The first of other slots that contains a slot, or -1."""
+    """The first of the others that contains a slot, or -1."""
     for i in range(len(others)):
         if slot_contains(table, others[i], slot):
             return int(others[i])

@@ -1,10 +1,10 @@
 """What must a broker forward: the relation graphs of Shen, Tirthapura & Aluru, Section III.
 
-A broker need not tell its neighbours of a subscription that another one covers: they already send everything that it
-matches. A relation graph remembers by whom each subscription is covered, so that it is forwarded when the last of them
-goes. Nodes are the live subscriptions, an edge s → t says that s covers t:
+A broker need not forward a subscription that another one covers: its neighbours already send everything that it
+matches. A relation graph remembers which subscriptions cover which, so that one is forwarded when the last that covers
+it goes. Nodes are the live subscriptions, an edge s → t means that s covers t:
 
-    G*      every edge                 dear to keep: one wide subscription has an edge to everything
+    G*      every edge                 expensive: one wide subscription has an edge to everything
     poset   the edges of G* that no longer path replaces (the strict poset of Carzaniga et al.)
     G_k     up to k edges into each    k = 1 costs at most twice the fewest queries of any k (Theorem 1)
 
@@ -13,40 +13,48 @@ goes. Nodes are the live subscriptions, an edge s → t says that s covers t:
     poset        1→3 3→2 2→4
     G_1          1→2 1→3 and one of 1→4, 2→4, 3→4            forwarded: 1 alone
 
+    graph = RelationGraph("kd_tree", k=1)                         Subscriptions are known by id. A graph over an index
+    graph.subscribe("ad-1", "age > 30")                           of slots (`indexes/`) knows them by slot, and takes a
+    Change(forward=('ad-1',), withdraw=())                        canonical table in place of a condition.
+
 **Invariant** (`check`). Edges are coverings. A live subscription that is not forwarded has a live in-neighbour. None is
 forwarded that was covered when it was last examined, that is, when it arrived or lost its last in-neighbour. Covering
 is a strict order (`contract.py`), so it follows that each live subscription is forwarded or covered by one that is.
 
 This is less than the paper's Property 1 ("covered in G* means covered in G"), which its algorithm does not keep: when a
-wide subscription arrives after a narrow one, the narrow one is not looked at again and stays forwarded. With
+wide subscription arrives after a narrow one, the narrow one is not examined again and stays forwarded. With
 `withdraw=True` it is: a forwarded subscription that a new forwarded one covers is withdrawn, and Property 1 holds.
 
-Equal subscriptions: the older covers the younger, never the reverse. With a covering that ran both ways, two equals
+Equal subscriptions: the older covers the younger, never the reverse. With a covering that ran both ways, two equal ones
 under a third would keep each other from being forwarded once the third is gone, and events would be lost.
 
 Complexity: G_k: a subscribe is one cov_k query; an unsubscribe is one for each subscription that it leaves without an
 in-neighbour, at most one on average for k = 1 when the choice is random (Lemma 1). `withdraw` adds a scan for each
-subscription that is forwarded. G* and the poset: all coverings in both directions, O(n) a subscribe.
+subscription that is forwarded. G* and the poset: all coverings in both directions, O(n) per subscribe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
-from earmark.cover.contract import SUBSCRIBE, UNSUBSCRIBE, CoverIndex
-from earmark.errors import EarmarkError, require
-from earmark.segment.arrays import SegmentArrays
+from earmark.cover.cover_index import CoverIndex
+from earmark.cover.given import check_whole
+from earmark.cover.indexes.contract import SUBSCRIBE, UNSUBSCRIBE
+from earmark.cover.indexes.members import Members
+from earmark.errors import EarmarkError, SubscriptionError, require
+from earmark.language.words import counted
+from earmark.segment.ids import Id, checked_id
 
 
 class Change(NamedTuple):
-    """What neighbours must be told, in this order: first what to subscribe to, then what to unsubscribe from.
+    """What to send to the neighbours, in this order: first the subscriptions to forward, then those to withdraw.
 
     In this order, what has been forwarded covers every live subscription at each moment.
     """
 
-    forward: tuple[int, ...] = ()
-    withdraw: tuple[int, ...] = ()
+    forward: tuple[Id, ...] = ()
+    withdraw: tuple[Id, ...] = ()
 
 
 class Calls(NamedTuple):
@@ -57,229 +65,254 @@ class Calls(NamedTuple):
 
 
 class _Graph:
-    """Nodes and edges, and what is forwarded. The index must have no members that the graph does not know."""
+    """Nodes, edges, and what is forwarded. The index has the nodes as members, and no others."""
 
-    def __init__(self, index: CoverIndex) -> None:
-        if len(index):
-            raise EarmarkError("a relation graph starts with an index that has no members.")
-        self.index = index
-        self.forwarded: set[int] = set()
-        self._above: dict[int, set[int]] = {}
-        self._below: dict[int, set[int]] = {}
+    def __init__(self, index: str | CoverIndex | Members = "kd_tree", withdraw: bool = False) -> None:
+        """Make an empty graph over an index, by name, or one without members.
+
+        `withdraw` takes back what was forwarded as soon as something wider is.
+        """
+        if not isinstance(index, str | CoverIndex | Members):
+            raise EarmarkError(f"expected the name of an index, or a CoverIndex, got {index!r}")
+        self.index: Any = CoverIndex(index) if isinstance(index, str) else index
+        if len(self.index):
+            raise EarmarkError("expected an index without members; `of` makes a graph of many subscriptions")
+        self.withdraw = withdraw
+        self.forwarded: set[Id] = set()
+        self._above: dict[Id, set[Id]] = {}
+        self._below: dict[Id, set[Id]] = {}
+        self._arrival: dict[Id, int] = {}
         self._calls = [0, 0]
+
+    @classmethod
+    def of(cls, source: Any, index: str = "kd_tree", **options: Any) -> Self:
+        """Make a graph of the subscriptions of a Matcher, or of a batch as `Matcher.add_many` takes it.
+
+        Those that no other covers are forwarded. Later changes of the matcher are not followed.
+        """
+        graph = cls(index, **options)
+        graph.index = CoverIndex.of(source, index)
+        ids = list(graph.index)
+        for id in ids:
+            graph._enter(id)
+        for id in ids:
+            graph._link(graph._parents(id), id)
+        graph.forwarded.update(id for id in ids if not graph._above[id])
+        return graph
+
+    # --- looking ---------------------------------------------------------------------------------------------
 
     @property
     def calls(self) -> Calls:
-        """How often cov_k was asked."""
+        """How often cov_k was called."""
         return Calls(*self._calls)
 
     def __len__(self) -> int:
+        """How many subscriptions there are."""
         return len(self._above)
 
-    def __contains__(self, slot: object) -> bool:
-        return slot in self._above
+    def __contains__(self, id: object) -> bool:
+        return id in self._above
 
-    def above(self, slot: int) -> frozenset[int]:
+    def __repr__(self) -> str:
+        size = counted(len(self), "subscription")
+        return f"<{type(self).__name__}: {size}, {len(self.forwarded):,} forwarded, {counted(self.edges(), 'edge')}>"
+
+    def above(self, id: Id) -> frozenset[Id]:
         """The in-neighbours: subscriptions that are known to cover it."""
-        return frozenset(self._above[slot])
+        return frozenset(self._above[self._known(id)])
 
-    def below(self, slot: int) -> frozenset[int]:
+    def below(self, id: Id) -> frozenset[Id]:
         """The out-neighbours: subscriptions that it is known to cover."""
-        return frozenset(self._below[slot])
+        return frozenset(self._below[self._known(id)])
 
     def edges(self) -> int:
         """How many edges there are."""
         return sum(map(len, self._above.values()))
 
-    def _arrive(self, table: SegmentArrays, slot: int) -> None:
-        if slot in self._above:
-            raise EarmarkError(f"slot {slot} is subscribed already.")
-        self.index.insert(table, [slot])
-        self._above[slot], self._below[slot] = set(), set()
+    # --- changes ---------------------------------------------------------------------------------------------
 
-    def _leave(self, slot: int) -> tuple[set[int], set[int], bool]:
-        """Forget a node: its neighbours above and below, and whether it was forwarded."""
-        if slot not in self._above:
-            raise EarmarkError(f"slot {slot} is not subscribed.")
-        self.index.remove([slot])
-        above, below = self._above.pop(slot), self._below.pop(slot)
+    def subscribe(self, id: Id, condition: Any) -> Change:
+        """Add a subscription; returns what to forward and what to withdraw."""
+        id = checked_id(id)
+        self.index.add(id, condition)
+        self._enter(id)
+        self._link(self._parents(id), id)
+        below = self._children(id)
+        if self._above[id]:
+            return Change()
+        withdrawn = self._in_order(other for other in below if other in self.forwarded) if self.withdraw else ()
+        self.forwarded.difference_update(withdrawn)
+        self.forwarded.add(id)
+        return Change((id,), tuple(withdrawn))
+
+    def unsubscribe(self, id: Id) -> Change:
+        """Remove a subscription; returns those it covered that must now be forwarded, and whether to withdraw it."""
+        id = self._known(id)
+        above, below = self._above.pop(id), self._below.pop(id)
+        self.index.remove(id)
+        del self._arrival[id]
         for other in above:
-            self._below[other].discard(slot)
+            self._below[other].discard(id)
         for other in below:
-            self._above[other].discard(slot)
-        was = slot in self.forwarded
-        self.forwarded.discard(slot)
-        return above, below, was
+            self._above[other].discard(id)
+        was_forwarded = id in self.forwarded
+        self.forwarded.discard(id)
+        self._reconnect(above, below)
+        forward = [other for other in self._in_order(below) if self._is_orphan(other)]
+        self.forwarded.update(forward)
+        return Change(tuple(forward), (id,) if was_forwarded else ())
 
-    def _covering(self, slot: int, k: int | None, phase: int) -> list[int]:
-        self.index.phase = phase
+    def _parents(self, id: Id) -> list[Id]:
+        """The in-neighbours of a subscription that was added."""
+        return self._covering(id, None, SUBSCRIBE)
+
+    def _children(self, id: Id) -> list[Id]:
+        """Link a new subscription to those below it; returns all that it covers."""
+        raise NotImplementedError
+
+    def _reconnect(self, above: set[Id], below: set[Id]) -> None:
+        """Link those above and below a subscription that is gone, where the graph needs it."""
+
+    def _is_orphan(self, id: Id) -> bool:
+        """Whether a subscription that has lost an in-neighbour must be forwarded now."""
+        return not self._above[id] and id not in self.forwarded
+
+    def _known(self, id: Id) -> Id:
+        known = checked_id(id)
+        if known not in self._above:
+            raise SubscriptionError(f"{id!r} is not subscribed")
+        return known
+
+    def _enter(self, id: Id) -> None:
+        self._above[id], self._below[id] = set(), set()
+        self._arrival[id] = next(reversed(self._arrival.values()), 0) + 1
+
+    def _in_order(self, ids: Iterable[Id]) -> list[Id]:
+        """Ids in order of arrival."""
+        return sorted(ids, key=self._arrival.__getitem__)
+
+    def _covering(self, id: Id, k: int | None, phase: int) -> list[Id]:
         self._calls[phase] += 1
-        found: list[int] = self.index.covering(slot, k).tolist()
-        self.index.phase = SUBSCRIBE
-        return found
+        return _listed(self.index.covering(id, k, phase))
 
-    def _link(self, above: Iterable[int], slot: int) -> None:
+    def _covered(self, id: Id) -> list[Id]:
+        return _listed(self.index.covered(id))
+
+    def _link(self, above: Iterable[Id], id: Id) -> None:
         for other in above:
-            self._above[slot].add(other)
-            self._below[other].add(slot)
-
-    def _unlink(self, above: int, below: int) -> None:
-        self._above[below].discard(above)
-        self._below[above].discard(below)
-
-    def _withdraw_below(self, slot: int) -> list[int]:
-        """The forwarded subscriptions that a new forwarded one covers: forwarded no longer, with an edge from it."""
-        covered = [other for other in self.index.covered(slot).tolist() if other in self.forwarded]
-        for other in covered:
-            self.forwarded.discard(other)
-            self._link([slot], other)
-        return covered
+            self._above[id].add(other)
+            self._below[other].add(id)
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds. O(n²)."""
         self.index.check()
-        live = set(self.index.members().tolist())
+        live = set(_listed(self.index.members()) if isinstance(self.index, Members) else self.index)
         require(live == self._above.keys() == self._below.keys(), "nodes and members of the index disagree")
+        require(live == self._arrival.keys(), "nodes and times of arrival disagree")
         require(self.forwarded <= live, "something is forwarded that is not live")
-        for slot, above in self._above.items():
+        for id, above in self._above.items():
             for other in above:
-                require(slot in self._below[other], f"edge {other} → {slot} is known to one end only")
-                require(self.index.covers(other, slot), f"edge {other} → {slot} is no covering")
-            if slot not in self.forwarded:
-                require(above, f"{slot} is neither forwarded nor covered")
-                covering = set(self.index.covering(slot).tolist())
-                require(covering & self.forwarded, f"{slot} is covered by nothing that is forwarded")
+                require(id in self._below[other], f"edge {other} → {id} is known to one end only")
+                require(self.index.covers(other, id), f"edge {other} → {id} is not a covering")
+            if id not in self.forwarded:
+                require(above, f"{id} is neither forwarded nor covered")
+                covering = set(_listed(self.index.covering(id)))
+                require(covering & self.forwarded, f"{id} is covered by nothing that is forwarded")
+            if self.withdraw and id in self.forwarded:
+                require(not len(self.index.covering(id, 1)), f"{id} is forwarded and covered: Property 1 fails")
         require(sum(map(len, self._below.values())) == self.edges(), "edges out and edges in disagree")
 
 
+def _listed(keys: Any) -> list[Any]:
+    """Ids, or slots from an index of slots, as a list."""
+    return keys if isinstance(keys, list) else keys.tolist()
+
+
 class RelationGraph(_Graph):
-    """G_k. `withdraw` takes back what was forwarded when something wider is."""
+    """G_k: up to k in-neighbours for each subscription."""
 
-    def __init__(self, index: CoverIndex, k: int = 1, withdraw: bool = False) -> None:
-        if k < 1:
-            raise EarmarkError(f"k is a number of in-neighbours, 1 or more; got {k}.")
-        super().__init__(index)
+    def __init__(self, index: str | CoverIndex | Members = "kd_tree", k: int = 1, withdraw: bool = False) -> None:
+        """Make an empty graph; `k` is the most in-neighbours that a subscription has."""
+        check_whole(k, "k", 1)
+        super().__init__(index, withdraw)
         self.k = k
-        self.withdraw = withdraw
 
-    def subscribe(self, table: SegmentArrays, slot: int) -> Change:
-        """A new subscription: a slot of a canonical table that may have grown. One query."""
-        self._arrive(table, slot)
-        above = self._covering(slot, self.k, SUBSCRIBE)
-        self._link(above, slot)
-        if above:
-            return Change()
-        withdrawn = self._withdraw_below(slot) if self.withdraw else ()
-        self.forwarded.add(slot)
-        return Change((slot,), tuple(withdrawn))
+    def _parents(self, id: Id) -> list[Id]:
+        return self._covering(id, self.k, SUBSCRIBE)
 
-    def unsubscribe(self, slot: int) -> Change:
-        """A subscription goes: which of those it covered must now be forwarded, and must neighbours hear of it?"""
-        _, below, was = self._leave(slot)
-        forward = []
-        for other in sorted(below):
-            if self._above[other]:
-                continue
-            above = self._covering(other, self.k, UNSUBSCRIBE)
-            self._link(above, other)
-            if not above:
-                self.forwarded.add(other)
-                forward.append(other)
-        return Change(tuple(forward), (slot,) if was else ())
+    def _children(self, id: Id) -> list[Id]:
+        if self._above[id] or not self.withdraw:
+            return []
+        covered = [other for other in self._covered(id) if other in self.forwarded]
+        for other in covered:
+            self._link([id], other)
+        return covered
+
+    def _is_orphan(self, id: Id) -> bool:
+        if self._above[id]:
+            return False
+        self._link(self._covering(id, self.k, UNSUBSCRIBE), id)
+        return not self._above[id]
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds."""
         super().check()
-        for slot, above in self._above.items():
-            require(len(above) <= self.k, f"{slot} has more than k in-neighbours")
-            require(not (above and slot in self.forwarded), f"{slot} is forwarded, and was covered when last examined")
-        if self.withdraw:
-            for slot in self.forwarded:
-                require(not len(self.index.covering(slot, 1)), f"{slot} is forwarded and covered: Property 1 fails")
+        for id, above in self._above.items():
+            require(len(above) <= self.k, f"{id} has more than k in-neighbours")
+            require(not (above and id in self.forwarded), f"{id} is forwarded, and was covered when last examined")
 
 
 class CompleteGraph(_Graph):
-    """G*: every covering is an edge."""
+    """G*: every covering is an edge. A subscribe is one query up and one down; an unsubscribe none."""
 
-    def __init__(self, index: CoverIndex, withdraw: bool = False) -> None:
-        super().__init__(index)
-        self.withdraw = withdraw
-
-    def subscribe(self, table: SegmentArrays, slot: int) -> Change:
-        """A new subscription. One query up, one down."""
-        self._arrive(table, slot)
-        self._link(self._covering(slot, None, SUBSCRIBE), slot)
-        for other in self.index.covered(slot).tolist():
-            self._link([slot], other)
-        if self._above[slot]:
-            return Change()
-        withdrawn = sorted(self._below[slot] & self.forwarded) if self.withdraw else []
-        self.forwarded.difference_update(withdrawn)
-        self.forwarded.add(slot)
-        return Change((slot,), tuple(withdrawn))
-
-    def unsubscribe(self, slot: int) -> Change:
-        """A subscription goes. No query: all edges are there."""
-        _, below, was = self._leave(slot)
-        forward = [other for other in sorted(below) if not self._above[other] and other not in self.forwarded]
-        self.forwarded.update(forward)
-        return Change(tuple(forward), (slot,) if was else ())
+    def _children(self, id: Id) -> list[Id]:
+        covered = self._covered(id)
+        for other in covered:
+            self._link([id], other)
+        return covered
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds."""
         super().check()
-        for slot, above in self._above.items():
-            require(above == set(self.index.covering(slot).tolist()), f"{slot} lacks an edge of G*")
-            require(slot in self.forwarded or above, f"{slot} is neither forwarded nor covered")
-            if self.withdraw:
-                require(not (above and slot in self.forwarded), f"{slot} is forwarded and covered: Property 1 fails")
+        for id, above in self._above.items():
+            require(above == set(_listed(self.index.covering(id))), f"{id} lacks an edge of G*")
 
 
 class StrictPoset(_Graph):
-    """The edges of G* without those that a longer path replaces."""
+    """The edges of G* without those that a longer path replaces. Queries as for G*."""
 
-    def __init__(self, index: CoverIndex, withdraw: bool = False) -> None:
-        super().__init__(index)
-        self.withdraw = withdraw
-
-    def subscribe(self, table: SegmentArrays, slot: int) -> Change:
-        """A new subscription goes between the lowest above it and the highest below it. One query up, one down."""
-        self._arrive(table, slot)
+    def _lowest(self, ids: list[Id]) -> list[Id]:
+        """Those of these that cover none of the others."""
         covers = self.index.covers
-        above, below = self._covering(slot, None, SUBSCRIBE), self.index.covered(slot).tolist()
-        nearest = [a for a in above if not any(covers(a, b) for b in above)]
-        highest = [b for b in below if not any(covers(a, b) for a in below)]
-        for upper in nearest:
-            for lower in self._below[upper].intersection(highest):
-                self._unlink(upper, lower)
-        self._link(nearest, slot)
-        for other in highest:
-            self._link([slot], other)
-        if nearest:
-            return Change()
-        withdrawn = sorted(self.forwarded.intersection(below)) if self.withdraw else []
-        self.forwarded.difference_update(withdrawn)
-        self.forwarded.add(slot)
-        return Change((slot,), tuple(withdrawn))
+        return [a for a in ids if not any(covers(a, b) for b in ids)]
 
-    def unsubscribe(self, slot: int) -> Change:
-        """A subscription goes: what it alone connected is connected directly. No query."""
-        above, below, was = self._leave(slot)
+    def _parents(self, id: Id) -> list[Id]:
+        return self._lowest(super()._parents(id))
+
+    def _children(self, id: Id) -> list[Id]:
+        """Put the subscription between the lowest above it and the highest below it."""
+        covers, covered = self.index.covers, self._covered(id)
+        highest = [b for b in covered if not any(covers(a, b) for a in covered)]
+        for upper in self._above[id]:
+            for lower in self._below[upper].intersection(highest):
+                self._above[lower].discard(upper)
+                self._below[upper].discard(lower)
+        for other in highest:
+            self._link([id], other)
+        return covered
+
+    def _reconnect(self, above: set[Id], below: set[Id]) -> None:
+        """Link directly what only the subscription that is gone connected."""
         for lower in below:
             others = self._above[lower].copy()
             for upper in above:
                 if not any(upper == other or self.index.covers(upper, other) for other in others):
                     self._link([upper], lower)
-        forward = [other for other in sorted(below) if not self._above[other] and other not in self.forwarded]
-        self.forwarded.update(forward)
-        return Change(tuple(forward), (slot,) if was else ())
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds."""
         super().check()
-        for slot, above in self._above.items():
-            all_above = set(self.index.covering(slot).tolist())
-            nearest = {a for a in all_above if not any(self.index.covers(a, b) for b in all_above)}
-            require(above == nearest, f"{slot} does not hang on exactly those just above it")
-            if self.withdraw:
-                require(not (above and slot in self.forwarded), f"{slot} is forwarded and covered: Property 1 fails")
+        for id, above in self._above.items():
+            nearest = set(self._lowest(_listed(self.index.covering(id))))
+            require(above == nearest, f"{id} is not linked to exactly those just above it")

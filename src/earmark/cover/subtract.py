@@ -17,7 +17,7 @@ that its intervals fill are enough:
                                                  x = 6 without y is taken by the clause alone
 
 **Taking away.** What is left is a stack of disjoint boxes, each with the first part that was not taken from it yet.
-From the box on top the next part that meets it is taken away, which leaves at most one smaller box an attribute; a box
+From the box on top the next part that meets it is taken away, which leaves at most one smaller box per attribute; a box
 that no part meets is a proof that the clause is needed. A few points at random are tried first: most clauses that are
 needed show it at once. Parts that take most away come first.
 
@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at, ctz64
 from earmark.flat.types import I32, I64, U8, U64
 from earmark.jit import inlined, kernel
@@ -51,7 +52,7 @@ MOST_WORDS = 1 << 25
 NO_DOMAIN: I64 = np.empty(0, np.int64)
 
 
-class Pieces(NamedTuple):
+class ElementaryPieces(NamedTuple):
     """The pieces of a clause. The module's docstring draws it."""
 
     attribute: I32
@@ -63,8 +64,9 @@ class Pieces(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Boxes in pieces. Part i has the entries start[i] .. start[i + 1], one an attribute that it constrains: the place
-    of the attribute; of entry e, the runs [first, last) are at run[e] .. run[e + 1].
+    """Boxes in pieces. Part i has the entries start[i] .. start[i + 1], one for each attribute that it constrains.
+
+    place[e] is the place of the attribute of entry e, and its runs [first, last) are at run[e] .. run[e + 1].
     """
 
     start: I64
@@ -172,7 +174,7 @@ def clauses_meet(table: SegmentArrays, a: int, b: int) -> bool:
 
 
 @kernel
-def pieces_of(table: SegmentArrays, clause: int, others: I64, least: I64, greatest: I64) -> Pieces:
+def pieces_of(table: SegmentArrays, clause: int, others: I64, least: I64, greatest: I64) -> ElementaryPieces:
     """The elementary pieces of a clause, given the clauses that meet it.
 
     What the clause leaves free and no other asks about cuts nothing, so it is left out.
@@ -204,39 +206,21 @@ def pieces_of(table: SegmentArrays, clause: int, others: I64, least: I64, greate
             made += 1
         start[j + 1] = made
         word[j + 1] = word[j] + ((made - start[j] + 63) >> 6)
-    return Pieces(attributes, start, low, high, null, word)
+    return ElementaryPieces(attributes, start, low, high, null, word)
 
 
 @kernel
 def attributes_of(table: SegmentArrays, clause: int, others: I64) -> I32:
     """The attributes of a clause and of others, ascending."""
-    found, count = np.empty(16, np.int32), 0
+    used = np.zeros(64, np.bool_)
     for i in range(-1, len(others)):
-        one = clause if i < 0 else others[i]
-        for constraint in range(at(table.constraint_start, one), at(table.constraint_start, one + 1)):
+        which = clause if i < 0 else others[i]
+        for constraint in range(at(table.constraint_start, which), at(table.constraint_start, which + 1)):
             attr = at(table.attr, constraint)
-            place = place_of(found, count, attr)
-            if place == count or found[place] != attr:
-                if count == len(found):
-                    found = np.concatenate((found, np.empty_like(found)))
-                for k in range(count, place, -1):
-                    found[k] = found[k - 1]
-                found[place] = attr
-                count += 1
-    return found[:count]
-
-
-@inlined
-def place_of(attributes: I32, count: int, attribute: int) -> int:
-    """The place of the first of so many attributes, ascending, that is not below this one."""
-    begin, end = 0, count
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(attributes, middle) < attribute:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
+            if attr >= len(used):
+                used = np.concatenate((used, np.zeros(attr + 1, np.bool_)))
+            used[attr] = True
+    return np.flatnonzero(used).astype(np.int32)
 
 
 @kernel
@@ -247,7 +231,7 @@ def ends_on(table: SegmentArrays, clauses: I64, attributes: I32) -> tuple[I64, I
     for fill in range(2):  # count, then write
         for i in range(len(clauses)):
             for c in range(at(table.constraint_start, clauses[i]), at(table.constraint_start, clauses[i] + 1)):
-                j = place_of(attributes, len(attributes), at(table.attr, c)) + 1
+                j = bisect_left(attributes, 0, len(attributes), at(table.attr, c)) + 1
                 for k in range(at(table.interval_start, c), at(table.interval_start, c + 1)):
                     ended = int(at(table.hi, k) < INT64_MAX)
                     if not fill:
@@ -281,7 +265,7 @@ def cut_interval(begin: int, last: int, cuts: I64, cut: int, low: I64, high: I64
 
 
 @kernel
-def parts_of(table: SegmentArrays, clauses: I64, pieces: Pieces) -> Parts:
+def parts_of(table: SegmentArrays, clauses: I64, pieces: ElementaryPieces) -> Parts:
     """Clauses in these pieces."""
     start = np.zeros(len(clauses) + 1, np.int64)
     room = 0
@@ -297,7 +281,7 @@ def parts_of(table: SegmentArrays, clauses: I64, pieces: Pieces) -> Parts:
         first = at(table.constraint_start, clauses[i])
         for entry in range(start[i], start[i + 1]):
             constraint = first + entry - start[i]
-            j = place_of(pieces.attribute, len(pieces.attribute), at(table.attr, constraint))
+            j = bisect_left(pieces.attribute, 0, len(pieces.attribute), at(table.attr, constraint))
             place[entry] = j
             made = append_runs(table, constraint, pieces, j, runs, made)
             run[entry + 1] = made
@@ -309,14 +293,14 @@ def parts_of(table: SegmentArrays, clauses: I64, pieces: Pieces) -> Parts:
 
 
 @inlined
-def append_runs(table: SegmentArrays, constraint: int, pieces: Pieces, j: int, runs: I64, made: int) -> int:
+def append_runs(table: SegmentArrays, constraint: int, pieces: ElementaryPieces, j: int, runs: I64, made: int) -> int:
     """The runs of a constraint on attribute j of these pieces, behind those that are made; returns where they end."""
     begin, end = pieces.start[j], pieces.start[j + 1]
     keyed = end - 1 if pieces.null[j] else end
     for k in range(at(table.interval_start, constraint), at(table.interval_start, constraint + 1)):
-        first, last = first_from(pieces.low, begin, keyed, at(table.lo, k)), keyed
+        first, last = bisect_left(pieces.low, begin, keyed, at(table.lo, k)), keyed
         if at(table.hi, k) < INT64_MAX:
-            last = first_from(pieces.low, begin, keyed, at(table.hi, k) + 1)
+            last = bisect_left(pieces.low, begin, keyed, at(table.hi, k) + 1)
         if first < last:
             runs[0, made], runs[1, made] = first - begin, last - begin
             made += 1
@@ -326,23 +310,11 @@ def append_runs(table: SegmentArrays, constraint: int, pieces: Pieces, j: int, r
     return made
 
 
-@inlined
-def first_from(low: I64, begin: int, end: int, key: int) -> int:
-    """The first piece, of those from begin to end, that begins at a key or later."""
-    while begin < end:
-        middle = (begin + end) >> 1
-        if low[middle] < key:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
-
-
 # --- taking away -------------------------------------------------------------------------------------------------
 
 
 @inlined
-def first_piece(pieces: Pieces, box: U64, j: int) -> int:
+def first_piece(pieces: ElementaryPieces, box: U64, j: int) -> int:
     """The first piece of a box on attribute j, by its place in `low` and `high`."""
     word = pieces.word[j]
     while box[word] == 0:
@@ -351,8 +323,8 @@ def first_piece(pieces: Pieces, box: U64, j: int) -> int:
 
 
 @kernel
-def probe(pieces: Pieces, parts: Parts, probes: int, box: U64) -> bool:
-    """Whether one of a few points lies in no part; then it is the box."""
+def probe(pieces: ElementaryPieces, parts: Parts, probes: int, box: U64) -> bool:
+    """Whether one of a few points is in no part; then it becomes the box."""
     attributes = len(pieces.attribute)
     point = np.empty(attributes, np.int64)
     state = 1
@@ -387,7 +359,7 @@ def holds_point(parts: Parts, part: int, point: I64) -> bool:
 
 
 @kernel
-def take_away(pieces: Pieces, parts: Parts, spent: int, work: int, box: U64, used: U8) -> tuple[int, int]:
+def take_away(pieces: ElementaryPieces, parts: Parts, spent: int, work: int, box: U64, used: U8) -> tuple[int, int]:
     """Take all parts away: what comes of it, and the work. What is left is in the box; parts needed are `used`."""
     attributes, words = len(pieces.attribute), len(box)
     stack, place = np.zeros((int(FIRST_STACK), words), np.uint64), np.zeros(int(FIRST_STACK), np.int64)
@@ -437,7 +409,7 @@ def take_away(pieces: Pieces, parts: Parts, spent: int, work: int, box: U64, use
 
 
 @inlined
-def meets(pieces: Pieces, parts: Parts, part: int, box: U64) -> tuple[bool, int]:
+def meets(pieces: ElementaryPieces, parts: Parts, part: int, box: U64) -> tuple[bool, int]:
     """Whether a part and a box share a piece on every attribute, and how many words were looked at."""
     looked = 0
     for entry in range(at(parts.start, part), at(parts.start, part + 1)):
@@ -456,7 +428,7 @@ def meets(pieces: Pieces, parts: Parts, part: int, box: U64) -> tuple[bool, int]
 
 @inlined
 def bits_of(word: int, first: int, last: int) -> np.uint64:
-    """The bits of a word, by its number, that stand for pieces first .. last - 1."""
+    """The bits of a word, by its number, that are for pieces first .. last - 1."""
     mask = ~np.uint64(0)
     if first > word << 6:
         mask &= ~np.uint64(0) << np.uint64(first & 63)

@@ -1,17 +1,17 @@
-"""An event that proves something, from keys back to values: what a user can give to `Matcher.match`.
+"""A witness, an event that proves something, from keys back to values that `Matcher.match` takes.
 
-A proof leaves a box of keys on each attribute open, and any key in it will do; so one is picked that reads well:
+A proof leaves an interval of keys open on each attribute, and any key in it will do; so one is picked that reads well:
 
     integer, decimal, boolean, date, timestamp    the key nearest to 0 (the day nearest to 1970)
     float                                         the same, moved to the next whole number if that is still inside
     string                                        the first cell: a constant, or the gap above one
 
-**Strings.** Only constants have keys of their own; all texts between two constants share one, and keys further up in a
-gap belong to no text (keys/strings.py). A cell that begins with a constant is told by it; a gap by a text in it, the
-constant below with a letter behind it where that fits.
+**Strings.** Only constants have keys of their own; all strings between two constants share one, and keys further up in
+a gap belong to no string (keys/strings.py). A cell that begins with a constant gives the constant; a gap gives a string
+in it, the constant below with a letter after it where that fits.
 
-Where nobody has said yet of what type an attribute is, any value will do, and it is told by 0. Days that Python's
-calendar has no name for are told as texts, which only frames can carry as dates.
+Where an attribute has no type yet, any value will do, and it is 0. Days that Python's calendar does not have are
+written as strings, which only frames can carry as dates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from earmark.keys.numbers import LOWEST, number_at, position_at
 from earmark.keys.schema import FLOAT, NUMBER, STRING, Schema
 
 LETTERS = ("a", "0", " ", "\0")
-"""What is put behind a constant to get a text above it: the first that stays below the next constant."""
+"""What is put after a constant to get a string above it: the first that stays below the next constant."""
 
 
 class EventWriter:
@@ -67,7 +67,7 @@ class EventWriter:
         return number_at(position if place and int(keys[place]) == key else position + 1)
 
     def _text(self, number: int, key: int) -> str:
-        """A text with this key."""
+        """A string with this key."""
         constants, keys = self._schema.strings[number].items()
         place = bisect_right(keys, key) - 1  # '' has the least key of all
         constant = constants[place]
@@ -83,7 +83,7 @@ class EventWriter:
 def _whole(key: int, first: int, last: int) -> int:
     """The key of the next whole number away from zero, if it is one of first .. last."""
     value = float_of_key(key)
-    if not abs(value) < 2.0**53:  # beyond, all are whole; and NaN is none
+    if not abs(value) < 2.0**53:  # beyond, all are whole; NaN is not
         return key
     near = float_key(float(ceil(value) if value > 0 else floor(value)))
     return near if first <= near <= last else key

@@ -1,16 +1,16 @@
-"""What is a cell? What every curve through a grid of cells shares: how fine a grid may be, and what lies on it.
+"""What every curve through a grid of cells shares: how fine a grid may be, and which cells and numbers it has.
 
-A grid of d dimensions has 2^bits cells on each, numbered from 0. A curve gives a cell one number of d * bits bits, and
-numbers are 64-bit integers of which one bit is spent otherwise: Hilbert's curve keeps them signed, the Z-curve puts a
+A grid of d dimensions has 2^bits cells on each, numbered from 0. A curve gives a cell one number of d * bits bits.
+Numbers are 64-bit integers of which one bit has another use: Hilbert's curve keeps them signed, the Z-curve puts a
 leading 1 before them.
 
     2 dimensions of 3 bits      cells (0, 0) to (7, 7)      6 bits      numbers 0 to 63
 
 Both curves halve every axis again and again, and differ in the order of the halves (`hilbert.py`, `morton.py`). A box
-is made into numbers in different ways, too: Hilbert's curve descends into all 2^d parts of a cube at once, for the few
-dimensions of a space; who searches along the Z-curve (`cover/z_curve.py`) halves one axis at a time, in up to 32.
+becomes numbers in different ways, too: Hilbert's curve descends into all 2^d parts of a cube at once, for the few
+dimensions of a space; a search along the Z-curve (`cover/indexes/z_curve.py`) halves one axis at a time, in up to 32.
 
-Invariant: what passes a check here fits the arithmetic of the kernels; they look no more.
+Invariant: what passes a check here fits the arithmetic of the kernels, which do not check again.
 """
 
 from __future__ import annotations
@@ -19,63 +19,57 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
 from earmark.flat.types import I64
 
 MOST_BITS = 63
-"""Dimensions times bits of a grid, at the most."""
+"""The most that dimensions times bits of a grid can be."""
 
 
-def check_grid(dimensions: int, bits: int, fewest: int = 1) -> None:
-    """Raise unless cells of so many dimensions, 2^bits on each, have numbers; `fewest` bits make sense to a curve."""
-    if not isinstance(bits, Integral) or dimensions < 1 or bits < fewest or dimensions * bits > MOST_BITS:
+def check_grid(dimensions: int, bits: int) -> None:
+    """Raise unless the cells of a grid with these dimensions, 2^bits cells on each, have numbers."""
+    if not isinstance(bits, Integral) or dimensions < 1 or bits < 1 or dimensions * bits > MOST_BITS:
         raise EarmarkError(
-            f"a curve over {dimensions} dimensions of {bits} bits is not possible: there is at least 1 dimension, of "
-            f"at least {fewest} bits, and their product is at most {MOST_BITS}"
+            f"expected at least 1 dimension of at least 1 bit, and at most {MOST_BITS} bits in all, got {dimensions} "
+            f"dimensions of {bits} bits"
         )
 
 
-def checked_cells(cells: Any, bits: int, fewest: int = 1) -> I64:
-    """Rows of coordinates as an array, each of them on a grid of 2^bits cells a dimension."""
-    cells = whole_numbers(cells, f"a coordinate of a cell is 0 to 2^{bits} - 1")
-    if cells.ndim != 2:
-        raise EarmarkError("cells are rows of coordinates, one column a dimension")
-    check_grid(cells.shape[1], bits, fewest)
-    if cells.size and not (cells.min() >= 0 and int(cells.max()) >> bits == 0):
-        raise EarmarkError(f"a coordinate of a cell is 0 to 2^{bits} - 1")
-    made: I64 = cells
-    return made
+def checked_cells(cells: Any, bits: int) -> I64:
+    """Check rows of coordinates on a grid of 2^bits cells per dimension; returns them as an array."""
+    array = _array(cells)
+    if array.ndim == 2:
+        check_grid(array.shape[1], bits)
+    return _checked(array, 2, bits, "rows of coordinates")
 
 
 def checked_boxes(low: Any, high: Any, bits: int) -> tuple[I64, I64]:
-    """Boxes of cells, both corners included: rows of the low corners and of the high ones."""
+    """Check boxes of cells, given by rows of their low corners and of their high ones, both included."""
     low, high = checked_cells(low, bits), checked_cells(high, bits)
     if low.shape != high.shape or (low > high).any():
-        raise EarmarkError("a box has as many low as high coordinates, and none of its low ones is above the high one")
+        raise EarmarkError("expected as many low as high corners, and no low coordinate above its high one")
     return low, high
 
 
 def checked_numbers(numbers: Any, dimensions: int, bits: int) -> I64:
-    """Numbers of cells as an array."""
+    """Check numbers of cells on a curve; returns them as an array."""
     check_grid(dimensions, bits)
-    right = f"a number on this curve is 0 to 2^{dimensions * bits} - 1"
-    made = whole_numbers(numbers, right)
-    if made.ndim != 1:
-        raise EarmarkError("numbers on a curve are a row of whole numbers")
-    if len(made) and not (made.min() >= 0 and int(made.max()) >> (dimensions * bits) == 0):
-        raise EarmarkError(right)
-    return made
+    return _checked(_array(numbers), 1, dimensions * bits, "a row of numbers")
 
 
-def whole_numbers(values: Any, right: str) -> I64:
-    """Values as an array of 64-bit integers; otherwise raise, and say what would be right."""
+def _array(values: Any) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
-        whole = not array.size or (array.dtype.kind in "iu" and int(array.max()) < 1 << 63)
+        return np.asarray(values)
     except (TypeError, ValueError, OverflowError):
-        whole = False
-    if not whole:
-        raise EarmarkError(f"{right}, a whole number")
-    made: I64 = np.ascontiguousarray(array, np.int64)
-    return made
+        return np.array(None)  # which no check accepts
+
+
+def _checked(array: NDArray[Any], axes: int, bits: int, what: str) -> I64:
+    """An array with this many axes of integers of this many bits; otherwise raise."""
+    good = not array.size or (array.dtype.kind in "iu" and array.min() >= 0 and int(array.max()) >> bits == 0)
+    if not good or array.ndim != axes:
+        raise EarmarkError(f"expected {what}, integers from 0 to 2^{bits} - 1")
+    checked: I64 = np.ascontiguousarray(array, np.int64)
+    return checked

@@ -1,6 +1,6 @@
 """Hilbert's curve in any number of dimensions: the number of a cell, the cell of a number, a box as ranges of numbers.
 
-mics.txt, section 3: space is cut into 2^bits cells an axis; the curve visits each cell once, always stepping to a
+mics.txt, section 3: space is cut into 2^bits cells per axis; the curve visits each cell once, always stepping to a
 neighbour, so a box of cells is a few ranges of consecutive numbers. The 8 x 8 curve of Figure 3:
 
     y                                         x = 4..6, y = 2..5 is
@@ -20,10 +20,10 @@ it cuts, in the order of the curve, so ranges come out sorted and neighbours joi
 
 Invariant: `cells(numbers(x)) == x`; consecutive numbers are neighbouring cells; ranges of a box are sorted, disjoint,
 maximal, and hold exactly its cells.
-Complexity: a number O(bits d); ranges O(2^d) a sub-cube that the surface of the box cuts.
+Complexity: a number O(bits d); ranges O(2^d) for each sub-cube that the surface of the box cuts.
 
 How many ranges a box has is the surface of the box, not its volume: `mean_ranges` says how many on average (Equation
-3). Where that is too many, the box is made of larger cells: the curve of 2^s cells an axis in one is the same curve s
+3). Where that is too many, the box is made of larger cells: the curve of cells 2^s times as wide is the same curve s
 levels up, so that a range there is a range here, shifted (`coarseness`).
 """
 
@@ -33,12 +33,12 @@ import numpy as np
 
 from earmark.curves.grid import checked_boxes, checked_cells, checked_numbers
 from earmark.errors import EarmarkError
-from earmark.flat.machine import at
+from earmark.flat.machine import at, ctz64
 from earmark.flat.types import F64, I64
 from earmark.jit import inlined, kernel
 
 MOST_DIMENSIONS = 20
-"""A box is decomposed in at most so many dimensions: every cube has 2^d parts."""
+"""The most dimensions in which a box is decomposed: every cube has 2^d parts."""
 
 
 def numbers(cells: I64, bits: int) -> I64:
@@ -64,7 +64,7 @@ def ranges(low: I64, high: I64, bits: int) -> tuple[I64, I64, I64]:
     """
     low, high = checked_boxes(low, high, bits)
     if low.shape[1] > MOST_DIMENSIONS:
-        raise EarmarkError(f"a box of {low.shape[1]} dimensions is too many; at most {MOST_DIMENSIONS} become ranges")
+        raise EarmarkError(f"expected boxes of at most {MOST_DIMENSIONS} dimensions, got {low.shape[1]}")
     start = np.zeros(len(low) + 1, np.int64)
     first, last = np.empty(max(64, 8 * len(low)), np.int64), np.empty(max(64, 8 * len(low)), np.int64)
     box = 0
@@ -84,7 +84,7 @@ def mean_ranges(low: I64, high: I64) -> F64:
 
 
 def coarseness(low: I64, high: I64, bits: int, most: int) -> I64:
-    """By how many bits the cells of each box are enlarged, so that it has at most so many ranges by Equation (3)."""
+    """Bits by which the cells of each box are enlarged, so that by Equation (3) it has at most `most` ranges."""
     shift = np.zeros(len(low), np.int64)
     for s in range(bits):
         many = shift == s
@@ -115,16 +115,6 @@ def ungray(code: int) -> int:
 
 
 @inlined
-def trailing_ones(word: int) -> int:
-    """How many of the lowest bits are set."""
-    count = 0
-    while word & 1:
-        count += 1
-        word >>= 1
-    return count
-
-
-@inlined
 def label_of(place: int, entry: int, turn: int, d: int) -> int:
     """The sub-cube at a place of the order: bit j says which half of axis j."""
     return rotated(place ^ (place >> 1), (turn + 1) % d, d) ^ entry
@@ -147,7 +137,7 @@ def next_entry(place: int, entry: int, turn: int, d: int) -> int:
 @inlined
 def next_turn(place: int, turn: int, d: int) -> int:
     """How the curve inside the sub-cube at a place is turned."""
-    axis = 0 if place == 0 else trailing_ones(place if place & 1 else place - 1)
+    axis = 0 if place == 0 else ctz64(~np.uint64(place if place & 1 else place - 1))  # trailing ones
     return (turn + axis + 1) % d
 
 
@@ -200,12 +190,11 @@ def decompose_boxes(low: I64, high: I64, bits: int, box: int, start: I64, first:
     """Ranges of the boxes from `box` on; returns the box to resume at with more room, or how many there are."""
     d = low.shape[1]
     corner = np.empty((bits + 1, d), np.int64)
-    state = np.empty((bits + 1, 4), np.int64)
-    halves = np.empty((bits + 1, 4), np.int64)
+    levels = np.empty((2, bits + 1, 4), np.int64)
     while box < len(low):
         found = start[box]
         if not is_cell(low[box], high[box]):
-            found = decompose(low[box], high[box], bits, corner, state, halves, found, first, last)
+            found = decompose(low[box], high[box], bits, corner, levels, found, first, last)
         elif found < len(first):
             first[found] = last[found] = number_of(low[box], bits)
             found += 1
@@ -230,15 +219,16 @@ def is_cell(low: I64, high: I64) -> bool:
 PREFIX, ENTRY, TURN, PLACE = 0, 1, 2, 3
 """Columns of `state`, for each level: the number so far, how the curve is mirrored and turned, the next place."""
 MEETS_LOW, MEETS_HIGH, INSIDE_LOW, INSIDE_HIGH = 0, 1, 2, 3
-"""Columns of `halves`, a bit an axis: does the box meet the lower (upper) half of the cube, is that half inside it?"""
+"""Columns of `halves`, one bit per axis: does the box meet the lower (upper) half of the cube, is it inside the box?"""
 
 
 @inlined
-def decompose(
-    low: I64, high: I64, bits: int, corner: I64, state: I64, halves: I64, found: int, first: I64, last: I64
-) -> int:
-    """Append the ranges of one box after the `found` there are; the new count, or -1 when there is no room."""
-    d = len(low)
+def decompose(low: I64, high: I64, bits: int, corner: I64, levels: I64, found: int, first: I64, last: I64) -> int:
+    """Append the ranges of one box after the `found` there are; the new count, or -1 when there is no room.
+
+    `levels` has room for `state` and `halves`.
+    """
+    d, state, halves = len(low), levels[0], levels[1]
     begun = found
     level = bits - 1
     corner[level, :] = 0
@@ -279,7 +269,7 @@ def decompose(
 
 @inlined
 def cut_halves(low: I64, high: I64, corner: I64, level: int, halves: I64) -> None:
-    """How the box lies to the two halves of a cube on every axis."""
+    """How the box meets the two halves of a cube on every axis."""
     halves[:] = 0
     for j in range(len(low)):
         begin, middle, end = corner[j], corner[j] + (1 << level), corner[j] + ((2 << level) - 1)

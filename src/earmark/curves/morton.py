@@ -1,4 +1,4 @@
-"""The Z-curve: where does a cell of a d-dimensional cube lie on one line, at any resolution?
+"""The Z-curve: where is a cell of a d-dimensional cube on one line, at any resolution?
 
 Shen, Tirthapura & Aluru, Section IV-D, after Morton. A cube is halved along every dimension in turn, again and again;
 a cell's *key* is a leading 1 followed by one bit for each halving, 0 for the lower half and 1 for the upper:
@@ -18,66 +18,22 @@ Keys are unsigned 64-bit integers: at most 63 bits follow the 1 (`grid.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from earmark.curves.grid import MOST_BITS, check_grid, checked_cells
-from earmark.errors import EarmarkError
+from earmark.curves.grid import MOST_BITS, check_grid
 from earmark.flat.types import U64
 from earmark.jit import inlined
 
 
-def cell_key(coordinates: Sequence[int], bits: int) -> int:
-    """The key of a cell on a grid of 2^bits cells a dimension.
-
-    >>> bin(cell_key((3, 5), 3)), cell_key((3, 5), 3) - (1 << 6)
-    ('0b1011011', 27)
-    """
-    key = 1
-    cell = checked_cells([coordinates], bits, fewest=0)[0].tolist()
-    for level in range(bits - 1, -1, -1):
-        for coordinate in cell:
-            key = key << 1 | coordinate >> level & 1
-    return key
-
-
-def cell_coordinates(key: int, dimensions: int) -> tuple[tuple[int, ...], int]:
-    """The coordinates of a cubic cell and its bits a dimension: the inverse of `cell_key`.
-
-    >>> cell_coordinates(0b1011011, 2)
-    ((3, 5), 3)
-    """
-    length = key.bit_length() - 1
-    if key < 1 or dimensions < 1 or length % dimensions:
-        raise EarmarkError(f"{key} is not the key of a cubic cell of {dimensions} dimensions.")
-    coordinates = [0] * dimensions
-    for i in range(length):
-        coordinates[i % dimensions] = coordinates[i % dimensions] << 1 | key >> (length - 1 - i) & 1
-    return tuple(coordinates), length // dimensions
-
-
-def cell_range(key: int, length: int) -> tuple[int, int]:
-    """The least and the greatest key, `length` bits long, of the cells inside a cell.
-
-    >>> cell_range(0b11, 3)
-    (12, 15)
-    """
-    more = length - (key.bit_length() - 1)
-    if key < 1 or more < 0:
-        raise EarmarkError(f"the cell {key} is finer than {length} bits.")
-    return key << more, (key + 1 << more) - 1
-
-
 def bits_for(dimensions: int, most: int) -> int:
-    """Bits a dimension: as many as fit a key, at most `most`."""
+    """Bits per dimension: as many as fit a key, at most `most`."""
     check_grid(dimensions, 1)
     return min(MOST_BITS // dimensions, most)
 
 
 @inlined
 def interleave(coordinates: U64, dimensions: int, bits: int) -> np.uint64:
-    """`cell_key` for kernels: of coordinates[0 : dimensions]."""
+    """The key of the cell coordinates[0 : dimensions], on a grid of 2^bits cells per dimension."""
     key = np.uint64(1)
     for level in range(bits - 1, -1, -1):
         for dimension in range(dimensions):

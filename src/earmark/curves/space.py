@@ -1,4 +1,4 @@
-"""From keys to cells: which box of a grid does a clause or an event fill, and which ranges of the curve is that?
+"""From keys to cells: which box of a grid does a clause or an event fill, and which ranges of the curve are that?
 
 mics.txt, sections 3.2, 3.3, 5 and 6.3. A space has a few *axes*, each an attribute, cut into at most 2^bits cells:
 
@@ -8,14 +8,14 @@ mics.txt, sections 3.2, 3.3, 5 and 6.3. A space has a few *axes*, each an attrib
                                                                     a < 5 OR a IS NULL     0 .. 1
                                                                     a IS NULL              0
 
-Cell 0 of an axis is NULL: an event without the attribute lies there, so an unconstrained attribute, `IS NULL` and `IS
+Cell 0 of an axis is NULL: an event without the attribute is there, so an unconstrained attribute, `IS NULL` and `IS
 NOT NULL` need no special route. Cuts are learned: `equal` width between the least and the greatest bound in use, or
 `variable`, the quantiles of the values of past events, so that busy regions get fine cells (section 6.3). Keys beyond
 the outer cuts share the outer cells: no domain has to be declared.
 
-A box of cells holds every event that the clause matches, and more: what it is for is to rule out, never to rule in.
+A box of cells holds every event that the clause matches, and more: it can rule events out, never in.
 
-Invariant: a key that a clause accepts lies in the clause's cells; cuts ascend strictly.
+Invariant: a key that a clause accepts is in the clause's cells; cuts ascend strictly.
 Complexity: a cell O(log cells); a box O(constraints of the clause).
 """
 
@@ -28,6 +28,7 @@ import numpy as np
 from earmark.curves import grid, hilbert
 from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
+from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
 from earmark.flat.types import I32, I64, frozen
 from earmark.jit import inlined, kernel
@@ -39,7 +40,7 @@ NULL_CELL = 0
 NO_AXIS = -1
 FEWEST_BITS, MOST_BITS = 1, 16
 SAMPLE = 1 << 18
-"""So many bounds are enough to learn cuts from."""
+"""Bounds that are enough to learn cuts from."""
 
 
 class Space(NamedTuple):
@@ -62,11 +63,11 @@ def space_of(attributes: I32, cuts: list[I64], bits: int) -> Space:
     axes = len(attributes)
     if not FEWEST_BITS <= bits <= MOST_BITS or axes < 1 or axes * bits > grid.MOST_BITS - 1:
         raise EarmarkError(
-            f"{axes} attributes with 2^{bits} cells each is not possible: at least one attribute, {FEWEST_BITS} to "
-            f"{MOST_BITS} bits, and attributes times bits at most {grid.MOST_BITS - 1}"
+            f"expected at least 1 attribute of {FEWEST_BITS} to {MOST_BITS} bits, and at most {grid.MOST_BITS - 1} "
+            f"bits in all, got {axes} attributes of {bits} bits"
         )
     if len(np.unique(attributes)) < axes or attributes.min() < 0:
-        raise EarmarkError("the attributes of a space are numbers, each given once")
+        raise EarmarkError("expected the numbers of attributes, each given once")
     for one in cuts:
         require(len(one) <= (1 << bits) - 2, "an axis has more cuts than cells")
         require(bool((one[:-1] < one[1:]).all()), "cuts do not ascend")
@@ -99,7 +100,7 @@ def variable_cuts(keys: I64, bits: int) -> I64:
 
 
 def _inner(keys: I64) -> I64:
-    """Without open ends."""
+    """Keys that are not open ends."""
     inner: I64 = keys[(keys != INT64_MIN) & (keys != INT64_MAX)]
     return inner
 
@@ -143,15 +144,8 @@ def ranges_of_boxes(space: Space, low: I64, high: I64) -> tuple[I64, I64, I64]:
 @inlined
 def cell_of(space: Space, axis: int, key: int) -> int:
     """The cell of a key: 1 and the number of cuts that are not above it."""
-    begin, end = at(space.cut_start, axis), at(space.cut_start, axis + 1)
-    first = begin
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(space.cuts, middle) <= key:
-            begin = middle + 1
-        else:
-            end = middle
-    return int(begin - first) + 1
+    first = at(space.cut_start, axis)
+    return int(bisect_right(space.cuts, first, at(space.cut_start, axis + 1), key) - first) + 1
 
 
 @kernel

@@ -111,7 +111,7 @@ def _emptied(found: list[Reject] | None) -> list[Reject] | None:
 
 
 def check_on_error(on_error: Any, rejects: Any) -> None:
-    """Refuse what is none of the words, and what rejects cannot be added to."""
+    """Raise unless `on_error` is one of its three words and `rejects` is a list or None."""
     if on_error not in ("raise", "null", "reject"):
         raise EarmarkError(f"expected 'raise', 'null' or 'reject' for on_error, got {on_error!r}")
     if rejects is not None and not isinstance(rejects, list):

@@ -1,9 +1,9 @@
 """How do small segments become few and large, without anyone waiting?
 
 A book that changes has one unsealed segment, which takes new rows and is scanned, and sealed ones with an index each.
-Once a change has been published, `next_merge` says what is worth doing:
+Once a change has been published, `next_compaction` says what is worth doing:
 
-    seal       the unsealed segment has outgrown a share of the others: it gets an index, merged with those sealed ones
+    seal       the unsealed segment has outgrown a share of the others: it gets an index, joined with those sealed ones
                that are not much larger, so that sizes stay geometric and a search meets few segments
     absorb     the same for an index that takes inserts (`Updatable`): a copy of the index takes the rows in and forgets
                what was removed
@@ -14,7 +14,8 @@ Once a change has been published, `next_merge` says what is worth doing:
 old ones in the version of that moment, and repeats what has happened to them since: rows removed, rows appended. It
 costs O(segments + changes since), so a writer waits for no more than that, and a reader for nothing.
 
-A batch that is large beside what is there is indexed by whoever adds it, before it is published (`settled`).
+A batch that is large beside what is there is indexed by the thread that adds it, before it is published
+(`settled`).
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 
 SHORTEST_TAIL = 128
 TAIL_SHARE = 1 / 256
-"""The unsealed segment may be so long, as a share of the sealed slots."""
+"""The longest unsealed segment, as a share of the sealed slots."""
 REBUILD_SHARE = 1 / 2
-"""So many new rows, as a share of the sealed ones, are indexed with them by whoever adds them."""
+"""More new rows than this share of the sealed ones are indexed at once, by the thread that adds them."""
 FACTOR = 4
-"""A segment is merged with one that is at most so many times larger."""
+"""A segment is joined with one that is at most this many times larger."""
 SMALLEST_SHRINK = 1024
-"""A segment is made again when so many of its slots are removed, and more than are living."""
+"""A segment is made again when more of its slots than this are removed, and more than are living."""
 
 
 @dataclass(frozen=True, eq=False)
-class MergePlan:
+class CompactionPlan:
     """Segments of a version that are to become one."""
 
     inputs: tuple[IndexedSegment, ...]
@@ -59,7 +60,7 @@ class MergePlan:
 
 
 @dataclass(frozen=True, eq=False)
-class MergeResult:
+class CompactionResult:
     """The segment that others became, and where their slots went."""
 
     inputs: tuple[IndexedSegment, ...]
@@ -68,19 +69,19 @@ class MergeResult:
     """For each input, by slot: the slot in the output, or -1 where it was removed before."""
 
 
-def next_merge(version: Version) -> MergePlan | None:
+def next_compaction(version: Version) -> CompactionPlan | None:
     """What is worth doing next, if anything."""
     for one in version.segments:
         if len(one) - one.live > max(SMALLEST_SHRINK, one.live):
-            return MergePlan((one,))
+            return CompactionPlan((one,))
     older = [one for one in version.segments if one.segment.schema.generation != version.schema.generation]
     if older:
         same = [one for one in version.segments if one not in older and not one.is_sealed]
-        return MergePlan((*older, *same))
+        return CompactionPlan((*older, *same))
     return _sealing(version)
 
 
-def _sealing(version: Version) -> MergePlan | None:
+def _sealing(version: Version) -> CompactionPlan | None:
     sealed = [one for one in version.segments if one.is_sealed]
     tail = [one for one in version.segments if not one.is_sealed]
     if not sealed:
@@ -94,26 +95,26 @@ def _sealing(version: Version) -> MergePlan | None:
         return None
     if updatable:
         rest = [one for one in sealed if one is not largest]
-        return MergePlan((largest, *rest, *tail), absorbs=True)
+        return CompactionPlan((largest, *rest, *tail), absorbs=True)
     size, chosen = sum(map(len, tail)), tail
     for one in sorted(sealed, key=len):
         if len(one) > FACTOR * size:
             break
         size, chosen = size + len(one), [one, *chosen]
-    return MergePlan(tuple(chosen))
+    return CompactionPlan(tuple(chosen))
 
 
-def keyed(version: Version, merge: MergePlan) -> Version:
-    """The version under a schema that has the constants of what is to be merged."""
-    return version.with_schema(with_constants_of(version.schema, [one.segment for one in merge.inputs]))
+def keyed(version: Version, plan: CompactionPlan) -> Version:
+    """The version under a schema that has the constants of what is to be joined."""
+    return version.with_schema(with_constants_of(version.schema, [one.segment for one in plan.inputs]))
 
 
-def run(version: Version, merge: MergePlan, build: Build | None) -> MergeResult:
+def run(version: Version, plan: CompactionPlan, build: Build | None) -> CompactionResult:
     """Make the new segment; without `build` it stays unsealed. Beside writers and readers: it changes nothing."""
-    return _absorbed(merge) if merge.absorbs else merged(version, merge.inputs, build)
+    return _absorbed(plan) if plan.absorbs else united(version, plan.inputs, build)
 
 
-def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> MergeResult:
+def united(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> CompactionResult:
     """The living subscriptions of segments as one, in order of insertion, under the version's schema."""
     living = [one.living() for one in inputs]
     whole = [len(one) == len(slots) for one, slots in zip(inputs, living, strict=True)]
@@ -135,12 +136,12 @@ def merged(version: Version, inputs: Sequence[IndexedSegment], build: Build | No
         first += len(slots)
         places.append(place)
     output = IndexedSegment.of(joined, build(joined.arrays) if build is not None and len(joined) else None)
-    return MergeResult(tuple(inputs), output, tuple(places))
+    return CompactionResult(tuple(inputs), output, tuple(places))
 
 
-def _absorbed(merge: MergePlan) -> MergeResult:
+def _absorbed(plan: CompactionPlan) -> CompactionResult:
     """A copy of the first one's index takes in the living rows of the others, and forgets what was removed."""
-    main, *others = merge.inputs
+    main, *others = plan.inputs
     require(main.index is not None and main.index.is_updatable, "this index takes no inserts")
     assert main.index is not None
     segment, places = main.segment, [np.arange(len(main))]
@@ -154,7 +155,7 @@ def _absorbed(merge: MergePlan) -> MergeResult:
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
     removed = _lengthened(main.removed, len(segment))
-    return MergeResult(merge.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
+    return CompactionResult(plan.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
 
 
 def _lengthened(bitmap: Any, slots: int) -> Any:
@@ -163,7 +164,7 @@ def _lengthened(bitmap: Any, slots: int) -> Any:
     return frozen(grown)
 
 
-def installed(version: Version, done: MergeResult) -> Version | None:
+def installed(version: Version, done: CompactionResult) -> Version | None:
     """The version with the new segment in the place of the old ones; None where it no longer fits them."""
     waiting = {one.line: (one, place) for one, place in zip(done.inputs, done.places, strict=True)}
     kept: list[IndexedSegment] = []
@@ -219,7 +220,7 @@ def compacted(version: Version, build: Build | None, fewer_constants: bool = Fal
     if fewer_constants:
         schema = without_unused_constants(schema, living)
     version = version.with_schema(schema)
-    return version.with_segments([merged(version, version.segments, build).output])
+    return version.with_segments([united(version, version.segments, build).output])
 
 
 # --- in the background ---------------------------------------------------------------------------------------
@@ -240,22 +241,22 @@ class Compactor:
         self._build = build
         self._thread: threading.Thread | None = None
         self.problem: BaseException | None = None
-        """What made the last merge fail; no other is tried until `Matcher.compact` was called."""
+        """What made the last compaction fail; no other is tried until `Matcher.compact` is called."""
         self._is_reported = False
-        self.merges = 0
+        self.compactions = 0
         """How many were done."""
 
     def request(self) -> None:
         """See whether there is something to do. The caller holds the lock."""
         if self.problem is not None:
             self._report()
-        elif not self.is_running and next_merge(self._current()) is not None:
+        elif not self.is_running and next_compaction(self._current()) is not None:
             self._thread = threading.Thread(target=self._work, name="earmark-compaction", daemon=True)
             self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether a merge is being made; not in a forked child, whose parent has the thread."""
+        """Whether a compaction is running; not in a forked child, since the thread is its parent's."""
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self, timeout: float | None = None) -> None:
@@ -279,26 +280,26 @@ class Compactor:
 
     def _work(self) -> None:
         try:
-            while self._merge_once():
+            while self._compact_once():
                 pass
         except BaseException as problem:  # whatever it is, a writer reports it
             self.problem = problem
             self._thread = None
 
-    def _merge_once(self) -> bool:
+    def _compact_once(self) -> bool:
         with self._lock:
             version = self._current()
-            merge = next_merge(version)
-            if merge is None:
+            plan = next_compaction(version)
+            if plan is None:
                 self._thread = None
                 return False
-            version = keyed(version, merge)
+            version = keyed(version, plan)
             if version is not self._current():
                 self._publish(version)
-        done = run(version, merge, self._build)
+        done = run(version, plan, self._build)
         with self._lock:
             made = installed(self._current(), done)
             if made is not None:
                 self._publish(made)
-                self.merges += 1
+                self.compactions += 1
         return True

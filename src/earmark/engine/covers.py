@@ -1,8 +1,8 @@
-"""Which few subscriptions stand for many: the summary of a shard, by which events are kept away from it.
+"""A few clauses that cover all of a shard's, by which events are kept away from it; and how clauses are split.
 
-A shard's clauses are cut into groups of likes, and each group is merged into one clause that covers all its members: on
-every attribute that all of them constrain, the hull of what they accept (imperfect merging, mics.txt 4.2, with boxes in
-place of ranges of a curve, since a shard may use hundreds of attributes).
+A shard's clauses are cut into groups of similar ones, and each group is merged into one clause that covers all its
+members: on every attribute that all of them constrain, the hull of what they accept (imperfect merging, mics.txt 4.2,
+with boxes in place of ranges of a curve, since a shard may use hundreds of attributes).
 
     members     a IN [3, 5] AND b IN [1, 1]                   cover     a IN [3, 9]      (b is not in the second)
                 a IN [4, 9] AND c IN [0, 7]
@@ -15,42 +15,50 @@ How groups are found. The group that is met by the most wasted comparisons (memb
 that meet its cover) is split first, until there are enough groups. A split is the cheaper of two:
 
     by value       at the median of the lower or of the upper ends on an attribute that all members constrain
-    by attribute   each member goes with the attribute that is most used in the group, of those not used by all
+    by attribute   each member goes with its attribute that is most used in the group, of those not used by all
 
-The share of events is estimated from the bounds themselves, which lie where the events are expected: an event is taken
+The share of events is estimated from the bounds themselves, which are where the events are expected: an event is taken
 to have an attribute twice as often as clauses constrain it, and to fall between two bounds by the number of bounds
 between them, each independent of the others. Bad estimates make loose covers, never wrong ones.
 
-Complexity: O(constraints) a level of splitting, about log(groups) levels.
+`splits` is the same idea for whoever cuts subscriptions by their ends: into shards (cutting.py), and into the homes of
+an audit (cover/homes.py).
+
+Complexity: O(constraints) per level of splitting, about log(groups) levels.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.types import F64, I32, I64, frozen
+from earmark.flat.types import F64, I32, I64
 from earmark.index.scan import Scan
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import offsets, spread
+from earmark.segment.rows import boxes_table, offsets, spread
 
 MEMBERS = 6
-"""A shard has about one cover for so many clauses ..."""
+"""Clauses for which a shard has about one cover."""
 FEWEST, MOST = 64, 1 << 14
-"""... but at least and at most so many."""
+"""The fewest and the most covers of a shard."""
 _PRESENCE = 2.0
 """An event has more attributes than the subscriptions it matches."""
 _FEW, _GAIN = 0.4, 0.93
-"""Covers are enough when at most this share of the events meets them, and twice as many leave more than this of it."""
+"""Covers are enough when at most the first share of events meets them, and twice as many covers leave more than the
+second share of those events."""
+LOWER, UPPER = 0, 1
+"""Which ends a split compares with its threshold."""
 _POINT = 1e-4
-"""The share of events that a group of points is met by, at the least."""
+"""The least share of events that is taken to meet a group."""
+
+Flags = NDArray[np.bool_]
 
 
 class Bounds(NamedTuple):
@@ -71,13 +79,67 @@ class Bounds(NamedTuple):
         return len(self.start) - 1
 
 
-def ends_of(table: SegmentArrays) -> tuple[I32, I32, I64, I64]:
-    """Of each clause: (start, attribute, lower end, upper end) of the constraints that can keep an event away."""
+def ends_of(table: SegmentArrays, every: bool = False) -> tuple[I32, I32, I64, I64]:
+    """By clause, the constraints that can keep an event away: (start, attribute, lower end, upper end).
+
+    With `every`, all constraints; one that accepts no value has the greatest key as lower end, the least as upper end.
+    """
     opens, closes = table.interval_start[:-1], table.interval_start[1:]
-    usable = (table.accepts_null == 0) & (opens < closes)
-    kept = np.flatnonzero(usable)
-    start = np.concatenate([[0], np.cumsum(usable)])[table.constraint_start].astype(np.int32)
-    return start, table.attr[kept], table.lo[opens[kept]], table.hi[closes[kept] - 1]
+    some = opens < closes
+    usable = np.ones(len(some), bool) if every else some & (table.accepts_null == 0)
+    lo, hi = np.full(len(some), INT64_MAX, np.int64), np.full(len(some), INT64_MIN, np.int64)
+    lo[some], hi[some] = table.lo[opens[some]], table.hi[closes[some] - 1]
+    start = offsets(usable)[table.constraint_start]
+    return start, table.attr[usable], lo[usable], hi[usable]
+
+
+class Ends(NamedTuple):
+    """Ends of clauses on some attributes, one row per clause, one column per attribute.
+
+    Where a clause does not constrain an attribute, they are the ends of all keys.
+    """
+
+    used: Flags
+    """Whether there is a constraint."""
+    lo: I64
+    hi: I64
+
+
+def ends_on(attributes: I32, start: I32, attr: I32, lo: I64, hi: I64) -> Ends:
+    """The ends on these attributes, of clauses as `ends_of` gives them."""
+    row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    axis_of = np.full(max(int(attr.max(initial=0)), int(attributes.max(initial=0))) + 1, -1)
+    axis_of[attributes] = np.arange(len(attributes))
+    column = axis_of[attr]
+    mine = column >= 0
+    shape = (len(start) - 1, len(attributes))
+    ends = Ends(np.zeros(shape, bool), np.full(shape, INT64_MIN, np.int64), np.full(shape, INT64_MAX, np.int64))
+    place = row[mine], column[mine]
+    ends.used[place], ends.lo[place], ends.hi[place] = True, lo[mine], hi[mine]
+    return ends
+
+
+def below_quantile(keys: NDArray[Any], share: float = 0.5) -> tuple[NDArray[Any], Flags]:
+    """By column, the key at a quantile of the rows, and which rows are below it."""
+    place = int(share * len(keys))
+    quantile = np.partition(keys, place, axis=0)[place]
+    return quantile, keys < quantile
+
+
+def splits(ends: Ends, members: I64, share: float, slack: float) -> Iterator[tuple[int, int, int, Flags]]:
+    """Ways to put about this share of the members to the left: (axis, LOWER or UPPER, threshold, who goes left).
+
+    Those whose end is below the threshold go left. A split whose share differs by more than `slack`, since too many
+    have the same end, is left out.
+    """
+    if not len(members):
+        return
+    sides = [below_quantile(column[members], share) for column in (ends.lo, ends.hi)]
+    for axis in range(ends.lo.shape[1]):
+        for side, (quantile, below) in enumerate(sides):
+            left = below[:, axis]
+            if abs(left.mean() - share) <= slack:
+                yield axis, side, int(quantile[axis]), left
 
 
 def bounds_of(table: SegmentArrays) -> Bounds:
@@ -95,13 +157,13 @@ def bounds_of(table: SegmentArrays) -> Bounds:
 
 
 def middles(lo: I64, hi: I64) -> I64:
-    """Halfway between the ends, which may lie further apart than an int64 reaches."""
+    """Halfway between the ends, which may be further apart than an int64 reaches."""
     apart = np.ascontiguousarray(hi).view(np.uint64) - np.ascontiguousarray(lo).view(np.uint64)
     return lo + (apart >> np.uint64(1)).view(np.int64)
 
 
 def by_attribute(attr: I32) -> Iterator[tuple[int, I64]]:
-    """Each attribute in use, and where it stands."""
+    """Each attribute in use, and the positions of its constraints."""
     order = np.argsort(attr, kind="stable")
     numbers, first = np.unique(attr[order], return_index=True)
     ends = [*first[1:].tolist(), len(order)]
@@ -110,7 +172,7 @@ def by_attribute(attr: I32) -> Iterator[tuple[int, I64]]:
 
 
 class Group(NamedTuple):
-    """Clauses, the positions of their bounds on the attributes that all of them have (a row each), and the others'."""
+    """Clauses, the positions of their bounds on the attributes that all of them have (one row each), and the others."""
 
     members: I64
     common: I64
@@ -158,7 +220,7 @@ class Grouping:
         heapq.heappush(self._waiting, (-len(members) * _share(self.bounds, group), self._number, group))
 
     def split_to(self, count: int) -> bool:
-        """Split until there are so many groups; False when no group can be split any more."""
+        """Split until there are this many groups; False when no group can be split any more."""
         while self._waiting and len(self._waiting) + len(self._done) < count:
             _, _, group = heapq.heappop(self._waiting)
             parts = _split(self.bounds, group)
@@ -170,23 +232,15 @@ class Grouping:
         return bool(self._waiting)
 
     def covers(self) -> SegmentArrays:
-        """A cover for each group, a slot each."""
+        """A cover for each group, one slot each."""
         bounds, groups = self.bounds, self._done + [group for _, _, group in self._waiting]
         attr = [bounds.attr[group.common[0]] for group in groups]
-        none = np.empty(0, np.int64)
-        constraints = sum(map(len, attr))
-        return SegmentArrays(
-            clause_start=np.arange(len(groups) + 1, dtype=np.int32),
-            constraint_start=offsets([len(one) for one in attr]),
-            attr=np.concatenate([*attr, none]).astype(np.int32),
-            accepts_null=np.zeros(constraints, np.uint8),
-            interval_start=np.arange(constraints + 1, dtype=np.int32),
-            lo=np.concatenate([*(bounds.lo[group.common].min(axis=0) for group in groups), none]),
-            hi=np.concatenate([*(bounds.hi[group.common].max(axis=0) for group in groups), none]),
-            weight=np.empty(0),
-            score=np.empty(0),
-            sequence=np.arange(len(groups), dtype=np.int64),
-        )
+        lo = [bounds.lo[group.common].min(axis=0) for group in groups]
+        hi = [bounds.hi[group.common].max(axis=0) for group in groups]
+        start, constraints, none = offsets([len(one) for one in attr]), sum(map(len, attr)), np.empty(0, np.int64)
+        numbers, low, high = (np.concatenate([*column, none]) for column in (attr, lo, hi))
+        null, interval_start = np.zeros(constraints, np.uint8), np.arange(constraints + 1, dtype=np.int32)
+        return boxes_table(start, numbers.astype(np.int32), null, interval_start, low, high)
 
 
 def _split(bounds: Bounds, group: Group) -> list[I64]:
@@ -202,7 +256,7 @@ def _split(bounds: Bounds, group: Group) -> list[I64]:
     return [group.members[part] for part in np.split(order, borders)]
 
 
-def _by_value(bounds: Bounds, group: Group) -> tuple[float, NDArray[np.bool_]]:
+def _by_value(bounds: Bounds, group: Group) -> tuple[float, Flags]:
     """What the best split at a median leaves of the cost, and who goes left."""
     members, common = len(group.members), group.common
     best, chosen = 1.0, np.zeros(members, bool)
@@ -211,8 +265,7 @@ def _by_value(bounds: Bounds, group: Group) -> tuple[float, NDArray[np.bool_]]:
     low, high = bounds.low[common], bounds.high[common]
     whole = high.max(axis=0) - low.min(axis=0) + _POINT
     for key in (low, high):
-        median = np.partition(key, members // 2, axis=0)[members // 2]
-        left = key < median
+        median, left = below_quantile(key)
         left = np.where(left.any(axis=0), left, key <= median)
         cost = np.zeros(common.shape[1])
         for side in (left, ~left):
@@ -246,9 +299,9 @@ def _by_attribute(bounds: Bounds, group: Group) -> tuple[float, I64]:
 
 
 def covers_of(table: SegmentArrays, events: EventArrays | None = None, most: int | None = None) -> SegmentArrays:
-    """Covers of all clauses of a table, a slot each: what an event must meet to match any of its subscriptions.
+    """Covers of all clauses of a table, one slot each: what an event must meet to match any of its subscriptions.
 
-    With `events` like those to come there are no more covers than make a difference to them.
+    With `events` like those to come, there are no more covers than make a difference to them.
     """
     grouping = Grouping(bounds_of(table))
     clauses = grouping.bounds.clauses
@@ -267,6 +320,5 @@ def covers_of(table: SegmentArrays, events: EventArrays | None = None, most: int
 
 def met(covers: SegmentArrays, events: EventArrays) -> I64:
     """Which events meet a cover."""
-    made = SegmentArrays._make(frozen(column) for column in covers)
-    pointers, _ = Scan.build(made).match_many(events, bits.all_set(len(covers.sequence)))
+    pointers, _ = Scan.build(covers).match_many(events, bits.all_set(len(covers.sequence)))
     return np.flatnonzero(np.diff(pointers))

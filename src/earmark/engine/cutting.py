@@ -17,14 +17,13 @@ Two ways to cut, learned from a sample; the one under which events meet fewer sh
                seeds, which are folded into as many shards as are wanted).
 
 Both look at the first clause alone; whatever they do, answers stay the same, since every event is sent wherever the
-covers of a shard say that it may match (covers.py). The ends on an attribute that a clause does not constrain are the
-ends of all keys.
+covers of a shard say that it may match (covers.py).
 
 How good a cut is, is measured: the sample is cut and covered, and points like the subscriptions themselves are routed.
 Such a point has the attributes of two clauses of the sample, since an event has more attributes than a subscription
 that it matches.
 
-Complexity: learning O(sample); cutting O(axes + depth) a subscription by region, O(constraints x shards) by cluster.
+Complexity: learning O(sample); cutting a subscription O(axes + depth) by region, O(constraints x shards) by cluster.
 """
 
 from __future__ import annotations
@@ -35,27 +34,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.curves.space import variable_cuts
-from earmark.engine.covers import Bounds, bounds_of, by_attribute, covers_of, ends_of, met, middles
+from earmark.engine.covers import (
+    LOWER,
+    Bounds,
+    Ends,
+    Flags,
+    bounds_of,
+    by_attribute,
+    covers_of,
+    ends_of,
+    ends_on,
+    met,
+    middles,
+    splits,
+)
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import F64, I32, I64, frozen
-from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather, offsets, spread
+from earmark.segment.rows import gather, offsets, spread, with_constraints
 
 SAMPLE = 40_000
-"""A cut is learned from about so many subscriptions."""
+"""Subscriptions that a cut is learned from, about."""
 PROXIES = 400
 _AXES = 16
 _CELL_BITS = 3
 _SEEDS, _ROUNDS, _REFINEMENTS = 512, 6, 10
 _CHUNK = 8_192
 _SMOOTHING = 0.05
-LOWER, UPPER = 0, 1
 DEALT = -1
 """In place of an axis: nothing tells the members apart, so they are dealt out by sequence number."""
 _DEALT_TO = 1 << 16
 
-Flags = NDArray[np.bool_]
 Weights = NDArray[np.float32]
 
 
@@ -70,15 +79,8 @@ class Regions(NamedTuple):
     right: I32
 
 
-class Ends(NamedTuple):
-    """Lower and upper ends, a row a clause, a column an axis."""
-
-    lo: I64
-    hi: I64
-
-
 class Clusters(NamedTuple):
-    """Tokens and how much each speaks for a shard; the last row is for a subscription without any."""
+    """Tokens, and how much each speaks for a shard; the last row is for a subscription without any."""
 
     first_token: I32
     """By attribute; tokens of attribute a are first_token[a] .. first_token[a + 1]."""
@@ -92,7 +94,7 @@ Cut = Regions | Clusters
 
 
 def learned(sample: SegmentArrays, shards: int) -> Cut:
-    """The better cut for a table like this sample."""
+    """Learn the better cut for a table like this sample."""
     bounds = bounds_of(first_clauses(sample))
     regions = _regions(bounds, sample.sequence, shards)
     if len(sample.sequence) < 2 * shards:
@@ -109,29 +111,19 @@ def shards_of(table: SegmentArrays, cut: Cut) -> I32:
     start, attr, lo, hi = ends_of(first_clauses(table))
     if isinstance(cut, Regions):
         return _in_regions(start, attr, lo, hi, table.sequence, cut)
-    return _in_clusters(start, attr, lo, hi, cut)
+    return _likeliest(start, tokens_of(attr, lo, hi, cut), cut.weight, cut.bias)
 
 
 def first_clauses(table: SegmentArrays) -> SegmentArrays:
-    """The same with only the first clause of each slot; a slot without any gets an empty one."""
+    """The first clause of each slot; a slot without any gets an empty one."""
     counts = np.diff(table.clause_start)
     if (counts == 1).all():
         return table
     clauses = table.clause_start[:-1][counts > 0].astype(np.int64)
     held = np.zeros(len(counts), np.int64)
     held[counts > 0] = np.diff(table.constraint_start)[clauses]
-    constraints = spread(table.constraint_start, clauses)[1]
-    interval_start, intervals = spread(table.interval_start, constraints)
-    return table._replace(
-        clause_start=np.arange(len(counts) + 1, dtype=np.int32),
-        constraint_start=offsets(held),
-        attr=table.attr[constraints],
-        accepts_null=table.accepts_null[constraints],
-        interval_start=interval_start,
-        lo=table.lo[intervals],
-        hi=table.hi[intervals],
-        weight=table.weight[constraints] if len(table.weight) else table.weight,
-    )
+    first = with_constraints(table, offsets(held), spread(table.constraint_start, clauses)[1])
+    return first._replace(clause_start=np.arange(len(counts) + 1, dtype=np.int32))
 
 
 # --- regions -------------------------------------------------------------------------------------------------
@@ -141,11 +133,11 @@ def _regions(bounds: Bounds, sequence: I64, shards: int) -> Regions:
     count = np.bincount(bounds.attr, minlength=1)
     most = np.sort(np.argsort(-count, kind="stable")[:_AXES])
     attributes: I32 = most[count[most] > 0].astype(np.int32)
-    ends = _ends(bounds.start, bounds.attr, bounds.lo, bounds.hi, attributes)
+    ends = ends_on(attributes, bounds.start, bounds.attr, bounds.lo, bounds.hi)
     rows: list[list[int]] = []
 
     def cut(members: I64, wanted: int, first: int) -> int:
-        """Cut into so many shards, numbered from `first`; the node, or the shard as ~first."""
+        """Cut members into the wanted number of shards, from `first`; returns the node, or the shard as ~first."""
         if wanted == 1:
             return ~first
         at, half = len(rows), wanted // 2
@@ -164,21 +156,14 @@ def _regions(bounds: Bounds, sequence: I64, shards: int) -> Regions:
 def _best_split(ends: Ends, members: I64, share: float) -> tuple[int, int, int] | None:
     """The axis, end and threshold that put about this share on the left, and the fewest points into both halves."""
     best: tuple[float, int, int, int] | None = None
-    for axis in range(ends.lo.shape[1] if len(members) else 0):
+    for axis, end, threshold, left in splits(ends, members, share, share / 2):
         lo, hi = ends.lo[members, axis], ends.hi[members, axis]
-        middle = middles(lo, hi)
-        for end, key in ((LOWER, lo), (UPPER, hi)):
-            place = int(share * len(key))
-            threshold = int(np.partition(key, place)[place])
-            left = key < threshold
-            if abs(left.mean() - share) > share / 2:  # too many have the same end
-                continue
-            cost = 0.0
-            for side in (left, ~left):
-                inside = (middle >= lo[side].min()) & (middle <= hi[side].max())
-                cost += np.count_nonzero(side) * float(inside.mean())
-            if best is None or (cost, axis, end, threshold) < best:
-                best = (cost, axis, end, threshold)
+        middle, cost = middles(lo, hi), 0.0
+        for side in (left, ~left):
+            inside = (middle >= lo[side].min()) & (middle <= hi[side].max())
+            cost += np.count_nonzero(side) * float(inside.mean())
+        if best is None or (cost, axis, end, threshold) < best:
+            best = (cost, axis, end, threshold)
     return None if best is None else best[1:]
 
 
@@ -192,25 +177,10 @@ def _is_left(ends: Ends, sequence: I64, members: I64, axis: int, end: int, thres
     return left
 
 
-def _ends(start: I32, attr: I32, lo: I64, hi: I64, attributes: I32) -> Ends:
-    """The ends of each clause's range on each of these attributes."""
-    slots = len(start) - 1
-    of = np.repeat(np.arange(slots), np.diff(start))
-    axis_of = np.full(max(int(attr.max(initial=0)), int(attributes.max(initial=0))) + 1, -1)
-    axis_of[attributes] = np.arange(len(attributes))
-    axis = axis_of[attr]
-    mine = axis >= 0
-    shape = (slots, len(attributes))
-    made = Ends(np.full(shape, INT64_MIN, np.int64), np.full(shape, INT64_MAX, np.int64))
-    made.lo[of[mine], axis[mine]] = lo[mine]
-    made.hi[of[mine], axis[mine]] = hi[mine]
-    return made
-
-
 def _in_regions(start: I32, attr: I32, lo: I64, hi: I64, sequence: I64, cut: Regions) -> I32:
     slots = len(start) - 1
     shard = np.zeros(slots, np.int32)
-    ends = _ends(start, attr, lo, hi, cut.attr)
+    ends = ends_on(cut.attr, start, attr, lo, hi)
     waiting = [(0, np.arange(slots))] if len(cut.axis) else []
     while waiting:
         node, members = waiting.pop()
@@ -260,13 +230,13 @@ def _tokens(bounds: Bounds) -> tuple[I32, I32, I64]:
     cuts = [np.empty(0, np.int64)] * (int(bounds.attr.max(initial=-1)) + 1)
     for number, mine in by_attribute(bounds.attr):
         cuts[number] = variable_cuts(middle[mine], _CELL_BITS)
-    start = np.cumsum([0, *map(len, cuts)]).astype(np.int32)
-    first = np.cumsum([0, *(len(one) + 1 for one in cuts)]).astype(np.int32)
+    start = offsets([len(one) for one in cuts])
+    first = offsets([len(one) + 1 for one in cuts])
     return first, start, np.concatenate([*cuts, np.empty(0, np.int64)])
 
 
 def tokens_of(attr: I32, lo: I64, hi: I64, model: Clusters) -> I64:
-    """The token of each bound; that of none for an attribute that the sample did not have."""
+    """The token of each bound; the last one for an attribute that the sample did not have."""
     middle = middles(lo, hi)
     token = np.full(len(attr), int(model.first_token[-1]))
     known = len(model.first_token) - 1
@@ -317,10 +287,6 @@ def _folded(weight: Weights, size: I64, shards: int) -> I32:
     return shard
 
 
-def _in_clusters(start: I32, attr: I32, lo: I64, hi: I64, cut: Clusters) -> I32:
-    return _likeliest(start, tokens_of(attr, lo, hi, cut), cut.weight, cut.bias)
-
-
 # --- how good a cut is ---------------------------------------------------------------------------------------
 
 
@@ -351,7 +317,7 @@ def _events(start: I64, attr: I32, key: I64) -> EventArrays:
 
 
 def _touched(sample: SegmentArrays, cut: Cut, shards: int, events: EventArrays) -> float:
-    """How many shards an event meets on the average, each counted by its size: the work that routing leaves."""
+    """How many shards an event meets on average, each counted by its size: the work that routing leaves."""
     shard = shards_of(sample, cut)
     total = 0.0
     for number in range(shards):

@@ -26,11 +26,11 @@ from earmark.segment.evaluate import score_matches
 from earmark.segment.segment import NO_TAGS, Segment, Tags
 
 FEW_SHARE = 1 / 256
-"""When so few of the slots are eligible, those are scanned, and the index is left alone."""
+"""A smaller share of eligible slots than this is scanned, without the index."""
 
 
 def no_slots(slots: int) -> U64:
-    """A bitmap without any of so many slots."""
+    """A bitmap of this many slots, none of which is set."""
     return frozen(np.zeros(bits.words_for(slots), np.uint64))
 
 

@@ -1,6 +1,6 @@
 """Does a stored index find what its segment holds? Checked on events made from the subscriptions themselves.
 
-A checksum tells accidents, not somebody who changes arrays and checksums together. So each clause (of many, a sample)
+A checksum detects accidents, not a change of arrays and checksums together. So each clause (of many, a sample)
 is asked for by an event at the lower ends of its intervals, which must find its slot; and for some of these events all
 answers must be those of a scan.
 """

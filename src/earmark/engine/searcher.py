@@ -213,7 +213,7 @@ class Searcher:
 
     def _check_size(self, events: int) -> None:
         if self.ask.k is not None and self.ask.k * events > MOST_ANSWERS:
-            raise TooManyAnswers(f"k = {self.ask.k:,} for so many events may give more than {MOST_ANSWERS:,} answers")
+            raise TooManyAnswers(f"k = {self.ask.k:,} for this many events may give more than {MOST_ANSWERS:,} answers")
 
     def profile(self, batch: Batch) -> Work:
         """The work of searching a batch, in the measures of the papers."""
@@ -288,7 +288,7 @@ def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64
 
 
 def _raised(floor: Floor | None, part: Found, events: int, k: int) -> Floor:
-    """The floor after a segment has given its best: its k-th, where it has so many and that is better."""
+    """The floor after a segment has given its best: its k-th best answer, where there is one and it is better."""
     if floor is None:
         floor = Floor(np.full(events, -np.inf), np.zeros(events, np.int64))
     ends = np.searchsorted(part.events, np.arange(events), "right")

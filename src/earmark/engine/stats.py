@@ -1,11 +1,21 @@
-"""What a matcher reports of itself: `Matcher.stats` and `Matcher.attributes`."""
+"""What a matcher reports of itself: `Matcher.stats`, `Matcher.attributes` and `Matcher.unseen`.
+
+`Seen` counts the attributes that recent events had: a mistyped name in a rule or in the producer of events matches
+nothing, silently, and this is how it shows. Nothing that is counted changes an answer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
 
 from earmark.engine.compaction import Compactor
 from earmark.engine.version import Version
+from earmark.flat.types import I32
+from earmark.segment.segment import Segment
 
 
 class Stats(TypedDict):
@@ -23,9 +33,9 @@ class Stats(TypedDict):
     index_tail: int
     """Subscriptions that no index has taken in yet, and that are scanned."""
     segments: int
-    merges: int
+    compactions: int
     """Merges of segments that were done in the background."""
-    merge_problem: str | None
+    compaction_problem: str | None
     """What made the last one fail, if it did; `compact` tries again."""
     table_bytes: int
     index_bytes: int
@@ -73,10 +83,62 @@ def stats_of(version: Version, index: str, compactor: Compactor) -> Stats:
         "index": index,
         "index_tail": sum(len(one) for one in version.segments if one.index is None),
         "segments": len(segments),
-        "merges": compactor.merges,
-        "merge_problem": None if problem is None else repr(problem),
+        "compactions": compactor.compactions,
+        "compaction_problem": None if problem is None else repr(problem),
         "table_bytes": sum(one.segment.nbytes + one.removed.nbytes for one in version.segments),
         "index_bytes": sum(one.index.nbytes for one in sealed if one.index is not None),
         "index_about": described.describe() if described is not None else {},
         "asked_bytes": sum(one.asked.nbytes for one in segments),
     }
+
+
+WINDOW = 100_000
+"""Number of recent events that are looked at: at least this, at most twice this."""
+EVERY = 16
+"""One event in 16 is looked at for fields that no condition uses."""
+MOST_FIELDS = 10_000
+
+
+class Unseen(NamedTuple):
+    """Names that rules and events do not share."""
+
+    in_rules: list[str]
+    """Attributes that conditions use, and that no recent event had."""
+    in_events: list[str]
+    """Fields of recent events that no condition uses."""
+    events: int
+    """How many events count as recent."""
+
+
+class Seen:
+    """What the last events had, in two windows: the present one and the one before."""
+
+    def __init__(self) -> None:
+        self._attributes: tuple[set[int], set[int]] = (set(), set())
+        self._fields: tuple[set[str], set[str]] = (set(), set())
+        self._counts = (0, 0)
+
+    def note(self, attributes: I32, count: int, events: Iterable[Any]) -> None:
+        """Take note of encoded events, and of the fields of some of them as they came."""
+        if self._counts[0] >= WINDOW:
+            self._attributes = (set(), self._attributes[0])
+            self._fields = (set(), self._fields[0])
+            self._counts = (0, self._counts[0])
+        self._counts = (self._counts[0] + count, self._counts[1])
+        if count == 1:
+            self._attributes[0].update(attributes.tolist())
+        elif len(attributes):
+            self._attributes[0].update(np.flatnonzero(np.bincount(attributes)).tolist())
+        fields = self._fields[0]
+        for event in islice(events, 0, None, EVERY):
+            if len(fields) < MOST_FIELDS and isinstance(event, Mapping | list):
+                fields.update(event)
+
+    def unseen(self, segment: Segment) -> Unseen:
+        """What events and the conditions of a segment do not share. O(constraints)."""
+        names = segment.schema.names
+        used = {names[number] for number in np.unique(segment.arrays.attr).tolist()}
+        seen = {names[number] for number in set().union(*self._attributes) if number < len(names)}
+        heads = {name[:i] for name in used for i, letter in enumerate(name) if letter == "."}
+        fields = {field for field in set().union(*self._fields) if isinstance(field, str)}
+        return Unseen(sorted(used - seen), sorted(fields - used - heads), sum(self._counts))

@@ -1,29 +1,42 @@
 """The changes that a user makes: a version and what is asked for -> the next version.
 
-Everything that can be wrong is found before the next version is made, and nothing is changed in place: whoever fails
+Everything that can be wrong is found before the next version is made, and nothing is changed in place, so a failure
 half-way has changed nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from earmark.engine.batch import Batch
 from earmark.engine.compaction import Build
 from earmark.engine.version import Place, Version
-from earmark.errors import AttributeTypeError, EarmarkError, refuse
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse
 from earmark.index.contract import Adaptation
 from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.nearest import did_you_mean
 from earmark.segment.builder import Prepared, named, prepare
-from earmark.segment.ids import Ids
-from earmark.segment.plain import subscription_at
+from earmark.segment.forms import subscription_at
+from earmark.segment.ids import Id, Ids, checked_id
 from earmark.segment.rows import gather
 from earmark.segment.segment import Segment, no_arrays
-from earmark.segment.subscription import Subscription, checked_score, checked_tags, id_problems, weights_on
+from earmark.segment.subscription import (
+    Subscription,
+    checked_score,
+    checked_tags,
+    id_problems,
+    still_used,
+    weights_on,
+    with_params,
+)
+
+KEEP: Any = object()
+"""In place of a field of a subscription that an update leaves as it is."""
 
 
 def added(version: Version, prepared: Prepared, numbered: bool = True) -> Version:
@@ -37,6 +50,39 @@ def added(version: Version, prepared: Prepared, numbered: bool = True) -> Versio
     if not version.segments:
         return version.appended(prepared.segment(following))
     return version.appended(prepared.segment(np.arange(following, following + len(prepared.ids))))
+
+
+def place_of(version: Version, id: Id, purpose: str = "", row: int | None = None) -> Place:
+    """Where a living subscription is; an error says that there is none (`purpose`: " to remove")."""
+    place = version.find(checked_id(id))
+    if place is None:
+        raise SubscriptionError(f"there is no subscription {id!r}{purpose}", row=row)
+    return place
+
+
+def without(version: Version, ids: Sequence[Id]) -> Version:
+    """The version without these subscriptions, each of which is given once."""
+    places = [place_of(version, one, " to remove", row) for row, one in enumerate(ids)]
+    if len(set(places)) < len(places):
+        raise SubscriptionError("an id is given twice")
+    return version.removed(places)
+
+
+def updated(version: Version, given: Subscription) -> Version:
+    """The version with a subscription changed; fields that are `KEEP` stay as they were."""
+    place = place_of(version, given.id)
+    old = subscription_at(version.segments[place.number].segment, place.slot)
+    keeps_condition = given.condition is KEEP
+    if given.params is not None and keeps_condition:
+        raise SubscriptionError("params need a condition with parameters, got none")
+    condition = old.condition if keeps_condition else with_params(given.condition, given.params)
+    weights = given.weights
+    if weights is KEEP:
+        weights = old.weights if keeps_condition else still_used(old.weights, condition)
+    score = old.score if given.score is KEEP else given.score
+    tags = old.tags if given.tags is KEEP else given.tags
+    change = revalued if keeps_condition else replaced
+    return change(version, place, Subscription(old.id, condition, weights, score, tags))
 
 
 def replaced(version: Version, place: Place, given: Subscription) -> Version:
@@ -77,7 +123,7 @@ def retyped(version: Version, name: str, type_name: str) -> Version:
     users = _users(version, attribute.number)
     rest = version.removed(users)
     changed = replace(attribute, type=type_, declared=True, origin="its declaration")
-    # the other attributes keep their types, also where nobody else uses them: what was asked means what it meant
+    # the other attributes keep their types, also where no other condition uses them: conditions mean what they meant
     kept = [a for a in version.schema if a != rest.schema.by_name[a.name] and a.number != attribute.number]
     keys = {a.number: version.schema.strings[a.number] for a in kept if a.number in version.schema.strings}
     keys |= {attribute.number: StringKeys()} if type_.keyed else {}

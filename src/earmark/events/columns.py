@@ -87,5 +87,5 @@ def weighted(schema: Schema, events: EventArrays, weights: Weights | Sequence[We
 
 
 def weights_of(column: pa.Array) -> list[dict[str, float]]:
-    """A map column as one mapping of weights an event; NULL is none."""
+    """A map column as one mapping of weights per event, empty for NULL."""
     return [{} if own is None else dict(own) for own in column.to_pylist()]

@@ -287,7 +287,7 @@ def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Ke
     high = np.where(known[1], keys[1], type_.high)
     wrong = valid & (low > high)
     if type_.kind == STRING and known[0].any() and known[1].any():
-        # between two constants all strings share a key; Arrow, too, compares texts by their bytes
+        # between two constants all strings share a key; Arrow, too, compares strings by their bytes
         above = pc.greater(*(end.cast(pa.large_string()) for end in ends)).fill_null(False)
         wrong |= valid & above.to_numpy(zero_copy_only=False)
     elif type_.kind == NUMBER:  # numbers beyond 2^53, and between two constants, may share a key

@@ -44,7 +44,7 @@ class Growable:
             grown = np.empty(max(16, end, int(size * 1.5)), room.data.dtype)
             grown[:size] = room.data[:size]
             room = _Room(grown, size)
-        room.claimed = end  # first: an exception from here on leaves elements that nobody sees
+        room.claimed = end  # first: an exception from here on leaves elements that no reader sees
         room.data[size:end] = values
         other = object.__new__(Growable)
         other._room, other.size = room, end
@@ -82,7 +82,7 @@ class Listed(Generic[T]):
 
     @property
     def is_last(self) -> bool:
-        """Whether nobody has extended this moment."""
+        """Whether nothing has been appended since."""
         return len(self._items) == self.size
 
     @property

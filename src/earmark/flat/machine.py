@@ -4,7 +4,7 @@ Numba intrinsics, compiled to one or a few instructions where the processor has 
 has not. Each has a twin in plain Python, used when the JIT is disabled. Those that read an array trust the position
 they are given; under EARMARK_BOUNDSCHECK=1 they check it.
 
-    at                    an element by a position that is known to lie inside
+    at                    an element by a position that is known to be inside
     ctz64, popcount64     lowest set bit, number of set bits
     count_less8           how many of 8 keys are below one key
     and_between8          512-bit a & b & ~c, and whether anything is left

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 U8 = NDArray[np.uint8]
 U64 = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
 A = TypeVar("A", bound=NDArray[Any])
 
 

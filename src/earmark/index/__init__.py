@@ -40,14 +40,14 @@ def names() -> list[str]:
 def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[..., ArrayIndex[Any]]:
     """The `build(table, **options)` of the index with this name, with these options given already."""
     if not isinstance(name, str) or name not in INDEXES:
-        raise EarmarkError(f"there is no index called {name!r}; there are {', '.join(names())}.")
+        raise EarmarkError(f"there is no index called {name!r}; there are {', '.join(names())}")
     build: Callable[..., ArrayIndex[Any]] = _class(name).build
     if not options:
         return build
     known = list(inspect.signature(build).parameters)[1:]
     for option in options:
         if option not in known:
-            raise EarmarkError(f"the index {name!r} has no option {option!r}; it has {', '.join(known) or 'none'}.")
+            raise EarmarkError(f"the index {name!r} has no option {option!r}; it has {', '.join(known) or 'none'}")
     return functools.partial(build, **options)
 
 

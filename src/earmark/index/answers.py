@@ -15,13 +15,13 @@ from earmark.index.ranking import NO_SLOT, Heaps
 from earmark.jit import kernel
 
 GENEROUS = 1.2
-"""Room for so many times what the events so far let expect."""
+"""Room is made for this many times what the events so far let expect."""
 MOST_ANSWERS = 50_000_000
 """Answers that one search may give; more are asked for in parts."""
 LONG_ANSWERS = 64
 """Answers that are longer than this are put in order event by event, not slot by slot."""
 SLOT_BITS = 32
-"""Of an answer that names its event, so many bits are the slot's."""
+"""Number of bits of the slot, in an answer that names its event."""
 
 
 def check_room(answers: int) -> None:
@@ -81,7 +81,7 @@ def merge_runs(counts: I64, slots: I32, more: I64, others: I32, both: I32) -> No
 
 
 def ranked(heaps: Heaps, k: int, floored: bool = False) -> tuple[I64, I32, F64]:
-    """What sorted heaps of k places hold, which nobody writes to any more: (how many each, slots, scores).
+    """What sorted heaps of k places hold, which are not written to any more: (how many each, slots, scores).
 
     `floored`: the heaps began with a floor, whose entries are left out; they are behind all answers.
     """

@@ -11,9 +11,9 @@ A subclass declares what differs (`kernels.py` has the shape of kernels):
     _residual            slots that the structure does not hold, and that are scanned
     _order(events)       in which order to ask the events of a batch
     _scan_is_quicker()   whether a scan should answer a batch
-    _lanes               so many events at once at the most
+    _lanes               the most events at once
 
-Invariant: an index is a NamedTuple of read-only arrays over a table that nobody changes, so any number of threads may
+Invariant: an index is a NamedTuple of read-only arrays over a table that never changes, so any number of threads may
 search it: each search has scratch of its own. Updates are for a copy that no other thread holds yet.
 Complexity: that of the kernels; a call from Python costs 0.1 to 0.3 µs for each array that a kernel is given.
 """
@@ -276,7 +276,7 @@ class ArrayIndex(Generic[A]):
     def _by_group(
         self, asked: Asked, lanes: int | None, run: Callable[[Asked], tuple[Any, ...]], bounded: bool = False
     ) -> tuple[Any, ...]:
-        """Run a search on groups of so many events, over the threads if there are several, and chain its answers.
+        """Run a search on groups of `lanes` events, over the threads if there are several, and chain its answers.
 
         The last of what `run` returns are counters, and are added up. `bounded`: answers may be too many.
         """

@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from earmark.events.arrays import EventArrays
 from earmark.flat.types import I64, U64
+from earmark.index.ranking import Heaps
 from earmark.segment.arrays import SegmentArrays
 
 A = TypeVar("A")
@@ -52,4 +53,14 @@ class Matches(NamedTuple):
 
     counts: I64
     slots: Any
+    work: I64
+
+
+class TopK(NamedTuple):
+    """The arguments of a rank kernel together, for the functions it is made of."""
+
+    searched: Searched[Any]
+    asked: Asked
+    scratch: Any
+    heaps: Heaps
     work: I64

@@ -19,7 +19,7 @@ from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at, ctz64, popcount64
 from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import COMPARED
-from earmark.index.kernels import Asked
+from earmark.index.kernels import Asked, Matches
 from earmark.index.ranking import Heaps, push, sort_heap
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
@@ -31,10 +31,10 @@ SLOT = MAYBE - 1
 """The other bits."""
 
 SPARSE = 16
-"""Fewer marks than one for so many words: the summary is worth its upkeep."""
+"""With fewer marks than one for this many words, the summary is worth its upkeep."""
 
 FEW = 24
-"""Up to so many slots of an event are sorted by insertion."""
+"""Up to this many slots of an event are sorted by insertion."""
 
 AT_ONCE = 4
 """Slots that are read off a word at a time where most words have several."""
@@ -47,7 +47,7 @@ def new_marks(slots: int) -> tuple[U64, U64]:
 
 
 def scratch_words(slots: int) -> int:
-    """How long the scratch for so many slots is."""
+    """Words of scratch for this many slots."""
     words = max(1, (slots + 63) >> 6)
     return 2 * words + ((words + 63) >> 6)
 
@@ -232,3 +232,11 @@ def rank_matches(table: SegmentArrays, asked: Asked, counts: I64, slots: I32, he
             push(heaps, lane, asked.k, score, table.sequence[slot], slot)
             i += 1
         sort_heap(heaps, lane * asked.k, heaps.size[lane])
+
+
+@inlined
+def close_event(matches: Matches, lane: int, begin: int, end: int, marks: U64, summary: U64) -> int:
+    """Sort the slots begin..end of one event, drop duplicates and count them; returns where the next event begins."""
+    count = sort_slots(matches.slots, begin, end - begin, marks, summary)
+    matches.counts[lane] = count
+    return begin + count

@@ -1,4 +1,4 @@
-"""Where does a value lie among the keys of an attribute?
+"""Where is a value among the keys of an attribute?
 
 Every value of every type maps to a signed 64-bit key that keeps order. A condition's literal need not be a
 value of the attribute's type (`age > 22.5` on integers), so a literal maps to a *cut*: two keys (below, upto)
@@ -8,7 +8,7 @@ value of the attribute's type (`age > 22.5` on integers), so a literal maps to a
     keys > upto        are greater
 
 plus whether the literal is *beyond*: Spark folds `a < 9223372036854775808` on an integer to TRUE, for NULL too,
-because the (exact) literal lies outside what the type can hold. Every other comparison is a closed interval of
+because the (exact) literal is outside what the type can hold. Every other comparison is a closed interval of
 keys, exact to the last bit. Comparison rules are Spark's: integers and decimals against decimals exactly; against a
 double after rounding the key's value to double. Floats: sign-magnitude bits, −0.0 = 0.0, NaN one above +inf.
 Nothing here overflows: Python integers inside, clipped to the domain when intervals are made (bind.py).
@@ -102,7 +102,7 @@ def timestamp_key(value: datetime, zone: tzinfo) -> int:
 
 
 def midnight_key(day: int, zone: tzinfo) -> int:
-    """The first moment of a day in `zone`, as java.time has it: the end of the gap when midnight lies in one."""
+    """The first moment of a day in `zone`, as java.time has it: the end of the gap when midnight is in one."""
     near = min(max(day, _FIRST_DAY), _LAST_DAY)
     local = datetime.fromordinal(near + _EPOCH_DATE)
     moment, other = timestamp_key(local, zone), timestamp_key(local.replace(fold=1), zone)

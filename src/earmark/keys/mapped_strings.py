@@ -1,4 +1,4 @@
-"""Which key does a string have, when its attribute's constants lie in mapped files?
+"""Which key does a string have, when its attribute's constants are in mapped files?
 
 The read-only side of `StringKeys` (strings.py says what keys mean), without a Python object for each constant:
 
@@ -45,7 +45,7 @@ class MappedStrings:
         return self._joined[self._start[at] : self._start[at + 1]].tobytes()
 
     def with_more(self, more: MappedStrings) -> MappedStrings:
-        """These and some more, whose keys lie between."""
+        """These constants and some more, whose keys are between theirs."""
         return MappedStrings(self._start, self._joined, self._keys, more)
 
     def items(self) -> tuple[list[bytes], I64]:

@@ -1,4 +1,4 @@
-"""Where does a number lie among all numbers? The keys of attributes whose type was learned from numbers.
+"""Where is a number among all numbers? The keys of attributes whose type was learned from numbers.
 
 A learned number takes whole numbers of any size, doubles and decimals alike. A whole value counts as itself, one with
 a fraction as its nearest double, and these compare by value; NaN is above all, and −0 is 0. So the numbers are the
@@ -11,7 +11,7 @@ Below 2^53 a position is the key of a double; beyond, every integer is a number 
 they are counted. Sets of numbers (`bind.py`) are exact in positions. Positions need more than 64 bits, so an
 attribute has one of two encodings of them as keys:
 
-    narrow    keys of doubles, while every bound lies below 2^53 (or is an infinity, or NaN). An event's integer takes
+    narrow    keys of doubles, while every bound is below 2^53 (or is an infinity, or NaN). An event's integer takes
               its nearest double, which is on the right side of all such bounds
     wide      the keys of a dictionary of constants (`strings.py`), each a bound's position as bytes that keep order
 
@@ -39,7 +39,7 @@ FAR = EDGE + 2**1100
 LOWEST, HIGHEST = -FAR, FAR + 1
 """The positions of −inf and of NaN: the ends of the domain."""
 _MAX_DOUBLE = FLOAT_INF_KEY - 1
-_MOST_DIGITS = 331  # a whole decimal of more lies beyond 2^1100
+_MOST_DIGITS = 331  # a whole decimal with more digits is beyond 2^1100
 _NARROW = {
     LOWEST: -FLOAT_INF_KEY,
     LOWEST + 1: -_MAX_DOUBLE,
@@ -111,7 +111,7 @@ def narrow_key(value: float | Decimal) -> int:
 
 
 def narrowed(numbers: KeySet) -> KeySet | None:
-    """A set of positions as keys of doubles; None where some bound does not lie among them."""
+    """A set of positions as keys of doubles; None where a bound is not one of them."""
     if numbers.intervals == ((LOWEST, HIGHEST),):  # open to every value, of any type
         return KeySet(((INT64_MIN, INT64_MAX),), numbers.null)
     ends = []
@@ -128,7 +128,7 @@ def narrowed(numbers: KeySet) -> KeySet | None:
 
 
 def position_of_narrow(key: int) -> int:
-    """The position of a bound that is a key of a double. Whatever lies outside the doubles is open."""
+    """The position of a bound that is a key of a double. Outside the doubles it is open."""
     if key < -FLOAT_INF_KEY or key > FLOAT_NAN_KEY:
         return LOWEST if key < 0 else HIGHEST
     return _FROM_NARROW.get(key, key)
@@ -157,9 +157,9 @@ def position_at(constant: bytes) -> int:
     head, size = constant[:1], len(constant) - 1
     if head == b"\x80" and size == _BYTES:
         return number - _ROOM
-    assert head in (b"\x81", b"\x7f") and size == _MORE_BYTES, "a constant of a number is none"
+    assert head in (b"\x81", b"\x7f") and size == _MORE_BYTES, "a constant is not that of a number"
     position = number if head == b"\x81" else number - 2 * FAR
-    assert LOWEST <= position <= HIGHEST and constant_of(position) == constant, "a constant of a number is none"
+    assert LOWEST <= position <= HIGHEST and constant_of(position) == constant, "a constant is not that of a number"
     return position
 
 

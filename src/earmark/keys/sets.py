@@ -1,6 +1,6 @@
 """Sets of keys: a sorted tuple of disjoint closed intervals, plus whether NULL belongs.
 
-These are the values for which a predicate is TRUE (or FALSE, or not so). Invariant: intervals ascend, lie in
+These are the values for which a predicate is TRUE (or FALSE, or not so). Invariant: intervals ascend, are in
 the attribute's domain and do not touch. Unions and complements of what one condition says are small, so this is
 plain Python over integers of any size; kernels see the result as arrays.
 """

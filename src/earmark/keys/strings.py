@@ -9,8 +9,8 @@ its constant's key, or the key of the greatest constant below it plus one:
     event       '' → MIN   'aa' → MIN+1   'abc' → 1      'zebra' → 2**62 + 1
 
 Invariant: keys ascend with their constants, neighbours are at least 2 apart, '' has the least key.
-A writer that is interrupted while it inserts leaves constants that nobody uses, and never a wrong key: the dictionary
-`_key` counts, and while `_behind` is set the ordered lists are made from it again by whoever comes next.
+A writer that is interrupted while it inserts leaves constants that nothing uses, and never a wrong key: the dictionary
+`_key` counts, and while `_behind` is set the ordered lists are made from it again by the next caller.
 So a bound's key is a constant's key, one above it (`>`), or one below it (`<`), and stays right when
 other constants arrive between. When a gap runs out, `relabelled` gives the same constants even spacing.
 
@@ -142,7 +142,7 @@ class StringKeys:
         """Next to which neighbour a run goes, so that runs to come find room: -1 below, 1 above, 0 neither.
 
         Whoever shares the longer prefix is likely to be followed by more of the kind; at the ends, the far side is
-        the open one ('' is a constant that nobody chose).
+        the open one ('' is always a constant).
         """
         if position == len(self._sorted):
             return 0 if position == 1 else -1
@@ -161,7 +161,7 @@ class StringKeys:
         return other
 
     def translated(self, bounds: I64, other: StringKeys, side: int) -> I64:
-        """Bounds in these keys, as bounds in `other`'s (which has every constant that a bound lies on).
+        """Bounds in these keys, as bounds in `other`'s (which has every constant that a bound is on).
 
         `side` is +1 for lower bounds (a constant's key or one above it) and -1 for upper bounds (or one below).
         """
@@ -175,13 +175,13 @@ class StringKeys:
         return moved
 
     def used_by(self, bounds: I64) -> list[bytes]:
-        """The constants on or next to which some bound lies."""
+        """The constants that a bound is on or next to."""
         constants, keys = self.items()
         last = len(keys) - 1
         near = np.searchsorted(keys, bounds)
         used = np.zeros(len(keys), bool)
         for at in (np.maximum(near - 1, 0), np.minimum(near, last)):
-            # as unsigned, since the two may lie further apart than an int64 reaches
+            # as unsigned, since the two may be further apart than an int64 reaches
             used[at[(bounds - keys[at] + 1).view(np.uint64) <= 2]] = True
         return [constants[i] for i in np.flatnonzero(used)]
 

@@ -96,7 +96,7 @@ def _known_arguments() -> dict[type, frozenset[str]]:
 
 @cache
 def _operators() -> dict[type, tuple[str, str]]:
-    """The operator of a node, and the one it becomes when the literal stands first."""
+    """The operator of a node, and the one it becomes when the literal comes first."""
     from sqlglot import exp
 
     return {
@@ -321,7 +321,7 @@ class Grammar:
         return self._lexed.names[int(found[1])]
 
     def _value(self, node: exp.Expression) -> Any:
-        """The hole or constant that stands at a literal's place."""
+        """The hole or constant in the place of a literal."""
         from sqlglot import exp
 
         node = self._bare(node)
@@ -345,14 +345,14 @@ class Grammar:
 
     def _hole(self, literal: exp.Expression, form: str = "value") -> Hole:
         found = re.fullmatch(r"\d{9}", literal.this)
-        if found is None:  # sqlglot joins a dot and a number that stand apart
+        if found is None:  # sqlglot joins a dot and a number that are apart
             raise self._refused("expected a literal", literal)
         if int(found[0]) < FIRST_HOLE:
             raise self._refused("a list of values goes after IN only", literal)
         return Hole(int(found[0]) - FIRST_HOLE, form)
 
     def _bare(self, node: exp.Expression) -> exp.Expression:
-        """What stands inside parentheses."""
+        """What is inside parentheses."""
         from sqlglot import exp
 
         while isinstance(node, exp.Paren):
@@ -378,7 +378,7 @@ class Grammar:
             return self._lexed.text[slice(*span)]
         try:
             return str(node.sql(dialect="spark"))  # constants, which have no stand-in
-        except Exception:  # as with parsing, anything may come out; the reason stands without the piece
+        except Exception:  # as with parsing, anything may come out; the reason is given without the piece
             return ""
 
     def _span(self, node: exp.Expression) -> Span | None:

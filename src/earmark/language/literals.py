@@ -1,4 +1,4 @@
-"""What value does a literal of SQL text stand for? Spark's rules, or an error that says what would be right."""
+"""What value does a literal of SQL text have? Spark's rules, or an error that says what would be right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Value: TypeAlias = int | float | Decimal | bool | str | date | datetime
 
 
 class LiteralError(Exception):
-    """The reason why a literal is refused; whoever reads the literal knows where it is."""
+    """The reason why a literal is refused; the reader of the literal knows where it is."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -76,7 +76,7 @@ def _unescape(found: re.Match[str]) -> str:
 def number_value(token: str, after_minus: bool = False) -> int | float | Decimal:
     """The value of a number token: integer, decimal (`22.5`), or double (`1e3`, `2D`).
 
-    A minus before it is applied elsewhere; it is told here because only then may `2^63 L` stand.
+    A minus before it is applied elsewhere; it is passed here because only then is `2^63 L` allowed.
 
     >>> number_value("22.5"), number_value("1e3"), number_value("7L")
     (Decimal('22.5'), 1000.0, 7)
@@ -188,7 +188,7 @@ def like_prefix(pattern: str, escape: str = "\\") -> tuple[str, bool]:
         if char == escape:
             if i + 1 == len(pattern) or pattern[i + 1] not in ("%", "_", escape):
                 raise LiteralError(
-                    f"in the pattern {pattern[:60]!r} the escape {escape!r} must stand before %, _ or itself"
+                    f"in the pattern {pattern[:60]!r} the escape {escape!r} must come before %, _ or itself"
                 )
             prefix.append(pattern[i + 1])
             i += 2

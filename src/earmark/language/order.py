@@ -84,7 +84,7 @@ class _Level:
     between: bool = False
 
     def misplaced(self, kind: str) -> str:
-        """Take the next token; why it cannot stand here, or nothing."""
+        """Take the next token; the reason why it cannot be here, or nothing."""
         if self.predicate and (kind in _PREDICATE or kind in ("infix NOT", "comparison")):
             return "expected AND, OR or parentheses: a part of a condition has one test"
         if self.between and kind in ("OR", ")", END):

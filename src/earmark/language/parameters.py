@@ -6,7 +6,7 @@
 
 Each value is written as the literal that reads back as exactly this value (`literal_sql`), so the text that is kept
 for a subscription is a condition without parameters. The tokenizer finds the parameters: a question mark or a colon
-inside quotes is none.
+inside quotes is not a parameter.
 
 **Invariant**: a value is one literal, whatever it holds. It is set off by spaces, so it can never become a part of the
 token before or after it; and it may only follow a token after which a value is read as a value (`_BEFORE`): after

@@ -42,7 +42,7 @@ _MAX_TEMPLATE_TEXT = 4096
 
 
 def parse(text: str) -> Condition:
-    """The condition a text stands for, or a SubscriptionError.
+    """The condition that a string means, or a SubscriptionError.
 
     >>> print(parse("NOT (age < 22 OR city IN ('x', 'it''s'))"))
     NOT (age < 22 OR city IN ('x', 'it''s'))
@@ -59,7 +59,7 @@ def parse(text: str) -> Condition:
 
 
 def parse_clauses(text: str) -> Clauses:
-    """The clauses of a text; texts of a known shape skip the grammar."""
+    """The clauses of a condition's text; a known shape skips the grammar."""
     try:
         between: tuple[str, ...] = ()
         if isinstance(text, str) and len(text) <= MAX_TEXT:
@@ -88,7 +88,7 @@ class _BadLiteral(Exception):
 
 
 def _error(text: Any, problem: SubscriptionError | _BadLiteral) -> SubscriptionError:
-    if isinstance(problem, _BadLiteral):  # texts of a known shape have been read without regard to places
+    if isinstance(problem, _BadLiteral):  # a text of known shape has been read without regard to places
         slot = lex(text).slots[problem.index]
         problem = refusal(problem.reason, text[slot.start : slot.end], slot.start, slot.end)
     return problem.at(condition=text) if isinstance(text, str) else problem
@@ -130,7 +130,7 @@ class Template:
         """A leaf as its number, others as (AnyOf or AllOf, parts)."""
         if not isinstance(atom, Leaf):
             return type(atom), [self._compiled(part, numbers) for part in atom.parts]
-        if id(atom) not in numbers:  # a leaf stands in many clauses, but is one object
+        if id(atom) not in numbers:  # a leaf may be in many clauses, but is one object
             numbers[id(atom)] = len(self._leaves)
             predicate = atom.predicate
             values = tuple([self._place(value) for value in predicate.values])

@@ -40,7 +40,7 @@ Refuse: TypeAlias = Callable[[SubscriptionError], None]
 
 
 def raised(problem: SubscriptionError) -> None:
-    """Stop at the first problem; whoever wants them all passes another function in its place."""
+    """Stop at the first problem; to collect them all, pass another function in its place."""
     raise problem
 
 
@@ -110,7 +110,7 @@ def _beyond_ascii(char: str) -> str:
 
 
 class Neighbours(NamedTuple):
-    """A token that is out of place, between the one before it and the one after it: their kinds and texts."""
+    """A token that is out of place, between the one before it and the one after it: their kinds and text."""
 
     kinds: tuple[str, str, str]
     texts: tuple[str, str, str]

@@ -9,11 +9,11 @@ A word is a keyword only where the language has one; everywhere else it is a nam
 it. So the grammar never sees a word or a literal of the user's. Length, tokens and nesting are bounded.
 
 `split_units` finds names in backticks, literals and plain lists without looking at the rest. **Invariant**: two
-texts that are the same between their units, and whose units are of the same kinds, have the same shape. (Between
+two texts that are the same between their units, and whose units are of the same kinds, have the same shape. (Between
 units no token can reach into the next unit: a number does not start right after a word or a number, and no sign or
-word goes on with a quote.) That is what lets the parser keep templates by what stands between the units.
+word goes on with a quote.) That is what lets the parser keep templates by what is between the units.
 
-**Complexity**: O(length), also for hostile texts: no pattern backtracks, and an unclosed quote runs to the end.
+**Complexity**: O(length), also for hostile text: no pattern backtracks, and an unclosed quote runs to the end.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ class Token(NamedTuple):
     word: str
 
 
-# --- texts of a known shape ----------------------------------------------------------------------------------
+# --- text of a known shape ----------------------------------------------------------------------------------
 
 
 def split_units(text: str) -> tuple[tuple[str, ...], list[str]]:
-    """What stands between the units of a text (with its names in backticks), and the literals."""
+    """What is between the units of a text (with its names in backticks), and the literals."""
     parts = _UNIT.split(text)
     units = parts[1::2]
     if units and units[-1] is None:
@@ -251,7 +251,7 @@ def _refused_token(reason: str, token: Token, more: str = "") -> SubscriptionErr
 
 
 def _piece(made: Lexed, tokens: list[Token], i: int, refuse: Refuse) -> tuple[str, str, int]:
-    """What stands for token i in the shape, of what kind it is, and the next token; a typed literal goes as one."""
+    """What replaces token i in the shape, of what kind it is, and the next token; a typed literal goes as one."""
     token, before = tokens[i], tokens[i - 1].word if i else ""
     if token.kind == "parameter":
         example = "[…]" if token.text == "?" else f"{{{token.text[1:]!r}: …}}"

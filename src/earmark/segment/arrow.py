@@ -25,12 +25,11 @@ from earmark.keys.records import restored_strings, schema_of, schema_record
 from earmark.keys.schema import DATE, TIMESTAMP, Draft, Schema, attribute_type
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import Prepared
-from earmark.segment.checks import DAMAGE, check_content
-from earmark.segment.ids import Id
+from earmark.segment.ids import Id, checked_id
 from earmark.segment.join import constants_in, translated
 from earmark.segment.rows import check_arrays, uses_of
-from earmark.segment.segment import Segment
-from earmark.segment.subscription import checked_id, checked_tags
+from earmark.segment.segment import DAMAGE, Segment, check_content
+from earmark.segment.subscription import checked_tags
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -252,7 +251,7 @@ def _ids(frame: pa.Table) -> list[Id]:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     integers = pa.types.is_integer(column.type)
-    require(integers or is_text(column.type), f"ids are texts or integers, not {column.type}")
+    require(integers or is_text(column.type), f"expected strings or integers as ids, got {column.type}")
     ids: list[Id] = column.cast(pa.int64() if integers else pa.large_string()).to_pylist()
     for one in ids[:1] if integers else ids:
         checked_id(one)

@@ -23,13 +23,12 @@ from earmark.flat.types import I64, frozen
 from earmark.keys.bind import Binder, BoundClauses
 from earmark.keys.schema import Draft, Schema
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.ids import Id, Ids
+from earmark.segment.ids import Id, Ids, checked_id
 from earmark.segment.join import with_constants
 from earmark.segment.rows import arrays_of
 from earmark.segment.segment import Segment, Tags
 from earmark.segment.subscription import (
     as_subscription,
-    checked_id,
     checked_score,
     checked_tags,
     clauses_and_text,
@@ -120,7 +119,7 @@ def prepare(schema: Schema, items: Iterable[Any], numbered: bool = True) -> Prep
     return builder.prepared()
 
 
-_collector_is_off = False  # by us; an interruption may leave it so, for the next one to mend
+_collector_is_off = False  # by us; an interruption may leave it off, and the next call turns it on again
 
 
 @contextmanager
@@ -130,7 +129,7 @@ def collector_held() -> Iterator[None]:
     It would look through all of them again and again, a fifth of the time that a large batch takes.
     """
     global _collector_is_off
-    if not gc.isenabled() and not _collector_is_off:  # whoever calls wants it so
+    if not gc.isenabled() and not _collector_is_off:  # the caller has turned it off
         yield
         return
     _collector_is_off = True

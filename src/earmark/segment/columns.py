@@ -43,10 +43,10 @@ from earmark.keys.schema import (
 )
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import Prepared, as_mapping
-from earmark.segment.ids import Id
+from earmark.segment.ids import Id, checked_id
 from earmark.segment.rows import offsets
 from earmark.segment.segment import Tags
-from earmark.segment.subscription import checked_id, checked_score, checked_tags, id_problems
+from earmark.segment.subscription import checked_score, checked_tags, id_problems
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -414,7 +414,7 @@ def _constant(type_: AttributeType, value: Any) -> bytes:
 
 
 def _is_wide(type_: AttributeType, piece: Pieces) -> bool:
-    """Whether bounds are to be looked up in a dictionary: they are already, or some lies at 2^53 or beyond."""
+    """Whether bounds are to be looked up in a dictionary: they are already, or one is at 2^53 or beyond."""
     return type_.keyed or any(_is_beyond(column) for column in (piece.lo, piece.hi))
 
 
@@ -430,7 +430,7 @@ def _is_beyond(column: pa.Array) -> bool:
 
 
 def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
-    """Keys of the lower and upper bounds; (high, low) of the domain where no value can lie between."""
+    """Keys of the lower and upper bounds; (high, low) of the domain where no value is between."""
     attribute = schema.by_name[piece.attribute.name]
     type_ = attribute.type
     if type_ is None:  # every bound is NULL, so there are no rows
@@ -445,7 +445,7 @@ def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
 
 
 def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: int) -> tuple[I64, NDArray[np.bool_]]:
-    """Keys of lower (side 0) or upper (side 1) bounds, open where NULL, and which lie beyond the whole domain."""
+    """Keys of lower (side 0) or upper (side 1) bounds, open where NULL, and which are beyond the whole domain."""
     type_ = attribute.type
     assert type_ is not None
     inside = np.zeros(len(column), bool)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at, ctz64
 from earmark.flat.types import F64, I32, I64, U64
 from earmark.jit import inlined, kernel
@@ -33,28 +34,16 @@ def overlaps(lo: I64, hi: I64, begin: int, end: int, key_lo: int, key_hi: int) -
     """Whether [key_lo, key_hi] meets one of the ascending disjoint intervals begin..end. O(log intervals)."""
     if end - begin == 1:  # one branch, not two: which side an event misses on cannot be predicted
         return bool((at(lo, begin) <= key_hi) & (key_lo <= at(hi, begin)))
-    last = end
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(hi, middle) < key_lo:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin < last and at(lo, begin) <= key_hi
+    begin = bisect_left(hi, begin, end, key_lo)
+    return begin < end and at(lo, begin) <= key_hi
 
 
 @inlined
 def find_attribute(events: EventArrays, e: int, attr: int) -> int:
     """Position of an attribute in event e, or ABSENT. O(log attributes)."""
-    begin, end = at(events.start, e), at(events.start, e + 1)
-    last = end
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(events.attr, middle) < attr:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin if begin < last and at(events.attr, begin) == attr else ABSENT
+    end = at(events.start, e + 1)
+    position = bisect_left(events.attr, at(events.start, e), end, attr)
+    return position if position < end and at(events.attr, position) == attr else ABSENT
 
 
 @inlined
@@ -190,14 +179,12 @@ def near_misses(
     eligible: U64,
     missing: int,
     first: int,
-    out_slot: I32,
-    out_failures: I32,
-    out_clause: I32,
+    out: I32,
 ) -> tuple[int, int]:
     """Eligible slots from `first` on that do not match event e but have a clause with at most `missing` failures.
 
-    For each: the slot, the fewest failing constraints over its clauses, and the first clause (an index into
-    `constraint_start`) that has so few. Returns how many, and the slot to resume at when the buffers are full.
+    A row of `out` for each: the slot, the fewest failing constraints over its clauses, and the first clause (an index
+    into `constraint_start`) that has so few. Returns how many, and the slot to resume at when `out` is full.
     """
     found = 0
     slots = len(table.clause_start) - 1
@@ -215,9 +202,9 @@ def near_misses(
                     break
             if fewest == 0 or nearest < 0:
                 continue
-            if found == len(out_slot):
+            if found == len(out):
                 return found, slot
-            out_slot[found], out_failures[found], out_clause[found] = slot, fewest, nearest
+            out[found, 0], out[found, 1], out[found, 2] = slot, fewest, nearest
             found += 1
     return found, slots
 

@@ -18,6 +18,7 @@ from earmark.keys.schema import STRING, Attribute, Schema
 from earmark.language.normal import atom_sql
 from earmark.language.parse import parse_clauses
 from earmark.language.predicate import literal_sql, name_sql
+from earmark.notebook import html_table
 from earmark.segment.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.segment.evaluate import near_misses as find_near_misses
 from earmark.segment.ids import Id
@@ -88,6 +89,14 @@ class Explanation:
 
     def __repr__(self) -> str:
         return f"<Explanation: {self.id!r} {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("✓" if one.held else "✗", one.asked, one._given(), one._product(), number)
+            for number, clause in enumerate(self.clauses, 1)
+            for one in clause.constraints
+        ]
+        return html_table(f"{self.id!r} {self.verdict}", ("", "asked", "event", "score", "clause"), rows)
 
     @property
     def verdict(self) -> str:
@@ -193,10 +202,9 @@ class Nearest(NamedTuple):
 
 def nearest(segment: Segment, events: EventArrays, eligible: U64, missing: int) -> Nearest:
     """Eligible slots that would match the one event if at most `missing` constraints of one clause held. O(slots)."""
-    size = max(bits.count(eligible), 1)
-    slots, failures, clauses = (np.empty(size, np.int32) for _ in range(3))
-    count, _ = find_near_misses(segment.arrays, events, 0, eligible, missing, 0, slots, failures, clauses)
-    return Nearest(slots[:count], failures[:count], clauses[:count])
+    found = np.empty((max(bits.count(eligible), 1), 3), np.int32)
+    count, _ = find_near_misses(segment.arrays, events, 0, eligible, missing, 0, found)
+    return Nearest(*found[:count].T)
 
 
 def near_miss(segment: Segment, slot: int, clause: int, events: EventArrays, event: Mapping[str, Any]) -> NearMiss:

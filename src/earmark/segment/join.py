@@ -1,7 +1,7 @@
 """How do the subscriptions of several segments become one segment?
 
 `join` puts segments one after another, each translated to the attribute numbers and keys of one schema where it has
-others. The schema must know the constants that their bounds lie on: `take_constants` sees to that. Everything is whole
+others. The schema must know the constants that their bounds are on: `take_constants` sees to that. Everything is whole
 columns: no Python object for each subscription.
 
 Complexity: O(size of the segments).
@@ -86,7 +86,7 @@ def with_constants(schema: Schema, wanted: Mapping[int, Iterable[bytes]]) -> Sch
 
 
 def with_constants_of(schema: Schema, segments: Iterable[Segment]) -> Schema:
-    """The schema after the constants on which bounds of these segments lie have keys (as `with_constants`)."""
+    """The schema with keys for the constants that bounds of these segments are on (as `with_constants`)."""
     wanted: dict[int, set[bytes]] = {}
     for segment in segments:
         if segment.schema.generation == schema.generation:
@@ -120,7 +120,7 @@ def without_unused_constants(schema: Schema, segments: Sequence[Segment]) -> Sch
 
 
 def constants_in(arrays: SegmentArrays, source: Schema, attribute: Attribute) -> list[bytes]:
-    """The constants that bounds on an attribute of the source lie on: strings, or positions of numbers."""
+    """The constants that bounds on an attribute of the source are on: strings, or positions of numbers."""
     assert attribute.type is not None
     positions = intervals_on(arrays, attribute.number)
     lo, hi = arrays.lo[positions], arrays.hi[positions]

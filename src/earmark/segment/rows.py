@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 import numpy as np
 
 from earmark.errors import require
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.types import F64, I32, I64, U8, frozen
 from earmark.keys.bind import BoundClauses, Constraint, resolved
 from earmark.keys.schema import Schema
 from earmark.keys.sets import KeySet
@@ -130,10 +130,17 @@ def gather(table: SegmentArrays, slots: I64) -> SegmentArrays:
     if len(slots) == 1:
         return _one_slot(table, int(slots[0]))
     clause_start, clauses = spread(table.clause_start, slots)
-    constraint_start, constraints = spread(table.constraint_start, clauses)
-    interval_start, intervals = spread(table.interval_start, constraints)
-    return SegmentArrays(
+    return with_constraints(table, *spread(table.constraint_start, clauses))._replace(
         clause_start=clause_start,
+        score=table.score[slots] if len(table.score) else _EMPTY_F64,
+        sequence=table.sequence[slots],
+    )
+
+
+def with_constraints(table: SegmentArrays, constraint_start: I32, constraints: I64) -> SegmentArrays:
+    """The same subscriptions with the chosen constraints alone, which are those of clauses that begin where given."""
+    interval_start, intervals = spread(table.interval_start, constraints)
+    return table._replace(
         constraint_start=constraint_start,
         attr=table.attr[constraints],
         accepts_null=table.accepts_null[constraints],
@@ -141,8 +148,6 @@ def gather(table: SegmentArrays, slots: I64) -> SegmentArrays:
         lo=table.lo[intervals],
         hi=table.hi[intervals],
         weight=table.weight[constraints] if len(table.weight) else _EMPTY_F64,
-        score=table.score[slots] if len(table.score) else _EMPTY_F64,
-        sequence=table.sequence[slots],
     )
 
 
@@ -192,6 +197,17 @@ def concat(a: SegmentArrays, b: SegmentArrays) -> SegmentArrays:
 
 def _joined_offsets(a: I32, b: I32) -> I32:
     return np.concatenate([a, b[1:] + a[-1]])
+
+
+def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32, lo: I64, hi: I64) -> SegmentArrays:
+    """Boxes as a table with one clause per slot, frozen."""
+    count = len(constraint_start) - 1
+    columns = (
+        np.arange(count + 1, dtype=np.int32),
+        *(constraint_start, attr, null, interval_start, lo, hi),
+        *(_EMPTY_F64, _EMPTY_F64, np.arange(count, dtype=np.int64)),
+    )
+    return SegmentArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
 
 
 def check_arrays(table: SegmentArrays, attributes: int) -> None:

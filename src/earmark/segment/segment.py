@@ -8,7 +8,7 @@
 
 Bounds are keys under `schema`, which also numbers the attributes; keys stay right for as long as the schema's
 generation does. `appended` gives another segment, with more slots, that shares the memory of this one: it writes past
-everything that any segment has (growable.py), so no segment ever changes, and whoever fails half-way has changed
+everything that any segment has (growable.py), so no segment ever changes, and a failure half-way has changed
 nothing.
 
 Invariant (`check`): `check_arrays`, as many ids, conditions and tags as slots, distinct sequence numbers.
@@ -29,10 +29,9 @@ from earmark.flat import bits
 from earmark.flat.growable import Growable, Listed
 from earmark.flat.packed import NO_STRINGS, PackedStrings, packed
 from earmark.flat.types import I32, I64, U64, frozen
-from earmark.keys.schema import Schema
+from earmark.keys.schema import INT64_MAX, INT64_MIN, Schema
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.ids import Ids
-from earmark.segment.lookups import Lookups
+from earmark.segment.ids import Ids, Lookups, checked_id, distinct
 from earmark.segment.rows import check_arrays, gather
 
 Tags: TypeAlias = tuple[tuple[str, str], ...]
@@ -41,9 +40,12 @@ MOST_ELEMENTS = 2**31 - 1
 _OFFSETS = ("clause_start", "constraint_start", "interval_start")
 _NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
 _DEFAULTS = {"weight": 1.0, "score": 0.0}
+MAX_SEQUENCE = 2**62
+DAMAGE = (AssertionError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
+"""What reading hostile data may raise on the way to one of our errors."""
 
 
-class _Room(NamedTuple):
+class _GrowingColumns(NamedTuple):
     """The columns of a segment that can be extended without a copy."""
 
     arrays: dict[str, Growable]
@@ -64,9 +66,9 @@ class Segment:
     """The number of each slot's set of tags; empty when there are no tags."""
     tagsets: Listed[Tags] = field(default_factory=lambda: Listed([NO_TAGS]))
     lookups: Lookups = field(default_factory=Lookups)
-    room: _Room | None = None
+    room: _GrowingColumns | None = None
     known_order: bool | None = None
-    """`is_ordered`, where whoever made the segment knows."""
+    """`is_ordered`, where the maker of the segment knows it."""
 
     @classmethod
     def of(
@@ -182,16 +184,16 @@ class Segment:
             tagset.view(),
             tagsets,
             lookups,
-            _Room(columns, start, asked, tagset),
+            _GrowingColumns(columns, start, asked, tagset),
             self.is_ordered
             and other.is_ordered
             and (not len(self) or bool(other.arrays.sequence[0] > self.arrays.sequence[-1])),
         )
 
-    def _new_room(self) -> _Room:
+    def _new_room(self) -> _GrowingColumns:
         columns = {name: Growable(array.dtype, array) for name, array in self.arrays._asdict().items()}
         asked = self.asked
-        return _Room(
+        return _GrowingColumns(
             columns, Growable(np.int64, asked.start), Growable(np.uint8, asked.joined), Growable(np.int32, self.tagset)
         )
 
@@ -266,3 +268,48 @@ def _with_default(column: Growable, values: np.ndarray, count: int, before: int,
     if column.size == 0 and before:
         column = Growable(np.float64, np.full(before, default))
     return column.extended(values if len(values) else np.full(count, default))
+
+
+# --- segments that come from outside: what must hold beyond what kernels rely on (`rows.check_arrays`) ---------
+
+
+def check_form(segment: Segment) -> None:
+    """Raise AssertionError or ValueError unless arrays, ids, conditions and tags can be what they say they are."""
+    check_arrays(segment.arrays, len(segment.schema))
+    segment.asked.check("conditions")
+    numbers = segment.tagset
+    require(not len(numbers) or 0 <= numbers.min() <= numbers.max() < len(segment.tagsets), "a set of tags is unknown")
+    ids = segment.ids.column
+    if isinstance(ids, PackedStrings):
+        ids.check("ids")
+        lengths = np.diff(ids.start)
+        for slot in {int(lengths.argmin()), int(lengths.argmax())} if len(ids) else ():
+            checked_id(ids[slot])
+
+
+def check_living(segment: Segment, with_ids: bool = True) -> None:
+    """Raise AssertionError unless the bounds are of their types, and no id or place in the order is used twice.
+
+    All slots count as living: what was removed may have had another type, and an id that is now another's.
+    """
+    check_content(segment.arrays, segment.schema)
+    sequence = segment.arrays.sequence if segment.is_ordered else np.sort(segment.arrays.sequence)
+    require(bool((sequence[:-1] < sequence[1:]).all()), "a sequence number is used twice")
+    if with_ids:
+        require(distinct([segment.ids], [np.arange(len(segment))]) == len(segment), "an id is used twice")
+
+
+def check_content(arrays: SegmentArrays, schema: Schema) -> None:
+    """What `check_arrays` cannot see: bounds are in the domain of their type, and on or beside a string constant."""
+    sequence = arrays.sequence
+    require(
+        not len(sequence) or 0 <= sequence.min() <= sequence.max() < MAX_SEQUENCE, "a sequence number is impossible"
+    )
+    low, high = schema.domains
+    of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
+    inside = (arrays.lo >= low[of]) & (arrays.hi <= high[of])
+    untyped = (arrays.lo == INT64_MIN) & (arrays.hi == INT64_MAX)  # IS NOT NULL, asked before the type was known
+    require((inside | untyped).all(), "a bound is outside its type")
+    for number, strings in schema.strings.items():
+        mine = np.flatnonzero(of == number)
+        require(strings.has_bounds(arrays.lo[mine], arrays.hi[mine]), "a bound on strings is at no constant")

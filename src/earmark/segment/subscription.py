@@ -108,24 +108,6 @@ def _check_list(predicate: Predicate) -> None:
             )
 
 
-def checked_id(one: Any) -> Id:
-    """An id as a plain string or 64-bit integer, also where it comes as a subclass, such as the member of an enum."""
-    if type(one).__module__ == "numpy" and hasattr(one, "item"):
-        one = one.item()
-    if isinstance(one, bool) or not isinstance(one, str | int):
-        raise SubscriptionError(f"expected a string or an integer as id, got {shown(one)}", id=one)
-    if isinstance(one, str):
-        text = str.__str__(one)
-        if not text or len(text) > 10_000:
-            raise SubscriptionError(f"expected an id of 1 to 10,000 characters, got {len(text):,}", id=one)
-        check_text(text, f"the id {text[:50]!r}")
-        return text
-    number = int.__index__(one)
-    if not -(2**63) <= number < 2**63:
-        raise SubscriptionError(f"expected an id of at most 64 bits, got {shown(number)}", id=one)
-    return number
-
-
 class Known(Protocol):
     """Who knows which ids are in use."""
 
@@ -217,5 +199,5 @@ def still_used(weights: Mapping[str, float] | None, condition: str | Condition) 
     try:
         used = {name for clause in clauses_and_text(condition)[0] for name, _ in clause}
     except SubscriptionError:
-        return None  # whoever takes the condition in says what is wrong with it
+        return None  # taking the condition in says what is wrong with it
     return {name: weight for name, weight in (weights or {}).items() if name in used}

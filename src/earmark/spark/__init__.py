@@ -1,10 +1,10 @@
-"""The same matching on Spark: subscriptions and events are DataFrames, and so are the answers.
+"""Matching on Spark: subscriptions and events are DataFrames, and so are the answers.
 
     snapshot = Snapshot.publish(subscriptions, "/shared/ads")       # parsed by the executors, one immutable version
     match(events, snapshot, k=10)                                   # batch or streaming DataFrame
     register(spark, snapshot)                                       # SELECT ... inline(top_matches(struct(e.*), 5)) ...
 
-Importing this package needs neither pyspark nor Java; the first use of a name that does says what to install.
+Importing this package needs neither pyspark nor Java; the first use of a name that needs them says what to install.
 Everything works on classic and on Connect sessions.
 """
 
@@ -15,42 +15,28 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
-from earmark.spark.java import ensure_java
+from earmark.spark.java import ensure_java as ensure_java
 
 if TYPE_CHECKING:
-    from earmark.book.folder import Conflict
-    from earmark.spark.auditing import audit
-    from earmark.spark.backtesting import backtest
-    from earmark.spark.compacting import compact
-    from earmark.spark.counts import shard_counts
-    from earmark.spark.matching import match
-    from earmark.spark.snapshot import Snapshot
-    from earmark.spark.sources import register_sources, workload
-    from earmark.spark.sql import register
-    from earmark.spark.streaming import read_matches, stream
-
-__all__ = [
-    "Conflict",
-    "Snapshot",
-    "audit",
-    "backtest",
-    "compact",
-    "ensure_java",
-    "match",
-    "read_matches",
-    "register",
-    "register_sources",
-    "shard_counts",
-    "stream",
-    "workload",
-]
+    from earmark.book.folder import Conflict as Conflict
+    from earmark.spark.counts import shard_counts as shard_counts
+    from earmark.spark.hygiene.auditing import audit as audit
+    from earmark.spark.hygiene.backtesting import backtest as backtest
+    from earmark.spark.hygiene.merging import merge as merge
+    from earmark.spark.matching import match as match
+    from earmark.spark.snapshot import Snapshot as Snapshot
+    from earmark.spark.sources import register_sources as register_sources
+    from earmark.spark.sources import workload as workload
+    from earmark.spark.sql import register as register
+    from earmark.spark.streaming import read_matches as read_matches
+    from earmark.spark.streaming import stream as stream
 
 _HOMES = {
     "Conflict": "earmark.book.folder",
     "Snapshot": "earmark.spark.snapshot",
-    "audit": "earmark.spark.auditing",
-    "backtest": "earmark.spark.backtesting",
-    "compact": "earmark.spark.compacting",
+    "audit": "earmark.spark.hygiene.auditing",
+    "backtest": "earmark.spark.hygiene.backtesting",
+    "merge": "earmark.spark.hygiene.merging",
     "match": "earmark.spark.matching",
     "read_matches": "earmark.spark.streaming",
     "register": "earmark.spark.sql",
@@ -59,6 +45,8 @@ _HOMES = {
     "stream": "earmark.spark.streaming",
     "workload": "earmark.spark.sources",
 }
+
+__all__ = ["ensure_java", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
@@ -69,6 +57,6 @@ def __getattr__(name: str) -> Any:
 
 
 def require_pyspark() -> None:
-    """Raise, naming what to install, where there is no pyspark."""
+    """Raise an error that says what to install, if pyspark is missing."""
     if find_spec("pyspark") is None:
         raise EarmarkError("earmark on Spark needs pyspark, which is not installed; run: pip install 'earmark[spark]'")

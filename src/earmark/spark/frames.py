@@ -1,61 +1,74 @@
-"""Which column of a DataFrame, or which field of a struct, is which attribute?
+"""Which column of a DataFrame, or which field of a struct, is which attribute, and which columns go to Python?
 
 An attribute is the column of its name. A dotted name is also a field inside structs (`user.age`), or a value of a map
 column by its key (`tags.colour`), as in Spark SQL. A struct of exactly `lo` and `hi` under an attribute's own name
-holds intervals. An attribute that is nowhere is NULL in every event, as a Matcher has it.
+holds intervals. An attribute that is not found is NULL in every event, as in a Matcher.
 
 Names follow the session: unless it is case-sensitive, case does not count, and attributes that differ only by it are
-refused, since nobody could tell their columns apart.
+refused, since their columns could not be distinguished.
 
-`Kind` hides whether a type is Spark's (on the driver) or Arrow's (inside a SQL function): one set of rules for both.
+`Nesting` hides whether a type is Spark's (on the driver) or Arrow's (inside a SQL function): one set of rules for both.
+
+    events   event  age  city  payload          attributes of the snapshot: age, visits
+    selected c0     c1                          carried: event;   Columns: carried [0], attributes [("age", 1)]
+             event  age
+
+Only the columns that are needed go to Python, each once: those of attributes, those that the caller wants carried
+along, and a map of weights. On the way they are called by number, since a caller's names may be anything.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.functions import col, lit
+from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
 from earmark.errors import EarmarkError, EventError
+from earmark.events.arrays import EventArrays
+from earmark.events.columns import Weights, encode_columns, encode_map, weights_of
 from earmark.events.frames import is_text
 from earmark.events.mappings import MAX_NESTED
 from earmark.keys.schema import DATE, TIMESTAMP, Schema
 from earmark.language.zones import zone_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType, StructType
-
 BINARY = "UTF8_BINARY"
 """The collation of strings that compare by their bytes."""
+_PATTERN = re.compile(r"[*?\[\]{}\\]")
 _UTC = frozenset({"UTC", "Z", "Etc/UTC", "Etc/UCT", "Zulu", "UCT", "Universal", "GMT", "Etc/GMT", "+00:00", "GMT+0"})
 
 
-class Kind(NamedTuple):
-    """As much of a type as names depend on."""
+class Nesting(NamedTuple):
+    """The part of a type that names depend on."""
 
     fields: tuple[tuple[str, Any], ...] | None
     """Names and types of a struct's fields; None for anything else."""
-    text_map: bool
-    """A map with texts as keys."""
+    string_map: bool
+    """Whether it is a map whose keys are strings."""
 
 
-def spark_kind(type_: DataType) -> Kind:
-    """The kind of a Spark type."""
-    from pyspark.sql.types import MapType, StringType, StructType
-
+def spark_nesting(type_: DataType) -> Nesting:
+    """Return the nesting of a Spark type."""
     fields = tuple((f.name, f.dataType) for f in type_.fields) if isinstance(type_, StructType) else None
-    return Kind(fields, isinstance(type_, MapType) and isinstance(type_.keyType, StringType))
+    return Nesting(fields, isinstance(type_, MapType) and isinstance(type_.keyType, StringType))
 
 
-def arrow_kind(type_: pa.DataType) -> Kind:
-    """The kind of an Arrow type."""
+def arrow_nesting(type_: pa.DataType) -> Nesting:
+    """Return the nesting of an Arrow type."""
     fields = tuple((f.name, f.type) for f in type_) if pa.types.is_struct(type_) else None
-    return Kind(fields, pa.types.is_map(type_) and is_text(type_.key_type))
+    return Nesting(fields, pa.types.is_map(type_) and is_text(type_.key_type))
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where an attribute's values are: fields from the outside in, then perhaps the key of a map."""
 
     attribute: str
@@ -64,111 +77,124 @@ class Place(NamedTuple):
     type: Any
 
 
-def places(columns: Iterable[tuple[str, Any]], attributes: Sequence[str], sensitive: bool, kind: Any) -> list[Place]:
-    """Where the attributes are, in their order; those that are nowhere are left out."""
+def locations(
+    columns: Iterable[tuple[str, Any]], attributes: Sequence[str], sensitive: bool, nesting: Any
+) -> list[Location]:
+    """Return where the attributes are, in their order; those that are not found are left out."""
 
     def norm(name: str) -> str:
         return name if sensitive else name.lower()
 
     wanted = {norm(name): name for name in attributes}
     heads = {name[:i] for name in wanted for i, letter in enumerate(name) if letter == "."}
-    found: dict[str, Place] = {}
+    found: dict[str, Location] = {}
 
     def note(name: str, path: tuple[str, ...], key: str | None, type_: Any) -> None:
         attribute = wanted[norm(name)]
         if attribute in found:
             raise EventError(f"the events have two columns for attribute {attribute!r}")
-        own = kind(type_).fields
-        if own is not None and {n for n, _ in own} != {"lo", "hi"}:
-            raise EventError(f"attribute {attribute!r}: a struct column holds intervals, with fields lo and hi")
-        found[attribute] = Place(attribute, path, key, type_)
+        fields = nesting(type_).fields
+        if fields is not None and {n for n, _ in fields} != {"lo", "hi"}:
+            raise EventError(f"attribute {attribute!r}: expected a struct with the fields lo and hi")
+        found[attribute] = Location(attribute, path, key, type_)
 
     def visit(prefix: str, path: tuple[str, ...], type_: Any) -> None:
         if norm(prefix) in wanted:
             note(prefix, path, None, type_)
         elif norm(prefix) in heads:
-            seen = kind(type_)
-            if seen.fields is not None:
+            inside = nesting(type_)
+            if inside.fields is not None:
                 if len(path) > MAX_NESTED:
                     raise EventError(f"{prefix!r} nests deeper than {MAX_NESTED} levels")
-                for name, inner in seen.fields:
+                for name, inner in inside.fields:
                     visit(f"{prefix}.{name}", (*path, name), inner)
-            elif seen.text_map:
+            elif inside.string_map:
                 below = norm(prefix) + "."
-                for name in [one for one in wanted if one.startswith(below)]:
-                    note(name, path, wanted[name][len(below) :], _value_type(type_))
+                values = type_.item_type if isinstance(type_, pa.DataType) else type_.valueType
+                for name in [name for name in wanted if name.startswith(below)]:
+                    note(name, path, wanted[name][len(below) :], values)
 
     for name, type_ in columns:
         visit(name, (name,), type_)
     return [found[name] for name in attributes if name in found]
 
 
-def _value_type(type_: Any) -> Any:
-    return type_.item_type if isinstance(type_, pa.DataType) else type_.valueType
-
-
 # --- types of columns ----------------------------------------------------------------------------------------
 
 
 def struct_of(types: Mapping[str, DataType]) -> StructType:
-    """A schema of these columns, each of which may be NULL."""
-    from pyspark.sql.types import StructField, StructType
-
+    """Return a schema of these columns, each of which may be NULL."""
     return StructType([StructField(name, type_, True) for name, type_ in types.items()])
 
 
 def id_type(integers: bool) -> DataType:
-    """The Spark type of ids, which are integers or texts."""
-    from pyspark.sql.types import LongType, StringType
-
+    """Return the Spark type of ids, which are integers or strings."""
     return LongType() if integers else StringType()
 
 
 def arrow_id_type(integers: bool) -> pa.DataType:
-    """The same in Arrow."""
+    """Return the Arrow type of ids."""
     return pa.int64() if integers else pa.string()
 
 
-# --- the session ---------------------------------------------------------------------------------------------
+# --- paths and the session -----------------------------------------------------------------------------------
+
+
+def folder_of(path: str | os.PathLike[str], what: str) -> Path:
+    """Return a path, or a file: address, as an absolute path; `what` names it in messages."""
+    text = os.fspath(path)
+    parts = urlsplit(text)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(url2pathname(parts.path))
+    if "://" in text or parts.scheme == "file":
+        raise EarmarkError(f"{what} {text!r} is not a path: expected a folder that the driver sees, as a shared mount")
+    return Path(text).absolute()
+
+
+def address(path: Path) -> str:
+    """Return a path as Spark takes it: without quoting, since Spark would look for a name like batch%3D1."""
+    if found := _PATTERN.search(str(path)):
+        raise EarmarkError(f"the path {str(path)!r} has {found[0]!r} in it, which Spark would take for a pattern")
+    return f"file://{path}"
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark takes it literally."""
+    """Return a column's name as Spark takes it literally."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def alike(names: Iterable[str], sensitive: bool) -> dict[str, tuple[str, str]]:
-    """Names that Spark cannot tell apart: by name, the first two that are the same to it."""
+    """Return the names that Spark cannot tell apart, each with the first two that are the same to it."""
     seen: dict[str, list[str]] = {}
     for name in names:
         seen.setdefault(name if sensitive else name.lower(), []).append(name)
-    return {name: (own[0], own[1]) for own in seen.values() if len(own) > 1 for name in own}
+    return {name: (same[0], same[1]) for same in seen.values() if len(same) > 1 for name in same}
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Whether names that differ by case are two names in this session."""
+    """Return whether names that differ by case are two names in this session."""
     return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
 
 def refuse_case_variants(spark: SparkSession, names: Iterable[str]) -> None:
-    """Attributes that the session could not tell apart are an error."""
+    """Raise for attributes that the session could not tell apart."""
     pairs = alike(names, is_case_sensitive(spark))
     if pairs:
-        one, other = next(iter(pairs.values()))
+        first, second = next(iter(pairs.values()))
         raise EarmarkError(
-            f"the attributes {one!r} and {other!r} differ only by case, which this session does not tell apart; "
-            "rename one, or set spark.sql.caseSensitive to true"
+            f"the attributes {first!r} and {second!r} differ only by case, which this session ignores; rename one, or "
+            "set spark.sql.caseSensitive to true"
         )
 
 
 def session_zone(spark: SparkSession) -> str:
-    """The session's time zone."""
+    """Return the session's time zone."""
     zone = spark.conf.get("spark.sql.session.timeZone", "UTC") or "UTC"
     return "UTC" if zone in _UTC else zone
 
 
 def check_zone(spark: SparkSession, schema: Schema) -> None:
-    """Times must mean the same to the session and to the snapshot."""
+    """Raise if times do not mean the same to the session and to the snapshot."""
     moments = [a.name for a in schema if a.type is not None and a.type.kind in (DATE, TIMESTAMP)]
     zone = session_zone(spark)
     if moments and zone != schema.zone_name and zone_of(zone) != schema.zone:
@@ -176,3 +202,160 @@ def check_zone(spark: SparkSession, schema: Schema) -> None:
             f"this session's time zone is {zone!r}, but the snapshot reads times such as {moments[0]!r} in "
             f"{schema.zone_name!r}; set spark.sql.session.timeZone to that, or publish with zone={zone!r}"
         )
+
+
+RESULTS = ("subscription", "score", "snapshot_version")
+"""The columns of a result, besides those that are carried along."""
+
+
+class Columns(NamedTuple):
+    """Which columns of a batch are what, by position."""
+
+    carried: list[int]
+    attributes: list[tuple[str, int]]
+    event_map: int | None
+    """The map that holds the whole event."""
+    weights: int | None
+    names: list[str]
+    """Of the batches that are returned."""
+
+
+def column_names(count: int) -> list[str]:
+    """Return names for columns on their way."""
+    return [f"c{number}" for number in range(count)]
+
+
+def refuse_collated(name: str, type_: DataType) -> None:
+    """Raise for strings that Spark would not compare by their bytes, as earmark does."""
+    fields = spark_nesting(type_).fields
+    for inner in [type_] if fields is None else [t for _, t in fields]:
+        collation = getattr(inner, "collation", BINARY)
+        if collation != BINARY:
+            raise EventError(
+                f"the strings of {name!r} have the collation {collation}, but conditions compare strings by their "
+                f"bytes; give the events this column with COLLATE {BINARY}"
+            )
+
+
+class EventProjection:
+    """The columns of a DataFrame of events that go to Python, each once."""
+
+    def __init__(self, events: DataFrame, schema: Schema, event: str | None) -> None:
+        self.events = events
+        self.fields = {field.name: field.dataType for field in events.schema.fields}
+        self.sensitive = is_case_sensitive(events.sparkSession)
+        self._alike = alike(events.columns, self.sensitive)
+        self.taken: dict[tuple[str, ...], Column] = {}
+        self.attributes: list[tuple[str, int]] = []
+        self.event_map: int | None = None
+        self.weights: int | None = None
+        names = schema.names
+        top = (event,) if event is not None else ()
+        inner: Any = self.fields.items() if event is None else self._inside(event)
+        found = locations(inner, names, self.sensitive, spark_nesting) if inner is not None else []
+        for location in found:
+            position = self._position(top + location.path, location.key)
+            self.attributes.append((location.attribute, position))
+            refuse_collated(location.attribute, location.type)
+        if not found and names:
+            self._take_map(event, names)
+
+    def _inside(self, event: str) -> Any:
+        """Return the fields of the column that holds events; None where it is a map."""
+        inside = spark_nesting(self._known(event))
+        if inside.fields is None and not inside.string_map:
+            type_ = self.fields[event].simpleString()
+            raise EventError(f"expected a struct or a map of strings in the column {event!r}, got {type_}")
+        return inside.fields
+
+    def _known(self, name: str) -> DataType:
+        """Return the type of a column, of which there must be exactly one."""
+        if name not in self.fields:
+            raise EventError(f"the DataFrame has no column {name!r}; its columns are {', '.join(self.events.columns)}")
+        if name in self._alike:
+            same = self._alike[name]
+            raise EventError(
+                f"the events have the columns {same[0]!r} and {same[1]!r}, which Spark cannot tell apart; rename one, "
+                "or leave both out"
+            )
+        return self.fields[name]
+
+    def _position(self, path: Sequence[str], key: str | None = None, cast: str | None = None) -> int:
+        """Return the position of a column, or of a field of it, or of the value of a map under a key."""
+        self._known(path[0])
+        full = (*path,) if key is None else (*path, "", key)
+        if full not in self.taken:
+            column = col(".".join(map(quoted, path)))
+            column = column if key is None else column.getItem(key)
+            self.taken[full] = column if cast is None else column.cast(cast)
+        return list(self.taken).index(full)
+
+    def _take_map(self, event: str | None, names: Sequence[str]) -> None:
+        maps = [n for n, t in self.fields.items() if spark_nesting(t).string_map]
+        if event is None and len(maps) != 1:
+            raise EventError(
+                f"no column of the DataFrame is an attribute of the snapshot, such as {names[0]!r}; "
+                f"its columns are {', '.join(self.events.columns)}"
+            )
+        if event is not None and event not in maps:
+            raise EventError(f"no field of {event!r} is an attribute of the snapshot, such as {names[0]!r}")
+        chosen = event or maps[0]
+        values: Any = self._known(chosen)
+        self.event_map = self._position((chosen,))
+        refuse_collated(chosen, values.valueType)
+
+    def take_weights(self, name: str) -> None:
+        """Take the weights of each event from a map column."""
+        if name not in self.fields or not spark_nesting(self._known(name)).string_map:
+            raise EventError(f"expected weights as a mapping or the name of a map column, got {name!r}")
+        self.weights = self._position((name,), cast="map<string,double>")
+
+    def carry(self, names: Sequence[str] | None) -> list[tuple[StructField, int]]:
+        """Return the fields to carry along, with their positions."""
+        if isinstance(names, str):
+            raise EarmarkError(f"columns: expected a list of names, such as [{names!r}], got {names!r}")
+        carried = []
+        wanted = list(self.fields if names is None else names)
+        for number, name in enumerate(wanted):
+            self._known(name)
+            if name.lower() in RESULTS:
+                raise EventError(
+                    f"the events have a column {name!r}, which is also a column of the result; rename it, or leave it "
+                    "out of columns"
+                )
+            if name in wanted[:number]:
+                raise EventError(f"columns name {name!r} twice, but the result has each column once")
+            carried.append((self.events.schema[name], self._position((name,))))
+        return carried
+
+    def columns(self, carried: Sequence[tuple[StructField, int]]) -> Columns:
+        """Return which columns are what."""
+        names = [field.name for field, _ in carried] + list(RESULTS)
+        at = [position for _, position in carried]
+        return Columns(at, self.attributes, self.event_map, self.weights, names)
+
+    def selected(self) -> DataFrame:
+        """Return the DataFrame that goes to Python."""
+        columns = list(self.taken.values()) or [lit(True)]
+        names = column_names(len(columns))
+        return self.events.select(*(column.alias(name) for column, name in zip(columns, names, strict=True)))
+
+
+def with_keys(selected: DataFrame, shown: Sequence[int]) -> DataFrame:
+    """Return the columns that go to Python and, last, the key of each row: a hash of those that are shown."""
+    names = [selected.columns[at] for at in shown]
+    if any("<" in selected.schema[name].dataType.simpleString() for name in names):
+        key = f.xxhash64(f.to_json(f.struct(*names)))  # maps have no hash of their own
+    else:
+        # NULL leaves a hash as it was: without the flags, (1, NULL) and (NULL, 1) would have the same
+        key = f.xxhash64(*(part for name in names for part in (f.col(name), f.col(name).isNull())))
+    return selected.select("*", key.alias("key"))
+
+
+def encoded(schema: Schema, columns: Columns, batch: pa.RecordBatch, weights: Weights | None) -> EventArrays:
+    """Return the events of a batch as keys; `weights` are for all of them, unless they have their own."""
+    weighted: Any = weights if columns.weights is None else weights_of(batch.column(columns.weights))
+    if columns.event_map is not None:
+        return encode_map(schema, batch.column(columns.event_map), {name: name for name in schema.names}, weighted)
+    attributes = [(name, batch.column(at)) for name, at in columns.attributes]
+    return encode_columns(schema, attributes, batch.num_rows, weighted)

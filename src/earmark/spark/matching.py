@@ -3,17 +3,36 @@
     events ──select──► carried columns, attributes ──mapInArrow──► carried columns, subscription, score, version
 
 Only the columns that are needed go to Python: those of the attributes that the snapshot has, and those that the caller
-wants carried along. Each worker maps the version (book/workers.py), encodes a batch, searches, and gives Arrow batches
-of a fixed schema back. Nothing is kept between batches, so a stream stays stateless.
+wants carried along. Each worker maps the version (book/workers.py), encodes a batch, searches, and returns Arrow
+batches of a fixed schema. Nothing is kept between batches, so a stream stays stateless.
+
+With `route="shuffle"`, each shard of a sharded snapshot has partitions of its own:
+
+    events ──route──► (event, place) ──repartition by place──► search one shard ──repartition by event──► the k best
+
+A place is a partition that has one shard. A busy shard may have several places, its replicas, which share its events
+by number; an event goes to one place of each shard that it must be searched in, so replicas do not change the answers.
+Workers then hold the pages of few shards, at the price of two shuffles: this pays when the shards outgrow the memory of
+a host, not just that of a worker.
+
+Events are numbered where they are read (`monotonically_increasing_id`), and answers are joined by these numbers. So the
+input must have the same rows in the same partitions and order when a task runs again after a failure, as files and
+tables do. An input that does not (`rand()`, a limit without an order, rows from a shuffle that arrive in another order)
+must be written or checkpointed first, or take the local route, which needs no numbers.
+
+Invariant: (event, sequence) is unique among what is merged; the order is by score, then sequence, as everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
 
 from earmark.book.workers import opened
 from earmark.engine.batch import Batch
@@ -21,47 +40,44 @@ from earmark.engine.searcher import Answers, Ask, Searcher
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError, TooManyAnswers
 from earmark.events.mappings import checked_weights
+from earmark.flat.types import I64
 from earmark.index.given import Mode, asked_k, asked_relaxed
 from earmark.segment.segment import NO_TAGS, Tags
 from earmark.segment.subscription import checked_tags
 from earmark.spark import frames
-from earmark.spark.picking import RESULTS, Columns, Picked, encoded
+from earmark.spark.frames import RESULTS, Columns, EventProjection, column_names, encoded, struct_of
 from earmark.spark.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
-
-FIRST_STEP, LAST_STEP = 2_048, 65_536  # events a search
-WANTED_ANSWERS = 1 << 20  # a search
-OUTPUT_ROWS = 1 << 16  # a batch given back
+FIRST_STEP, LAST_STEP = 2_048, 65_536  # events per search
+WANTED_ANSWERS = 1 << 20  # per search
+OUTPUT_ROWS = 1 << 16  # per batch returned
 LOCAL, SHUFFLE = ROUTES = ("local", "shuffle")
 AUTO = "auto"
 MOST_REPLICAS = 1_000
 
 
 class Search(NamedTuple):
-    """What to search and how: travels to the workers, and is the same for DataFrames and SQL."""
+    """What to search and how: sent to the workers, and the same for DataFrames and SQL."""
 
     root: str
     version: int
     checksum: str
-    """Of the version's record: a folder may have been deleted and published again."""
+    """Of the version's record, since a folder may have been deleted and published again."""
     k: int | None
     relaxed: bool
     scope: Tags
     weights: dict[str, float] | None
 
     def opened(self) -> Version:
-        """The version, as this process has it."""
+        """Open the version in this process, once."""
         return opened(self.root, self.version, self.checksum)
 
     def encoded(self, version: Version, columns: Columns, batch: pa.RecordBatch) -> Batch:
-        """The events of a batch as keys."""
+        """Return the events of a batch as keys."""
         return Batch(encoded(version.schema, columns, batch, self.weights), {}, None)
 
     def searcher(self, version: Version) -> Searcher:
-        """What answers."""
+        """Return a searcher of the version."""
         return Searcher(version, Ask(self.k, self.relaxed, self.scope))
 
 
@@ -78,44 +94,42 @@ def match(
     route: str = LOCAL,
     replicas: int | str = 1,
 ) -> DataFrame:
-    """Which subscriptions the events match: the event columns asked for, subscription, score, snapshot_version.
+    """Return the subscriptions that events match: columns of the events, subscription, score, snapshot_version.
 
-    All matches in order of insertion, or the `k` best, best first; `mode` "relaxed" ranks those of which at least one
-    constraint holds (it needs `k`). `columns` are the event columns to carry along (all unless given; naming only the
-    ids saves time). `scope` restricts the search to subscriptions with these tags; `weights` are the events', one
-    mapping for all or the name of a map column. A batch or a streaming DataFrame.
+    Results are all matches in order of insertion, or the `k` best, best first; `mode` "relaxed" ranks subscriptions of
+    which at least one constraint holds (it needs `k`). `columns` are the event columns to carry along (all by default;
+    naming only the ids saves time). `scope` restricts the search to subscriptions with these tags; `weights` are the
+    events', one mapping for all or the name of a map column. The DataFrame may be a batch or a stream.
 
     An attribute is the column of its name, or by dotted name a field of a struct or a key of a map; a struct of
-    exactly `lo` and `hi` is an interval. `event` names the column that holds the whole event, a map or a struct;
-    without it, a DataFrame with no attribute's column but one map with texts as keys is read so.
+    exactly `lo` and `hi` is an interval. `event` names the column that holds the whole event, a map or a struct; by
+    default, it is the only map with string keys if no column is an attribute.
 
-    Of a sharded snapshot, events are searched only in the shards that may match them. With `route="local"` each worker
-    takes its events through the shards, one shard after another; with "shuffle", for batches only, events travel to
-    partitions that have one shard each, of which a busy shard may have several: `replicas`, or by a count of the events
-    beforehand with "auto".
+    Events are searched only in the shards of the snapshot that may match them. With `route="local"` each worker
+    searches its events in one shard after another; with "shuffle", for batches only, events travel to partitions that
+    have one shard each. A busy shard may have several partitions: `replicas` of them, or with "auto" as many as a count
+    of the events suggests.
     """
     check_route(route, replicas)
-    ready = prepared(events, snapshot, k, mode, columns, scope, weights, event)
+    ready = prepared(events, snapshot, k, mode=mode, columns=columns, scope=scope, weights=weights, event=event)
     if route == SHUFFLE:
-        from earmark.spark.shuffled import shuffled
-
         return shuffled(ready, snapshot, replicas)
     search, plan = ready.search, ready.columns
     return ready.frame.mapInArrow(lambda batches: match_batches(search, plan, batches), ready.schema)
 
 
 def check_route(route: str, replicas: int | str) -> None:
-    """Refuse what is no route, and whichever is taken, what is no number of replicas."""
+    """Raise for a route that does not exist, and for a wrong number of replicas."""
     if route not in ROUTES:
-        raise EarmarkError(f"route is {LOCAL!r} or {SHUFFLE!r}; got {route!r}")
+        raise EarmarkError(f"route: expected {LOCAL!r} or {SHUFFLE!r}, got {route!r}")
     if replicas == AUTO:
         return
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= MOST_REPLICAS:
-        raise EarmarkError(f"replicas is a number from 1 to {MOST_REPLICAS:,}, or {AUTO!r}; got {replicas!r}")
+        raise EarmarkError(f"replicas: expected a number from 1 to {MOST_REPLICAS:,}, or {AUTO!r}, got {replicas!r}")
 
 
-class Prepared(NamedTuple):
-    """A call of `match`, checked: what goes to Python, and what comes back."""
+class MatchPlan(NamedTuple):
+    """A checked call of `match`: what goes to Python, and what comes back."""
 
     frame: DataFrame
     search: Search
@@ -126,23 +140,24 @@ class Prepared(NamedTuple):
 def prepared(
     events: DataFrame,
     snapshot: Snapshot,
-    k: int | None,
-    mode: Mode,
-    columns: Sequence[str] | None,
-    scope: Mapping[str, str] | None,
-    weights: Mapping[str, float] | str | None,
-    event: str | None,
-) -> Prepared:
-    """Check what a caller wants, and find it in the DataFrame."""
+    k: int | None = None,
+    *,
+    mode: Mode = "exact",
+    columns: Sequence[str] | None = None,
+    scope: Mapping[str, str] | None = None,
+    weights: Mapping[str, float] | str | None = None,
+    event: str | None = None,
+) -> MatchPlan:
+    """Check the arguments of `match`, and find the columns in the DataFrame."""
     spark = events.sparkSession
     search = search_of(spark, snapshot, k, mode, scope, weights if not isinstance(weights, str) else None)
-    picked = Picked(events, snapshot.schema, event)
+    projection = EventProjection(events, snapshot.schema, event)
     if isinstance(weights, str):
-        picked.take_weights(weights)
-    carried = picked.carry(columns)
-    plan = picked.columns(carried)
-    schema = _result_schema([field for field, _ in carried], snapshot)
-    return Prepared(picked.selected(), search, plan, schema)
+        projection.take_weights(weights)
+    carried = projection.carry(columns)
+    results = zip(RESULTS, (frames.id_type(snapshot.integer_ids), DoubleType(), LongType()), strict=True)
+    schema = struct_of({**{field.name: field.dataType for field, _ in carried}, **dict(results)})
+    return MatchPlan(projection.selected(), search, projection.columns(carried), schema)
 
 
 def search_of(
@@ -153,39 +168,32 @@ def search_of(
     scope: Mapping[str, str] | None,
     weights: Mapping[str, float] | None,
 ) -> Search:
-    """Check what a caller wants, and whether this session can ask for it."""
+    """Check the arguments of a search, and whether the session reads events as the snapshot does."""
     relaxed = asked_relaxed(mode)
     if k is not None:
         k = asked_k(k)
     elif relaxed:
-        raise EarmarkError("mode 'relaxed' ranks, so it needs k: the number of results an event")
+        raise EarmarkError("mode 'relaxed' ranks, so it needs k, the number of results per event")
     frames.refuse_case_variants(spark, snapshot.schema.names)
     frames.check_zone(spark, snapshot.schema)
     tags = checked_tags(scope, "a scope") if scope is not None else NO_TAGS
-    own = checked_weights(weights, EventError) if weights is not None else None
-    return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, own)
-
-
-def _result_schema(carried: Sequence[StructField], snapshot: Snapshot) -> StructType:
-    from pyspark.sql.types import DoubleType, LongType
-
-    own = zip(RESULTS, (frames.id_type(snapshot.integer_ids), DoubleType(), LongType()), strict=True)
-    return frames.struct_of({**{field.name: field.dataType for field in carried}, **dict(own)})
+    checked = checked_weights(weights, EventError) if weights is not None else None
+    return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, checked)
 
 
 # --- on the workers ------------------------------------------------------------------------------------------
 
 
 def match_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The answers for the batches of a partition."""
+    """Yield the answers for the batches of a partition."""
     for part, answers in searched(search, columns, batches):
-        yield from given_back(search, columns, part, answers)
+        yield from result_batches(search, columns, part, answers)
 
 
 def searched(
     search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, Answers]]:
-    """The events of a partition, some at a time, and their answers."""
+    """Yield the events of a partition, some at a time, and their answers."""
     version = search.opened()
     searcher, step = search.searcher(version), FIRST_STEP
     for batch in batches:
@@ -205,13 +213,123 @@ def searched(
             step = int(min(max(WANTED_ANSWERS / per_event, 64), LAST_STEP))
 
 
-def given_back(search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers) -> Iterator[pa.RecordBatch]:
-    """Answers as batches of the result."""
+def result_batches(
+    search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers
+) -> Iterator[pa.RecordBatch]:
+    """Yield answers as batches of the result."""
     if not len(answers.scores):
         return
-    rows = pa.array(answers.events)
-    made = [batch.column(at).take(rows) for at in columns.carried]
-    version = pa.array(np.full(len(rows), search.version, np.int64))
-    whole = pa.RecordBatch.from_arrays([*made, answers.subscriptions, pa.array(answers.scores), version], columns.names)
+    made = _result_columns(search, columns, batch, answers.events, answers.subscriptions, answers.scores)
+    whole = pa.RecordBatch.from_arrays(made, columns.names)
     for first in range(0, whole.num_rows, OUTPUT_ROWS):
         yield whole.slice(first, OUTPUT_ROWS)
+
+
+def _result_columns(
+    search: Search, columns: Columns, batch: pa.RecordBatch, events: I64, subscriptions: pa.Array, scores: Any
+) -> list[pa.Array]:
+    """Return the carried columns of these events, and the columns RESULTS."""
+    carried = [batch.column(at).take(pa.array(events)) for at in columns.carried]
+    version = pa.array(np.full(len(events), search.version, np.int64))
+    return [*carried, subscriptions, pa.array(scores), version]
+
+
+EVENT, PLACE, SEQUENCE, RANK, EVENTS = "event", "place", "sequence", "rank", "events"
+_COUNTS = pa.schema({PLACE: pa.int32(), EVENTS: pa.int64()})
+
+
+def shuffled(ready: MatchPlan, snapshot: Snapshot, replicas: int | str) -> DataFrame:
+    """Return the results of `match`, searched in partitions of one shard each."""
+    if ready.frame.isStreaming:
+        raise EarmarkError("route 'shuffle' is for batches; use 'local' for a streaming DataFrame")
+    search, columns = ready.search, ready.columns
+    numbered = ready.frame.withColumn(EVENT, f.monotonically_increasing_id())
+    first = _places(ready, snapshot, replicas)
+    travelling = StructType([*numbered.schema.fields, StructField(PLACE, IntegerType(), True)])
+    routed = numbered.mapInArrow(lambda batches: route_batches(search, columns, first, batches), travelling)
+    placed = routed.repartitionById(int(first[-1]), f.col(PLACE))
+    inner = column_names(len(columns.names))
+    types = {name: field.dataType for name, field in zip(inner, ready.schema.fields, strict=True)}
+    schema = struct_of({**types, EVENT: LongType(), SEQUENCE: LongType()})
+    found = placed.mapInArrow(lambda batches: search_batches(search, columns, first, batches), schema)
+    named = [f.col(name).alias(result) for name, result in zip(inner, columns.names, strict=True)]
+    if search.k is None:
+        return found.repartition(EVENT).sortWithinPartitions(EVENT, SEQUENCE).select(*named)
+    score = inner[len(columns.carried) + RESULTS.index("score")]
+    best = Window.partitionBy(EVENT).orderBy(f.col(score).desc(), f.col(SEQUENCE))
+    ranked = found.withColumn(RANK, f.row_number().over(best)).where(f.col(RANK) <= search.k)
+    return ranked.select(*named)
+
+
+def tables_of(snapshot: Snapshot) -> int:
+    """Return how many segments are searched: the shards, and what changed since the last full version."""
+    return max(snapshot.segments, 1)
+
+
+def _places(ready: MatchPlan, snapshot: Snapshot, replicas: int | str) -> I64:
+    """Return where the places of each table begin; the last is how many there are."""
+    tables = tables_of(snapshot)
+    if replicas == AUTO:
+        return np.cumsum([0, *_by_load(ready, tables)])
+    return np.arange(0, tables * int(replicas) + 1, int(replicas))
+
+
+def _by_load(ready: MatchPlan, tables: int) -> list[int]:
+    """Return the replicas of each table: its events divided by the average. Runs the routing once."""
+    search, columns = ready.search, ready.columns
+    schema = struct_of({PLACE: IntegerType(), EVENTS: LongType()})
+    counted = ready.frame.mapInArrow(lambda batches: count_routed(search, columns, batches), schema)
+    events = np.zeros(tables, np.int64)
+    for table, count in counted.collect():
+        events[table] += count
+    wanted = np.rint(events / max(float(events.mean()), 1.0))
+    return np.clip(wanted, 1, MOST_REPLICAS).astype(np.int64).tolist()  # type: ignore[no-any-return]
+
+
+# --- on the workers ------------------------------------------------------------------------------------------
+
+
+def _routed(
+    search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, int, Any]]:
+    """Yield (batch, table, the rows that are searched in it)."""
+    version = search.opened()
+    for batch in batches:
+        events = search.encoded(version, columns, batch).events
+        for table, chosen in version.routed(events, search.relaxed):
+            yield batch, table, np.arange(batch.num_rows) if chosen is None else chosen
+
+
+def count_routed(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield how many events go to each table."""
+    for _, table, chosen in _routed(search, columns, batches):
+        yield pa.RecordBatch.from_pydict({PLACE: [table], EVENTS: [len(chosen)]}, _COUNTS)
+
+
+def route_batches(
+    search: Search, columns: Columns, first: I64, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield every event once for each table that it is searched in, with the place."""
+    for batch, table, chosen in _routed(search, columns, batches):
+        rows = batch.take(pa.array(chosen))
+        number = rows.column(rows.num_columns - 1).to_numpy()
+        place = first[table] + number % (first[table + 1] - first[table])
+        yield rows.append_column(PLACE, pa.array(place.astype(np.int32)))
+
+
+def search_batches(
+    search: Search, columns: Columns, first: I64, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the answers of the tables at whose places the events are."""
+    opened = search.opened()
+    searcher = search.searcher(opened)
+    for batch in batches:
+        tables = np.searchsorted(first, batch.column(batch.num_columns - 1).to_numpy(), "right") - 1
+        for table in np.unique(tables).tolist():
+            part = batch.take(pa.array(np.flatnonzero(tables == table)))
+            found = searcher.found(table, search.encoded(opened, columns, part))
+            if not len(found.scores):
+                continue
+            made = _result_columns(search, columns, part, found.events, searcher.named(found), found.scores)
+            made += [part.column(part.num_columns - 2).take(pa.array(found.events)), pa.array(found.sequence)]
+            yield pa.RecordBatch.from_arrays(made, [*column_names(len(columns.names)), EVENT, SEQUENCE])

@@ -10,10 +10,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StringType
 
 from earmark import index as indexes
 from earmark.book.folder import Building, publishing, read_manifest
@@ -22,48 +24,38 @@ from earmark.book.sharding import ShardPlan, Source, build_here, build_shard, ch
 from earmark.engine.indexed import IndexedSegment
 from earmark.engine.version import Version
 from earmark.segment.join import with_all_constants
-from earmark.spark.intake import Given, Taken, ordered, refuse, sequences, subscriptions_of, take_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from earmark.spark.frames import struct_of
+from earmark.spark.intake import ReadOptions, ordered, refuse, sequences, subscriptions_of, take_rows
 
 PARTS = "parts"
-_REPORT = pa.schema([pa.field("shard", pa.int32(), nullable=False), pa.field("report", pa.string(), nullable=False)])
+_REPORT = pa.schema({"shard": pa.int32(), "report": pa.string()})
 
 
 def publish(
-    subscriptions: DataFrame, root: Path, given: Given, index: str, shards: int = 1, done: str = "published"
+    subscriptions: DataFrame, root: Path, options: ReadOptions, index: str, shards: int = 1, done: str = "published"
 ) -> dict[str, Any]:
-    """A full version; returns its record. `done` is what did not happen on an error."""
+    """Publish a full version; return its record. `done` is what did not happen on an error."""
     build = indexes.builder(index)
     checked_shards(shards)
-    source, seed = subscriptions_of(subscriptions, given)
+    source, seed = subscriptions_of(subscriptions, options)
     with publishing(root) as site:
         taken = take_rows(source, site.folder / PARTS, seed)
         if shards == 1:
             segment, rejects = ordered(taken)
-            refuse(rejects, given.on_error, done)
+            refuse(rejects, options.on_error, done)
             segments = [IndexedSegment.of(segment, build(segment.arrays))] if len(segment) else []
             version = Version.of(segment.schema, segments, len(segment))
             version = replace(version, integer_ids=taken.integer_ids)
         else:
-            sources, rejects = _sources(taken)
-            refuse(rejects, given.on_error, done)
-            schema, count = with_all_constants(taken.schema, taken.segments), sum(map(_taken, sources))
+            by_part, rejects = sequences(taken)
+            refuse(rejects, options.on_error, done)
+            parts = zip(taken.files, taken.segments, by_part, strict=True)
+            sources: list[Source] = [(file, None, segment, sequence) for file, segment, sequence in parts]
+            schema = with_all_constants(taken.schema, taken.segments)
+            count = sum(int((sequence >= 0).sum()) for sequence in by_part)
             run = on_executors(source.spark)
             version = sharded(site, sources, schema, shards, index, count, taken.integer_ids, run)
         return commit(site, version, index, rejects)
-
-
-def _sources(taken: Taken) -> tuple[list[Source], pa.Table]:
-    """The parts as they are, with the order of insertion; and all rejects."""
-    own, rejects = sequences(taken)
-    parts = zip(taken.files, taken.segments, own, strict=True)
-    return [(file, None, segment, sequence) for file, segment, sequence in parts], rejects
-
-
-def _taken(source: Source) -> int:
-    return int((source[3] >= 0).sum())
 
 
 def commit(
@@ -74,7 +66,7 @@ def commit(
     shelf: Shelf | None = None,
     base: int | None = None,
 ) -> dict[str, Any]:
-    """Make a version the newest, with its rejects beside it; returns its record. `base` is the parent's."""
+    """Make a version the newest, with its rejects beside it; return its record. `base` is the parent's."""
     shutil.rmtree(site.folder / PARTS, ignore_errors=True)
     record = write_version(site, version, index, shelf or Shelf(read_manifest(site.root)["book"]))
     (site.folder / "rejects").mkdir()
@@ -86,14 +78,12 @@ def commit(
 
 
 def on_executors(spark: SparkSession | None) -> Callable[[ShardPlan, int], dict[int, str]]:
-    """What builds shards: the executors of a session, one shard in a task; without one, this process."""
+    """Return what builds shards: the executors of a session, one shard per task; without one, this process."""
     if spark is None:
         return build_here
 
     def run(plan: ShardPlan, shards: int) -> dict[int, str]:
-        from pyspark.sql.types import IntegerType, StringType, StructField, StructType
-
-        report = StructType([StructField("shard", IntegerType(), False), StructField("report", StringType(), False)])
+        report = struct_of({"shard": IntegerType(), "report": StringType()})
         numbers = spark.range(0, shards, 1, shards)
         rows = numbers.mapInArrow(lambda batches: build_shards(plan, batches), report).collect()
         return {row[0]: row[1] for row in rows}
@@ -102,7 +92,7 @@ def on_executors(spark: SparkSession | None) -> Callable[[ShardPlan, int], dict[
 
 
 def build_shards(plan: ShardPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Build the shards whose numbers come; gives their reports. Runs on executors."""
+    """Build the shards of these numbers on an executor; yield their reports."""
     for batch in batches:
         for number in batch.column(0).to_pylist():
             yield pa.RecordBatch.from_pydict({"shard": [number], "report": [build_shard(plan, number)]}, _REPORT)

@@ -8,14 +8,14 @@
 |---------------|-----------------------------------------------------------------------------------------------------|
 | workload      | a name in `earmark.workload.blocks.TABLES`                                                          |
 | table         | subscriptions or events                                                                             |
-| rows          | how many; needed in batch, and for a stream that shall end                                          |
-| seed, form    | the table's own unless given                                                                        |
-| start         | the first row, 0 unless given: other parts of one endless table                                     |
-| partitions    | into how many pieces rows are cut; one for 50,000 rows unless given (streams: 2)                    |
-| rowsPerBatch  | streams: the most rows in a micro-batch                                                             |
-| rowsPerSecond | streams: how fast rows become available; the clock starts with the query, and again when it restarts |
+| rows          | number of rows; needed in batch, and for a stream that is to end                                    |
+| seed, form    | the table's own by default                                                                          |
+| start         | the first row, 0 by default: other parts of one endless table                                       |
+| partitions    | number of partitions; one per 50,000 rows by default (streams: 2)                                   |
+| rowsPerBatch  | streams: most rows per micro-batch                                                                  |
+| rowsPerSecond | streams: rate at which rows become available; the clock starts with the query, also on a restart    |
 
-Rows depend on workload, table, seed and form alone: not on partitions, batches, rate or restarts (see
+Rows depend on workload, table, seed and form alone, not on partitions, batches, rate or restarts (see
 `earmark.workload.blocks`). A stream's offset is the number of the next row. With the trigger `availableNow` all rows
 are available, whatever the rate.
 """
@@ -24,21 +24,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
 
 from earmark.errors import EarmarkError
 from earmark.workload import blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 FORMAT = "earmark.workload"
-ROWS_A_PARTITION = 50_000
+ROWS_PER_PARTITION = 50_000
 STREAM_PARTITIONS = 2
 ENDLESS = 2**62
 Offset = dict[str, int]
@@ -50,14 +52,14 @@ def register_sources(spark: SparkSession) -> None:
 
 
 def workload(spark: SparkSession, name: str, table: str, rows: int | None = None, **options: Any) -> DataFrame:
-    """A table of a workload as a DataFrame; with `stream=True` as a streaming one. Options as in the module's text."""
+    """Return a table of a workload as a DataFrame; with `stream=True`, a streaming one. Options as described above."""
     stream = bool(options.pop("stream", False))
-    given = {"workload": name, "table": table, "rows": rows, **options}
-    texts = {key: str(value) for key, value in given.items() if value is not None}
-    Settings(texts).check(stream)
+    options |= {"workload": name, "table": table, "rows": rows}
+    strings = {key: str(value) for key, value in options.items() if value is not None}
+    Settings(strings).check(stream)
     register_sources(spark)
     reader: Any = spark.readStream if stream else spark.read
-    frame: DataFrame = reader.format(FORMAT).options(**texts).load()
+    frame: DataFrame = reader.format(FORMAT).options(**strings).load()
     return frame
 
 
@@ -71,19 +73,19 @@ class Settings:
         for key in options:
             if key.lower() not in known:
                 raise EarmarkError(f"{FORMAT} has no option {key!r}: it has {', '.join(self.NAMES)}")
-        found = {known[key.lower()]: value for key, value in options.items()}
+        given = {known[key.lower()]: value for key, value in options.items()}
         for name in ("workload", "table"):
-            if name not in found:
+            if name not in given:
                 raise EarmarkError(f"{FORMAT} needs the option {name!r}")
-        self.rows = _number(found, "rows", 0)
-        self.start = _number(found, "start", 0) or 0
-        self.partitions = _number(found, "partitions", 1)
-        self.per_batch = _number(found, "rowsPerBatch", 1)
-        self.per_second = _number(found, "rowsPerSecond", 1)
-        self.table = blocks.find(found["workload"], found["table"], _number(found, "seed", 0), found.get("form"))
+        self.rows = _number(given, "rows", 0)
+        self.start = _number(given, "start", 0) or 0
+        self.partitions = _number(given, "partitions", 1)
+        self.per_batch = _number(given, "rowsPerBatch", 1)
+        self.per_second = _number(given, "rowsPerSecond", 1)
+        self.table = blocks.find(given["workload"], given["table"], _number(given, "seed", 0), given.get("form"))
 
     def check(self, stream: bool) -> None:
-        """Options that only batches or only streams take."""
+        """Raise for options that only batches or only streams take."""
         if stream:
             return
         if self.rows is None:
@@ -94,7 +96,7 @@ class Settings:
 
     @property
     def end(self) -> int:
-        """The row after the last."""
+        """The number of the row after the last."""
         return ENDLESS if self.rows is None else self.start + self.rows
 
 
@@ -103,45 +105,42 @@ def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or not least <= int(text) < ENDLESS:
-        raise EarmarkError(f"the option {name!r} of {FORMAT} is an integer from {least} up; got {text!r}")
+        raise EarmarkError(f"option {name!r} of {FORMAT}: expected an integer from {least} up, got {text!r}")
     return int(text)
 
 
 class WorkloadSource(DataSource):
-    """The data source. Spark pickles it to whoever plans and reads."""
+    """The data source. Spark pickles it, to plan and to read elsewhere."""
 
     @classmethod
     def name(cls) -> str:
-        """How `format` calls it."""
+        """Return the name that `format` takes."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """The table's columns."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
+        """Return the table's columns."""
         schema: StructType = from_arrow_schema(Settings(self.options).table.schema)
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """In batch."""
+        """Return the reader of a batch."""
         return BatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """As a stream."""
+        """Return the reader of a stream."""
         return StreamReader(self.options, schema)
 
 
+@dataclass
 class Rows(InputPartition):
     """Rows start … end - 1."""
 
-    def __init__(self, start: int, end: int) -> None:
-        super().__init__((start, end))
-        self.start = start
-        self.end = end
+    start: int
+    end: int
 
 
 def pieces(start: int, end: int, count: int, block: int) -> list[Rows]:
-    """The rows in at most `count` pieces of about one size, cut between blocks where pieces are larger than those."""
+    """Return the rows in at most `count` pieces of about one size, cut between blocks if pieces are larger."""
     if start >= end:
         return []
     step = -(-(end - start) // count)
@@ -151,16 +150,14 @@ def pieces(start: int, end: int, count: int, block: int) -> list[Rows]:
 
 
 class _Reading:
-    """What both readers share: how to make the rows of a piece."""
+    """What both readers share: reading the rows of a piece."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = dict(options)
         self.schema = schema
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of a piece, with exactly the types that Spark expects."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
+        """Yield the rows of a piece, with exactly the types that Spark expects."""
         wanted = to_arrow_schema(self.schema, timezone="UTC")
         for batch in Settings(self.options).table.rows(partition.start, partition.end):
             yield batch.cast(wanted)
@@ -170,10 +167,10 @@ class BatchReader(_Reading, DataSourceReader):
     """All rows at once."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Into how many pieces, and which."""
+        """Return the pieces of the table."""
         settings = Settings(self.options)
         settings.check(stream=False)
-        count = settings.partitions or -(-(settings.rows or 0) // ROWS_A_PARTITION)
+        count = settings.partitions or -(-(settings.rows or 0) // ROWS_PER_PARTITION)
         return pieces(settings.start, settings.end, max(count, 1), settings.table.size) or [Rows(0, 0)]
 
 
@@ -187,19 +184,19 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self.all_now = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to those who read: not the table, which makes its functions anew."""
+        """Return what is sent to the readers: not the table, whose functions cannot be pickled."""
         return {"options": self.options, "schema": self.schema}
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's names from here on
-        """Where a new query begins."""
+        """Return where a new query begins."""
         return {"row": self.settings.start}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The size of a micro-batch."""
+        """Return the size of a micro-batch."""
         return ReadAllAvailable() if self.settings.per_batch is None else ReadMaxRows(self.settings.per_batch)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """Where the next micro-batch ends."""
+        """Return where the next micro-batch ends."""
         row = start["row"]
         end = max(self._available(row), row)
         if isinstance(limit, ReadMaxRows):
@@ -217,20 +214,18 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return min(begun + int((time.monotonic() - since) * settings.per_second), settings.end)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """What is there by now."""
+        """Return the rows that are available now."""
         if self.settings.rows is None and self.clock is None:
             return None
         return {"row": self._available(self.clock[0] if self.clock else self.settings.start)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on all rows are there."""
+        """Make all rows available from now on."""
         if self.settings.rows is None:
-            raise EarmarkError(
-                "with the trigger availableNow a stream needs the option 'rows', which says where it ends"
-            )
+            raise EarmarkError("a stream with the trigger availableNow needs the option 'rows', its number of rows")
         self.all_now = True
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """The pieces of a micro-batch."""
+        """Return the pieces of a micro-batch."""
         count = self.settings.partitions or STREAM_PARTITIONS
         return pieces(start["row"], end["row"], count, self.settings.table.size)

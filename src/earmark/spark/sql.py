@@ -2,22 +2,25 @@
 
     SELECT e.*, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 5))) m
 
-(`LATERAL inline(top_matches(struct(e.*), 5))` without the SELECT is what one would write, but Spark 4.3 does not expand
-a star there; with the columns named, or a struct column, it works.)
+(`LATERAL inline(top_matches(struct(e.*), 5))` without the SELECT would be shorter, but Spark 4.3 does not expand a star
+there; with the columns named, or a struct column, it works.)
 
-The function sees Arrow arrays, a batch at a time; which field of the struct is which attribute is found from their
-types (frames.py). It also works where a DataFrame method does not, such as inside a declarative pipeline.
+The function gets Arrow arrays, one batch at a time, and finds the attributes among the fields of the struct by their
+names (frames.py). It also works where a DataFrame method does not, such as inside a declarative pipeline.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import ArrowUDFType, arrow_udf  # type: ignore[attr-defined]
+from pyspark.sql.types import ArrayType, DoubleType
 
 from earmark.engine.batch import Batch
 from earmark.errors import EarmarkError, EventError
@@ -27,11 +30,7 @@ from earmark.index.given import Mode
 from earmark.keys.schema import Schema
 from earmark.spark import frames
 from earmark.spark.matching import Search, search_of
-from earmark.spark.picking import refuse_collated
 from earmark.spark.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 DEFAULT_K = 10
 
@@ -50,12 +49,12 @@ def register(
 
         SELECT e.*, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 5))) m
 
-    The first argument is a struct or a map, read as `match` reads a row; `k` is 10 unless given. Give `events`, or
-    anything of its schema, when it has doubles for attributes that all conditions take for integers. Returns the
-    function, for the DataFrame API.
+    The first argument is a struct or a map, read as `match` reads a row; `k` is 10 by default. With `events`, a
+    DataFrame, strings that Spark would not compare by their bytes are refused now. Returns the function, for the
+    DataFrame API.
     """
-    made = matching_function(spark, snapshot, mode=mode, scope=scope, weights=weights, events=events)
-    return spark.udf.register(name, made)
+    function = matching_function(spark, snapshot, mode=mode, scope=scope, weights=weights, events=events)
+    return spark.udf.register(name, function)
 
 
 def matching_function(
@@ -67,27 +66,24 @@ def matching_function(
     weights: Mapping[str, float] | None = None,
     events: DataFrame | None = None,
 ) -> Any:
-    """The function that `register` registers, for the DataFrame API alone: a declarative pipeline may not register."""
-    from pyspark.sql.functions import ArrowUDFType, arrow_udf  # type: ignore[attr-defined]
-    from pyspark.sql.types import ArrayType, DoubleType
-
+    """Return the function that `register` registers, for declarative pipelines, which may not register one."""
     search = search_of(spark, snapshot, DEFAULT_K, mode, scope, weights)
     sensitive = frames.is_case_sensitive(spark)
     if events is not None:
         fields = [(field.name, field.dataType) for field in events.schema.fields]
-        for place in frames.places(fields, snapshot.schema.names, sensitive, frames.spark_kind):
-            refuse_collated(place.attribute, place.type)
-    one = frames.struct_of({"subscription": frames.id_type(snapshot.integer_ids), "score": DoubleType()})
+        for location in frames.locations(fields, snapshot.schema.names, sensitive, frames.spark_nesting):
+            frames.refuse_collated(location.attribute, location.type)
+    result = frames.struct_of({"subscription": frames.id_type(snapshot.integer_ids), "score": DoubleType()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about type hints, which cannot say "one argument or two"
-        return arrow_udf(lambda event, *k: best(search, sensitive, event, *k), ArrayType(one), ArrowUDFType.SCALAR)
+        return arrow_udf(lambda event, *k: best(search, sensitive, event, *k), ArrayType(result), ArrowUDFType.SCALAR)
 
 
 # --- on the workers ------------------------------------------------------------------------------------------
 
 
 def best(search: Search, sensitive: bool, event: pa.Array, k: pa.Array | None = None) -> pa.Array:
-    """The k best for each row, as a list of structs."""
+    """Return the k best for each row, as a list of structs."""
     version = search.opened()
     wanted = _wanted(k, len(event))
     if len(wanted):
@@ -108,31 +104,29 @@ def best(search: Search, sensitive: bool, event: pa.Array, k: pa.Array | None = 
 
 
 def _wanted(k: pa.Array | None, rows: int) -> Any:
-    """How many for each row; empty where the default is meant."""
+    """Return how many results each row wants; empty for the default."""
     if k is None or not rows:
         return np.empty(0, np.int64)
     if not pa.types.is_integer(k.type) or k.null_count or int(pc.min(k).as_py()) < 1:
-        raise EarmarkError("k is a number of results, 1 or more, and not NULL")
+        raise EarmarkError("k: expected a number of results, 1 or more, and not NULL")
     return k.cast(pa.int64()).to_numpy()
 
 
 def _encoded(schema: Schema, weights: Weights | None, sensitive: bool, event: pa.Array) -> EventArrays:
-    kind, names = frames.arrow_kind(event.type), schema.names
-    if kind.text_map:
+    inside, names = frames.arrow_nesting(event.type), schema.names
+    if inside.string_map:
         return encode_map(schema, event, {name: name for name in names}, weights)
-    if kind.fields is None:
-        raise EventError(f"an event is a struct or a map, such as struct(e.*); got {event.type}")
-    found = frames.places(kind.fields, names, sensitive, frames.arrow_kind)
+    if inside.fields is None:
+        raise EventError(f"expected an event as a struct or a map, such as struct(e.*), got {event.type}")
+    found = frames.locations(inside.fields, names, sensitive, frames.arrow_nesting)
     if not found and names:
         raise EventError(f"no field of the event is an attribute of the snapshot, such as {names[0]!r}")
-    return encode_columns(schema, [(place.attribute, _field(event, place)) for place in found], len(event), weights)
+    return encode_columns(schema, [(here.attribute, _field(event, here)) for here in found], len(event), weights)
 
 
-def _field(event: pa.StructArray, place: frames.Place) -> pa.Array:
+def _field(event: pa.StructArray, location: frames.Location) -> pa.Array:
     column: pa.Array = event
-    for name in place.path:
+    for name in location.path:
         index = [field.name for field in column.type].index(name)
         column = pc.struct_field(column, [index])
-    if place.key is not None:
-        column = pc.map_lookup(column, place.key, "first")
-    return column
+    return column if location.key is None else pc.map_lookup(column, location.key, "first")

@@ -1,4 +1,4 @@
-"""A stream of events against subscriptions that change meanwhile: every micro-batch sees one version, and counts once.
+"""Match a stream of events while the subscriptions change: every micro-batch sees one version, and counts once.
 
     running = stream(events, "/shared/ads", sink="/shared/hits", checkpoint="/shared/hits.checkpoint", k=10)
     running.await_end()
@@ -6,7 +6,7 @@
 
 A batch pins the newest version when it begins, in a file that is on disk before any work is done; run again after a
 crash it takes the version that the file names, however many newer ones there are. Matches go to a folder of the batch,
-which counts from the moment its report is written. `ledger.py` has the files and why nothing is lost or doubled.
+which counts from the moment its report is written. `book/ledger.py` has the files, and why nothing is lost or doubled.
 
     batch begins ─ done before? ──yes──> nothing to do
                        │no
@@ -14,57 +14,155 @@ which counts from the moment its report is written. `ledger.py` has the files an
                        │no
                  newest version, kept from `retain`, written down
                        │
-                 match, overwrite the batch's folder, write its report, let the version go
+                 match, overwrite the batch's folder, write its report, release the version
 
 On a Connect session the function of a micro-batch runs in a process of the server, so sink, checkpoint and snapshot are
 folders that the server sees; reports (and `on_progress`) need the client to see them as well.
+
+**Errors.** Where a worker, a data source or the function of a micro-batch raises one of our errors, Spark wraps it in
+its own, with the tracebacks of two languages around it. The last line of the innermost traceback is ours
+(`sentence_of`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, ClassVar
 
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from earmark import errors
 from earmark.book.folder import current_version, pinned_by, unpin
+from earmark.book.ledger import KEPT, MARK, Pins, Report, claim_sink, forget, read_object, write_durably
 from earmark.errors import EarmarkError, TableError
 from earmark.index.given import Mode
 from earmark.spark import counts
-from earmark.spark.ledger import (
-    MARK,
-    Batch,
-    FolderSink,
-    FunctionSink,
-    Pins,
-    Report,
-    Sink,
-    acquaint,
-    address,
-    folder_of,
-    read_json,
-)
-from earmark.spark.matching import LOCAL, Prepared, check_route, match, prepared
-from earmark.spark.problems import sentence_of
+from earmark.spark.frames import address, folder_of
+from earmark.spark.matching import LOCAL, check_route, match, prepared
 from earmark.spark.snapshot import Folder, Snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 OnProgress = Callable[[Report], None]
 POLL = 0.2
 ATTEMPTS = 10
 DEFAULT_WAIT = 60.0
 
+_OURS = re.compile(r"^(?:\S*\s+)?earmark\.(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
+_THEIRS = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception): .+)$", re.MULTILINE)
+_JAVA = re.compile(r"^Caused by:|^JVM stacktrace", re.MULTILINE)
+_LONGEST = 600
+
+
+def sentence_of(problem: BaseException) -> EarmarkError:
+    """Return our error inside an exception of Spark's, or else one that says in a line what Spark said."""
+    if isinstance(problem, EarmarkError):
+        return problem
+    ours = _OURS.findall(str(problem))
+    if ours:
+        name, sentence = ours[-1]
+        kind = getattr(errors, name, EarmarkError)
+        return kind(sentence.strip()) if issubclass(kind, EarmarkError) else EarmarkError(sentence.strip())
+    return EarmarkError(f"Spark failed: {message_of(problem)}")
+
+
+def message_of(problem: BaseException) -> str:
+    """Return what an exception of Spark's says, in one line, without Spark's own bookkeeping behind it."""
+    text = str(problem)
+    python = _JAVA.split(text)[0]
+    if "Traceback (most recent call last)" in python and (raised := _THEIRS.findall(python)):
+        return str(raised[-1].strip()[:_LONGEST])
+    line = next((line.strip() for line in text.splitlines() if line.strip()), type(problem).__name__)
+    return re.sub(r" SQLSTATE: \w+$", "", line)[:_LONGEST]
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """What a sink function gets beside the matches: the number of the batch, and the version it was matched with."""
+
+    id: int
+    version: int
+
+
+class Sink:
+    """Where matches go."""
+
+    __slots__ = ()
+    counted: ClassVar[bool]
+    """Whether writing runs through all matches, so that they can be counted on the way."""
+
+    def report_file(self, batch: int) -> Path:
+        """Return the file of a batch's report."""
+        raise NotImplementedError
+
+    def write(self, matches: DataFrame, batch: MicroBatch) -> None:
+        """Write the matches of a batch, in place of anything that an interrupted attempt left."""
+        raise NotImplementedError
+
+    def done(self, batch: int) -> Report | None:
+        """Return the report of a batch that counts."""
+        report = read_object(self.report_file(batch))
+        return None if report is None else Report(**report)
+
+    def commit(self, report: Report) -> None:
+        """Write the report: from now on the batch counts."""
+        write_durably(self.report_file(report.batch), asdict(report))
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSink(Sink):
+    """Parquet files, one folder per batch."""
+
+    root: Path
+    counted: ClassVar[bool] = True
+
+    def report_file(self, batch: int) -> Path:
+        """Return the file in the folder of the batch."""
+        return self.root / f"batch={batch}" / MARK
+
+    def write(self, matches: DataFrame, batch: MicroBatch) -> None:
+        """Overwrite the folder of a batch."""
+        matches.write.mode("overwrite").parquet(address(self.report_file(batch.id).parent))
+
+    def batches(self) -> list[int]:
+        """Return the batches that count, ascending."""
+        names = [path.parent.name.removeprefix("batch=") for path in self.root.glob(f"batch=*/{MARK}")]
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSink(Sink):
+    """A function of the user's; reports stay with the checkpoint."""
+
+    function: Callable[[DataFrame, MicroBatch], None]
+    folder: Path
+    counted: ClassVar[bool] = False
+
+    def report_file(self, batch: int) -> Path:
+        """Return the file beside the checkpoint."""
+        return self.folder / f"{batch}.json"
+
+    def write(self, matches: DataFrame, batch: MicroBatch) -> None:
+        """Call the function."""
+        self.function(matches, batch)
+
+    def commit(self, report: Report) -> None:
+        """Write the report; forget old ones."""
+        Sink.commit(self, report)
+        forget(self.report_file(report.batch - KEPT))
+
 
 def stream(
     events: DataFrame,
     snapshot_path: Folder,
-    sink: Folder | Callable[[DataFrame, Batch], None],
+    sink: Folder | Callable[[DataFrame, MicroBatch], None],
     checkpoint: Folder,
     *,
     k: int | None = None,
@@ -82,22 +180,33 @@ def stream(
 ) -> Stream:
     """Start matching a streaming DataFrame with the newest version under a path, batch by batch.
 
-    `sink` is a folder for Parquet files, or a function of (matches, batch) that writes what it is given and may be
-    called again for a batch that was interrupted. `k`, `mode`, `columns`, `scope`, `weights`, `event`, `route` and
-    `replicas` are those of `match`. `event_time` names a timestamp column, from which lag is reckoned. `trigger` is
-    Spark's: {"processingTime": "5 seconds"}, {"availableNow": True}; without it a batch follows a batch. `on_progress`
-    is called with a `Report` after every batch, from a thread of its own.
+    `sink` is a folder for Parquet files, or a function of (matches, batch) that writes the matches and may be called
+    again for a batch that was interrupted. `k`, `mode`, `columns`, `scope`, `weights`, `event`, `route` and `replicas`
+    are those of `match`. `event_time` names a timestamp column, from which the lag is computed. `trigger` is Spark's:
+    {"processingTime": "5 seconds"}, {"availableNow": True}; by default, batches follow each other without a pause.
+    `on_progress` is called with a `Report` after every batch, from a thread of its own.
 
-    A sink and a checkpoint belong together: given again they go on where they were.
+    A sink and a checkpoint belong together: given again, they continue where they were.
     """
     check_route(route, replicas)
     if not events.isStreaming:
-        raise EarmarkError("stream needs a streaming DataFrame, as spark.readStream gives; for others there is match")
-    kept = None if columns is None else tuple(columns)
-    tags = None if scope is None else dict(scope)
-    options = Options(k, mode, kept, tags, weights, event, event_time, route, replicas)
-    folder = folder_of(checkpoint, "the checkpoint")
-    work = _work(events, folder_of(snapshot_path, "the snapshot"), sink, folder, options)
+        raise EarmarkError("stream needs a streaming DataFrame, from spark.readStream; for others there is match")
+    snapshots, folder = folder_of(snapshot_path, "the snapshot"), folder_of(checkpoint, "the checkpoint")
+    options: dict[str, Any] = {"k": k, "mode": mode, "scope": scope and dict(scope), "weights": weights, "event": event}
+    options["columns"] = None if columns is None else tuple(columns)
+    schema = match(events, Snapshot.open(snapshots), **options).schema.json()
+    place: Sink
+    if callable(sink):
+        root, place = None, FunctionSink(sink, folder / "earmark" / "done")
+    else:
+        root = folder_of(sink, "the sink")
+        place = FolderSink(root)
+    for used in (root or folder, folder):
+        address(used)  # refuses what Spark would misread, before anything is written there
+    owner = f"stream-{claim_sink(folder, root, schema)}"
+    routing = {"route": route, "replicas": replicas}
+    work = BatchWork(snapshots, Pins(folder), place, options, routing, event_time, schema, owner)
+    work.release()
     writer = events.writeStream.foreachBatch(work).option("checkpointLocation", address(folder))
     if name is not None:
         writer = writer.queryName(name)
@@ -110,36 +219,10 @@ def stream(
     return Stream(query, work, on_progress)
 
 
-def _work(
-    events: DataFrame,
-    snapshots: Path,
-    sink: Folder | Callable[[DataFrame, Batch], None],
-    checkpoint: Path,
-    options: Options,
-) -> Work:
-    """What is to be done with every batch, checked; versions that a killed run kept are given back."""
-    schema = replace(options, route=LOCAL).matched(events, Snapshot.open(snapshots)).schema.json()
-    place: Sink
-    if callable(sink):
-        root, place = None, FunctionSink(sink, checkpoint / "earmark" / "done")
-    else:
-        root = folder_of(sink, "the sink")
-        place = FolderSink(root)
-    for used in (root, checkpoint):
-        if used is not None:
-            address(used)  # refuses what Spark would misread, before anything is written there
-    owner = acquaint(checkpoint, root, schema)
-    work = Work(snapshots, Pins(checkpoint), place, options, schema, f"stream-{owner}")
-    work.let_go()
-    return work
-
-
 def read_matches(spark: SparkSession, sink: Folder) -> DataFrame:
-    """What a stream has written to a folder, and the column `batch`: batches that are done, and no others."""
-    from pyspark.sql.types import StructType
-
+    """Return what a stream has written to a folder, and the column `batch`: only batches that are done."""
     root = folder_of(sink, "the sink")
-    described = read_json(root / MARK)
+    described = read_object(root / MARK)
     if described is None:
         raise EarmarkError(f"{str(root)!r} is not a sink that a stream of earmark writes to")
     schema = StructType.fromJson(json.loads(described["schema"])).add("batch", "long")
@@ -149,48 +232,18 @@ def read_matches(spark: SparkSession, sink: Folder) -> DataFrame:
     return spark.read.schema(schema).option("basePath", address(root)).parquet(*folders)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to match, and what to carry along."""
-
-    k: int | None
-    mode: Mode
-    columns: tuple[str, ...] | None
-    scope: dict[str, str] | None
-    weights: Mapping[str, float] | str | None
-    event: str | None
-    event_time: str | None
-    route: str = LOCAL
-    replicas: int | str = 1
-
-    def prepared(self, events: DataFrame, snapshot: Snapshot) -> Prepared:
-        """The same, before it is decided how."""
-        return prepared(events, snapshot, self.k, self.mode, self.columns, self.scope, self.weights, self.event)
-
-    def matched(self, events: DataFrame, snapshot: Snapshot) -> DataFrame:
-        """The matches of a batch."""
-        return match(
-            events,
-            snapshot,
-            self.k,
-            mode=self.mode,
-            columns=self.columns,
-            scope=self.scope,
-            weights=self.weights,
-            event=self.event,
-            route=self.route,
-            replicas=self.replicas,
-        )
-
-
 @dataclass(frozen=True)
-class Work:
-    """What is done with every micro-batch. On Connect it travels: it holds paths and options, no state."""
+class BatchWork:
+    """What is done with every micro-batch. On Connect it is sent to the server, so it has no state."""
 
     snapshots: Path
     pins: Pins
     sink: Sink
-    options: Options
+    options: dict[str, Any]
+    """Arguments of `match`."""
+    routing: dict[str, Any]
+    """Arguments of `match`, too: those that `prepared` does not take."""
+    event_time: str | None
     schema: str
     owner: str
 
@@ -200,15 +253,15 @@ class Work:
         if self.sink.done(batch) is not None:
             return
         snapshot = self._pinned(batch)
-        rows, found, newest_event, shards = self._write(events, snapshot, batch)
+        rows, matches, newest_event, shards = self._write(events, snapshot, batch)
         now = time.time()
         lag = None if newest_event is None else now - newest_event
         newest = current_version(self.snapshots)
-        self.sink.commit(Report(batch, snapshot.version, newest, rows, found, now - begun, lag, now, shards))
+        self.sink.commit(Report(batch, snapshot.version, newest, rows, matches, now - begun, lag, now, shards))
         snapshot.unpin(self.owner)
 
     def _pinned(self, batch: int) -> Snapshot:
-        """The version of a batch: the one written down when it began, or now the newest."""
+        """Return the version of a batch: the one written down when it began, or else the newest now."""
         version = self.pins.get(batch)
         if version is not None:
             return Snapshot.open(self.snapshots, version)
@@ -223,84 +276,72 @@ class Work:
         self.pins.put(batch, snapshot.version)
         return snapshot
 
-    def let_go(self) -> None:
-        """Give back versions that a killed run kept, except that of the batch that will run again."""
+    def release(self) -> None:
+        """Unpin versions that a killed run pinned, except that of the batch that will run again."""
         begun = self.pins.batches()
         needed = self.pins.get(begun[-1]) if begun and self.sink.done(begun[-1]) is None else None
         for number in pinned_by(self.snapshots, self.owner) - {needed}:
             unpin(self.snapshots, number, self.owner)
 
-    def _write(self, events: DataFrame, snapshot: Snapshot, batch: int) -> Written:
-        """Write the matches; what there was to count on the way."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-
+    def _write(self, events: DataFrame, snapshot: Snapshot, batch: int) -> tuple[Any, Any, Any, Any]:
+        """Write the matches; return the counts of events and matches, the newest event time, and counts by shard."""
         seen, found, by_shard = Observation(), Observation(), Observation()
         looked = [f.count(f.lit(1)).alias("rows")]
-        if self.options.event_time is not None:
-            looked.append(f.max(f.unix_micros(f.col(self.options.event_time).cast("timestamp"))).alias("time"))
+        if self.event_time is not None:
+            looked.append(f.max(f.unix_micros(f.col(self.event_time).cast("timestamp"))).alias("time"))
         if self.sink.counted:
             events = events.observe(seen, *looked)
-        tallied = self.sink.counted and self.options.route == LOCAL and counts.is_tallied(snapshot)
+        tallied = self.sink.counted and self.routing["route"] == LOCAL and counts.is_tallied(snapshot)
         if tallied:
-            matches = counts.tallied(self.options.prepared(events, snapshot))
+            matches = counts.tallied(prepared(events, snapshot, **self.options))
             matches = matches.observe(by_shard, *counts.sums(snapshot))
             matches = matches.where(f.col(counts.TALLY).isNull()).drop(counts.TALLY)
         else:
-            matches = self.options.matched(events, snapshot)
+            matches = match(events, snapshot, **self.options, **self.routing)
         if matches.schema.json() != self.schema:
             raise EarmarkError(
-                f"version {snapshot.version} gives matches of other types than the sink holds: "
+                f"matches of version {snapshot.version} have other types than the sink: "
                 "start a stream with a new sink and a new checkpoint"
             )
-        if not self.sink.counted:  # nobody would ever answer if the function did not look at all matches
-            self.sink.write(matches, Batch(batch, snapshot.version))
-            return Written(None, None, None, None)
-        self.sink.write(matches.observe(found, f.count(f.lit(1)).alias("rows")), Batch(batch, snapshot.version))
+        if not self.sink.counted:  # the counts would never arrive if the function did not read all matches
+            self.sink.write(matches, MicroBatch(batch, snapshot.version))
+            return None, None, None, None
+        self.sink.write(matches.observe(found, f.count(f.lit(1)).alias("rows")), MicroBatch(batch, snapshot.version))
         micros = seen.get.get("time")
         newest = None if micros is None else micros / 1e6
         shards = counts.counts_of(by_shard.get) if tallied else None
-        return Written(int(seen.get["rows"]), int(found.get["rows"]), newest, shards)
-
-
-class Written(NamedTuple):
-    """What was counted while a batch was written; None where nobody could."""
-
-    rows: int | None
-    matches: int | None
-    newest_event: float | None
-    shards: list[list[int]] | None
+        return int(seen.get["rows"]), int(found.get["rows"]), newest, shards
 
 
 @dataclass
 class Stream:
-    """A stream at work."""
+    """A running stream."""
 
     query: StreamingQuery
-    work: Work
+    work: BatchWork
     on_progress: OnProgress | None = None
     _watch: threading.Thread = field(init=False, repr=False)
-    _told: int = field(init=False, repr=False)
+    _reported: int = field(init=False, repr=False)
     _problem: BaseException | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self._told = max((n for n in self.work.pins.batches() if self.work.sink.done(n)), default=-1)
+        self._reported = max((n for n in self.work.pins.batches() if self.work.sink.done(n)), default=-1)
         self._watch = threading.Thread(target=self._watching, name="earmark stream", daemon=True)
         if self.on_progress is not None:
             self._watch.start()
 
     @property
     def active(self) -> bool:
-        """Whether it still runs."""
+        """Whether it is still running."""
         return bool(self.query.isActive)
 
     def reports(self) -> list[Report]:
-        """The reports of the last batches that are done, oldest first."""
+        """Return the reports of the last batches that are done, oldest first."""
         found = (self.work.sink.done(batch) for batch in self.work.pins.batches())
         return [report for report in found if report is not None]
 
     def await_end(self, timeout: float | None = None) -> bool:
-        """Wait until the stream ends, at most so many seconds; whether it has. Raises what made it fail, if it did."""
+        """Wait until the stream ends, at most `timeout` seconds; return whether it has, and raise what made it fail."""
         try:
             ended = self.query.awaitTermination(timeout)  # type: ignore[arg-type]  # fractions of a second will do
         except Exception as problem:  # Spark's own have no common base on classic and Connect
@@ -312,9 +353,9 @@ class Stream:
         return True
 
     def stop(self, wait: float = DEFAULT_WAIT) -> None:
-        """Let the batch at work finish, for at most so many seconds, and stop.
+        """Let the current batch finish, for at most `wait` seconds, and stop.
 
-        What is interrupted all the same runs again, with the version it saw, when the stream is started again.
+        A batch that is interrupted runs again, with the version it saw, when the stream is started again.
         """
         until = time.monotonic() + wait
         while self.active and time.monotonic() < until:
@@ -326,7 +367,7 @@ class Stream:
         self._finish()
 
     def _finish(self) -> None:
-        """The last reports, and what the callback raised."""
+        """Wait for the last reports, and raise what the callback raised."""
         if self._watch.is_alive() and threading.current_thread() is not self._watch:
             self._watch.join(DEFAULT_WAIT)
         if self._problem is not None:
@@ -336,18 +377,18 @@ class Stream:
     def _watching(self) -> None:
         try:
             while self.active:
-                self._tell()
+                self._report()
                 time.sleep(POLL)
-            self._tell()
+            self._report()
         except Exception as problem:  # the callback is the user's: await_end and stop raise what it raised
             self._problem = problem
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         for batch in self.work.pins.batches():
-            if batch > self._told:
+            if batch > self._reported:
                 report = self.work.sink.done(batch)
                 if report is None:
                     return
-                self._told = batch
+                self._reported = batch
                 if self.on_progress is not None:
                     self.on_progress(report)

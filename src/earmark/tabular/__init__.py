@@ -4,8 +4,8 @@
     read.py        chunks of rows, and where in the source each row is
     records.py     CSV text in blocks of whole records
     csvtypes.py    CSV has no types: a column takes the type of the attribute it feeds
-    subscriptions.py    a whole file as what `Matcher.add_many` takes
-    write.py       a file appears under its name only when it is whole
+    subscriptions.py    a whole file, in the form that `Matcher.add_many` takes
+    write.py       a file appears under its name only when it is complete
 
 The format follows from the file's name.
 """

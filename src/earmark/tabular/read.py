@@ -1,6 +1,6 @@
 """Sources as chunks of rows, so that memory stays bounded whatever the size.
 
-Rows of Parquet and CSV come as Arrow tables, rows of JSON lines as dicts: so each value keeps its own type, and no
+Rows of Parquet and CSV are Arrow tables, rows of JSON lines are dicts, so that each value keeps its own type, and no
 integer is rounded because a neighbour has a fraction.
 """
 
@@ -11,37 +11,29 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, shortened
 from earmark.events.mappings import Reject
 from earmark.tabular.records import Block, blocks
-from earmark.tabular.source import Source, Stream, reason
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from earmark.tabular.source import ByteStream, Source, reason
 
 ROWS = 16_384
 MAX_LINE = 64 << 20
 _BLOCK = 2 << 20  # bytes of text read at a time, and the longest record of CSV
-_JSON_WORDS = {
-    list: "a list",
-    str: "a string",
-    int: "a number",
-    float: "a number",
-    bool: "a boolean",
-    type(None): "null",
-}
+_JSON_WORDS = {"list": "a list", "str": "a string", "bool": "a boolean", "NoneType": "null"}  # others are numbers
 
 Row = dict[str, Any]
 Wanted = Callable[[str], bool]
 
-
-Converter = Callable[["pa.Table"], tuple["pa.Table | list[Row]", Sequence[Reject]]]
-"""Gives the columns of a CSV table, all strings, their types; says what did not fit, or raises it with its row."""
+Converter = Callable[[pa.Table], tuple[pa.Table | list[Row], Sequence[Reject]]]
+"""Gives the columns of a CSV table, all strings, their types; returns what did not fit, or raises it with its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +41,8 @@ class Chunk:
     """Some rows of a source.
 
     `first` is the number of the first row in the source; `share` how much of the source has been read after them, from
-    0 to 1, or None where nobody knows; `lines` the line of each row, for text; `rejects` what could not be read of
-    them, with rows counted from the first of this chunk.
+    0 to 1, or None where that is not known; `lines` the line of each row of a text file; `rejects` what could not be
+    read, with rows counted from the first of this chunk.
     """
 
     rows: pa.Table | list[Row]
@@ -60,17 +52,22 @@ class Chunk:
     rejects: Sequence[Reject] = ()
 
     def part(self, start: int, end: int, before: float | None) -> Chunk:
-        """Some of the rows; `before` is the share of the source that had been read before this chunk."""
+        """Return some of the rows; `before` is the share of the source that had been read before this chunk."""
         rows = self.rows[start:end] if isinstance(self.rows, list) else self.rows.slice(start, end - start)
         share = self.share
         if share is not None and end < len(self.rows):
             before = before or 0.0
             share = before + (share - before) * end / len(self.rows)
-        rejects = [one._replace(event=one.event - start) for one in self.rejects if start <= one.event < end]
+        rejects = [r._replace(event=r.event - start) for r in self.rejects if start <= r.event < end]
         return Chunk(rows, self.first + start, share, self.lines[start:end], rejects)
 
+    def parts(self, size: int, before: float | None) -> Iterator[Chunk]:
+        """Yield the rows in parts of at most `size`; at least one part, perhaps without rows."""
+        for start in range(0, max(len(self.rows), 1), size):
+            yield self.part(start, min(start + size, len(self.rows)), before)
+
     def located(self, source: Source, problem: EarmarkError) -> EarmarkError:
-        """The same problem in the source: the line, or else the row, of a row or event of this chunk."""
+        """Return the problem with its line in the source, or else its row."""
         row = problem.row if problem.event is None else problem.event
         if row is None:
             return problem.at(source=str(source))
@@ -82,14 +79,12 @@ class Chunk:
 def read_batches(
     source: Source, convert: Converter | None = None, wanted: Wanted | None = None, tolerant: bool = False
 ) -> Iterator[Chunk]:
-    """A source in chunks of some thousand rows; Parquet and CSV give at least one, with their columns.
+    """Yield a source in chunks of some thousand rows; Parquet and CSV give at least one, with their columns.
 
     `convert` gives CSV columns their types (without it they are strings); columns not `wanted` are left out. If
     `tolerant`, a line that is not a JSON object and a record of CSV with the wrong number of fields are empty rows, and
     the chunk's rejects say why; otherwise they are errors.
     """
-    import pyarrow as pa
-
     try:
         with source.opened() as stream:
             if source.format == "parquet":
@@ -105,20 +100,16 @@ def read_batches(
 
 
 def _check_names(source: Source, names: Sequence[str]) -> None:
-    """Columns are told apart by their names."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise EarmarkError(f"{source} has two columns {twice[0]!r}")
+    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        raise EarmarkError(f"{source} has two columns {name!r}")
 
 
-def _read_parquet(source: Source, stream: Stream, wanted: Wanted | None) -> Iterator[Chunk]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _read_parquet(source: Source, stream: ByteStream, wanted: Wanted | None) -> Iterator[Chunk]:
     with pq.ParquetFile(stream.file) as file:
         schema = file.schema_arrow
         _check_names(source, schema.names)
-        # Nobody could tell how many rows a table without columns has: keep one.
+        # A table without columns would not have a number of rows: keep one.
         names = [n for n in schema.names if wanted is None or wanted(n)] or schema.names[:1]
         total, done = max(file.metadata.num_rows, 1), 0
         for batch in file.iter_batches(batch_size=ROWS, columns=names):
@@ -130,7 +121,7 @@ def _read_parquet(source: Source, stream: Stream, wanted: Wanted | None) -> Iter
 
 
 def _read_csv(
-    source: Source, stream: Stream, convert: Converter | None, wanted: Wanted | None, tolerant: bool
+    source: Source, stream: ByteStream, convert: Converter | None, wanted: Wanted | None, tolerant: bool
 ) -> Iterator[Chunk]:
     names: list[str] = []
     chosen: list[str] = []
@@ -149,10 +140,11 @@ def _read_csv(
     if not names:
         raise EarmarkError(f"{source} is empty; a CSV file begins with a line of column names")
     if done == 0:
-        yield from _typed_parts(source, Chunk(_empty(chosen), 0, 1.0), before, convert)
+        empty = pa.table({name: pa.array([], pa.string()) for name in chosen})
+        yield from _typed_parts(source, Chunk(empty, 0, 1.0), before, convert)
 
 
-def _blocks(source: Source, stream: Stream) -> Iterator[Block]:
+def _blocks(source: Source, stream: ByteStream) -> Iterator[Block]:
     try:
         yield from blocks(stream.file.read, source.delimiter, _BLOCK)
     except EarmarkError as problem:
@@ -160,7 +152,7 @@ def _blocks(source: Source, stream: Stream) -> Iterator[Block]:
 
 
 def _header(source: Source, block: Block) -> tuple[list[str], Block]:
-    """The names of the columns, and the block without them."""
+    """Return the names of the columns, and the block without them."""
     text, starts, lines = block
     end = int(starts[1]) if len(starts) > 1 else len(text)
     header = io.StringIO(text[int(starts[0]) : end].decode(), newline="")
@@ -169,19 +161,10 @@ def _header(source: Source, block: Block) -> tuple[list[str], Block]:
     return names, Block(text[end:], starts[1:] - end, lines[1:])
 
 
-def _empty(names: list[str]) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.schema([(name, pa.string()) for name in names]).empty_table()
-
-
 def _parsed(
     source: Source, block: Block, names: list[str], chosen: list[str], tolerant: bool
 ) -> tuple[pa.Table, list[Reject]]:
-    """The records of a block as columns of strings; if `tolerant`, those of another length as empty rows."""
-    import pyarrow as pa
-    from pyarrow import csv
-
+    """Return the records of a block as columns of strings; if `tolerant`, those of another length as empty rows."""
     rejects: list[Reject] = []
 
     def skip(row: Any) -> str:
@@ -210,14 +193,14 @@ def _parsed(
             raise
         raise EarmarkError(unread.reason, source=str(source), line=int(block.lines[unread.event])) from None
     if rejects:
-        skipped = {one.event for one in rejects}
+        skipped = {reject.event for reject in rejects}
         place = iter(range(len(table)))
         table = table.take(pa.array([None if i in skipped else next(place) for i in range(len(table) + len(skipped))]))
     return table, rejects
 
 
 def _undecodable(block: Block) -> Reject | None:
-    """The first record that is not UTF-8."""
+    """Return the first record that is not UTF-8."""
     try:
         block.text.decode()
     except UnicodeDecodeError as problem:
@@ -227,17 +210,16 @@ def _undecodable(block: Block) -> Reject | None:
 
 
 def _typed_parts(source: Source, chunk: Chunk, before: float | None, convert: Converter | None) -> Iterator[Chunk]:
-    """A chunk in parts of at most `ROWS` rows, whose columns have their types."""
-    for start in range(0, max(len(chunk.rows), 1), ROWS):
-        part = chunk.part(start, min(start + ROWS, len(chunk.rows)), before)
+    """Yield a chunk in parts of at most `ROWS` rows, whose columns have their types."""
+    for part in chunk.parts(ROWS, before):
         try:
             rows, rejects = (part.rows, ()) if convert is None else convert(part.rows)
         except EarmarkError as problem:
             raise part.located(source, problem) from None
-        yield Chunk(rows, part.first, part.share, part.lines, [*part.rejects, *rejects])
+        yield replace(part, rows=rows, rejects=[*part.rejects, *rejects])
 
 
-def _read_jsonl(source: Source, stream: Stream, tolerant: bool) -> Iterator[Chunk]:
+def _read_jsonl(source: Source, stream: ByteStream, tolerant: bool) -> Iterator[Chunk]:
     pending, number, first = 0, 0, 0
     rows: list[Row] = []
     lines: list[int] = []
@@ -269,14 +251,10 @@ def _json_row(line: bytes, number: int) -> Row:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        advice = "; `jq -c` writes JSON so" if number == 1 and line.strip() in (b"{", b"[") else ""
-        raise EarmarkError(f"{expected}, got {_shown(line)}, which is not JSON{advice}") from None
+        advice = "; `jq -c` writes JSON like that" if number == 1 and line.strip() in (b"{", b"[") else ""
+        text = shortened(line.strip().decode(errors="backslashreplace"), 60)
+        raise EarmarkError(f"{expected}, got {text!r}, which is not JSON{advice}") from None
     if not isinstance(row, dict):
         advice = "; `jq -c '.[]'` turns a list into lines" if isinstance(row, list) and number == 1 else ""
-        raise EarmarkError(f"{expected}, got {_JSON_WORDS[type(row)]}{advice}")
+        raise EarmarkError(f"{expected}, got {_JSON_WORDS.get(type(row).__name__, 'a number')}{advice}")
     return row
-
-
-def _shown(line: bytes) -> str:
-    text = line.strip().decode(errors="backslashreplace")
-    return repr(text if len(text) <= 60 else f"{text[:60]}…")

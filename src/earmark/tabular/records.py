@@ -33,7 +33,7 @@ Places = NDArray[np.int64]
 
 
 class Block(NamedTuple):
-    """Whole records: the text, where in it each record that is not blank begins, and on which line."""
+    """Whole records: the text, where each record that is not blank begins, and on which line."""
 
     text: bytes
     starts: Places
@@ -49,9 +49,9 @@ class Breaks(NamedTuple):
 
 
 def blocks(read: Callable[[int], bytes], delimiter: str, size: int) -> Iterator[Block]:
-    """The records of a text that `read` gives piece by piece; none may be longer than `size` bytes.
+    """Yield the records of a text that `read` returns piece by piece; none may be longer than `size` bytes.
 
-    An error has the line on which the trouble begins.
+    An error has the line on which the problem begins.
     """
     rest, line, final = b"", 1, False
     first = True
@@ -74,7 +74,7 @@ def blocks(read: Callable[[int], bytes], delimiter: str, size: int) -> Iterator[
 
 
 def line_breaks(text: bytes, delimiter: str, final: bool) -> Breaks:
-    """Find the line breaks of a text; `final` says that nothing comes after it."""
+    """Find the line breaks of a text; `final` if nothing comes after it."""
     data = np.frombuffer(text, np.uint8)
     at = np.flatnonzero(data == _LF)
     if text.count(b"\r") > text.count(b"\r\n"):
@@ -96,7 +96,7 @@ def line_breaks(text: bytes, delimiter: str, final: bool) -> Breaks:
 
 
 def _end(text: bytes, breaks: Breaks, final: bool) -> int:
-    """Where the last whole record ends."""
+    """Return where the last whole record ends."""
     if final:
         return len(text)
     ends = breaks.at[breaks.outside]
@@ -121,7 +121,7 @@ def _never_closed(line: int, breaks: Breaks) -> EarmarkError:
 def _too_long(
     read: Callable[[int], bytes], delimiter: str, size: int, text: bytes, line: int, breaks: Breaks
 ) -> EarmarkError:
-    """What is wrong with a record that does not end: perhaps a quote that is never closed, which reading on tells."""
+    """Return what is wrong with a record that does not end: read on to see whether a quote is never closed."""
     ahead = breaks
     while ahead.open_quote is not None:
         piece = read(size)
@@ -135,6 +135,6 @@ def _too_long(
 
 
 def _still_open(text: bytes, open_quote: int) -> bytes:
-    """A short text that leaves a quote open as this one does, with the quotes at its end, of which more may follow."""
+    """Return a short text that leaves a quote open as this one does, with its last quotes, which more may follow."""
     end = len(text.rstrip(b'"'))
     return (b"" if end == open_quote else b'"x') + text[end:]

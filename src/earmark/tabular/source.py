@@ -1,4 +1,4 @@
-"""Where rows come from: a file or standard input, in which format, compressed or not.
+"""Where rows come from: a file or standard input, its format and its compression.
 
 The name of a file says its format (`events.csv`, `events.jsonl.zst`). For standard input, written `-`, and for names
 that do not say it, the user does.
@@ -34,7 +34,7 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 READABLE = ".parquet, .csv, .tsv or .jsonl, and the last three also with .gz or .zst"
 CHOICES = "csv, tsv, jsonl or parquet"
 _WORDS = {"parquet": "Parquet", "csv": "CSV", "jsonl": "JSON lines"}
-_HEAD = 32  # bytes that tell the kind of a file
+_HEAD = 32  # bytes that show the kind of a file
 _BUFFER = 1 << 18
 
 Name = str | os.PathLike[str]
@@ -67,42 +67,44 @@ class Source:
 
     @property
     def words(self) -> str:
-        """The format as a reader would call it."""
+        """The format and compression, for messages."""
         return f"{self.compression + '-compressed ' if self.compression else ''}{_WORDS[self.format]}"
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[Stream]:
-        """The bytes of this source, decompressed. What is plainly a file of another kind is refused."""
+    def opened(self) -> Iterator[ByteStream]:
+        """Open the bytes of this source, decompressed; refuse a file that is plainly of another kind."""
         with contextlib.ExitStack() as stack:
             raw: Any = sys.stdin.buffer if self.path == STDIN else stack.enter_context(open(self.path, "rb"))
-            stream = Stream(raw, self.compression)
+            stream = ByteStream(raw, self.compression)
             if self.format == "parquet":
                 if not stream.is_regular:  # a Parquet file is read from its end
-                    stream = Stream(stack.enter_context(_on_disk(raw)))
-                self._check_parquet(stream.file.read(_HEAD))
+                    stream = ByteStream(stack.enter_context(_on_disk(raw)))
+                head = stream.file.read(_HEAD)
                 stream.file.seek(0)
             else:
-                self._check_text(stream.file.peek(_HEAD)[:_HEAD])
+                head = stream.file.peek(_HEAD)[:_HEAD]
+            self._check(head)
             yield stream
 
-    def _check_parquet(self, head: bytes) -> None:
-        if not head.startswith((b"PAR1", b"PARE")):
-            what = "it is empty" if not head else f"it begins with {head[:16]!r}"
-            raise EarmarkError(f"{self} cannot be read as Parquet: {_other_kind(head) or what}")
+    def _check(self, head: bytes) -> None:
+        """Refuse a file that begins like one of another kind."""
+        other = next((kind for kind in _KINDS if kind[0].match(head)), None)
+        if self.format == "parquet":
+            if head.startswith((b"PAR1", b"PARE")):
+                return
+            what = f"it is {other[1]}" if other else f"it begins with {head[:16]!r}" if head else "it is empty"
+        elif other is None:
+            return
+        else:
+            _, kind, suffix = other
+            what = f"it is {kind}"
+            if suffix is not None:
+                right = suffix.format(".tsv" if self.delimiter == "\t" else f".{self.format}")
+                what += f"; say --format {right[1:]}" if self.path == STDIN else f"; its name should end in {right}"
+        raise EarmarkError(f"{self} cannot be read as {self.words}: {what}")
 
-    def _check_text(self, head: bytes) -> None:
-        for pattern, what, suffix in _KINDS:
-            if pattern.match(head):
-                right = suffix and suffix.format(".tsv" if self.delimiter == "\t" else f".{self.format}")
-                advice = ""
-                if right:
-                    advice = (
-                        f"; say --format {right[1:]}" if self.path == STDIN else f"; its name should end in {right}"
-                    )
-                raise EarmarkError(f"{self} cannot be read as {self.words}: it is {what}{advice}")
 
-
-class Stream:
+class ByteStream:
     """The bytes of a source, and how much of it has been read."""
 
     def __init__(self, raw: Any, compression: str | None = None) -> None:
@@ -123,47 +125,43 @@ class Stream:
 
     @property
     def share(self) -> float | None:
-        """How much of the source has been read, from 0 to 1; None for a pipe, whose length nobody knows."""
+        """How much of the source has been read, from 0 to 1; None for a pipe, whose length is not known."""
         return None if self._size is None else min(self._raw.tell() / self._size, 1.0)
 
 
 @contextlib.contextmanager
 def _on_disk(raw: IO[bytes]) -> Iterator[IO[bytes]]:
-    """A copy of a pipe in a temporary file, which can be read from its end."""
+    """Copy a pipe to a temporary file, which can be read from its end."""
     with tempfile.TemporaryFile(prefix="earmark-") as file:
         shutil.copyfileobj(raw, file, 1 << 20)
         file.seek(0)
         yield file
 
 
-def _other_kind(head: bytes) -> str | None:
-    return next((f"it is {what}" for pattern, what, _ in _KINDS if pattern.match(head)), None)
-
-
 def source_of(path: Name, format: str | None = None, delimiter: str | None = None) -> Source:
-    """The source of this name, checked as far as that is possible without reading it.
+    """Return the source of this name, checked as far as that is possible without reading it.
 
     `format` is that of standard input and of names without a known suffix: csv, tsv, jsonl or parquet, with `.gz` or
     `.zst` if it is compressed. `delimiter` separates the fields of CSV; those of TSV are separated by tabs.
     """
     name = os.fspath(path)
-    told = format_of(name)
-    if told is None and format is not None:
-        told = format_of(f"x.{format}")
-        if told is None:
+    known = format_of(name)
+    if known is None and format is not None:
+        known = format_of(f"x.{format}")
+        if known is None:
             raise EarmarkError(f"--format: expected {CHOICES}, or one of them with .gz or .zst, got {format!r}")
     if name != STDIN:
         _check_file(name)
-    if told is None:
+    if known is None:
         raise EarmarkError(_unknown(name))
-    kind, compression, tabs = told
+    kind, compression, tabs = known
     if kind == "parquet" and compression is not None:
         raise EarmarkError(f"{name!r}: Parquet has its own compression; decompress the file first")
     return Source(name, kind, compression, "\t" if tabs else delimiter or ",")
 
 
 def format_of(name: Name) -> tuple[str, str | None, bool] | None:
-    """What the suffixes of a name say: the format, the compression, whether tabs separate fields. None: nothing."""
+    """Return what the suffixes of a name say: the format, the compression, whether tabs separate fields; or None."""
     path = Path(name)
     compression = COMPRESSIONS.get(path.suffix.lower())
     suffix = (path.with_suffix("") if compression else path).suffix.lower()
@@ -176,14 +174,13 @@ def _unknown(name: str) -> str:
     suffix = Path(name).suffix
     if not suffix or suffix.lower() in COMPRESSIONS:
         return f"{name!r} does not say its format: add --format, with {CHOICES}"
-    advice = (
-        "save the sheet as CSV" if suffix.lower() in (".xlsx", ".xls", ".ods") else f"or add --format, with {CHOICES}"
-    )
+    is_sheet = suffix.lower() in (".xlsx", ".xls", ".ods")
+    advice = "save the sheet as CSV" if is_sheet else f"or add --format, with {CHOICES}"
     return f"{name!r}: expected a file name that ends in {READABLE}, got {suffix!r}; {advice}"
 
 
 def _check_file(name: str) -> None:
-    """Refuse early what could not be read."""
+    """Refuse a file that could not be read."""
     try:
         if os.path.isdir(name):  # pathlib takes an empty name for the working folder
             raise EarmarkError(f"{name!r} is a folder, not a file")
@@ -196,7 +193,7 @@ def _check_file(name: str) -> None:
 
 
 def reason(problem: BaseException) -> str:
-    """What an exception of another library says, on one line."""
+    """Return what an exception of another library says, on one line."""
     if isinstance(problem, OSError) and problem.errno:
         return os.strerror(problem.errno)
     if isinstance(problem, UnicodeDecodeError):

@@ -14,7 +14,7 @@ TENANTS = ["acme", "birch", "cobalt"]
 
 @dataclass(frozen=True, slots=True)
 class Campaigns:
-    """Subscriptions: whom each campaign wants to reach, how much each trait is worth, and a bid as static score."""
+    """Subscriptions: the visitors a campaign wants, how much each trait is worth, and a bid as static score."""
 
     count: int
     seed: int = 1
@@ -36,7 +36,7 @@ class Campaigns:
 
 
 def visitors(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
-    """Events: who comes by. Now and then something about a visitor is not known."""
+    """Draw events: the visitors. Some of them have an unknown trait."""
     random = Random(f"visitors {seed}")
     for _ in range(count):
         visitor = {
@@ -54,7 +54,7 @@ def visitors(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
 
 
 def _below(random: Random, limit: int) -> int:
-    """A number from 0 to limit - 1 (four times quicker than randrange)."""
+    """Draw a number from 0 to limit - 1 (four times quicker than randrange)."""
     return int(random.random() * limit)
 
 

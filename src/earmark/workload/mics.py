@@ -1,7 +1,7 @@
 """Subscriptions and publications of one size, uniform or Zipfian: the experiments of MICS (mics.txt, section 7).
 
 Every attribute is cut into 256 cells. A subscription draws the lower end of its range on every attribute, and its
-upper end lies `size` cells higher; a publication draws a value on every attribute.
+upper end is `size` cells higher; a publication draws a value on every attribute.
 
     uniform   |..-..-...--...-...-..-|      every cell as likely as the others
     zipf      |----.--.-..-....-.....|      cell i with odds 1 / (i + 1) ** exponent: the low cells are busy
@@ -30,9 +30,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from earmark.errors import EarmarkError
 from earmark.flat.types import I64
-from earmark.workload.standard import Floats, Workload
+from earmark.workload.standard import Floats, Workload, check, dense
 
 CELLS = 256
 ATTRIBUTES = 7
@@ -49,6 +48,7 @@ def mics(
     distribution: str = "zipf",
     subscriptions: int = 100_000,
     publications: int = 10_000,
+    *,
     attributes: int = ATTRIBUTES,
     sizes: int | Sequence[int] = SIZE,
     exponent: float = EXPONENT,
@@ -58,15 +58,24 @@ def mics(
     drawn: bool = False,
     asked: Sequence[float] | None = None,
 ) -> Workload:
-    """Subscriptions of a distribution, and publications of the same, or of the one called `published`.
+    """Draw subscriptions of a distribution, and publications of the same, or of the one called `published`.
 
-    `sizes`: cells that a range is wide, one number for all attributes or one for each; with `drawn`, every range draws
-    its size from 1 to that. `asked`: by attribute, how many of the subscriptions ask about it (the others take every
-    value); all unless said otherwise. `grain`: values a cell.
+    `sizes` is how many cells a range is wide, one number for all attributes or one for each; with `drawn`, every range
+    draws its size from 1 to that. `asked` is, by attribute, the share of subscriptions that ask about it (the others
+    take every value); 1 by default. `grain` is the number of values per cell.
     """
-    width = _sizes(sizes, attributes)
-    _check(distribution, subscriptions, publications, exponent, published, grain)
-    odds = _checked_odds(asked, attributes)
+    for name in (distribution, published or distribution):
+        check(name in DISTRIBUTIONS, f"expected a distribution, {' or '.join(DISTRIBUTIONS)}, got {name!r}")
+    least = min(subscriptions, publications, attributes)
+    check(least >= 1, f"expected at least one subscription, publication and attribute, got {least}")
+    check(0 <= exponent <= 100, f"expected an exponent of Zipf's law from 0 to 100, got {exponent}")
+    check(1 <= grain <= MOST_GRAIN, f"expected 1 to 2^40 values per cell, got {grain}")
+    width: I64 = np.full(attributes, sizes) if isinstance(sizes, int) else np.array(sizes, np.int64)
+    known = width.shape == (attributes,) and ((width >= 1) & (width <= CELLS)).all()
+    check(known, f"expected sizes from 1 to {CELLS} cells, one number or one for each of {attributes} attributes")
+    odds: Floats = np.ones(attributes) if asked is None else np.array(asked, np.float64)
+    shares = odds.shape == (attributes,) and ((odds >= 0) & (odds <= 1)).all()
+    check(shares, f"expected asked to be a share from 0 to 1, one for each of {attributes} attributes")
     random, other, shape = (np.random.default_rng([seed, stream]) for stream in range(SHAPE_STREAM + 1))
     shapes = shape.random((subscriptions, attributes, 2))
     if drawn:
@@ -76,54 +85,22 @@ def mics(
     lo = np.minimum(lower, (CELLS - width) * grain)
     hi = lo + width * grain - 1
     value = _values(other, publications, attributes, _odds(published or distribution, exponent), grain)
-    attr = np.arange(attributes, dtype=np.int32)
-    sub_attr, event_attr = np.tile(attr, (subscriptions, 1)), np.tile(attr, (publications, 1))
-    return Workload(sub_attr, lo, hi, event_attr, value, attributes, CELLS * grain)
+    return dense(lo, hi, value, CELLS * grain)
 
 
 def table_2(distribution: str, subscriptions: int, publications: int = 10_000) -> Workload:
-    """Data with the traffic of the paper's Table 2, projected on the first three attributes."""
+    """Draw data with the traffic of the paper's Table 2, projected on the first three attributes."""
     return mics(distribution, subscriptions, publications, drawn=True, asked=TABLE_2_ASKED)
 
 
 def _odds(distribution: str, exponent: float) -> Floats:
-    """The odds of the cells, summed up."""
+    """Return the odds of the cells, summed up."""
     odds: Floats = np.arange(1, CELLS + 1, dtype=np.float64) ** -(exponent if distribution == "zipf" else 0.0)
     return np.cumsum(odds / odds.sum())
 
 
 def _values(random: np.random.Generator, rows: int, attributes: int, odds: Floats, grain: int) -> I64:
-    """Values by row: a cell by its odds, and a place inside it; drawn row by row, so that fewer rows are a prefix."""
+    """Draw a cell by its odds, and a place inside it, row by row, so that fewer rows are a prefix."""
     drawn = random.random((rows, attributes, 2))
     cell = np.searchsorted(odds, drawn[:, :, 0], side="right").clip(0, CELLS - 1)
     return cell.astype(np.int64) * grain + (drawn[:, :, 1] * grain).astype(np.int64)
-
-
-def _sizes(sizes: int | Sequence[int], attributes: int) -> I64:
-    if attributes < 1:
-        raise EarmarkError(f"there is at least one attribute, not {attributes}.")
-    given = [sizes] * attributes if isinstance(sizes, int) else list(sizes)
-    if len(given) != attributes or min(given) < 1 or max(given) > CELLS:
-        raise EarmarkError(f"sizes are from 1 to {CELLS} cells, one number or one for each of {attributes} attributes.")
-    return np.array(given, np.int64)
-
-
-def _checked_odds(asked: Sequence[float] | None, attributes: int) -> Floats:
-    odds: Floats = np.ones(attributes) if asked is None else np.array(asked, np.float64)
-    if odds.shape != (attributes,) or not ((odds >= 0) & (odds <= 1)).all():
-        raise EarmarkError(f"how many ask about an attribute is a share from 0 to 1, one for each of {attributes}.")
-    return odds
-
-
-def _check(
-    distribution: str, subscriptions: int, publications: int, exponent: float, published: str | None, grain: int
-) -> None:
-    for name in (distribution, published or distribution):
-        if name not in DISTRIBUTIONS:
-            raise EarmarkError(f"there is no distribution called {name!r}; there are {', '.join(DISTRIBUTIONS)}.")
-    if min(subscriptions, publications) < 1:
-        raise EarmarkError(f"there are subscriptions and publications; got {subscriptions} and {publications}.")
-    if not 0 <= exponent <= 100:
-        raise EarmarkError(f"the exponent of Zipf's law is from 0 to 100, not {exponent}.")
-    if not 1 <= grain <= MOST_GRAIN:
-        raise EarmarkError(f"a cell has 1 to 2^40 values, not {grain}.")

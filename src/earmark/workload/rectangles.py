@@ -20,16 +20,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.errors import EarmarkError
-from earmark.flat.types import I32, I64, frozen
+from earmark.flat.types import I32, I64
 from earmark.segment.arrays import SegmentArrays
+from earmark.workload.standard import check, dense
 
 RANGE_BITS = 20
 BOX_DOMAIN = 30_000
 
 
-class Stream(NamedTuple):
-    """Commands over rectangles: `slot` of each command, and whether it subscribes. Slots are numbered by arrival."""
+class Commands(NamedTuple):
+    """Commands over rectangles: the slot of each, numbered by arrival, and whether it subscribes."""
 
     subscribes: np.ndarray
     slot: I32
@@ -37,16 +37,15 @@ class Stream(NamedTuple):
     hi: I64
 
     def table(self) -> SegmentArrays:
-        """All rectangles of the stream, by slot; sequence = slot."""
+        """Return all rectangles of the stream, by slot; sequence = slot."""
         return table_of(self.lo, self.hi)
 
 
-def commands(count: int, dimension: int, p: float, seed: int = 20050401, bits: int = RANGE_BITS) -> Stream:
-    """A stream of `count` commands over rectangles of dimension / 2 attributes; p is the share of unsubscribes."""
-    if count < 1 or dimension < 2 or dimension % 2:
-        raise EarmarkError(f"a stream has commands, over an even dimension; got {count} and {dimension}.")
-    if not 0 <= p < 0.5:
-        raise EarmarkError(f"p, the share of unsubscribes, is from 0 to below 0.5; got {p}.")
+def commands(count: int, dimension: int, p: float, seed: int = 20050401, bits: int = RANGE_BITS) -> Commands:
+    """Draw `count` commands over rectangles of dimension / 2 attributes; `p` is the share of unsubscribes."""
+    check(count >= 1, f"expected at least one command, got {count}")
+    check(dimension >= 2 and dimension % 2 == 0, f"expected an even dimension, 2 or more, got {dimension}")
+    check(0 <= p < 0.5, f"expected p, the share of unsubscribes, from 0 to below 0.5, got {p}")
     random = np.random.default_rng(seed)
     leaves, pick = random.random(count) < p, random.random(count)
     subscribes, slot = np.ones(count, bool), np.empty(count, np.int32)
@@ -62,11 +61,11 @@ def commands(count: int, dimension: int, p: float, seed: int = 20050401, bits: i
             live.append(arrived)
             arrived += 1
     ends = random.integers(0, 1 << bits, (2, arrived, dimension // 2))
-    return Stream(subscribes, slot, ends.min(axis=0), ends.max(axis=0))
+    return Commands(subscribes, slot, ends.min(axis=0), ends.max(axis=0))
 
 
 def boxes(count: int, attributes: int, widest: float, seed: int = 7) -> tuple[I64, I64]:
-    """Rectangles (lo, hi) around uniform centres; widths are uniform from 2 % of the domain to `widest` of it."""
+    """Draw rectangles (lo, hi) around uniform centres, of widths from 2 % of the domain to the share `widest` of it."""
     random = np.random.default_rng(seed)
     centre = random.integers(0, BOX_DOMAIN, (count, attributes))
     half = (random.uniform(0.02, widest, (count, attributes)) * BOX_DOMAIN).astype(np.int64) // 2
@@ -74,19 +73,5 @@ def boxes(count: int, attributes: int, widest: float, seed: int = 7) -> tuple[I6
 
 
 def table_of(lo: I64, hi: I64) -> SegmentArrays:
-    """Rectangles as table arrays: one clause a slot, one interval a constraint, sequence = slot."""
-    slots, attributes = lo.shape
-    constraints = slots * attributes
-    columns = (
-        np.arange(slots + 1, dtype=np.int32),
-        np.arange(0, constraints + 1, attributes, dtype=np.int32),
-        np.tile(np.arange(attributes, dtype=np.int32), slots),
-        np.zeros(constraints, np.uint8),
-        np.arange(constraints + 1, dtype=np.int32),
-        lo.ravel(),
-        hi.ravel(),
-        np.empty(0),
-        np.empty(0),
-        np.arange(slots, dtype=np.int64),
-    )
-    return SegmentArrays._make(frozen(column.view()) for column in columns)
+    """Return rectangles as arrays: one clause per slot, one interval per constraint, sequence = slot."""
+    return dense(lo, hi, lo[:0], 0).table()

@@ -2,7 +2,7 @@
 
 A share α of the rectangles have their bottom-left corner uniformly in a *hot* rectangle around the middle of the
 range, whose area is the share β of it; the others have it anywhere. Width and height are uniform in 1..W. Events
-are points drawn by the same rule. The smaller β, the more rectangles an event lies in:
+are points drawn by the same rule. The smaller β, the more rectangles contain an event:
 
     +--------------------------+        α = 0.9, β = 0.1: nine corners of ten inside the
     |        .     .           |        inner rectangle, whose sides are √0.1 of the outer
@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import EarmarkError
-from earmark.workload.standard import Workload
+from earmark.workload.standard import EVENTS, Workload, check, dense
 
 
 class Grid(NamedTuple):
@@ -57,8 +56,6 @@ RULES = {"uniform": Rule(0.0, 1.0), "90-10": Rule(0.9, 0.1), "90-1": Rule(0.9, 0
 WIDEST = (40, 20)
 """The paper's W for most of its experiments: the greatest width and height."""
 
-EVENTS = 1_000
-
 
 def skew(
     rule: Rule | str = "90-10",
@@ -68,26 +65,24 @@ def skew(
     events: int = EVENTS,
     seed: int = 2003,
 ) -> Workload:
-    """Rectangles over attributes 0 (x) and 1 (y), and points, by one α–β rule."""
+    """Draw rectangles over attributes 0 (x) and 1 (y), and points, by one α–β rule."""
     chosen: Rule = _named(RULES, rule, "rule")
     size: Grid = _named(GRIDS, grid, "grid")
-    if not (0 <= chosen.alpha <= 1 and 0 < chosen.beta <= 1):
-        raise EarmarkError(f"α is a share from 0 to 1 and β one above 0, not {chosen.alpha} and {chosen.beta}.")
-    if min(*size, *widest, subscriptions, events) < 1:
-        raise EarmarkError("a grid, the greatest width and height, and the counts are at least 1.")
+    shares = 0 <= chosen.alpha <= 1 and 0 < chosen.beta <= 1
+    check(shares, f"expected α from 0 to 1 and β above 0 and at most 1, got {chosen.alpha} and {chosen.beta}")
+    least = min(*size, *widest, subscriptions, events)
+    check(least >= 1, f"expected a grid, a greatest width and height, and counts of at least 1, got {least}")
     corner_stream, point_stream = (np.random.default_rng([seed, stream]) for stream in (0, 1))
     drawn = corner_stream.random((subscriptions, 5))
     lo = _points(drawn[:, :3], chosen, size)
     span = 1 + np.floor(drawn[:, 3:] * widest).astype(np.int64)
     hi = np.minimum(lo + span, np.array(size) - 1)
     value = _points(point_stream.random((events, 3)), chosen, size)
-    attr = np.arange(2, dtype=np.int32)
-    sub_attr, event_attr = np.tile(attr, (subscriptions, 1)), np.tile(attr, (events, 1))
-    return Workload(sub_attr, lo, hi, event_attr, value, len(attr), max(size))
+    return dense(lo, hi, value, max(size))
 
 
 def _points(drawn: NDArray[np.float64], rule: Rule, grid: Grid) -> NDArray[np.int64]:
-    """Integer points by the rule: column 0 decides whether a row is hot, 1 and 2 say where."""
+    """Return integer points by the rule: column 0 decides whether a row is hot, 1 and 2 say where."""
     side = np.array(grid)
     hot = (drawn[:, 0] < rule.alpha)[:, None]
     size = np.where(hot, side * np.sqrt(rule.beta), side)
@@ -97,6 +92,5 @@ def _points(drawn: NDArray[np.float64], rule: Rule, grid: Grid) -> NDArray[np.in
 def _named(known: dict[str, Any], given: Any, what: str) -> Any:
     if not isinstance(given, str):
         return given
-    if given not in known:
-        raise EarmarkError(f"there is no {what} called {given!r}; there are {', '.join(known)}.")
+    check(given in known, f"expected the name of a {what}, one of {', '.join(known)}, got {given!r}")
     return known[given]

@@ -1,6 +1,6 @@
 """Scored intervals around Zipfian regions: the workload of ranked publish/subscribe (ranked-pubsub, section 4).
 
-Points lie in [0, 1)^d, each dimension cut into `parts`. A few hyper-rectangles of parts, the regions, get all of them:
+Points are in [0, 1)^d, each dimension cut into `parts`. A few hyper-rectangles of parts, the regions, get all of them:
 a point goes to a region by Zipf(`skew_across`), and inside it to a part by Zipf(`skew_within`) of the distance from
 the middle, and is uniform in its part. Events are such points. A subscription is a point x and for each dimension a
 length by Zipf(`skew_length`); it asks for [x - length, x + length] in each dimension with weight 1 - length. The
@@ -23,19 +23,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import EarmarkError
-from earmark.events.arrays import EventArrays
-from earmark.flat.types import frozen
-from earmark.segment.arrays import SegmentArrays
-from earmark.workload.standard import Workload
+from earmark.workload.standard import Floats, Workload, check, dense
 
 DOMAIN = 1 << 30
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):
-    """Table 1, by the names of the paper as far as they are names; `v_min` and `v_max` as shares of all parts."""
+    """Table 1, with the names of the paper where it has any; `v_min` and `v_max` are shares of all parts."""
 
     intervals: int = 1_000_000
     queries: int = 1_000
@@ -49,79 +44,45 @@ class Parameters(NamedTuple):
     skew_within: float = 1.0
 
 
-class Scored(NamedTuple):
-    """Subscriptions with a weight for each dimension, and events."""
+def zipf(seed: int = 20080824, block: int = 0, **changes: float) -> Workload:
+    """Draw the workload with Table 1's parameters, except for `changes`; every predicate has a weight.
 
-    workload: Workload
-    weight: Floats
-
-    def table(self) -> SegmentArrays:
-        """The subscriptions as table arrays, weights included."""
-        return self.workload.table()._replace(weight=frozen(self.weight.reshape(-1)))
-
-    def events(self) -> EventArrays:
-        """The events, every value a point."""
-        return self.workload.events()
-
-
-def zipf(seed: int = 20080824, **changes: float) -> Scored:
-    """The workload with Table 1's parameters, except for those given."""
+    Blocks other than 0 have other rows around the same regions, from a stream of their own.
+    """
     given = Parameters()._replace(**changes)  # type: ignore[arg-type]
     _check(given)
     random = np.random.default_rng(seed)
-    return _made(random, given, _regions(random, given))
-
-
-def more(seed: int, block: int, **changes: float) -> Scored:
-    """As many others around the same regions, of a stream of their own; block 0 is the workload itself."""
-    if block == 0:
-        return zipf(seed, **changes)
-    given = Parameters()._replace(**changes)  # type: ignore[arg-type]
-    _check(given)
-    return _made(np.random.default_rng([seed, block]), given, _regions(np.random.default_rng(seed), given))
-
-
-def _made(random: np.random.Generator, given: Parameters, regions: tuple[Ints, Ints]) -> Scored:
+    regions = _regions(random, given)
+    if block:
+        random = np.random.default_rng([seed, block])
     event = _points(random, given, regions, given.queries)
     middle = _points(random, given, regions, given.intervals)
     part = _zipf(random, given.parts, given.skew_length, middle.shape)
     length = np.minimum((part + random.random(middle.shape)) / given.parts, 1.0)
     lo = np.clip((middle - length) * DOMAIN, 0, DOMAIN - 1).astype(np.int64)
     hi = np.clip((middle + length) * DOMAIN, 0, DOMAIN - 1).astype(np.int64)
-    attr = np.arange(given.dimensions, dtype=np.int32)
-    workload = Workload(
-        np.tile(attr, (given.intervals, 1)),
-        lo,
-        hi,
-        np.tile(attr, (given.queries, 1)),
-        (event * DOMAIN).astype(np.int64),
-        given.dimensions,
-        DOMAIN,
-    )
-    return Scored(workload, 1.0 - length)
+    return dense(lo, hi, (event * DOMAIN).astype(np.int64), DOMAIN, 1.0 - length)
 
 
 def _check(given: Parameters) -> None:
-    whole = {"intervals", "queries", "dimensions", "regions", "parts"}
-    for name in whole:
+    for name in ("intervals", "queries", "dimensions", "regions", "parts"):
         value = getattr(given, name)
-        if int(value) != value or value < 1:
-            raise EarmarkError(f"{name} is a whole number of at least 1, not {value}.")
-    if not 0 < given.v_min <= given.v_max <= 1:
-        raise EarmarkError(f"0 < v_min <= v_max <= 1 must hold; they are {given.v_min} and {given.v_max}.")
+        check(int(value) == value and value >= 1, f"{name}: expected a whole number of at least 1, got {value}")
+    shares = 0 < given.v_min <= given.v_max <= 1
+    check(shares, f"expected 0 < v_min <= v_max <= 1, got {given.v_min} and {given.v_max}")
     for name in ("skew_length", "skew_across", "skew_within"):
-        if not getattr(given, name) >= 0:
-            raise EarmarkError(f"{name} is a number of at least 0, not {getattr(given, name)}.")
+        value = getattr(given, name)
+        check(value >= 0, f"{name}: expected a number of at least 0, got {value}")
 
 
 def _zipf(random: np.random.Generator, values: int, skew: float, shape: tuple[int, ...]) -> Ints:
-    """Numbers below `values`, number i with odds 1 / (i + 1) ** skew."""
+    """Draw numbers below `values`, number i with odds 1 / (i + 1) ** skew."""
     odds = np.arange(1, values + 1, dtype=np.float64) ** -skew
     return np.searchsorted(np.cumsum(odds / odds.sum()), random.random(shape)).clip(0, values - 1).astype(np.int64)
 
 
 def _regions(random: np.random.Generator, given: Parameters) -> tuple[Ints, Ints]:
-    """First part and number of parts of each region, by dimension."""
+    """Draw the first part and the number of parts of each region, by dimension."""
     shape = (given.regions, given.dimensions)
     volume = random.uniform(given.v_min, given.v_max, given.regions)[:, None]
     exponent = random.uniform(0.5, 1.5, shape)
@@ -135,9 +96,9 @@ def _points(random: np.random.Generator, given: Parameters, regions: tuple[Ints,
     region = _zipf(random, given.regions, given.skew_across, (count,))
     part = np.empty((count, given.dimensions), np.int64)
     for dimension in range(given.dimensions):
-        for one in range(given.regions):
-            chosen = np.flatnonzero(region == one)
-            width, begin = int(side[one, dimension]), int(first[one, dimension])
+        for r in range(given.regions):
+            chosen = np.flatnonzero(region == r)
+            width, begin = int(side[r, dimension]), int(first[r, dimension])
             step = _zipf(random, width, given.skew_within, (len(chosen),))
             away = (step + 1) // 2 * np.where(step % 2, 1, -1)  # 0, 1, -1, 2, -2, ..
             part[chosen, dimension] = begin + (width - 1) // 2 + away

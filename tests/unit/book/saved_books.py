@@ -47,7 +47,7 @@ def filled(integers: bool = False, tags: bool = True) -> Matcher:
 
 def answers(m: Matcher) -> list[Any]:
     found: list[Any] = [[m.match(event), m.top_k(event, mode="relaxed")] for event in EVENTS]
-    return [*found, m.match(EVENTS[0], scope={"tenant": "t0"}), m.ids(), [m.get(one) for one in m.ids()]]
+    return [*found, m.match(EVENTS[0], scope={"tenant": "t0"}), m.ids(), [m[one] for one in m.ids()]]
 
 
 def record_of(folder: Path) -> dict[str, Any]:

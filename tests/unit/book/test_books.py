@@ -163,7 +163,7 @@ def test_an_older_version(saved: Path) -> None:
     with pytest.raises(TableError, match="has no version 3; there are 1, 2"):
         Matcher.load(saved, version=3)
     for wrong in (0, -1, "1", True):
-        with pytest.raises(TableError, match="a version is a number"):
+        with pytest.raises(TableError, match="expected the number of a version"):
             Matcher.load(saved, version=wrong)  # type: ignore[arg-type]
 
 
@@ -292,7 +292,7 @@ def test_what_is_no_folder(tmp_path: Path) -> None:
     for name in ("file", "empty", "absent", "file/inside"):
         refused(tmp_path / name, "not an earmark book|cannot be read")
     refused(Path("\0"))
-    with pytest.raises(TableError, match="given by its path; got 5"):
+    with pytest.raises(TableError, match="expected the path of a book's folder, got 5"):
         Matcher.load(5)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
-from earmark.cover.audit import Audit, Covered, NeverClause, Relations, audit
+from earmark.cover.audit import Audit, Covered, NeverClause, audit
+from earmark.cover.cover_index import CoverIndex
 from earmark.flat.bits import from_slots
 from earmark.segment.segment import Segment
 from earmark.workload.rectangles import boxes
@@ -78,12 +79,11 @@ def sum_of(sets: list[int]) -> int:
 
 def test_relations_of_one() -> None:
     made = world(31, 60)
-    view, _ = view_of(made)
-    relations = Relations(view)
+    index = CoverIndex.of(view_of(made)[1])
     by_age = sorted(range(60), key=made.sequence.__getitem__)
-    for place, slot in enumerate(by_age):
-        assert relations.covered_by(place) == [other for other in by_age if made.covers(other, slot)]
-        assert relations.covers(place) == [other for other in by_age if made.covers(slot, other)]
+    for slot in by_age:
+        assert index.covering(slot) == [other for other in by_age if made.covers(other, slot)]
+        assert index.covered(slot) == [other for other in by_age if made.covers(slot, other)]
 
 
 def book() -> Matcher:
@@ -143,11 +143,8 @@ def test_an_update_keeps_its_age() -> None:
     matcher.add_many([(1, "x > 3"), (2, "x > 7"), (3, "y = 1")])
     matcher.update(1, "x > 7")
     assert audit(matcher._version.whole).duplicates == ((1, 2),)
-    relations = Relations(matcher._version.whole)
-    slot = matcher._version.whole.find(1)
-    assert slot is not None
-    assert relations.covers(slot) == [2]
-    assert relations.covered_by(slot) == []
+    assert matcher.covered(1) == [2]
+    assert matcher.covered_by(1) == []
 
 
 def test_part_of_the_subscriptions() -> None:
@@ -187,7 +184,6 @@ def test_larger_against_pairs() -> None:
     matcher = Matcher()
     matcher.add_many(rows)
     found = audit(matcher._version.whole)
-    relations = Relations(matcher._version.whole)
     covered = {one.id for one in found.covered} | {one for group in found.duplicates for one in group[1:]}
     for slot in range(0, 1500, 13):
-        assert bool(relations.covered_by(slot)) == (slot in covered)
+        assert bool(matcher.covered_by(slot)) == (slot in covered)

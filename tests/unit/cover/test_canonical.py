@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
-from earmark.cover.canonical import Canonical, canonical, canonized
+from earmark.cover.canonical import canonical, canonized
 from earmark.cover.containment import covers
-from earmark.cover.linear import Linear
+from earmark.cover.indexes.linear import Linear
 from earmark.segment.rows import check_arrays
 from earmark.segment.segment import Segment
 
@@ -116,17 +116,3 @@ def test_types_learned_later() -> None:
     assert Linear.build(table).covering(1).tolist() == [0, 2]
     assert Linear.build(table).covering(2).tolist() == [0]
     assert Linear.build(table).covering(0).tolist() == []
-
-
-def test_following_a_table() -> None:
-    matcher, book = Matcher(), Canonical()
-    for i, sql in enumerate(["a > 3", "a > 3 AND b = 'x'", "b LIKE 'x%'", "a <= 9 OR a IS NULL", "FALSE", "a < 1"]):
-        matcher.add(i, sql)
-        view = matcher._version.whole
-        assert book.follow(view)
-        whole = canonical(view)
-        assert all(np.array_equal(x, y) for x, y in zip(book.table, whole, strict=True))
-    matcher.remove(0)
-    matcher.compact()
-    assert not book.follow(matcher._version.whole)
-    assert len(book.table.sequence) == 5

@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.cover.worlds import FULL, World, world
 
-from earmark.cover.homes import CONSTRAINED, LOWER, UPPER, Tree, guests, learned, residents
+from earmark.cover.homes import CONSTRAINED, HomeTree, learned, replicated, residents
+from earmark.engine.covers import LOWER, UPPER
 from earmark.flat.types import I64, frozen
 from earmark.segment.arrays import SegmentArrays
-from earmark.spark.auditing import COVERED, DUPLICATE, EVERYTHING, NEVER, audit_home
+from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, EVERYTHING, NEVER, audit_home
 from earmark.workload.rectangles import boxes, table_of
 
 ATTRIBUTES = 3
 
 
-def findings(table: SegmentArrays, tree: Tree) -> dict[str, dict[int, int]]:
+def findings(table: SegmentArrays, tree: HomeTree) -> dict[str, dict[int, int]]:
     """All findings of all homes: kind -> slot -> other."""
     made: dict[str, dict[int, int]] = {}
     for home in range(tree.homes):
@@ -30,7 +31,7 @@ def findings(table: SegmentArrays, tree: Tree) -> dict[str, dict[int, int]]:
     return made
 
 
-def any_tree(random: Random, homes: int) -> Tree:
+def any_tree(random: Random, homes: int) -> HomeTree:
     """A tree that nobody learned from anything."""
     children, leaves = [[-1, -1] for _ in range(homes - 1)], [(-1, 0)]
     for node in range(homes - 1):
@@ -43,7 +44,7 @@ def any_tree(random: Random, homes: int) -> Tree:
             children[parent][hand] = ~home
     rows = range(homes - 1)
     pairs = np.array(children, np.int32).reshape(-1, 2)
-    return Tree(
+    return HomeTree(
         frozen(np.array([random.randrange(ATTRIBUTES) for _ in rows], np.int32)),
         frozen(np.array([random.choice((LOWER, UPPER, CONSTRAINED)) for _ in rows], np.int32)),
         frozen(np.array([random.randint(-9, 9) for _ in rows], np.int64)),
@@ -52,7 +53,7 @@ def any_tree(random: Random, homes: int) -> Tree:
     )
 
 
-def check(made: World, tree: Tree) -> None:
+def check(made: World, tree: HomeTree) -> None:
     """Everything an audit says, from the definition of covering and all events of the world."""
     slots = range(len(made.clauses))
     found = findings(made.table(), tree)
@@ -87,7 +88,7 @@ def test_a_learned_tree_against_every_event(homes: int) -> None:
     check(made, tree)
 
 
-def everyone(table: SegmentArrays, tree: Tree) -> list[I64]:
+def everyone(table: SegmentArrays, tree: HomeTree) -> list[I64]:
     return [residents(table, tree, home) for home in range(tree.homes)]
 
 
@@ -98,7 +99,7 @@ def test_homes_are_even_and_have_few_guests() -> None:
     assert sorted(np.concatenate(own).tolist()) == list(range(6_000))
     assert len(own) == 16
     assert max(map(len, own)) < 5 * min(map(len, own))
-    present = sum(len(guests(table, members, 3)) for members in own)
+    present = sum(len(replicated(table, members, 3)) for members in own)
     assert present < 8 * 6_000
 
 

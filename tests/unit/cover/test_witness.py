@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from earmark import Matcher
-from earmark.cover.exact import Verdict, subsumed
+from earmark.cover.cover_index import subsumed
+from earmark.cover.exact import Verdict
 
 TYPES = {
     "i": "integer",

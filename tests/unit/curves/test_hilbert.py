@@ -77,7 +77,7 @@ def test_the_number_of_ranges_tends_to_the_surface_over_2d() -> None:
 
 @pytest.mark.parametrize(("dimensions", "bits"), [(0, 3), (3, 0), (8, 8), (64, 1)])
 def test_a_curve_that_does_not_fit(dimensions: int, bits: int) -> None:
-    with pytest.raises(EarmarkError, match="not possible"):
+    with pytest.raises(EarmarkError, match="expected at least 1 dimension"):
         hilbert.cells(np.zeros(1, np.int64), dimensions, bits)
 
 
@@ -90,8 +90,8 @@ def test_cells_numbers_and_boxes_outside() -> None:
         hilbert.numbers(np.array([1, 2]), 3)
     with pytest.raises(EarmarkError, match="number"):
         hilbert.cells(np.array([64]), 2, 3)
-    with pytest.raises(EarmarkError, match="box"):
+    with pytest.raises(EarmarkError, match="no low coordinate above its high one"):
         hilbert.ranges(np.array([[3, 3]]), np.array([[2, 5]]), 3)
-    with pytest.raises(EarmarkError, match="too many"):
+    with pytest.raises(EarmarkError, match="at most 20 dimensions, got 21"):
         hilbert.ranges(np.zeros((1, 21), np.int64), np.zeros((1, 21), np.int64), 3)
     assert hilbert.ranges(np.empty((0, 2), np.int64), np.empty((0, 2), np.int64), 3)[0].tolist() == [0]

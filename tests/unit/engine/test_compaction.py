@@ -1,4 +1,4 @@
-"""When segments are merged and how, what happens to them meanwhile, and that a failure is seen."""
+"""When segments are united and how, what happens to them meanwhile, and that a failure is seen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from earmark import Matcher
 from earmark.engine import compaction, updates
-from earmark.engine.compaction import MergePlan, installed, keyed, merged, next_merge, run, settled
+from earmark.engine.compaction import CompactionPlan, installed, keyed, next_compaction, run, settled, united
 from earmark.engine.version import Version
 from earmark.flat.types import I32
 from earmark.index.scan import Scan
@@ -81,7 +81,7 @@ def ids(version: Version) -> list[Any]:
 
 
 def merge(version: Version, build: Any = Counted) -> Version:
-    wanted = next_merge(version)
+    wanted = next_compaction(version)
     assert wanted is not None
     version = keyed(version, wanted)
     made = installed(version, run(version, wanted, build))
@@ -94,7 +94,7 @@ def test_a_few_changes_wait_in_the_unsealed_segment() -> None:
     then = removed(added(added(start, 20, 21), 22), 3)
     assert then.segments[0].index is start.segments[0].index
     assert [len(one) for one in then.segments] == [20, 3]
-    assert next_merge(then) is None
+    assert next_compaction(then) is None
 
 
 def test_more_are_taken_in_by_a_copy() -> None:
@@ -107,7 +107,7 @@ def test_more_are_taken_in_by_a_copy() -> None:
     assert (index.built, index.inserted, index.removed) == (20, [20, 21, 22, 23, 24], [3, 7])
     assert (before.inserted, before.removed) == ([], [])
     assert ids(made) == [i for i in range(26) if i not in (3, 7, 21)]
-    assert next_merge(made) is None  # what was removed is forgotten, and counts no more
+    assert next_compaction(made) is None  # what was removed is forgotten, and counts no more
 
 
 def test_removals_alone_are_taken_in_too() -> None:
@@ -155,7 +155,7 @@ def test_an_older_generation_is_rekeyed() -> None:
 @pytest.mark.parametrize("build", [Counted, Static])
 def test_what_happens_meanwhile_is_repeated(build: Any) -> None:
     start = removed(added(sealed(20, build), *range(20, 26)), 2, 22)
-    wanted = next_merge(start)
+    wanted = next_compaction(start)
     assert wanted is not None
     done = run(start, wanted, build)
     later = removed(added(removed(start, 5, 23), 26, 27), 26)
@@ -176,7 +176,7 @@ def later_version(one: int) -> Any:
 
 def test_everything_is_removed_meanwhile() -> None:
     start = added(sealed(20), *range(20, 26))
-    wanted = next_merge(start)
+    wanted = next_compaction(start)
     assert wanted is not None
     done = run(start, wanted, Counted)
     made = installed(removed(start, *range(26)), done)
@@ -187,7 +187,7 @@ def test_everything_is_removed_meanwhile() -> None:
 
 def test_an_index_that_adapted_meanwhile_is_not_replaced() -> None:
     start = added(sealed(20), *range(20, 26))
-    wanted = next_merge(start)
+    wanted = next_compaction(start)
     assert wanted is not None
     done = run(start, wanted, Counted)
     (main, tail), other = start.segments, Counted(start.segments[0].segment.arrays)
@@ -201,7 +201,7 @@ def test_merging_keeps_the_order_of_insertion() -> None:
     place = start.find(1)
     assert place is not None
     start = updates.replaced(start, place, later_version(1))
-    done = merged(start, start.segments, Static)
+    done = united(start, start.segments, Static)
     assert done.output.segment.is_ordered
     assert done.output.segment.ids.objects == list(range(8))
     assert [place.tolist() for place in done.places] == [[0, -1, 2, 3, 4, 5], [6, 7, 1]]
@@ -214,7 +214,7 @@ class TestCompactor:
         for i in range(2_000, 2_300):
             m.add(i, f"a > {i}")
         m._compactor.wait()
-        assert m.stats()["merges"] > 0
+        assert m.stats()["compactions"] > 0
         assert m.stats()["index_tail"] < 300
         assert m.match({"a": 2_250}) == list(range(2_250))
         m.check()
@@ -238,10 +238,10 @@ class TestCompactor:
         m.update(1_050, "a < 0")
         wanted = [i for i in range(11) if i != 3] + [1_100]
         assert m.match({"a": 10.5}) == wanted
-        assert m.stats()["merges"] == 0
+        assert m.stats()["compactions"] == 0
         go_on.set()
         m._compactor.wait()
-        assert m.stats()["merges"] > 0
+        assert m.stats()["compactions"] > 0
         assert m.match({"a": 10.5}) == wanted
         assert 1_050 in m and m.match({"a": -1}) == [1_050]
         m.check()
@@ -256,16 +256,16 @@ class TestCompactor:
             patched.setattr(compaction, "run", failing)
             m.add_many([(i, f"a > {i}") for i in range(1_000, 1_100)])
             m._compactor.wait()
-        assert "no room" in str(m.stats()["merge_problem"])
+        assert "no room" in str(m.stats()["compaction_problem"])
         with pytest.warns(RuntimeWarning, match="no room"):
             m.add(1_100, "a > 5")
         m.add(1_101, "a > 5")  # said once
         assert m.match({"a": 3.5}) == [0, 1, 2, 3]
         m.compact()
-        assert m.stats()["merge_problem"] is None and m.stats()["segments"] == 1
+        assert m.stats()["compaction_problem"] is None and m.stats()["segments"] == 1
         m.check()
 
     def test_a_merge_of_one_segment(self) -> None:
         start = sealed(20)
-        done = run(start, MergePlan(start.segments), Counted)
+        done = run(start, CompactionPlan(start.segments), Counted)
         assert done.places[0].tolist() == np.arange(20).tolist()

@@ -195,7 +195,7 @@ class TestGenerations:
         assert [one.id for one in m.top_k(event, 3)] == wanted[:3]
         assert m.explain(1, event).matched and not m.explain(300, event).matched
         assert m.verify([event, {"a": 2**60 + 1}]).ok
-        assert m.get(5).condition == "a > 5 AND s = 'k2'"
+        assert m[5].condition == "a > 5 AND s = 'k2'"
         m.update(4, score=2.5)
         assert m.top_k(event, 1)[0].id == 4
         m.check()

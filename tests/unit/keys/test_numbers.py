@@ -336,11 +336,11 @@ class TestFractionalEvents:
         m.add("gone", "a > 9")
         m.remove("gone")
         m.update("x", score=1.5)
-        before = [m.get(one) for one in m.ids()]
+        before = [m[one] for one in m.ids()]
         m.add("far", f"a > {2**60}")
         assert [tuple(r) for r in m.top_k({"a": 3.5, "s": "k"})] == [("x", 8.5), ("r", 7.0), ("y", 1.0)]
-        assert [m.get(one) for one in m.ids()][:3] == before
-        assert m.get("r").condition == "a BETWEEN 3 AND 4"
+        assert [m[one] for one in m.ids()][:3] == before
+        assert m["r"].condition == "a BETWEEN 3 AND 4"
         assert m.ids() == ["x", "y", "r", "far"]
         m._version.check()
         m.add("z", "a > 3.25")
@@ -420,9 +420,9 @@ class TestRetyping:
         m = Matcher()
         m.add("x", "a > 3", weights={"a": 2.0}, score=1.0, tags={"t": "1"})
         m.add("y", "b > 3")
-        before = [m.get(one) for one in m.ids()]
+        before = [m[one] for one in m.ids()]
         m.retype("a", "float")
-        assert [m.get(one) for one in m.ids()] == before
+        assert [m[one] for one in m.ids()] == before
         assert m.match({"a": 4, "b": 4}) == ["x", "y"]
 
     def test_declaring(self) -> None:

@@ -191,10 +191,10 @@ def test_refusals(text: str, params: Any, message: str) -> None:
 def test_what_is_kept_is_the_condition_with_its_values() -> None:
     matcher = Matcher()
     matcher.add("x", "rooms >= ? AND city = ?", params=[3, "it's"], weights={"city": 2.0})
-    assert matcher.get("x").condition == "rooms >= 3 AND city = 'it''s'"
+    assert matcher["x"].condition == "rooms >= 3 AND city = 'it''s'"
     assert matcher.match({"rooms": 3, "city": "it's"}) == ["x"]
     matcher.update("x", "city IN :cities", params={"cities": ["Rome", "Oslo"]})
-    assert matcher.get("x") == Subscription("x", "city IN ('Rome', 'Oslo')", {"city": 2.0})
+    assert matcher["x"] == Subscription("x", "city IN ('Rome', 'Oslo')", {"city": 2.0})
     with pytest.raises(SubscriptionError, match="params need a condition"):
         matcher.update("x", params=[1])
     with pytest.raises(SubscriptionError, match="params go with a condition as a string, got Predicate"):

@@ -71,7 +71,7 @@ def answers(m: Matcher) -> list[Any]:
             m.top_k(event, mode="relaxed"),
             m.match(event, scope={"tenant": "t1"}),
         ]
-    return [*found, m.ids(), [m.get(one) for one in m.ids()], m.never_matching()]
+    return [*found, m.ids(), [m[one] for one in m.ids()], m.never_matching()]
 
 
 def others() -> Matcher:
@@ -152,7 +152,7 @@ def test_into_a_matcher_with_other_numbers_and_keys() -> None:
     for event in EVENTS:
         assert after.match(event) == own[str(event)] + before.match(event)
     texts = [one for one in before.ids() if str(one).startswith("s")]
-    assert [after.get(one) for one in texts] == [before.get(one) for one in texts]
+    assert [after[one] for one in texts] == [before[one] for one in texts]
     assert after.ids()[-len(before) :] == before.ids()
     assert after.never_matching() == before.never_matching()
     once_more = others()
@@ -191,7 +191,7 @@ def test_slices(rows: slice) -> None:
     chosen = before.ids()[rows]
     for event in EVENTS:
         assert after.match(event) == [one for one in before.match(event) if one in chosen]
-    assert [after.get(one) for one in chosen] == [before.get(one) for one in chosen]
+    assert [after[one] for one in chosen] == [before[one] for one in chosen]
 
 
 def test_chunks_and_batches() -> None:
@@ -230,8 +230,8 @@ def test_without_its_metadata_it_is_refused(change: Callable[[pa.Table], Any]) -
     assert after.add_many(change(before.to_frame())) == len(before)
     assert after.ids() == before.ids()
     assert [after.match(event) for event in EVENTS] == [before.match(event) for event in EVENTS]
-    assert [(s.weights, s.score, s.tags) for s in map(after.get, after.ids())] == [
-        (s.weights, s.score, s.tags) for s in map(before.get, before.ids())
+    assert [(s.weights, s.score, s.tags) for s in map(after.__getitem__, after)] == [
+        (s.weights, s.score, s.tags) for s in map(before.__getitem__, before)
     ]
 
 

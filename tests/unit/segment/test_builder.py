@@ -52,7 +52,7 @@ def test_weights_and_tags_of_frames(given: Any, expected: list[Any]) -> None:
     assert [row["weights"] for row in rows_of_frame(frame)] == expected
     m = Matcher()
     m.add_many(frame)
-    assert m.get(1).weights == (expected[0] or None)
+    assert m[1].weights == (expected[0] or None)
 
 
 def test_a_long_frame_keeps_its_order() -> None:

@@ -88,7 +88,7 @@ def test_bounds_of_every_type(
         assert [m.match({"a": value}) for value in inside] == [["x"]] * len(inside)
         assert [m.match({"a": value}) for value in outside] == [[]] * len(outside)
         assert m.match({}) == []
-        condition = m.get("x").condition
+        condition = m["x"].condition
         assert text is None or condition == text
         again = Matcher(attributes=m.stats()["attributes"])
         again.add("x", condition)
@@ -128,14 +128,14 @@ def test_a_row_that_asks_for_nothing_matches_all() -> None:
         filled({"id": [0], "ranges": [[{"attribute": "a", "lo": None, "hi": None}]]}),
     ):
         assert m.match({}) == m.match({"a": 1}) == [0]
-        assert m.get(0).condition == "TRUE"
+        assert m[0].condition == "TRUE"
 
 
 def test_a_lower_bound_above_the_upper_never_matches() -> None:
     m = filled({"id": [0, 1], "a_lo": [5, 1], "a_hi": [3, 3], "b_lo": [1, 1], "b_hi": [2, 2]})
     assert m.never_matching() == [0]
     assert m.match({"a": Interval(0, 9), "b": 1}) == [1]
-    assert m.get(0).condition == "(a IS NULL AND a IS NOT NULL) AND b BETWEEN 1 AND 2"
+    assert m[0].condition == "(a IS NULL AND a IS NOT NULL) AND b BETWEEN 1 AND 2"
     assert m.top_k({"a": 4, "b": 1}, mode="relaxed") == [(0, 1.0), (1, 1.0)]
 
 
@@ -167,7 +167,7 @@ class TestRanges:
         assert m.match({"a": 2, "b": 0}) == m.match({"a": 10, "b": 0}) == []
         assert m.match({"a": 5}) == ["z"]
         assert m.never_matching() == ["y"]
-        assert m.get("x").condition == "a BETWEEN 3 AND 9 AND b >= 0"
+        assert m["x"].condition == "a BETWEEN 3 AND 9 AND b >= 0"
         assert m.stats()["constraints"] == 4
 
     def test_weights(self) -> None:
@@ -177,7 +177,7 @@ class TestRanges:
         m = filled({"id": ["x"], "ranges": entries, "score": [0.5]})
         assert m.top_k({"a": 1, "b": 1}) == [("x", 1.75)]
         assert m.top_k({"a": 1, "b": 1}, weights={"a": 2.0}) == [("x", 2.0)]
-        assert m.get("x").weights == {"a": 0.25}
+        assert m["x"].weights == {"a": 0.25}
 
     def test_in_slices_chunks_and_other_libraries(self) -> None:
         entries = [[{"attribute": "a", "lo": i, "hi": i}] * (i % 3) for i in range(10)]
@@ -217,7 +217,7 @@ def test_types_are_learned_from_either_side() -> None:
     m = filled({"id": ["x"], "a_lo": [1], "a_hi": [2.5], "b_lo": pa.array([None], pa.int64()), "b_hi": [4]})
     assert m.stats()["attributes"] == {"a": "number", "b": "number"}
     assert m.match({"a": 2.5, "b": 4}) == ["x"]
-    assert m.get("x").condition == "a BETWEEN 1 AND 2.5D AND b <= 4"
+    assert m["x"].condition == "a BETWEEN 1 AND 2.5D AND b <= 4"
 
 
 def test_categories_and_unsigned() -> None:

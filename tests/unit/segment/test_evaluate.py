@@ -76,10 +76,10 @@ def test_near_misses(seed: int, room: int) -> None:
                 if made.eligible[slot] and 0 < fewest <= missing:
                     expected.append((slot, fewest, int(table.clause_start[slot]) + failures.index(fewest)))
             found: list[tuple[int, ...]] = []
-            slot, out = 0, np.empty((3, room), np.int32)
+            slot, out = 0, np.empty((room, 3), np.int32)
             while slot < len(made.subscriptions):
-                count, slot = near_misses(table, events, e, eligible, missing, slot, out[0], out[1], out[2])
-                found += [tuple(row) for row in out[:, :count].T.tolist()]
+                count, slot = near_misses(table, events, e, eligible, missing, slot, out)
+                found += [tuple(row) for row in out[:count].tolist()]
             assert found == expected
 
 

@@ -202,3 +202,12 @@ def test_an_interval_as_a_mapping() -> None:
     found = explained("a > 3 AND b IS NOT NULL", {"a": {"lo": 1, "hi": 9}, "b": {"lo": 1}})
     assert [c.got for c in found.clauses[0].constraints] == [Interval(1, 9), {"lo": 1}]
     assert "(a in [1, 9])" in str(found)
+
+
+def test_in_a_notebook_an_explanation_is_a_table_of_escaped_text() -> None:
+    m = Matcher()
+    m.add("<b>", "city = '<script>' AND age > 3")
+    html = m.explain("<b>", {"city": "<script>", "age": 2})._repr_html_()
+    assert html.startswith("<table><caption>&#x27;&lt;b&gt;&#x27; does not match</caption>")
+    assert "<script>" not in html and "city = &#x27;&lt;script&gt;&#x27;" in html
+    assert "<td>✗</td><td>age &gt; 3</td>" in html

@@ -13,7 +13,8 @@ from tests.unit.made import GREATEST, LEAST
 from earmark.errors import EarmarkError
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.rows import check_arrays
-from earmark.workload.begen import UNUSED, Setting, Workload, generate, matching_probability
+from earmark.workload.begen import Setting, generate, matching_probability
+from earmark.workload.standard import UNUSED, Workload
 
 SMALL = Setting(subscriptions=5_000, events=100)
 
@@ -183,12 +184,12 @@ def test_seeded() -> None:
     ("changes", "told"),
     [
         ({"subscriptions": 0}, "subscriptions must be at least 1"),
-        ({"dimensions": 10}, "10 dimensions are too few: a row may need 18"),
+        ({"dimensions": 10}, "expected at least 18 dimensions, got 10"),
         ({"subscription_size": 16}, "subscription_size must be at most event_size"),
-        ({"match_probability": 1.5}, "from 0 to 1, not 1.5"),
-        ({"match_probability": float("nan")}, "from 0 to 1, not nan"),
+        ({"match_probability": 1.5}, "from 0 to 1, got 1.5"),
+        ({"match_probability": float("nan")}, "from 0 to 1, got nan"),
         ({"exponent": -1.0}, "exponent must be from 0"),
-        ({"clusters": 0}, "at least 1 cluster"),
+        ({"clusters": 0}, "clusters must be at least 1"),
         ({"cluster_size": -1}, "must not be negative"),
         ({"cardinality": 5}, "cardinality must be above range_size"),
         ({"weights": "heavy"}, "one of clipped, printed, none"),

@@ -11,7 +11,7 @@ import pytest
 from earmark import EarmarkError, Matcher
 from earmark.workload import begen, skew, standard
 from earmark.workload.ads import Campaigns, visitors
-from earmark.workload.blocks import ADS_BLOCK, TABLES, Blocks, find
+from earmark.workload.blocks import ADS_BLOCK, TABLES, BlockTable, find
 from earmark.workload.endless import seed_of_block
 
 ALL = [(w, t, f) for w in sorted(TABLES) for t in TABLES[w] for f in TABLES[w][t].forms]
@@ -19,7 +19,7 @@ ALL = [(w, t, f) for w in sorted(TABLES) for t in TABLES[w] for f in TABLES[w][t
 QUICK = ("ads", "w2", "begen", "skew-90-10", "mics-zipf", "zipf-4", "rectangles")
 
 
-def read(blocks: Blocks, start: int, end: int) -> pa.Table:
+def read(blocks: BlockTable, start: int, end: int) -> pa.Table:
     return pa.Table.from_batches(list(blocks.rows(start, end)), blocks.schema)
 
 
@@ -118,10 +118,10 @@ def test_half_of_the_later_events_match_an_early_subscription(workload: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("w9", "events"), "there is no workload 'w9': it is one of ads, begen"),
-        (("w2", "rows"), "there is no table 'rows': it is one of events, subscriptions"),
-        (("ads", "events", 1, "map"), "the events of ads have no form 'map': it is one of columns"),
-        (("ads", "events", -1), "a seed is from 0"),
+        (("w9", "events"), "expected a workload, one of ads, begen, .*, got 'w9'"),
+        (("w2", "rows"), "expected a table, one of events, subscriptions, got 'rows'"),
+        (("ads", "events", 1, "map"), "expected a form of the events of ads, one of columns, got 'map'"),
+        (("ads", "events", -1), "expected a seed from 0"),
     ],
 )
 def test_sentences(arguments: Any, told: str) -> None:

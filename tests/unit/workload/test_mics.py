@@ -70,15 +70,15 @@ def test_fewer_are_a_prefix_of_more() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"distribution": "normal"}, "no distribution called 'normal'; there are uniform, zipf"),
-        ({"published": "normal"}, "no distribution called 'normal'"),
-        ({"subscriptions": 0}, "there are subscriptions and publications"),
-        ({"attributes": 0}, "at least one attribute"),
+        ({"distribution": "normal"}, "expected a distribution, uniform or zipf, got 'normal'"),
+        ({"published": "normal"}, "expected a distribution, .*, got 'normal'"),
+        ({"subscriptions": 0}, "at least one subscription"),
+        ({"attributes": 0}, "at least one subscription, publication and attribute"),
         ({"sizes": (4, 4)}, "one for each of 7 attributes"),
-        ({"sizes": 257}, "sizes are from 1 to 256 cells"),
+        ({"sizes": 257}, "expected sizes from 1 to 256 cells"),
         ({"exponent": -1.0}, "exponent of Zipf's law"),
         ({"exponent": float("nan")}, "exponent of Zipf's law"),
-        ({"grain": 0}, "a cell has 1 to"),
+        ({"grain": 0}, "expected 1 to .* values per cell"),
     ],
 )
 def test_what_makes_no_sense(options: dict[str, Any], message: str) -> None:

@@ -76,10 +76,10 @@ def test_rules_and_grids_of_one_s_own() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "80-20"}, "no rule called '80-20'; there are uniform, 90-10, 90-1"),
-        ({"grid": "huge"}, "no grid called 'huge'"),
-        ({"rule": Rule(2, 0.5)}, "α is a share"),
-        ({"rule": Rule(0.5, 0)}, "β one above 0"),
+        ({"rule": "80-20"}, "name of a rule, one of uniform, 90-10, 90-1, got '80-20'"),
+        ({"grid": "huge"}, "name of a grid, .*, got 'huge'"),
+        ({"rule": Rule(2, 0.5)}, "expected α from 0 to 1"),
+        ({"rule": Rule(0.5, 0)}, "β above 0"),
         ({"subscriptions": 0}, "at least 1"),
         ({"widest": (0, 3)}, "at least 1"),
     ],

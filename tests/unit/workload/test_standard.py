@@ -54,7 +54,8 @@ def first_10k(name: str) -> Workload:
 
 
 def assert_equal(ours: Workload, theirs: tuple[object, ...]) -> None:
-    for a, b in zip(ours, theirs, strict=True):
+    assert not len(ours.sub_weight)
+    for a, b in zip(ours[:7], theirs[:7], strict=True):
         assert np.array_equal(np.asarray(a), np.asarray(b))
         assert np.asarray(a).dtype == np.asarray(b).dtype
 

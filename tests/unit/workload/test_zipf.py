@@ -18,7 +18,7 @@ def test_the_defaults_are_those_of_table_1() -> None:
 def test_the_same_seed_gives_the_same_numbers() -> None:
     a, b, c = (zipf(seed, intervals=50, queries=7, dimensions=3) for seed in (1, 1, 2))
     assert all(np.array_equal(x, y) for x, y in zip(a.table(), b.table(), strict=True))
-    assert not np.array_equal(a.weight, c.weight)
+    assert not np.array_equal(a.sub_weight, c.sub_weight)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 8])
@@ -37,10 +37,10 @@ def test_shape(dimensions: int) -> None:
 
 
 def test_skews_do_what_they_say() -> None:
-    long, short = (zipf(intervals=3000, skew_length=skew).weight.mean() for skew in (0.0, 2.5))
+    long, short = (zipf(intervals=3000, skew_length=skew).sub_weight.mean() for skew in (0.0, 2.5))
     assert long < 0.6 < 0.95 < short
     even, uneven = (
-        zipf(intervals=3000, skew_across=skew, skew_within=0.0, skew_length=9.0).workload.sub_lo for skew in (0.0, 4.0)
+        zipf(intervals=3000, skew_across=skew, skew_within=0.0, skew_length=9.0).sub_lo for skew in (0.0, 4.0)
     )
     assert np.std(uneven) < np.std(even)
 
@@ -48,10 +48,10 @@ def test_skews_do_what_they_say() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dimensions": 0}, "dimensions is a whole number"),
-        ({"parts": 2.5}, "parts is a whole number"),
+        ({"dimensions": 0}, "dimensions: expected a whole number"),
+        ({"parts": 2.5}, "parts: expected a whole number"),
         ({"v_min": 0.5}, "v_min <= v_max"),
-        ({"skew_length": -1.0}, "skew_length is a number of at least 0"),
+        ({"skew_length": -1.0}, "skew_length: expected a number of at least 0"),
     ],
 )
 def test_bad_parameters_get_a_sentence(change: dict[str, float], message: str) -> None:

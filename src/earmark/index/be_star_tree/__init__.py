@@ -5,17 +5,17 @@ Sadoghi and Jacobsen, "Relevance Matters: Capitalizing on Less" (BE*-Tree): sect
     root c-node    l-node: clauses without an attribute that was worth a p-node, or that must be (always true, NULL)
       p-directory
         p-node a                                        only events that have attribute a come here
-          c-directory: buckets over the values of a     left and right never overlap, what spans them is at home above
+          c-directory: buckets over the values of a     left and right never overlap, what spans both stays above
             bucket [3, 90]  own c-node: l-node, p-directory { p-node b: ... }
             bucket [3, 40]  ...       bucket [55, 90]  ...
 
 **Invariant** (`check`). Left and right of a bucket are disjoint; every bucket's box is the bounding box of its clauses,
 on its active and its inactive dimensions; bounds on scores are the maxima of its clauses; no attribute partitions twice
-on a path; a clause lies only below attributes on which it has a constraint that does not accept NULL; counts agree;
+on a path; a clause is only below attributes on which it has a constraint that does not accept NULL; counts agree;
 nothing is lost between the tree and its free lists.
 
 **Complexity.** n clauses of c constraints. Bulk build O(n c depth); insert and remove O(depth x c), amortised; a match
-visits the buckets that the event's values meet; space 150 to 250 bytes a clause of 8 constraints.
+visits the buckets that the event's values meet; space 150 to 250 bytes per clause of 8 constraints.
 
 Read on in this order: `arrays.py` (the drawing), `insert.py`, `settle.py` and `split.py`, `bounds.py`, `remove.py`,
 `search.py`, `topk.py`, `adapt.py`, `check.py`. Where we differ from the paper, and why: each file, and
@@ -33,37 +33,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+import earmark.index.be_star_tree.adapt as adapt
+import earmark.index.be_star_tree.arrays as be
 from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
 from earmark.flat import bits
 from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import pointers_of
-from earmark.index.be_star_tree.adapt import (
-    clauses_below,
-    event_rates,
-    extensions,
-    fallen,
-    histogram_rates,
-    observe,
-    sum_losses,
-)
-from earmark.index.be_star_tree.arrays import (
-    ALPHA,
-    APPROXIMATE,
-    BETA,
-    BUCKETS,
-    CAPACITY,
-    CLAUSES,
-    EXTENSION,
-    FOLLOWS,
-    HISTOGRAM,
-    LEAST,
-    RIGID,
-    TreeArrays,
-    as_read_only,
-    copied,
-    empty_tree,
-)
+from earmark.index.be_star_tree.arrays import TreeArrays, copied, empty_tree
 from earmark.index.be_star_tree.change import TreeChange
 from earmark.index.be_star_tree.check import check_shape, check_tree
 from earmark.index.be_star_tree.search import TreeScratch, match_events, new_scratch
@@ -80,10 +58,10 @@ RANKINGS = ("popularity", "histogram")
 CAPACITIES = ((0.01, 5), (0.1, 20), (np.inf, 160))
 """Table II(a): the leaf capacity for matching probabilities below a bound."""
 LEAF_FACTOR = 16
-"""An l-node holds so many times the clauses of Table II(a): a signature rejects a clause for a sixteenth of the cost of
-visiting a node (docs/papers/be-star-tree.md has the measurement)."""
+"""How many times the clauses of Table II(a) an l-node holds: a signature rejects a clause for a sixteenth of the cost
+of visiting a node (docs/papers/be-star-tree.md has the measurement)."""
 LEAST_SHARE = 8
-"""A p-node is worth making for a leaf's capacity divided by this, in clauses."""
+"""A p-node is made for at least this fraction (one eighth) of a leaf's capacity, in clauses."""
 
 
 class BEStarTree(ArrayIndex[TreeArrays]):
@@ -100,6 +78,7 @@ class BEStarTree(ArrayIndex[TreeArrays]):
     def build(
         cls,
         table: SegmentArrays,
+        *,
         alpha: float = 0.1,
         beta: float = 4.0,
         capacity: int | None = None,
@@ -108,33 +87,31 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         extension: float = 0.0,
         bulk: bool = True,
     ) -> Self:
-        """The tree of a table. O(n c depth).
+        """Build the tree of a table. O(n c depth).
 
         `alpha` is the least share of a bucket that left and right get; `beta` how many times a bucket may grow before
         it gets a parent instead; `capacity` the clauses of an l-node, by default from Table II(a), following the
         matching probability that `adapt` measures; `split` is exhaustive or approximate; `ranking` by popularity, or
-        with histograms of values; `extension` the mean length of extended events in keys, by which siblings stay
-        apart. `bulk=False` inserts clause by clause (BE*), instead of all at once (BE*-B).
+        with histograms of values; `extension` the mean length of extended events in keys, the distance that siblings
+        keep. `bulk=False` inserts clause by clause (BE*), instead of all at once (BE*-B).
         """
         table = read_only_table(table)
-        follows = capacity is None
         size = LEAF_FACTOR * CAPACITIES[0][1] if capacity is None else capacity
         _check_options(alpha, beta, size, split, ranking, extension)
         settings = {
-            CAPACITY: size,
-            LEAST: max(2, size // LEAST_SHARE),
-            RIGID: int(cls.rigid),
-            APPROXIMATE: int(split == "approximate"),
-            FOLLOWS: int(follows),
-            HISTOGRAM: int(ranking == "histogram"),
+            be.CAPACITY: size,
+            be.LEAST: max(2, size // LEAST_SHARE),
+            be.RIGID: int(cls.rigid),
+            be.APPROXIMATE: int(split == "approximate"),
+            be.FOLLOWS: int(capacity is None),
+            be.HISTOGRAM: int(ranking == "histogram"),
         }
         attributes = int(table.attr.max(initial=-1)) + 1
-        tree = empty_tree(
-            {ALPHA: alpha, BETA: beta, EXTENSION: extension}, settings, attributes, bool(len(table.weight))
-        )
+        knobs = {be.ALPHA: alpha, be.BETA: beta, be.EXTENSION: extension}
+        tree = empty_tree(knobs, settings, attributes, bool(len(table.weight)))
         tree.apart[:] = extension
         if ranking == "histogram":
-            tree.rate[:] = histogram_rates(table)
+            tree.rate[:] = adapt.histogram_rates(table)
         change = TreeChange(tree, table)
         slots = np.arange(len(table.clause_start) - 1, dtype=np.int32)
         if bulk:
@@ -145,9 +122,9 @@ class BEStarTree(ArrayIndex[TreeArrays]):
 
     @classmethod
     def restore(cls, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The tree from stored arrays, which may be mapped; AssertionError where they are not what kernels rely on."""
+        """Open stored arrays, which may be mapped, as a tree; AssertionError where kernels could not rely on them."""
         fields = TreeArrays._fields
-        require(set(arrays) == set(fields), f"the arrays are {sorted(arrays)}, not {sorted(fields)}")
+        require(set(arrays) == set(fields), f"expected the arrays {sorted(fields)}, got {sorted(arrays)}")
         restored = super().restore(table, arrays)
         restored.check()
         return restored
@@ -155,52 +132,54 @@ class BEStarTree(ArrayIndex[TreeArrays]):
     @classmethod
     def _check_arrays(cls, arrays: TreeArrays, table: SegmentArrays) -> None:
         check_shape(arrays, table)
-        require(bool(arrays.head[RIGID]) == cls.rigid, "the arrays are another kind of tree's")
+        require(bool(arrays.head[be.RIGID]) == cls.rigid, "the arrays are those of another kind of tree")
 
     # --- the structure ---------------------------------------------------------------------------------------
 
     @property
     def capacity(self) -> int:
-        """Clauses that an l-node may have."""
-        return int(self._tree.head[CAPACITY])
+        """The number of clauses that an l-node may have."""
+        return int(self._tree.head[be.CAPACITY])
 
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant holds. O(size x depth)."""
         check_tree(self._arrays, self._table)
 
     def copy(self) -> Self:
-        """The same tree in memory of its own. O(size), at the speed of memory."""
+        """Copy the tree. O(size), at the speed of memory."""
         return type(self)(self._table, copied(self._tree))
 
     def insert(self, table: SegmentArrays, slots: I32) -> None:
-        """Take in new slots of a table that has grown. O(depth x constraints) a clause, amortised."""
+        """Insert new slots of a table that has grown. O(depth x constraints) per clause, amortised."""
         self._change(read_only_table(table), lambda change: change.insert(np.asarray(slots, np.int32)))
 
     def remove(self, slots: I32) -> None:
-        """Forget slots. O(depth x constraints) a clause, amortised."""
+        """Remove slots. O(depth x constraints) per clause, amortised."""
         self._change(self._table, lambda change: change.remove(np.asarray(slots, np.int32)))
 
     def adapt(self, events: EventArrays, window: int = 1000) -> TreeAdaptation:
-        """Learn from the last `window` of these events, and recycle what they show to be ill placed (`adapt.py`).
+        """Learn from the last `window` of these events, and move what they show to be badly placed (`adapt.py`).
 
         It changes the tree, so call it on a copy and publish that. O(search of the events + clauses recycled).
         """
         if window < 1:
-            raise EarmarkError(f"a window is a number of events, 1 or more; got {window!r}.")
-        events = read_only_events(_last(events, window))
-        count = len(events.start) - 1
+            raise EarmarkError(f"expected a window of at least 1 event, got {window!r}")
+        batch = len(events.start) - 1
+        count = min(window, batch)
+        events = read_only_events(some_events(events, np.arange(batch - count, batch)))
         if not count:
             return TreeAdaptation(0, 0.0, self.capacity, 0)
         tree = self._tree if self._tree.head.flags.writeable else copied(self._tree)
-        loss, work = np.zeros(int(tree.head[BUCKETS])), np.zeros(COUNTERS, np.int64)
+        loss, work = np.zeros(int(tree.head[be.BUCKETS])), np.zeros(COUNTERS, np.int64)
         asked = Asked(events, bits.all_set(0), 0, count)
-        matched = observe(Searched(self._table, as_read_only(tree)), asked, self._new_scratch(), loss, work)
-        sum_losses(tree, loss, count)
+        searched = Searched(self._table, TreeArrays._make(map(bits.read_only, tree)))
+        matched = adapt.observe(searched, asked, self._new_scratch(), loss, work)
+        adapt.sum_losses(tree, loss, count)
         known = len(tree.rate)
-        rates = event_rates(self._table, events)
+        rates = adapt.event_rates(self._table, events)
         tree.rate[: len(rates)] = rates[:known]
-        tree.apart[:] = np.maximum(extensions(events, known), tree.knob[EXTENSION])
-        probability = matched / count / max(1, int(tree.head[CLAUSES]))
+        tree.apart[:] = np.maximum(adapt.extensions(events, known), tree.knob[be.EXTENSION])
+        probability = matched / count / max(1, int(tree.head[be.CLAUSES]))
         change = TreeChange(tree, self._table)
         recycled = self._recycle(change, probability)
         self._hold(self._table, change.tree)
@@ -208,15 +187,18 @@ class BEStarTree(ArrayIndex[TreeArrays]):
 
     @staticmethod
     def _recycle(change: TreeChange, probability: float) -> int:
-        """Bring capacity and structure up to date; how many clauses were placed again."""
+        """Bring capacity and structure up to date; returns the number of clauses that were inserted again."""
         head = change.tree.head
-        capacity = int(head[CAPACITY])
-        if head[FOLLOWS]:
+        capacity = int(head[be.CAPACITY])
+        if head[be.FOLLOWS]:
             capacity = LEAF_FACTOR * next(size for bound, size in CAPACITIES if probability < bound)
-        low, worn = fallen(change.tree)
-        everything = int(head[CLAUSES])
-        if capacity != head[CAPACITY] or 2 * clauses_below(change.tree, np.concatenate([low, worn])) > everything:
-            head[CAPACITY], head[LEAST] = capacity, max(2, capacity // LEAST_SHARE)
+        low, worn = adapt.fallen(change.tree)
+        everything = int(head[be.CLAUSES])
+        if (
+            capacity != head[be.CAPACITY]
+            or 2 * adapt.clauses_below(change.tree, np.concatenate([low, worn])) > everything
+        ):
+            head[be.CAPACITY], head[be.LEAST] = capacity, max(2, capacity // LEAST_SHARE)
             change.rebuild_all()
             return everything
         return change.recycle_all(low, worn)
@@ -243,13 +225,13 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         eligible: U64,
         relaxed: bool = False,
     ) -> tuple[I64, I32, F64]:
-        """The k best under another score: step(total, weight, event weight), from the static score on (`topk.py`).
+        """Find the k best under another score: step(total, weight, event weight), from the static score on (`topk.py`).
 
         `step` must not decrease in any argument nor fall below `total`: then the same step over the maxima of a node
-        bounds it. A Python function that Numba can compile; it is compiled once.
+        bounds it. It is a Python function that Numba can compile; it is compiled once.
         """
         if not callable(step):
-            raise EarmarkError(f"a score is a function of (total, weight, event weight), not {step!r}.")
+            raise EarmarkError(f"expected a function of (total, weight, event weight), got {step!r}")
         key = getattr(step, "py_func", step)
         if key not in _SCORES:
             _SCORES[key] = ranked(key)
@@ -262,28 +244,18 @@ class BEStarTree(ArrayIndex[TreeArrays]):
 
 
 _SCORES: dict[Any, Any] = {}
-"""Searches under other scores, by their step."""
+"""The search under each other score, by its step."""
 
 
 def _check_options(alpha: float, beta: float, capacity: int, split: str, ranking: str, extension: float) -> None:
     if not 0 <= alpha <= 0.5:
-        raise EarmarkError(f"alpha is the least share of left and right, 0 to 0.5; got {alpha!r}.")
+        raise EarmarkError(f"expected alpha, the least share of left and right, from 0 to 0.5, got {alpha!r}")
     if not 1 <= beta < np.inf:
-        raise EarmarkError(f"beta is how many times a bucket may grow, 1 or more; got {beta!r}.")
+        raise EarmarkError(f"expected beta, how many times a bucket may grow, to be 1 or more, got {beta!r}")
     if isinstance(capacity, bool) or not isinstance(capacity, int | np.integer) or not 1 <= capacity <= 2**20:
-        raise EarmarkError(f"capacity is a number of clauses, 1 to {2**20:,}; got {capacity!r}.")
-    if split not in SPLITS:
-        raise EarmarkError(f"split is {' or '.join(map(repr, SPLITS))}; got {split!r}.")
-    if ranking not in RANKINGS:
-        raise EarmarkError(f"ranking is {' or '.join(map(repr, RANKINGS))}; got {ranking!r}.")
+        raise EarmarkError(f"expected capacity, a number of clauses, from 1 to {2**20:,}, got {capacity!r}")
+    for name, value, allowed in (("split", split, SPLITS), ("ranking", ranking, RANKINGS)):
+        if value not in allowed:
+            raise EarmarkError(f"expected {name} to be {' or '.join(map(repr, allowed))}, got {value!r}")
     if not 0 <= extension < np.inf:
-        raise EarmarkError(f"extension is a length in keys, 0 or more; got {extension!r}.")
-
-
-def _last(events: EventArrays, count: int) -> EventArrays:
-    """The last so many events of a batch."""
-    first = max(0, len(events.start) - 1 - count)
-    begin = int(events.start[first])
-    weight = events.weight[begin:] if len(events.weight) else events.weight
-    start = events.start[first:] - begin
-    return EventArrays(start, events.attr[begin:], events.lo[begin:], events.hi[begin:], weight)
+        raise EarmarkError(f"expected extension, a length in keys, to be 0 or more, got {extension!r}")

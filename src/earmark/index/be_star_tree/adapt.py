@@ -1,7 +1,7 @@
 """Following the events: rank, recycling, leaf capacity, distance of siblings. Section V-B and Algorithm 4, line 11.
 
-Searches change nothing, so that any number of threads can read a tree. What events teach is collected only when asked:
-`adapt(events)` on a copy, which is then published in the place of the old tree. It
+Searches change nothing, so that any number of threads can read a tree. Statistics of events are collected only on
+request: `adapt(events)` on a copy, which is then published in place of the old tree. It
 
 1. searches the window of events, counting at each bucket the predicates evaluated in vain (`loss`; a signature that
    rejects a clause counts as a sixteenth of one), the matches, and the mean extension of events by attribute;
@@ -11,9 +11,9 @@ Searches change nothing, so that any number of threads can read a tree. What eve
    partitioning ranks attributes by number of clauses x (1 - rate);
 4. sets the leaf capacity from the matching probability (Table II(a)), when it was not fixed, and the distance that
    siblings keep to the mean extension of events (footnote 4);
-5. recycles: the clauses of a p-node whose rank has fallen below 0 are inserted again; a p-node with more clauses that
-   came or went since it was built than half of what it has, and which events visit, is clustered anew. Where that comes
-   to half of the tree, or the capacity changed, the whole tree is.
+5. recycles: the clauses of a p-node whose rank has fallen below 0 are inserted again; a p-node that events visit, and
+   of which more clauses were added or removed since it was built than half of what it has, is clustered again. If that
+   is half of the tree, or the capacity changed, the whole tree is rebuilt.
 
 Without events the histogram ranking gets its rates from the clauses: the average bucket of a histogram of an
 attribute's boxes over the occupied buckets, as a share of its clauses.
@@ -23,37 +23,14 @@ from __future__ import annotations
 
 import numpy as np
 
+import earmark.index.be_star_tree.arrays as be
+import earmark.index.be_star_tree.search as search
 from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I64
-from earmark.index.be_star_tree.arrays import (
-    BELOW,
-    BUCKETS,
-    CHANGED,
-    COUNT,
-    FIRST,
-    LEVEL,
-    LINK,
-    MORE,
-    NONE,
-    PART,
-    PNODE,
-    PNODES,
-    POWNER,
-    PROOT,
-    ROOT,
-    TreeArrays,
-)
+from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.nodes import whole
-from earmark.index.be_star_tree.search import (
-    TreeScratch,
-    clear_event,
-    entry_holds,
-    meets_own,
-    push_children,
-    push_pnodes,
-    spread_event,
-)
+from earmark.index.be_star_tree.search import TreeScratch
 from earmark.index.counters import COMPARED
 from earmark.index.kernels import Asked, Searched
 from earmark.jit import kernel
@@ -63,7 +40,7 @@ HISTOGRAM_BINS = 64
 SIGNATURE_COST = 1 / 16
 """What a signature that rejects a clause costs, in predicate evaluations."""
 SAMPLE = 4096
-"""Constraints of an attribute that its rate is worked out from."""
+"""Constraints of an attribute from which its rate is computed."""
 
 
 @kernel
@@ -72,57 +49,55 @@ def observe(searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, 
     tree, events = searched.arrays, asked.events
     matched = 0
     for e in range(asked.first, asked.last):
-        sign = spread_event(events, e, scratch)
-        scratch.stack[0] = int(ROOT)
-        height = 1
+        sign = search.spread_event(events, e, scratch)
+        scratch.stack[0], height = be.ROOT, 1
         while height:
             height -= 1
             b = whole(at(scratch.stack, height))
-            height = push_children(tree, b, scratch, height)
-            if not meets_own(tree, b, scratch):
+            height = search.push_children(tree, b, scratch, height, False)
+            if not search.meets_own(tree, b, scratch):
                 continue
-            height = push_pnodes(tree, events, e, b, scratch, height)
-            first = at(tree.link, b * LINK + FIRST)
-            for entry in range(first, first + at(tree.link, b * LINK + COUNT)):
+            height = search.push_pnodes(tree, events, e, b, scratch, height, False)
+            first = at(tree.link, b * be.LINK + be.FIRST)
+            for entry in range(first, first + at(tree.link, b * be.LINK + be.COUNT)):
                 if at(tree.sign, entry) & ~sign:
                     loss[b] += SIGNATURE_COST
                     continue
                 before = work[int(COMPARED)]
-                if entry_holds(searched, events, e, entry, scratch, work):
+                if search.entry_holds(searched, events, e, entry, scratch, work):
                     matched += 1
                 else:
                     loss[b] += work[int(COMPARED)] - before
-        clear_event(events, e, scratch)
+        search.clear_event(events, e, scratch)
     return matched
 
 
 @kernel
 def sum_losses(tree: TreeArrays, loss: F64, events: int) -> None:
-    """The loss of each p-node, per event, from that of the buckets."""
-    for p in range(tree.head[int(PNODES)]):
+    """Set the loss of each p-node, per event, from that of the buckets."""
+    for p in range(tree.head[be.PNODES]):
         tree.loss[p] = 0.0
-    for bucket in range(tree.head[int(BUCKETS)]):
-        if tree.more[bucket * MORE + LEVEL] > 0 and loss[bucket] > 0.0:
+    for bucket in range(tree.head[be.BUCKETS]):
+        if tree.more[bucket * be.MORE + be.LEVEL] > 0 and loss[bucket] > 0.0:
             b = whole(bucket)
-            while tree.more[b * MORE + LEVEL] > 0:
-                p = whole(tree.more[b * MORE + PNODE])
+            while tree.more[b * be.MORE + be.LEVEL] > 0:
+                p = whole(tree.more[b * be.MORE + be.PNODE])
                 tree.loss[p] += loss[bucket] / events
-                b = whole(tree.pnode[p * PART + POWNER])
+                b = whole(tree.pnode[p * be.PART + be.POWNER])
 
 
-def boxes_by_attribute(table: SegmentArrays) -> tuple[I64, I64, I64, I64]:
+def boxes_by_attribute(table: SegmentArrays) -> tuple[I64, I64, I64]:
     """(where each attribute's constraints begin, lo, hi) of all constraints that can key, ordered by attribute."""
-    can = (np.diff(table.interval_start) > 0) & (table.accepts_null == 0)
-    chosen = np.flatnonzero(can)
+    chosen = np.flatnonzero((np.diff(table.interval_start) > 0) & (table.accepts_null == 0))
     order = chosen[np.argsort(table.attr[chosen], kind="stable")]
     attributes = int(table.attr.max(initial=-1)) + 1
     starts = np.searchsorted(table.attr[order], np.arange(attributes + 1))
-    return starts, table.lo[table.interval_start[order]], table.hi[table.interval_start[order + 1] - 1], order
+    return starts, table.lo[table.interval_start[order]], table.hi[table.interval_start[order + 1] - 1]
 
 
 def event_rates(table: SegmentArrays, events: EventArrays) -> F64:
     """By attribute, the share of its clauses that an event reaches by it, on average over the events."""
-    starts, lo, hi, _ = boxes_by_attribute(table)
+    starts, lo, hi = boxes_by_attribute(table)
     rates = np.zeros(len(starts) - 1)
     count = max(1, len(events.start) - 1)
     order = np.argsort(events.attr, kind="stable")
@@ -141,22 +116,16 @@ def event_rates(table: SegmentArrays, events: EventArrays) -> F64:
 
 def histogram_rates(table: SegmentArrays) -> F64:
     """By attribute, the average occupied bucket of a histogram of its clauses' boxes, as a share of them."""
-    starts, lo, hi, _ = boxes_by_attribute(table)
+    starts, lo, hi = boxes_by_attribute(table)
     rates = np.zeros(len(starts) - 1)
     for attr in range(len(rates)):
         low, high = lo[starts[attr] : starts[attr + 1]], hi[starts[attr] : starts[attr + 1]]
         if len(low):
             origin, length = float(low.min()), max(1.0, float(high.max()) - float(low.min()) + 1.0)
-            first, last = (
-                np.minimum((v.astype(np.float64) - origin) / length * HISTOGRAM_BINS, HISTOGRAM_BINS - 1).astype(
-                    np.int64
-                )
-                for v in (low, high)
-            )
-            change = np.bincount(first, minlength=HISTOGRAM_BINS + 1) - np.bincount(
-                last + 1, minlength=HISTOGRAM_BINS + 1
-            )
-            sizes = np.cumsum(change)[:HISTOGRAM_BINS]
+            share = (np.stack([low, high]).astype(np.float64) - origin) / length
+            first, last = np.minimum(share * HISTOGRAM_BINS, HISTOGRAM_BINS - 1).astype(np.int64)
+            begun, ended = (np.bincount(bins, minlength=HISTOGRAM_BINS + 1) for bins in (first, last + 1))
+            sizes = np.cumsum(begun - ended)[:HISTOGRAM_BINS]
             rates[attr] = float(sizes[sizes > 0].mean()) / len(low)
     return rates
 
@@ -171,31 +140,29 @@ def extensions(events: EventArrays, attributes: int) -> F64:
 
 
 def fallen(tree: TreeArrays) -> tuple[I64, I64]:
-    """p-nodes to recycle, upper levels first: those whose rank is below 0, and those to be clustered anew."""
-    pnodes = int(tree.head[PNODES])
-    part = tree.pnode[: pnodes * PART].reshape(-1, PART)
-    live = np.flatnonzero(part[:, POWNER] != NONE)
-    roots = part[live, PROOT].astype(np.int64)
-    below, changed = tree.more[roots * MORE + BELOW], tree.more[roots * MORE + CHANGED]
+    """p-nodes to recycle, upper levels first: those whose rank is below 0, and those to be clustered again."""
+    pnodes = int(tree.head[be.PNODES])
+    part = tree.pnode[: pnodes * be.PART].reshape(-1, be.PART)
+    live = np.flatnonzero(part[:, be.POWNER] != be.NONE)
+    roots = part[live, be.PROOT].astype(np.int64)
+    below, changed = tree.more[roots * be.MORE + be.BELOW], tree.more[roots * be.MORE + be.CHANGED]
     loss = tree.loss[live]
-    order = np.argsort(tree.more[roots * MORE + LEVEL], kind="stable")
+    order = np.argsort(tree.more[roots * be.MORE + be.LEVEL], kind="stable")
     low = (loss > below)[order]
     worn = ((2 * changed > below) & (loss > 0))[order]
     return live[order][low], live[order][worn & ~low]
 
 
 def clauses_below(tree: TreeArrays, pnodes: I64) -> int:
-    """Clauses in so many p-nodes, nested ones counted once."""
-    if not len(pnodes):
-        return 0
+    """The number of clauses in some p-nodes, those in nested ones counted once."""
     chosen = set(pnodes.tolist())
     total = 0
     for p in pnodes.tolist():
-        b, inside = int(tree.pnode[p * PART + POWNER]), False
-        while b > ROOT and not inside:
-            q = int(tree.more[b * MORE + PNODE])
+        b, inside = int(tree.pnode[p * be.PART + be.POWNER]), False
+        while b > be.ROOT and not inside:
+            q = int(tree.more[b * be.MORE + be.PNODE])
             inside = q in chosen
-            b = int(tree.pnode[q * PART + POWNER])
+            b = int(tree.pnode[q * be.PART + be.POWNER])
         if not inside:
-            total += int(tree.more[int(tree.pnode[p * PART + PROOT]) * MORE + BELOW])
+            total += int(tree.more[int(tree.pnode[p * be.PART + be.PROOT]) * be.MORE + be.BELOW])
     return total

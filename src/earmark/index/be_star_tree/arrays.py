@@ -1,19 +1,19 @@
-"""The flat arrays of a BE*-Tree: what kernels read and change, what files store.
+"""The flat arrays of a BE*-Tree: what kernels read and change, what files store. Other modules import it as `be`.
 
 A **bucket** is a place in a c-directory and the c-node that belongs to it (the paper draws the two apart; each bucket
 has exactly one c-node, so one record serves both). Its c-node has an l-node (a run of entries) and a p-directory (a run
-of p-nodes). Bucket 0 is the root c-node, which lies in no c-directory; bucket 1 holds the clauses that can never match.
+of p-nodes). Bucket 0 is the root c-node, which is in no c-directory; bucket 1 holds the clauses that can never match.
 
     p-node a, c-directory over a:            bucket 2  [3, 90]   home of what spans its children (its own box: [20, 60])
                                               /         \\
     bucket 3  [3, 40]  l-node: 2 entries                bucket 4  [55, 90]  l-node: 3 entries
 
-    box     4 a bucket   3 90 20 60 | 3 40 3 40 | 55 90 55 90     whole and own c-node, on the active dimension
-    link    8 a bucket   attribute, left, right, first entry, entries, first p-node, p-nodes, parent
-    more    8 a bucket   what searches do not need: the p-node it belongs to, room, limit, clauses below, level, ...
-    rim     2 a bucket and inactive dimension: its box on the attributes of the p-nodes above
+    box     4 per bucket   3 90 20 60 | 3 40 3 40 | 55 90 55 90     whole and own c-node, on the active dimension
+    link    8 per bucket   attribute, left, right, first entry, entries, first p-node, p-nodes, parent
+    more    8 per bucket   what searches do not need: the p-node it belongs to, room, limit, clauses below, level, ...
+    rim     2 per bucket and inactive dimension: its box on the attributes of the p-nodes above
     first, top, peak     what bounds scores (`bounds.py`)
-    pnode   4 a p-node   attribute, root bucket of its c-directory, bucket whose p-directory lists it
+    pnode   4 per p-node   attribute, root bucket of its c-directory, bucket whose p-directory lists it
     pdir_attr, pdir_node the p-directories: runs that ascend by attribute
     sign, clause, record, most     an entry: signature of its attributes, clause, its record, sum of its weights
     word    records: a clause's attributes and bounds, packed, so that verifying it reads one place
@@ -33,10 +33,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.flat.types import F64, I32, I64, U64
+from earmark.flat.types import F32, F64, I32, I64, U64
 from earmark.index.stored import element_types
-
-F32 = NDArray[np.float32]
 
 NONE = -1
 """No bucket, p-node, run, record or next element of a list."""
@@ -47,13 +45,13 @@ NEVER = 1
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 """The ends of the key line. An empty box is [HIGHEST, LOWEST]."""
 LEVELS = 15
-"""p-nodes above an l-node at most; deeper partitioning would gain nothing and cost a box a dimension."""
+"""Most p-nodes above an l-node; deeper partitioning would gain nothing and cost one box per dimension."""
 BINS = 64
 """Bits of a signature, and bins of weight maxima: attribute a uses bit and bin a % 64."""
 LONGEST_RECORD = 64
-"""Constraints of a clause that gets a record; longer ones are verified in the table."""
+"""Most constraints of a clause that gets a record; longer clauses are verified in the table."""
 LANE_ATTRIBUTES = 1 << 16
-"""Attributes that fit a lane of a record."""
+"""Attributes with a number below this fit a lane of a record."""
 
 # box: the whole bucket, then its own c-node, on the active dimension.
 LO, HI, OWN_LO, OWN_HI = 0, 1, 2, 3
@@ -123,37 +121,33 @@ GROUPS: dict[str, tuple[int, dict[str, int]]] = {
     "rims": (RIMS, {"rim": 1}),
     "words": (WORDS, {"word": 1}),
 }
-"""Arrays that grow together: the field of `head` that says how much is used, and the elements of each a unit."""
+"""Arrays that grow together: the field of `head` that says how much is used, and the elements per unit of each."""
 
 
 def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attributes: int, weighted: bool) -> TreeArrays:
-    """A tree with an empty root and no clauses."""
+    """Make a tree with an empty root and no clauses."""
     head, knob = np.zeros(HEAD, np.int64), np.zeros(KNOB, np.float64)
     head[[FREE_BUCKET, FREE_PNODE]] = NONE
     head[FREE_RUNS:] = NONE
-    for field, value in settings.items():
-        head[field] = value
-    for field, number in knobs.items():
-        knob[field] = number
+    head[list(settings)] = list(settings.values())
+    knob[list(knobs)] = list(knobs.values())
     arrays = {name: np.empty(0, kind) for name, kind in element_types(TreeArrays).items()}
     tree = TreeArrays(**{**arrays, "head": head, "knob": knob})
     tree = with_room(tree, buckets=4, weighted=weighted)
-    for _ in (ROOT, NEVER):
-        bucket = int(head[BUCKETS])
+    for bucket in (ROOT, NEVER):
         tree.box[bucket * BOX : (bucket + 1) * BOX] = (HIGHEST, LOWEST, HIGHEST, LOWEST)
         tree.link[bucket * LINK : (bucket + 1) * LINK] = (NONE, NONE, NONE, 0, 0, 0, 0, NONE)
         tree.more[bucket * MORE : (bucket + 1) * MORE] = (NONE, 0, 0, head[CAPACITY], 0, NONE, 0, 0)
         tree.first[bucket * 2 : bucket * 2 + 2] = HIGHEST
         tree.top[bucket * TOP : (bucket + 1) * TOP] = (-np.inf, 0, -np.inf, 0)
         tree.peak[bucket * 2 * BINS : (bucket + 1) * 2 * BINS] = 0
-        head[BUCKETS] += 1
-        head[LIVE_BUCKETS] += 1
+    head[BUCKETS] = head[LIVE_BUCKETS] = 2
     tree.more[NEVER * MORE + LIMIT] = 2**31 - 1
     return with_attributes(tree, attributes)
 
 
 def with_room(tree: TreeArrays, *, weighted: bool = False, **units: int) -> TreeArrays:
-    """The tree with room for so many more buckets, p-nodes, entries and so on; arrays grow by a half at least."""
+    """Make room for more `buckets`, `pnodes`, `entries` and so on (see `GROUPS`); arrays grow by at least a half."""
     grown: dict[str, NDArray[Any]] = {}
     weighted = weighted or bool(len(tree.peak))
     for group, extra in units.items():
@@ -171,54 +165,36 @@ def with_room(tree: TreeArrays, *, weighted: bool = False, **units: int) -> Tree
 
 
 def with_attributes(tree: TreeArrays, attributes: int) -> TreeArrays:
-    """The tree with a place for each of so many attributes."""
-    have = len(tree.rate)
-    if attributes <= have:
+    """Make room for attributes up to this number."""
+    if attributes <= len(tree.rate):
         return tree
-    rate, apart = np.zeros(attributes), np.zeros(attributes)
-    rate[:have], apart[:have] = tree.rate, tree.apart
-    return tree._replace(rate=rate, apart=apart)
+    return tree._replace(rate=resized(tree.rate, attributes), apart=resized(tree.apart, attributes))
 
 
 def with_clauses(tree: TreeArrays, clauses: int) -> TreeArrays:
-    """The tree with a place for each of so many clauses; new ones are nowhere."""
+    """Make room for clauses up to this number; the new ones are not in the tree yet."""
     have = len(tree.where)
     if clauses <= have:
         return tree
-    size = clauses if not have else max(clauses, have + have // 2)
-    grown: dict[str, Any] = {name: np.full(size, NONE, np.int32) for name in ("where", "place", "slot")}
-    for name, array in grown.items():
-        array[:have] = getattr(tree, name)
-    return tree._replace(**grown)
+    size = max(clauses, have + have // 2)
+    where, place, slot = (resized(array, size, NONE) for array in (tree.where, tree.place, tree.slot))
+    return tree._replace(where=where, place=place, slot=slot)
 
 
-def resized(array: NDArray[Any], length: int) -> NDArray[Any]:
-    """A longer copy, uninitialised at the end."""
-    copy = np.empty(length, array.dtype)
+def resized(array: NDArray[Any], length: int, fill: int = 0) -> NDArray[Any]:
+    """Copy into a longer array, whose end is `fill`."""
+    copy = np.full(length, fill, array.dtype)
     copy[: len(array)] = array
     return copy
 
 
 def trimmed(tree: TreeArrays) -> TreeArrays:
-    """The tree without spare room."""
-    cut: dict[str, NDArray[Any]] = {}
-    for used, widths in GROUPS.values():
-        for name, width in widths.items():
-            array = getattr(tree, name)
-            length = min(len(array), int(tree.head[used]) * width)
-            if length < len(array):
-                cut[name] = array[:length].copy()
+    """Copy the tree without its spare room."""
+    ends = {name: int(tree.head[used]) * width for used, widths in GROUPS.values() for name, width in widths.items()}
+    cut = {name: getattr(tree, name)[:end].copy() for name, end in ends.items() if end < len(getattr(tree, name))}
     return tree._replace(**cut)
 
 
 def copied(tree: TreeArrays) -> TreeArrays:
-    """The same in memory of its own, writable."""
+    """Copy all arrays; the copies are writable."""
     return TreeArrays._make(array.copy() for array in tree)
-
-
-def as_read_only(tree: TreeArrays) -> TreeArrays:
-    """Read-only views, as searches take them."""
-    views = [array.view() for array in tree]
-    for view in views:
-        view.flags.writeable = False
-    return TreeArrays._make(views)

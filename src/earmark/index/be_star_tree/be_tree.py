@@ -6,9 +6,9 @@ again:
 
     p-node a, clauses over [3, 12]     cell [0, 15]
                                        /          \\
-                              cell [0, 7]        cell [8, 15]      a clause lies in the smallest cell that holds it
+                              cell [0, 7]        cell [8, 15]      a clause is in the smallest cell that holds it
 
-A cell stays as it is whatever lies in it: no boxes to repair at a removal, no dependence on the order of inserts, but
+A cell stays as it is whatever is in it: no boxes to repair at a removal, no dependence on the order of inserts, but
 a search also enters cells whose clauses are far from its value, and a narrow cluster in a wide domain hangs at the end
 of a chain of cells.
 
@@ -16,7 +16,7 @@ of a chain of cells.
 parent's half. **Complexity.** As there; a c-directory is at most 64 deep.
 
 Everything is the BE*-Tree's code, which knows one difference: where boxes come from. A domain is the
-smallest aligned power of two of keys that holds the first clauses of a p-node; it doubles when a clause lies outside.
+smallest aligned power of two of keys that holds the first clauses of a p-node; it doubles when a clause is outside it.
 """
 
 from __future__ import annotations

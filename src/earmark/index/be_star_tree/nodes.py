@@ -1,80 +1,33 @@
 """Parts of kernels: making and freeing buckets, p-nodes and runs; what a clause looks like to the tree.
 
-Room is checked by whoever calls (`insert.py`, `settle.py`): nothing here grows an array.
+The caller checks that there is room (`insert.py`, `settle.py`): nothing here grows an array.
 
-Free runs of entries hang in lists by size class (4, 6, 8, 12, 16, 24, ...), linked through their first entry; buckets,
-p-nodes, inactive boxes and records likewise, by their exact size.
+Free runs of entries are kept in lists by size class (4, 6, 8, 12, 16, 24, ...), linked through their first entry;
+buckets, p-nodes, inactive boxes and records likewise, by their exact size.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+import earmark.index.be_star_tree.arrays as be
+from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at
-from earmark.index.be_star_tree.arrays import (
-    ATTR,
-    BELOW,
-    BINS,
-    BOX,
-    BUCKETS,
-    CAPACITY,
-    CHANGED,
-    COUNT,
-    ENTRIES,
-    FIRST,
-    FREE_BUCKET,
-    FREE_PDIRS,
-    FREE_PNODE,
-    FREE_RIMS,
-    FREE_RUNS,
-    FREE_WORDS,
-    HI,
-    HIGHEST,
-    LANE_ATTRIBUTES,
-    LEFT,
-    LEVEL,
-    LIMIT,
-    LINK,
-    LIVE_BUCKETS,
-    LIVE_PNODES,
-    LIVE_WORDS,
-    LO,
-    LONGEST,
-    LONGEST_RECORD,
-    LOWEST,
-    MORE,
-    NONE,
-    OWN_HI,
-    OWN_LO,
-    PARENT,
-    PART,
-    PATTR,
-    PDIR,
-    PDIR_ROOM,
-    PDIRS,
-    PNODE,
-    PNODES,
-    POWNER,
-    PROOT,
-    RIGHT,
-    RIM,
-    RIMS,
-    ROOM,
-    TOP,
-    WIDTH,
-    WORDS,
-    TreeArrays,
-)
+from earmark.flat.types import I32, I64
+from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.jit import embedded, inlined
 from earmark.segment.arrays import SegmentArrays
 
 SMALLEST_RUN = 4
-"""A run with less room is not worth a list; packing finds it again."""
+"""A run with less room is not worth listing; packing reclaims it."""
 
 
 @inlined
 def whole(value: int) -> int:
-    """A number as int64: helpers then compile once, whatever array their arguments came from."""
+    """The number as int64: helpers then compile once, whatever array their arguments came from."""
     return np.int64(value)  # type: ignore[return-value]
 
 
@@ -87,7 +40,7 @@ def class_size(kind: int) -> int:
 
 @inlined
 def class_holding(count: int) -> int:
-    """The smallest class with room for so many."""
+    """The smallest class with room for `count` entries."""
     kind = 0
     while class_size(kind) < count:
         kind += 1
@@ -95,216 +48,238 @@ def class_holding(count: int) -> int:
 
 
 @embedded
+def take(head: I64, used: int, size: int, free: int, links: NDArray[Any], place: int, stride: int) -> int:
+    """Take a node or run from a free list, or, where that is empty, the next `size` elements of the array in use.
+
+    `used` and `free` are fields of the head; the link of element i is at links[i * stride + place].
+    """
+    start = whole(head[free])
+    if start != be.NONE:
+        head[free] = links[start * stride + place]
+    else:
+        start = whole(head[used])
+        head[used] = start + size
+    return start
+
+
+@embedded
 def take_entries(tree: TreeArrays, count: int) -> tuple[int, int]:
-    """A run with room for so many entries: (its first, its room). The caller has seen to it that there is one."""
+    """Take a run with room for `count` entries: (its first, its room). The caller has made sure that there is one."""
     kind = class_holding(count)
     for better in range(kind, kind + 3):  # a run of a slightly larger class does as well
-        start = tree.head[int(FREE_RUNS) + better]
-        if start != int(NONE):
-            tree.head[int(FREE_RUNS) + better] = tree.clause[start]
+        start = tree.head[be.FREE_RUNS + better]
+        if start != be.NONE:
+            tree.head[be.FREE_RUNS + better] = tree.clause[start]
             return start, tree.record[start]
-    start = tree.head[int(ENTRIES)]
+    start = tree.head[be.ENTRIES]
     room = class_size(kind)
-    tree.head[int(ENTRIES)] = start + room
+    tree.head[be.ENTRIES] = start + room
     return start, room
 
 
 @embedded
 def give_entries(tree: TreeArrays, start: int, room: int) -> None:
-    """Put a run into the list of the largest class that fits into it."""
+    """Put a run on the free list of the largest class that fits into it."""
     if room < int(SMALLEST_RUN):
         return
     kind = 0
     while class_size(kind + 1) <= room:
         kind += 1
-    tree.clause[start] = tree.head[int(FREE_RUNS) + kind]
+    tree.clause[start] = tree.head[be.FREE_RUNS + kind]
     tree.record[start] = room
-    tree.head[int(FREE_RUNS) + kind] = start
+    tree.head[be.FREE_RUNS + kind] = start
 
 
 @embedded
 def new_bucket(tree: TreeArrays, attr: int, pnode: int, parent: int, level: int) -> int:
-    """An empty leaf bucket in the c-directory of a p-node."""
-    b = tree.head[int(FREE_BUCKET)]
-    if b != int(NONE):
-        tree.head[int(FREE_BUCKET)] = tree.link[b * LINK + LEFT]
-    else:
-        b = tree.head[int(BUCKETS)]
-        tree.head[int(BUCKETS)] = b + 1
-    tree.head[int(LIVE_BUCKETS)] += 1
-    box, link, more = b * BOX, b * LINK, b * MORE
-    tree.box[box + LO], tree.box[box + HI] = int(HIGHEST), int(LOWEST)
-    tree.box[box + OWN_LO], tree.box[box + OWN_HI] = int(HIGHEST), int(LOWEST)
-    tree.link[link + ATTR], tree.link[link + PARENT] = attr, parent
-    tree.link[link + LEFT], tree.link[link + RIGHT] = int(NONE), int(NONE)
-    tree.link[link + FIRST], tree.link[link + COUNT] = 0, 0
-    tree.link[link + PDIR], tree.link[link + WIDTH] = 0, 0
-    tree.more[more + PNODE], tree.more[more + LEVEL] = pnode, level
-    tree.more[more + ROOM], tree.more[more + PDIR_ROOM] = 0, 0
-    tree.more[more + LIMIT] = tree.head[int(CAPACITY)]
-    tree.more[more + BELOW], tree.more[more + CHANGED] = 0, 0
-    tree.more[more + RIM] = take_rim(tree, level)
-    rim = tree.more[more + RIM]
-    for i in range(level - 1):
-        tree.rim[rim + 2 * i], tree.rim[rim + 2 * i + 1] = int(HIGHEST), int(LOWEST)
-    clear_summary(tree, b)
-    return whole(b)
+    """Make an empty leaf bucket in the c-directory of a p-node."""
+    b = take(tree.head, be.BUCKETS, 1, be.FREE_BUCKET, tree.link, be.LEFT, be.LINK)
+    tree.head[be.LIVE_BUCKETS] += 1
+    box, link, more = b * be.BOX, b * be.LINK, b * be.MORE
+    tree.box[box + be.LO], tree.box[box + be.HI] = be.HIGHEST, be.LOWEST
+    tree.box[box + be.OWN_LO], tree.box[box + be.OWN_HI] = be.HIGHEST, be.LOWEST
+    tree.link[link + be.ATTR], tree.link[link + be.PARENT] = attr, parent
+    tree.link[link + be.LEFT], tree.link[link + be.RIGHT] = be.NONE, be.NONE
+    tree.link[link + be.FIRST], tree.link[link + be.COUNT] = 0, 0
+    tree.link[link + be.PDIR], tree.link[link + be.WIDTH] = 0, 0
+    tree.more[more + be.PNODE], tree.more[more + be.LEVEL] = pnode, level
+    tree.more[more + be.ROOM], tree.more[more + be.PDIR_ROOM] = 0, 0
+    tree.more[more + be.LIMIT] = tree.head[be.CAPACITY]
+    tree.more[more + be.BELOW], tree.more[more + be.CHANGED] = 0, 0
+    tree.more[more + be.RIM] = be.NONE
+    if level > 1:
+        rim = take(tree.head, be.RIMS, 2 * (level - 1), be.FREE_RIMS + level, tree.rim, 0, 1)
+        tree.more[more + be.RIM] = rim
+        for i in range(level - 1):
+            tree.rim[rim + 2 * i], tree.rim[rim + 2 * i + 1] = be.HIGHEST, be.LOWEST
+    clear_bounds(tree, 2 * b)
+    clear_bounds(tree, 2 * b + 1)
+    return b
 
 
 @embedded
-def clear_summary(tree: TreeArrays, b: int) -> None:
-    """Bounds of no clauses at all."""
-    for part in range(2):
-        tree.first[2 * b + part] = int(HIGHEST)
-        tree.top[b * TOP + 2 * part], tree.top[b * TOP + 2 * part + 1] = -np.inf, 0.0
+def clear_bounds(tree: TreeArrays, part: int) -> None:
+    """Set the score bounds of no clauses. Bucket b has the parts 2 b (all its clauses) and 2 b + 1 (its l-node)."""
+    tree.first[part] = be.HIGHEST
+    tree.top[2 * part], tree.top[2 * part + 1] = -np.inf, 0.0
     if len(tree.peak):
-        for i in range(2 * b * BINS, 2 * (b + 1) * BINS):
+        for i in range(part * be.BINS, (part + 1) * be.BINS):
             tree.peak[i] = 0.0
 
 
 @embedded
-def take_rim(tree: TreeArrays, level: int) -> int:
-    """Room for the inactive boxes of a bucket of this level; none at level 1."""
-    if level < 2:
-        return int(NONE)
-    start = tree.head[int(FREE_RIMS) + level]
-    if start != int(NONE):
-        tree.head[int(FREE_RIMS) + level] = tree.rim[start]
-        return whole(start)
-    start = tree.head[int(RIMS)]
-    tree.head[int(RIMS)] = start + 2 * (level - 1)
-    return whole(start)
+def copy_bounds(tree: TreeArrays, source: int, target: int) -> None:
+    """Copy the score bounds of one part to another."""
+    tree.first[target] = tree.first[source]
+    tree.top[2 * target], tree.top[2 * target + 1] = tree.top[2 * source], tree.top[2 * source + 1]
+    if len(tree.peak):
+        for i in range(be.BINS):
+            tree.peak[target * be.BINS + i] = tree.peak[source * be.BINS + i]
 
 
 @embedded
 def free_bucket(tree: TreeArrays, b: int) -> None:
-    """Give back a bucket and its runs; links to it are the caller's."""
-    link, more = b * LINK, b * MORE
-    give_entries(tree, tree.link[link + FIRST], tree.more[more + ROOM])
-    give_pdir(tree, tree.link[link + PDIR], tree.more[more + PDIR_ROOM])
-    level = tree.more[more + LEVEL]
+    """Free a bucket and its runs; the caller removes the links to it."""
+    link, more = b * be.LINK, b * be.MORE
+    give_entries(tree, tree.link[link + be.FIRST], tree.more[more + be.ROOM])
+    give_pdir(tree, tree.link[link + be.PDIR], tree.more[more + be.PDIR_ROOM])
+    level = tree.more[more + be.LEVEL]
     if level > 1:
-        rim = tree.more[more + RIM]
-        tree.rim[rim] = tree.head[int(FREE_RIMS) + level]
-        tree.head[int(FREE_RIMS) + level] = rim
-    tree.link[link + LEFT] = tree.head[int(FREE_BUCKET)]
-    tree.more[more + LEVEL] = int(NONE)  # marks a free bucket
-    tree.head[int(FREE_BUCKET)] = b
-    tree.head[int(LIVE_BUCKETS)] -= 1
+        rim = tree.more[more + be.RIM]
+        tree.rim[rim] = tree.head[be.FREE_RIMS + level]
+        tree.head[be.FREE_RIMS + level] = rim
+    tree.link[link + be.LEFT] = tree.head[be.FREE_BUCKET]
+    tree.more[more + be.LEVEL] = be.NONE  # marks a free bucket
+    tree.head[be.FREE_BUCKET] = b
+    tree.head[be.LIVE_BUCKETS] -= 1
 
 
 @embedded
 def give_pdir(tree: TreeArrays, start: int, room: int) -> None:
-    """Put a run of a p-directory into its list."""
+    """Put a run of a p-directory on its free list."""
     if room:
         kind = class_holding(room)
-        tree.pdir_attr[start] = tree.head[int(FREE_PDIRS) + kind]
-        tree.head[int(FREE_PDIRS) + kind] = start
+        tree.pdir_attr[start] = tree.head[be.FREE_PDIRS + kind]
+        tree.head[be.FREE_PDIRS + kind] = start
 
 
 @embedded
 def new_pnode(tree: TreeArrays, owner: int, attr: int) -> int:
-    """A p-node with an empty root bucket, listed in the p-directory of `owner`."""
-    p = tree.head[int(FREE_PNODE)]
-    if p != int(NONE):
-        tree.head[int(FREE_PNODE)] = tree.pnode[p * PART + PROOT]
-    else:
-        p = tree.head[int(PNODES)]
-        tree.head[int(PNODES)] = p + 1
-    tree.head[int(LIVE_PNODES)] += 1
-    tree.pnode[p * PART + PATTR], tree.pnode[p * PART + POWNER] = attr, owner
-    tree.pnode[p * PART + 3] = 0
+    """Make a p-node with an empty root bucket, listed in the p-directory of `owner`."""
+    p = take(tree.head, be.PNODES, 1, be.FREE_PNODE, tree.pnode, be.PROOT, be.PART)
+    tree.head[be.LIVE_PNODES] += 1
+    tree.pnode[p * be.PART + be.PATTR], tree.pnode[p * be.PART + be.POWNER] = attr, owner
+    tree.pnode[p * be.PART + 3] = 0
     tree.loss[p] = 0.0
-    tree.pnode[p * PART + PROOT] = new_bucket(tree, attr, p, int(NONE), whole(tree.more[owner * MORE + LEVEL]) + 1)
-    width = tree.link[owner * LINK + WIDTH]
-    if width == tree.more[owner * MORE + PDIR_ROOM]:
+    level = whole(tree.more[owner * be.MORE + be.LEVEL]) + 1
+    tree.pnode[p * be.PART + be.PROOT] = new_bucket(tree, attr, p, be.NONE, level)
+    width = tree.link[owner * be.LINK + be.WIDTH]
+    if width == tree.more[owner * be.MORE + be.PDIR_ROOM]:
         widen_pdir(tree, owner)
-    start = tree.link[owner * LINK + PDIR]
+    start = tree.link[owner * be.LINK + be.PDIR]
     i = start + width
     while i > start and at(tree.pdir_attr, i - 1) > attr:
         tree.pdir_attr[i], tree.pdir_node[i] = tree.pdir_attr[i - 1], tree.pdir_node[i - 1]
         i -= 1
     tree.pdir_attr[i], tree.pdir_node[i] = attr, p
-    tree.link[owner * LINK + WIDTH] = width + 1
-    return whole(p)
+    tree.link[owner * be.LINK + be.WIDTH] = width + 1
+    return p
 
 
 @embedded
 def widen_pdir(tree: TreeArrays, b: int) -> None:
     """Move a p-directory to a longer run."""
-    width, old = tree.link[b * LINK + WIDTH], tree.link[b * LINK + PDIR]
+    width, old = tree.link[b * be.LINK + be.WIDTH], tree.link[b * be.LINK + be.PDIR]
     kind = class_holding(width + 1)
-    start = tree.head[int(FREE_PDIRS) + kind]
-    if start != int(NONE):
-        tree.head[int(FREE_PDIRS) + kind] = tree.pdir_attr[start]
-    else:
-        start = tree.head[int(PDIRS)]
-        tree.head[int(PDIRS)] = start + class_size(kind)
+    start = take(tree.head, be.PDIRS, class_size(kind), be.FREE_PDIRS + kind, tree.pdir_attr, 0, 1)
     for i in range(width):
         tree.pdir_attr[start + i], tree.pdir_node[start + i] = tree.pdir_attr[old + i], tree.pdir_node[old + i]
-    give_pdir(tree, old, tree.more[b * MORE + PDIR_ROOM])
-    tree.link[b * LINK + PDIR], tree.more[b * MORE + PDIR_ROOM] = start, class_size(kind)
+    give_pdir(tree, old, tree.more[b * be.MORE + be.PDIR_ROOM])
+    tree.link[b * be.LINK + be.PDIR], tree.more[b * be.MORE + be.PDIR_ROOM] = start, class_size(kind)
 
 
 @embedded
 def free_pnode(tree: TreeArrays, p: int) -> None:
-    """Take a p-node out of its p-directory and give it back; its buckets are the caller's."""
-    owner = tree.pnode[p * PART + POWNER]
-    start, width = tree.link[owner * LINK + PDIR], tree.link[owner * LINK + WIDTH]
+    """Take a p-node out of its p-directory and free it; the caller frees its buckets."""
+    owner = tree.pnode[p * be.PART + be.POWNER]
+    start, width = tree.link[owner * be.LINK + be.PDIR], tree.link[owner * be.LINK + be.WIDTH]
     i = start
     while tree.pdir_node[i] != p:
         i += 1
     for j in range(i, start + width - 1):
         tree.pdir_attr[j], tree.pdir_node[j] = tree.pdir_attr[j + 1], tree.pdir_node[j + 1]
-    tree.link[owner * LINK + WIDTH] = width - 1
+    tree.link[owner * be.LINK + be.WIDTH] = width - 1
     if width == 1:
-        give_pdir(tree, start, tree.more[owner * MORE + PDIR_ROOM])
-        tree.link[owner * LINK + PDIR], tree.more[owner * MORE + PDIR_ROOM] = 0, 0
-    tree.pnode[p * PART + PROOT] = tree.head[int(FREE_PNODE)]
-    tree.pnode[p * PART + POWNER] = int(NONE)  # marks a free p-node
-    tree.head[int(FREE_PNODE)] = p
-    tree.head[int(LIVE_PNODES)] -= 1
+        give_pdir(tree, start, tree.more[owner * be.MORE + be.PDIR_ROOM])
+        tree.link[owner * be.LINK + be.PDIR], tree.more[owner * be.MORE + be.PDIR_ROOM] = 0, 0
+    list_free_pnode(tree, p)
+
+
+@embedded
+def list_free_pnode(tree: TreeArrays, p: int) -> None:
+    """Mark a p-node as free and put it on the free list."""
+    tree.pnode[p * be.PART + be.PROOT] = tree.head[be.FREE_PNODE]
+    tree.pnode[p * be.PART + be.POWNER] = be.NONE
+    tree.head[be.FREE_PNODE] = p
+    tree.head[be.LIVE_PNODES] -= 1
 
 
 @embedded
 def find_pnode(tree: TreeArrays, b: int, attr: int) -> int:
     """The p-node of an attribute in a p-directory, or NONE (SearchPDir). O(log p-nodes)."""
-    begin = at(tree.link, b * LINK + PDIR)
-    end = begin + at(tree.link, b * LINK + WIDTH)
-    last = end
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(tree.pdir_attr, middle) < attr:
-            begin = middle + 1
-        else:
-            end = middle
-    if begin < last and at(tree.pdir_attr, begin) == attr:
-        return whole(at(tree.pdir_node, begin))
-    return int(NONE)
+    begin = whole(at(tree.link, b * be.LINK + be.PDIR))
+    end = begin + at(tree.link, b * be.LINK + be.WIDTH)
+    place = bisect_left(tree.pdir_attr, begin, end, attr)
+    if place < end and at(tree.pdir_attr, place) == attr:
+        return whole(at(tree.pdir_node, place))
+    return be.NONE
 
 
 @embedded
 def replace_child(tree: TreeArrays, old: int, new: int) -> None:
-    """Let `new` (or NONE) take the place of `old` below its parent, or as the root of its c-directory."""
-    parent = tree.link[old * LINK + PARENT]
-    if parent == int(NONE):
-        tree.pnode[tree.more[old * MORE + PNODE] * PART + PROOT] = new
-    elif tree.link[parent * LINK + LEFT] == old:
-        tree.link[parent * LINK + LEFT] = new
+    """Put `new` (or NONE) in the place of `old` below its parent, or as the root of its c-directory."""
+    parent = tree.link[old * be.LINK + be.PARENT]
+    if parent == be.NONE:
+        tree.pnode[tree.more[old * be.MORE + be.PNODE] * be.PART + be.PROOT] = new
+    elif tree.link[parent * be.LINK + be.LEFT] == old:
+        tree.link[parent * be.LINK + be.LEFT] = new
     else:
-        tree.link[parent * LINK + RIGHT] = new
-    if new != int(NONE):
-        tree.link[new * LINK + PARENT] = parent
+        tree.link[parent * be.LINK + be.RIGHT] = new
+    if new != be.NONE:
+        tree.link[new * be.LINK + be.PARENT] = parent
 
 
 @embedded
 def above(tree: TreeArrays, b: int) -> int:
-    """The bucket above: the parent in the c-directory, else the one whose p-directory lists its p-node; NONE last."""
-    parent = whole(at(tree.link, b * LINK + PARENT))
-    if parent != int(NONE):
+    """The parent in the c-directory, else the bucket whose p-directory lists its p-node; NONE above the root."""
+    parent = whole(at(tree.link, b * be.LINK + be.PARENT))
+    if parent != be.NONE:
         return parent
-    p = at(tree.more, b * MORE + PNODE)
-    return whole(at(tree.pnode, p * PART + POWNER)) if p != int(NONE) else whole(NONE)
+    p = at(tree.more, b * be.MORE + be.PNODE)
+    return whole(at(tree.pnode, p * be.PART + be.POWNER)) if p != be.NONE else be.NONE
+
+
+@embedded
+def is_open_leaf(tree: TreeArrays, b: int) -> bool:
+    """Whether a bucket has neither children nor p-nodes."""
+    link = b * be.LINK
+    childless = tree.link[link + be.LEFT] == be.NONE and tree.link[link + be.RIGHT] == be.NONE
+    return bool(childless and tree.link[link + be.WIDTH] == 0)
+
+
+@embedded
+def push_below(tree: TreeArrays, b: int, stack: I32, height: int) -> int:
+    """Put the children and the root buckets of the p-nodes of a bucket on a stack, last ones first; its new height."""
+    for side in range(1, -1, -1):
+        child = at(tree.link, b * be.LINK + be.LEFT + side)
+        if child != be.NONE:
+            stack[height] = child
+            height += 1
+    start = at(tree.link, b * be.LINK + be.PDIR)
+    for d in range(start + at(tree.link, b * be.LINK + be.WIDTH) - 1, start - 1, -1):
+        stack[height] = at(tree.pnode, at(tree.pdir_node, d) * be.PART + be.PROOT)
+        height += 1
+    return height
 
 
 # --- clauses ---------------------------------------------------------------------------------------------------
@@ -316,18 +291,18 @@ def constraint_on(table: SegmentArrays, clause: int, attr: int) -> int:
     for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
         if at(table.attr, c) == attr:
             return c
-    return int(NONE)
+    return be.NONE
 
 
 @embedded
 def lowest(table: SegmentArrays, constraint: int) -> int:
-    """Where the constraint's box begins; it has an interval."""
+    """The first key of the constraint's box; it has an interval."""
     return whole(at(table.lo, at(table.interval_start, constraint)))
 
 
 @embedded
 def highest(table: SegmentArrays, constraint: int) -> int:
-    """Where the constraint's box ends."""
+    """The last key of the constraint's box."""
     return whole(at(table.hi, at(table.interval_start, constraint + 1) - 1))
 
 
@@ -353,13 +328,13 @@ def signature(table: SegmentArrays, clause: int) -> np.uint64:
     bits = np.uint64(0)
     for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
         if at(table.accepts_null, c) == 0:
-            bits |= np.uint64(1) << np.uint64(at(table.attr, c) & (BINS - 1))
+            bits |= np.uint64(1) << np.uint64(at(table.attr, c) & (be.BINS - 1))
     return bits
 
 
 @inlined
 def raised(value: float) -> float:
-    """A little above a value, unless it is 0: at least as great when stored as float32, and when sums are rounded."""
+    """Slightly more than a value, unless it is 0: still no less when stored as float32, and when sums are rounded."""
     return value + abs(value) * 2.0**-22 + 2e-45 if value != 0.0 else 0.0
 
 
@@ -377,37 +352,39 @@ def weights_of(table: SegmentArrays, clause: int) -> float:
 
 @embedded
 def is_plain(table: SegmentArrays, clause: int) -> bool:
-    """Whether a record can stand for the clause: one interval a constraint, no NULL, not all keys at once.
+    """Whether a record can represent the clause: one interval per constraint, no NULL, not all keys at once.
 
     A record's verification gives absent attributes an empty interval, which only the interval of all keys would meet.
     """
     begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
-    if end - begin > int(LONGEST_RECORD):
+    if end - begin > be.LONGEST_RECORD:
         return False
     for c in range(begin, end):
         i = at(table.interval_start, c)
-        if (
-            at(table.interval_start, c + 1) != i + 1
-            or at(table.accepts_null, c)
-            or at(table.attr, c) >= LANE_ATTRIBUTES
-        ):
+        if at(table.interval_start, c + 1) != i + 1 or at(table.accepts_null, c):
             return False
-        if at(table.lo, i) == int(LOWEST) and at(table.hi, i) == int(HIGHEST):
+        if at(table.attr, c) >= be.LANE_ATTRIBUTES:
+            return False
+        if at(table.lo, i) == be.LOWEST and at(table.hi, i) == be.HIGHEST:
             return False
     return True
 
 
 @inlined
 def record_words(constraints: int) -> int:
-    """Words of a record."""
+    """The length of a record in words."""
     return ((constraints + 4) >> 2) + 2 * constraints
 
 
 @embedded
-def write_record(tree: TreeArrays, table: SegmentArrays, clause: int, start: int) -> None:
-    """Fill a record; the clause is plain."""
+def new_record(tree: TreeArrays, table: SegmentArrays, clause: int) -> int:
+    """Write a record of the clause; where it begins, or NONE when the clause is not plain."""
+    if not is_plain(table, clause):
+        return be.NONE
     begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
-    n = end - begin
+    n = whole(end - begin)
+    start = take(tree.head, be.WORDS, record_words(n), be.FREE_WORDS + n, tree.word, 0, 1)
+    tree.head[be.LIVE_WORDS] += record_words(n)
     pairs = start + ((n + 4) >> 2)
     for i in range(start, pairs):
         tree.word[i] = 0
@@ -417,61 +394,50 @@ def write_record(tree: TreeArrays, table: SegmentArrays, clause: int, start: int
         tree.word[start + (lane >> 2)] |= whole(at(table.attr, begin + j)) << whole(16 * (lane & 3))
         tree.word[pairs + 2 * j] = lowest(table, begin + j)
         tree.word[pairs + 2 * j + 1] = highest(table, begin + j)
-
-
-@embedded
-def new_record(tree: TreeArrays, table: SegmentArrays, clause: int) -> int:
-    """A record for the clause, or NONE when it is not plain."""
-    if not is_plain(table, clause):
-        return int(NONE)
-    n = at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
-    start = tree.head[int(FREE_WORDS) + n]
-    if start != int(NONE):
-        tree.head[int(FREE_WORDS) + n] = tree.word[start]
-    else:
-        start = tree.head[int(WORDS)]
-        tree.head[int(WORDS)] = start + record_words(n)
-    tree.head[int(LIVE_WORDS)] += record_words(n)
-    write_record(tree, table, clause, start)
-    return whole(start)
+    return start
 
 
 @embedded
 def free_record(tree: TreeArrays, start: int) -> None:
-    """Give a record back."""
-    if start != int(NONE):
+    """Put a record on its free list."""
+    if start != be.NONE:
         n = tree.word[start] & 0xFFFF
-        tree.word[start] = tree.head[int(FREE_WORDS) + n]
-        tree.head[int(FREE_WORDS) + n] = start
-        tree.head[int(LIVE_WORDS)] -= record_words(n)
+        tree.word[start] = tree.head[be.FREE_WORDS + n]
+        tree.head[be.FREE_WORDS + n] = start
+        tree.head[be.LIVE_WORDS] -= record_words(n)
+
+
+@embedded
+def copy_entry(source: Any, i: int, target: Any, j: int) -> None:
+    """Copy entry i of a tree or desk to place j of another, or of the same."""
+    target.sign[j], target.clause[j] = source.sign[i], source.clause[i]
+    target.record[j], target.most[j] = source.record[i], source.most[i]
 
 
 @embedded
 def put_entry(tree: TreeArrays, b: int, sign: np.uint64, clause: int, record: int, most: float) -> None:
     """Append an entry to an l-node, moving it to a longer run when it is full."""
-    count = tree.link[b * LINK + COUNT]
-    if count == tree.more[b * MORE + ROOM]:
-        old = tree.link[b * LINK + FIRST]
+    count = tree.link[b * be.LINK + be.COUNT]
+    if count == tree.more[b * be.MORE + be.ROOM]:
+        old = tree.link[b * be.LINK + be.FIRST]
         start, room = take_entries(tree, count + 1)
         for i in range(count):
-            tree.sign[start + i], tree.clause[start + i] = tree.sign[old + i], tree.clause[old + i]
-            tree.record[start + i], tree.most[start + i] = tree.record[old + i], tree.most[old + i]
+            copy_entry(tree, old + i, tree, start + i)
             tree.place[tree.clause[start + i]] = start + i
         give_entries(tree, old, count)
-        tree.link[b * LINK + FIRST], tree.more[b * MORE + ROOM] = start, room
-    i = tree.link[b * LINK + FIRST] + count
+        tree.link[b * be.LINK + be.FIRST], tree.more[b * be.MORE + be.ROOM] = start, room
+    i = tree.link[b * be.LINK + be.FIRST] + count
     tree.sign[i], tree.clause[i], tree.record[i], tree.most[i] = sign, clause, record, most
     tree.where[clause], tree.place[clause] = b, i
-    tree.link[b * LINK + COUNT] = count + 1
-    tree.head[int(LONGEST)] = max(tree.head[int(LONGEST)], count + 1)
+    tree.link[b * be.LINK + be.COUNT] = count + 1
+    tree.head[be.LONGEST] = max(tree.head[be.LONGEST], count + 1)
 
 
 @embedded
 def cut_entry(tree: TreeArrays, b: int, clause: int) -> None:
-    """Take a clause's entry out of an l-node; the last one fills its place."""
-    i, last = tree.place[clause], tree.link[b * LINK + FIRST] + tree.link[b * LINK + COUNT] - 1
-    tree.sign[i], tree.clause[i] = tree.sign[last], tree.clause[last]
-    tree.record[i], tree.most[i] = tree.record[last], tree.most[last]
+    """Remove a clause's entry from an l-node; the last entry takes its place."""
+    i, last = tree.place[clause], tree.link[b * be.LINK + be.FIRST] + tree.link[b * be.LINK + be.COUNT] - 1
+    copy_entry(tree, last, tree, i)
     tree.place[tree.clause[i]] = i
-    tree.where[clause], tree.place[clause] = int(NONE), int(NONE)
-    tree.link[b * LINK + COUNT] -= 1
+    tree.where[clause], tree.place[clause] = be.NONE, be.NONE
+    tree.link[b * be.LINK + be.COUNT] -= 1

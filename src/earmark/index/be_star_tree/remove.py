@@ -1,16 +1,15 @@
-"""Forgetting clauses: one path is repaired, empty nodes are freed, underfull leaves merged (sections IV-B and IV-C).
+"""Removing clauses: one path is repaired, empty nodes are freed, underfull leaves merged (sections IV-B and IV-C).
 
 From the bucket that held the clause up to the root: counts go down; a bucket with nothing left is unlinked and freed
-(a p-node with its last bucket); as long as something changed below and the clause lay on the edge of a box or of a
-bound, these are worked out again from the bucket's own parts, which the inactive dimensions make possible. Where
-nothing rested on the clause, nothing above does.
+(a p-node with its last bucket); as long as something changed below and the clause was on the edge of a box or of a
+bound, these are computed again from the bucket's own parts, which the inactive dimensions make possible. Where nothing
+depended on the clause, nothing above does.
 
 Merge rule: when a leaf bucket, its sibling and their parent are open (not partitioned) and together fill half a leaf,
-the parent takes it all back. A bucket without anything of its own and with one child gives its place to the child.
+the parent takes their clauses back. A bucket with no entries or p-nodes and one child is replaced by that child.
 
-An l-node that is far above the usual size (a thousand equal clauses) is not worked out again at every removal, but
-when a sixteenth of it has changed: until then its boxes and bounds may be wider than they need be, as `head[LOOSE]`
-says.
+An l-node far above the usual size (a thousand equal clauses) is not computed again at every removal, but when a
+sixteenth of it has changed: until then its boxes and bounds may be wider than necessary, which `head[LOOSE]` counts.
 
 Complexity: O(depth x (inactive dimensions + constraints)), and an l-node and a p-directory for each bucket renewed.
 """
@@ -19,47 +18,13 @@ from __future__ import annotations
 
 import numpy as np
 
+import earmark.index.be_star_tree.arrays as be
+import earmark.index.be_star_tree.nodes as nodes
 from earmark.flat.types import I32
-from earmark.index.be_star_tree.arrays import (
-    BELOW,
-    BINS,
-    BOX,
-    CAPACITY,
-    CHANGED,
-    CLAUSES,
-    COUNT,
-    ENTRIES,
-    FIRST,
-    HI,
-    LEFT,
-    LEVEL,
-    LINK,
-    LO,
-    LOOSE,
-    MORE,
-    NONE,
-    OWN_HI,
-    OWN_LO,
-    PARENT,
-    PNODE,
-    RIGHT,
-    TOP,
-    WIDTH,
-    TreeArrays,
-)
+from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.bounds import Path, at_edge, boxes_of, path_to, renew
 from earmark.index.be_star_tree.insert import CRAMPED, DONE
-from earmark.index.be_star_tree.nodes import (
-    above,
-    cut_entry,
-    free_bucket,
-    free_pnode,
-    free_record,
-    put_entry,
-    replace_child,
-    weights_of,
-    whole,
-)
+from earmark.index.be_star_tree.nodes import whole
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -71,28 +36,28 @@ LONG = 1024
 def remove_clauses(
     tree: TreeArrays, table: SegmentArrays, clauses: I32, i: int, path: Path, other: Path
 ) -> tuple[int, int]:
-    """Forget clauses from number i on; returns the next number, and DONE or CRAMPED."""
+    """Remove clauses from number i on; returns the next number, and DONE or CRAMPED."""
     while i < len(clauses):
-        if len(tree.sign) - tree.head[int(ENTRIES)] < 2 * tree.head[int(CAPACITY)] + 16:
+        if len(tree.sign) - tree.head[be.ENTRIES] < 2 * tree.head[be.CAPACITY] + 16:
             return i, int(CRAMPED)
         clause = whole(clauses[i])
         i += 1
         b = whole(tree.where[clause])
-        if b == int(NONE):
+        if b == be.NONE:
             continue
-        slot, most = whole(tree.slot[clause]), weights_of(table, clause)
+        slot, most = whole(tree.slot[clause]), nodes.weights_of(table, clause)
         boxes_of(table, clause, path_to(tree, b, path), path)
-        free_record(tree, tree.record[tree.place[clause]])
-        cut_entry(tree, b, clause)
-        tree.head[int(CLAUSES)] -= 1
+        nodes.free_record(tree, tree.record[tree.place[clause]])
+        nodes.cut_entry(tree, b, clause)
+        tree.head[be.CLAUSES] -= 1
         changed, a = True, b
-        while a != int(NONE):
-            up = above(tree, a)
-            tree.more[a * MORE + BELOW] -= 1
-            tree.more[a * MORE + CHANGED] += 1
-            if tree.more[a * MORE + LEVEL] == 0:  # the bounds of the root's own l-node only ever widen
+        while a != be.NONE:
+            up = nodes.above(tree, a)
+            tree.more[a * be.MORE + be.BELOW] -= 1
+            tree.more[a * be.MORE + be.CHANGED] += 1
+            if tree.more[a * be.MORE + be.LEVEL] == 0:  # the bounds of the root's own l-node only ever widen
                 break
-            if tree.more[a * MORE + BELOW] == 0:
+            if tree.more[a * be.MORE + be.BELOW] == 0:
                 _free_empty(tree, a)
             elif not _give_way(tree, a):
                 if changed:
@@ -100,7 +65,7 @@ def remove_clauses(
                     if changed and _due(tree, a):
                         changed = renew(tree, table, a, other)
                     elif changed:
-                        tree.head[int(LOOSE)] += 1
+                        tree.head[be.LOOSE] += 1
                 _absorb(tree, a)
             a = up
     return i, int(DONE)
@@ -108,61 +73,53 @@ def remove_clauses(
 
 @embedded
 def _due(tree: TreeArrays, b: int) -> bool:
-    """Whether a bucket is worked out again now."""
-    count = tree.link[b * LINK + COUNT]
-    return bool(count <= int(LONG) or tree.more[b * MORE + CHANGED] % (count >> 4) == 0)
+    """Whether a bucket's boxes and bounds are to be computed again now."""
+    count = tree.link[b * be.LINK + be.COUNT]
+    return bool(count <= int(LONG) or tree.more[b * be.MORE + be.CHANGED] % (count >> 4) == 0)
 
 
 @embedded
 def _free_empty(tree: TreeArrays, b: int) -> None:
-    """Unlink and free a bucket without clauses, and its p-node when it was the last."""
-    if tree.link[b * LINK + PARENT] == int(NONE):
-        free_pnode(tree, tree.more[b * MORE + PNODE])
+    """Unlink and free a bucket without clauses, and its p-node when that was its last bucket."""
+    if tree.link[b * be.LINK + be.PARENT] == be.NONE:
+        nodes.free_pnode(tree, tree.more[b * be.MORE + be.PNODE])
     else:
-        replace_child(tree, b, int(NONE))
-    free_bucket(tree, b)
+        nodes.replace_child(tree, b, be.NONE)
+    nodes.free_bucket(tree, b)
 
 
 @embedded
 def _give_way(tree: TreeArrays, b: int) -> bool:
-    """Let the only child of a bucket that has nothing of its own take its place; whether it did."""
-    left, right = tree.link[b * LINK + LEFT], tree.link[b * LINK + RIGHT]
-    if tree.link[b * LINK + COUNT] or tree.link[b * LINK + WIDTH] or (left == int(NONE)) == (right == int(NONE)):
+    """Replace a bucket without entries or p-nodes by its only child; whether that was done."""
+    link = b * be.LINK
+    left, right = tree.link[link + be.LEFT], tree.link[link + be.RIGHT]
+    if tree.link[link + be.COUNT] or tree.link[link + be.WIDTH] or (left == be.NONE) == (right == be.NONE):
         return False
-    replace_child(tree, b, max(left, right))
-    free_bucket(tree, b)
+    nodes.replace_child(tree, b, max(left, right))
+    nodes.free_bucket(tree, b)
     return True
 
 
 @embedded
-def _is_open_leaf(tree: TreeArrays, b: int) -> bool:
-    """Whether a bucket is missing, or has neither children nor p-nodes."""
-    if b == int(NONE):
-        return True
-    link = b * LINK
-    childless = tree.link[link + LEFT] == int(NONE) and tree.link[link + RIGHT] == int(NONE)
-    return bool(childless and tree.link[link + WIDTH] == 0)
-
-
-@embedded
 def _absorb(tree: TreeArrays, b: int) -> None:
-    """Merge rule: an open bucket takes back its children when all of them together fill half a leaf."""
-    left, right = tree.link[b * LINK + LEFT], tree.link[b * LINK + RIGHT]
-    if (left == int(NONE) and right == int(NONE)) or 2 * tree.more[b * MORE + BELOW] > tree.head[int(CAPACITY)]:
+    """Merge rule: move the clauses of the children into an open bucket when all of them together fill half a leaf."""
+    left, right = tree.link[b * be.LINK + be.LEFT], tree.link[b * be.LINK + be.RIGHT]
+    if (left == be.NONE and right == be.NONE) or 2 * tree.more[b * be.MORE + be.BELOW] > tree.head[be.CAPACITY]:
         return
-    if tree.link[b * LINK + WIDTH] or not (_is_open_leaf(tree, left) and _is_open_leaf(tree, right)):
+    closed = (left != be.NONE and not nodes.is_open_leaf(tree, left)) or (
+        right != be.NONE and not nodes.is_open_leaf(tree, right)
+    )
+    if closed or tree.link[b * be.LINK + be.WIDTH]:
         return
     for side in range(2):
-        child = whole(tree.link[b * LINK + LEFT + side])
-        if child != int(NONE):
-            first = tree.link[child * LINK + FIRST]
-            for e in range(first, first + tree.link[child * LINK + COUNT]):
-                put_entry(tree, b, tree.sign[e], whole(tree.clause[e]), whole(tree.record[e]), np.float64(tree.most[e]))
-            free_bucket(tree, child)
-            tree.link[b * LINK + LEFT + side] = int(NONE)
-    tree.box[b * BOX + OWN_LO], tree.box[b * BOX + OWN_HI] = tree.box[b * BOX + LO], tree.box[b * BOX + HI]
-    tree.first[2 * b + 1] = tree.first[2 * b]
-    tree.top[b * TOP + 2], tree.top[b * TOP + 3] = tree.top[b * TOP], tree.top[b * TOP + 1]
-    if len(tree.peak):
-        for i in range(2 * b * BINS, 2 * b * BINS + BINS):
-            tree.peak[i + BINS] = tree.peak[i]
+        child = whole(tree.link[b * be.LINK + be.LEFT + side])
+        if child != be.NONE:
+            first = tree.link[child * be.LINK + be.FIRST]
+            for e in range(first, first + tree.link[child * be.LINK + be.COUNT]):
+                clause, record = whole(tree.clause[e]), whole(tree.record[e])
+                nodes.put_entry(tree, b, tree.sign[e], clause, record, np.float64(tree.most[e]))
+            nodes.free_bucket(tree, child)
+            tree.link[b * be.LINK + be.LEFT + side] = be.NONE
+    for end in range(be.HI + 1):
+        tree.box[b * be.BOX + be.OWN_LO + end] = tree.box[b * be.BOX + end]
+    nodes.copy_bounds(tree, 2 * b, 2 * b + 1)

@@ -34,20 +34,22 @@ def _clear(end: int, begin: int, apart: float) -> bool:
 def find_split(
     lo: I64, hi: I64, alpha: float, apart: float, approximate: bool, rigid: bool, low: int, high: int
 ) -> tuple[int, int, int, int]:
-    """How to split boxes inside [low, high]: (left_end, right_begin, boxes left, boxes right); the last two 0: not."""
+    """Choose how to split boxes inside [low, high]: (left_end, right_begin, boxes left, boxes right).
+
+    The last two are 0 where the boxes cannot be split.
+    """
     n = len(lo)
     least = max(1, int(np.ceil(alpha * n)))
     if low >= high:  # an atomic bucket
         return low, high, 0, 0
     if not rigid and n >= 2:
         by_hi, by_lo = np.argsort(hi), np.argsort(lo)
-        found = (
-            _approximate(lo, hi, by_lo, by_hi, apart)
-            if approximate
-            else _exhaustive(lo, hi, by_lo, by_hi, apart, least)
-        )
-        if found[2] >= least and found[3] >= least:
-            return found
+        if approximate:
+            split = _approximate(lo, hi, by_lo, by_hi, apart)
+        else:
+            split = _exhaustive(lo, hi, by_lo, by_hi, apart, least)
+        if split[2] >= least and split[3] >= least:
+            return split
     middle = middle_of(low, high)
     left, right, right_begin = 0, 0, high
     for i in range(n):
@@ -83,16 +85,12 @@ def _approximate(lo: I64, hi: I64, by_lo: I64, by_hi: I64, apart: float) -> tupl
 def _exhaustive(lo: I64, hi: I64, by_lo: I64, by_hi: I64, apart: float, least: int) -> tuple[int, int, int, int]:
     """The split with the shortest overlapping bucket, then the least coverage, then the most even one."""
     n = len(lo)
-    rest_lo = np.empty(n, np.int64)  # the lowest begin among boxes from the i-th by upper end on
-    past_lo = np.empty(n, np.int64)  # and up to the i-th
-    past_hi = np.empty(n, np.int64)  # the highest end among boxes up to the i-th by lower end
-    rest_hi = np.empty(n, np.int64)  # and from the i-th on
-    for i in range(n):
-        past_lo[i] = min(past_lo[i - 1], lo[by_hi[i]]) if i else lo[by_hi[i]]
-        past_hi[i] = max(past_hi[i - 1], hi[by_lo[i]]) if i else hi[by_lo[i]]
+    past_lo, past_hi = lo[by_hi], hi[by_lo]  # lowest begin up to the i-th by upper end; highest end by lower end
+    rest_lo, rest_hi = lo[by_hi], hi[by_lo]  # the same from the i-th on
+    for i in range(1, n):
         j = n - 1 - i
-        rest_lo[j] = min(rest_lo[j + 1], lo[by_hi[j]]) if i else lo[by_hi[j]]
-        rest_hi[j] = max(rest_hi[j + 1], hi[by_lo[j]]) if i else hi[by_lo[j]]
+        past_lo[i], past_hi[i] = min(past_lo[i - 1], past_lo[i]), max(past_hi[i - 1], past_hi[i])
+        rest_lo[j], rest_hi[j] = min(rest_lo[j + 1], rest_lo[j]), max(rest_hi[j + 1], rest_hi[j])
     best = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
     best_overlap, best_covered, best_even = np.inf, np.inf, np.int64(0)
     for way in range(2):

@@ -31,37 +31,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import earmark.index.be_star_tree.arrays as be
+import earmark.index.be_star_tree.search as search
 from earmark.events.arrays import EventArrays
 from earmark.flat.machine import at
 from earmark.flat.types import I64
-from earmark.index.be_star_tree.arrays import (
-    BINS,
-    COUNT,
-    FIRST,
-    LEFT,
-    LINK,
-    NEVER,
-    NONE,
-    PART,
-    PDIR,
-    PROOT,
-    ROOT,
-    TOP,
-    WIDTH,
-    TreeArrays,
-)
+from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.nodes import whole
-from earmark.index.be_star_tree.search import (
-    TreeScratch,
-    clear_event,
-    entry_holds,
-    meets_own,
-    push_children,
-    push_pnodes,
-    spread_event,
-)
+from earmark.index.be_star_tree.search import TreeScratch
 from earmark.index.counters import COMPARED, LEAVES, MATCHED, NODES, PRUNED, PRUNED_LEAVES, SCORED
-from earmark.index.kernels import Asked, Searched
+from earmark.index.kernels import Asked, Searched, TopK
 from earmark.index.marks import clear_marks, first_time, is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import JIT, embedded, inlined, kernel
@@ -70,7 +49,7 @@ from earmark.segment.evaluate import ABSENT, constraint_holds, find_attribute, s
 
 
 class Sought(NamedTuple):
-    """What a search asks again and again of one event: its number, its signature, its greatest weight."""
+    """What a search needs again and again of one event: its number, its signature, its greatest weight."""
 
     e: int
     sign: np.uint64
@@ -79,7 +58,7 @@ class Sought(NamedTuple):
 
 @embedded
 def push_queue(scratch: TreeScratch, bound: float, bucket: int) -> None:
-    """Add a p-node to the max-heap. O(log size)."""
+    """Add the root bucket of a p-node to the max-heap. O(log size)."""
     scratch.bucket[0] += 1
     i = whole(scratch.bucket[0])
     while i > 1 and at(scratch.bound, i >> 1) < bound:
@@ -90,7 +69,7 @@ def push_queue(scratch: TreeScratch, bound: float, bucket: int) -> None:
 
 @embedded
 def pop_queue(scratch: TreeScratch) -> None:
-    """Take the best p-node out. O(log size)."""
+    """Remove the best p-node from the max-heap. O(log size)."""
     last = whole(scratch.bucket[0])
     scratch.bucket[0] -= 1
     bound, bucket = scratch.bound[last], scratch.bucket[last]
@@ -123,91 +102,72 @@ def heaviest_weight(events: EventArrays, e: int) -> float:
 @embedded
 def sum_bound(searched: Searched[TreeArrays], events: EventArrays, sought: Sought, b: int, part: int) -> float:
     """No clause of a bucket (part 0) or of its l-node (part 1) scores higher."""
-    tree, table, e, heaviest = searched.arrays, searched.table, sought.e, sought.heaviest
-    static, most = float(at(tree.top, b * TOP + 2 * part)), float(at(tree.top, b * TOP + 2 * part + 1))
+    tree, e, heaviest = searched.arrays, sought.e, sought.heaviest
+    static, most = float(at(tree.top, b * be.TOP + 2 * part)), float(at(tree.top, b * be.TOP + 2 * part + 1))
     most = most * heaviest if heaviest > 0.0 else 0.0
     if len(tree.peak):
-        base = (2 * b + part) * BINS
+        base = (2 * b + part) * be.BINS
         total = 0.0
         for i in range(at(events.start, e), at(events.start, e + 1)):
             weight = at(events.weight, i) if len(events.weight) else 1.0
             if weight > 0.0:
-                total += weight * at(tree.peak, base + (at(events.attr, i) & (BINS - 1)))
+                total += weight * at(tree.peak, base + (at(events.attr, i) & (be.BINS - 1)))
         most = min(most, total)
-    if len(table.weight) or len(table.score) or heaviest != 1.0:
-        return raised(static, most)
-    return static + most
+    return total_bound(searched.table, heaviest, static, most)
 
 
 @embedded
 def sum_entry_bound(searched: Searched[TreeArrays], sought: Sought, entry: int, slot: int) -> float:
     """The clause of an entry scores no higher."""
-    table, heaviest = searched.table, sought.heaviest
-    static, most = static_score(table, slot), float(at(searched.arrays.most, entry))
+    heaviest, most = sought.heaviest, float(at(searched.arrays.most, entry))
     most = most * heaviest if heaviest > 0.0 else 0.0
+    return total_bound(searched.table, heaviest, static_score(searched.table, slot), most)
+
+
+@embedded
+def total_bound(table: SegmentArrays, heaviest: float, static: float, most: float) -> float:
+    """The sum of both bounds, raised unless all weights are 1 and there are no scores, so that the sum is exact."""
     if len(table.weight) or len(table.score) or heaviest != 1.0:
         return raised(static, most)
     return static + most
 
 
 @embedded
-def may_enter(heaps: Heaps, lane: int, k: int, bound: float, first: int) -> bool:
+def may_enter(top: TopK, sought: Sought, bound: float, first: int) -> bool:
     """Whether something with this bound on its score, and no sequence below `first`, may be among the k best."""
+    heaps, lane, k = top.heaps, sought.e - top.asked.first, top.asked.k
     worst = at(heaps.score, lane * k)
     if at(heaps.size, lane) < k or bound > worst:
         return True
     return bool(bound == worst and first < at(heaps.sequence, lane * k))
 
 
-@embedded
-def push_all_children(tree: TreeArrays, b: int, scratch: TreeScratch, height: int) -> int:
-    """Put both children of a bucket on the stack; its new height."""
-    for side in range(2):
-        child = at(tree.link, b * LINK + LEFT + side)
-        if child != int(NONE):
-            scratch.stack[height] = child
-            height += 1
-    return height
-
-
-@embedded
-def push_all_pnodes(tree: TreeArrays, b: int, scratch: TreeScratch, height: int) -> int:
-    """Put the root buckets of all p-nodes of a bucket on the stack; its new height."""
-    begin = at(tree.link, b * LINK + PDIR)
-    for d in range(begin, begin + at(tree.link, b * LINK + WIDTH)):
-        scratch.stack[height] = at(tree.pnode, at(tree.pdir_node, d) * PART + PROOT)
-        height += 1
-    return height
-
-
 def _uncached(function: Any) -> Any:
-    """The same compiled function, kept out of the cache on disk, which cannot tell closures apart."""
+    """Keep a compiled function out of the cache on disk, which cannot tell closures apart."""
     if JIT:
         function._cache.disable()
     return function
 
 
 @embedded
-def next_pnode(
-    searched: Searched[TreeArrays], asked: Asked, sought: Sought, scratch: TreeScratch, heaps: Heaps, work: I64
-) -> int:
+def next_pnode(top: TopK, sought: Sought) -> int:
     """Take the best p-node that may enter out of the max-heap; its root bucket, or NONE at the end."""
-    lane = sought.e - asked.first
+    scratch, heaps, lane, k = top.scratch, top.heaps, sought.e - top.asked.first, top.asked.k
     while scratch.bucket[0]:
         bound, b = scratch.bound[1], whole(scratch.bucket[1])
-        if at(heaps.size, lane) == asked.k and bound < at(heaps.score, lane * asked.k):
-            work[int(PRUNED)] += scratch.bucket[0]
+        if at(heaps.size, lane) == k and bound < at(heaps.score, lane * k):
+            top.work[int(PRUNED)] += scratch.bucket[0]
             scratch.bucket[0] = 0
             break
         pop_queue(scratch)
-        if may_enter(heaps, lane, asked.k, bound, at(searched.arrays.first, 2 * b)):
+        if may_enter(top, sought, bound, at(top.searched.arrays.first, 2 * b)):
             return b
-        work[int(PRUNED)] += 1
-    return int(NONE)
+        top.work[int(PRUNED)] += 1
+    return be.NONE
 
 
 class Scoring(NamedTuple):
-    """A score, as kernels ask for it, and how what is made from these functions is compiled (`embedded`, or uncached).
+    """A score, as kernels use it, and whether the kernels made from these functions may be cached.
 
     bound_of(searched, events, sought, b, part)        no clause of a bucket, or of its l-node, scores higher
     entry_bound_of(searched, sought, entry, slot)      the clause of an entry scores no higher
@@ -229,33 +189,26 @@ def _lnode_scan(scoring: Scoring) -> Any:
     entry_bound_of, score_of = scoring.entry_bound_of, scoring.score_of
 
     @scoring.embedded
-    def scan_lnode(
-        searched: Searched[TreeArrays],
-        asked: Asked,
-        sought: Sought,
-        b: int,
-        scratch: TreeScratch,
-        heaps: Heaps,
-        work: I64,
-    ) -> None:
+    def scan_lnode(top: TopK, sought: Sought, b: int) -> None:
         """Score the clauses of an l-node that may enter and that hold."""
-        tree, table, relaxed, lane = searched.arrays, searched.table, asked.relaxed, sought.e - asked.first
-        first = at(tree.link, b * LINK + FIRST)
-        for entry in range(first, first + at(tree.link, b * LINK + COUNT)):
-            own = at(tree.sign, entry)
+        searched, asked, scratch, work, relaxed = top.searched, top.asked, top.scratch, top.work, top.asked.relaxed
+        tree, table = searched.arrays, searched.table
+        first = at(tree.link, b * be.LINK + be.FIRST)
+        for entry in range(first, first + at(tree.link, b * be.LINK + be.COUNT)):
+            sign = at(tree.sign, entry)
             if relaxed:
-                if own and not (own & sought.sign) and at(tree.record, entry) != int(NONE):
+                if sign and not (sign & sought.sign) and at(tree.record, entry) != be.NONE:
                     continue
-            elif own & ~sought.sign:
+            elif sign & ~sought.sign:
                 continue
             slot = at(tree.slot, at(tree.clause, entry))
             if not is_set(asked.eligible, slot):
                 continue
             bound = entry_bound_of(searched, sought, entry, slot)
-            if not may_enter(heaps, lane, asked.k, bound, at(table.sequence, slot)):
+            if not may_enter(top, sought, bound, at(table.sequence, slot)):
                 work[int(PRUNED)] += 1
                 continue
-            if not relaxed and not entry_holds(searched, asked.events, sought.e, entry, scratch, work):
+            if not relaxed and not search.entry_holds(searched, asked.events, sought.e, entry, scratch, work):
                 continue
             if first_time(table, slot, scratch.marks, scratch.summary):
                 work[int(SCORED)] += 1
@@ -265,112 +218,64 @@ def _lnode_scan(scoring: Scoring) -> Any:
                 qualifies, score = score_of(table, slot, asked.events, sought.e, relaxed)
                 if qualifies:
                     work[int(MATCHED)] += 1
-                    push(heaps, lane, asked.k, score, at(table.sequence, slot), slot)
+                    push(top.heaps, sought.e - asked.first, asked.k, score, at(table.sequence, slot), slot)
 
     return scan_lnode
-
-
-def _children_visit(scoring: Scoring) -> Any:
-    """The step from a bucket to its children."""
-    bound_of = scoring.bound_of
-
-    @scoring.embedded
-    def visit_children(
-        searched: Searched[TreeArrays],
-        asked: Asked,
-        sought: Sought,
-        b: int,
-        scratch: TreeScratch,
-        height: int,
-        heaps: Heaps,
-        work: I64,
-    ) -> int:
-        """Put the children of a bucket that the event meets, and that may enter, on the stack; its new height."""
-        tree = searched.arrays
-        if asked.relaxed:
-            end = push_all_children(tree, b, scratch, height)
-        else:
-            end = push_children(tree, b, scratch, height)
-        for i in range(height, end):
-            child = whole(at(scratch.stack, i))
-            bound = bound_of(searched, asked.events, sought, child, 0)
-            if may_enter(heaps, sought.e - asked.first, asked.k, bound, at(tree.first, 2 * child)):
-                scratch.stack[height] = child
-                height += 1
-            else:
-                work[int(PRUNED)] += 1
-        return height
-
-    return visit_children
-
-
-def _pnode_queue(scoring: Scoring) -> Any:
-    """The step from a bucket to its p-nodes."""
-    bound_of = scoring.bound_of
-
-    @scoring.embedded
-    def queue_pnodes(
-        searched: Searched[TreeArrays],
-        asked: Asked,
-        sought: Sought,
-        b: int,
-        scratch: TreeScratch,
-        height: int,
-        heaps: Heaps,
-        work: I64,
-    ) -> None:
-        """Put the p-nodes of a bucket that the event meets, and that may enter, into the max-heap."""
-        tree = searched.arrays
-        if asked.relaxed:
-            end = push_all_pnodes(tree, b, scratch, height)
-        else:
-            end = push_pnodes(tree, asked.events, sought.e, b, scratch, height)
-        for i in range(height, end):
-            root = whole(at(scratch.stack, i))
-            bound = bound_of(searched, asked.events, sought, root, 0)
-            if may_enter(heaps, sought.e - asked.first, asked.k, bound, at(tree.first, 2 * root)):
-                push_queue(scratch, bound, root)
-            else:
-                work[int(PRUNED)] += 1
-
-    return queue_pnodes
 
 
 def _event_search(scoring: Scoring) -> Any:
     """The search for one event under a score."""
     bound_of, scan_lnode = scoring.bound_of, _lnode_scan(scoring)
-    visit_children, queue_pnodes = _children_visit(scoring), _pnode_queue(scoring)
 
     @scoring.embedded
-    def rank_event(
-        searched: Searched[TreeArrays], asked: Asked, sought: Sought, scratch: TreeScratch, heaps: Heaps, work: I64
-    ) -> None:
-        """The search for one event, whose values are spread."""
-        tree, lane = searched.arrays, sought.e - asked.first
-        scratch.stack[0], height = int(ROOT), 1
+    def admit(top: TopK, sought: Sought, height: int, end: int, queued: bool) -> int:
+        """Of the buckets height..end of the stack, keep those that may enter, or move them to the max-heap (`queued`).
+
+        Returns the new height of the stack.
+        """
+        tree, scratch = top.searched.arrays, top.scratch
+        for i in range(height, end):
+            b = whole(at(scratch.stack, i))
+            bound = bound_of(top.searched, top.asked.events, sought, b, 0)
+            if not may_enter(top, sought, bound, at(tree.first, 2 * b)):
+                top.work[int(PRUNED)] += 1
+            elif queued:
+                push_queue(scratch, bound, b)
+            else:
+                scratch.stack[height] = b
+                height += 1
+        return height
+
+    @scoring.embedded
+    def rank_event(top: TopK, sought: Sought) -> None:
+        """Search for one event, whose values are spread."""
+        tree, asked, scratch, work = top.searched.arrays, top.asked, top.scratch, top.work
+        scratch.stack[0], height = be.ROOT, 1
         if asked.relaxed:
-            scratch.stack[1], height = int(NEVER), 2
+            scratch.stack[1], height = be.NEVER, 2
         while True:
             if height:
                 height -= 1
                 b = whole(at(scratch.stack, height))
             else:
-                b = next_pnode(searched, asked, sought, scratch, heaps, work)
-                if b == int(NONE):
+                b = next_pnode(top, sought)
+                if b == be.NONE:
                     break
             work[int(NODES)] += 1
-            height = visit_children(searched, asked, sought, b, scratch, height, heaps, work)
-            if not asked.relaxed and not meets_own(tree, b, scratch):
+            end = search.push_children(tree, b, scratch, height, asked.relaxed)
+            height = admit(top, sought, height, end, False)
+            if not asked.relaxed and not search.meets_own(tree, b, scratch):
                 continue
-            if at(tree.link, b * LINK + COUNT):
-                bound = bound_of(searched, asked.events, sought, b, 1)
-                if may_enter(heaps, lane, asked.k, bound, at(tree.first, 2 * b + 1)):
+            if at(tree.link, b * be.LINK + be.COUNT):
+                bound = bound_of(top.searched, asked.events, sought, b, 1)
+                if may_enter(top, sought, bound, at(tree.first, 2 * b + 1)):
                     work[int(LEAVES)] += 1
-                    scan_lnode(searched, asked, sought, b, scratch, heaps, work)
+                    scan_lnode(top, sought, b)
                 else:
                     work[int(PRUNED)] += 1
                     work[int(PRUNED_LEAVES)] += 1
-            queue_pnodes(searched, asked, sought, b, scratch, height, heaps, work)
+            end = search.push_pnodes(tree, asked.events, sought.e, b, scratch, height, asked.relaxed)
+            admit(top, sought, height, end, True)
 
     return rank_event
 
@@ -384,11 +289,11 @@ def _ranked(scoring: Scoring) -> Any:
         searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, heaps: Heaps, work: I64
     ) -> None:
         """Leave the k best of each event in its heap, best first (`kernels.py`)."""
+        top = TopK(searched, asked, scratch, heaps, work)
         for e in range(asked.first, asked.last):
-            sign = spread_event(asked.events, e, scratch)
-            sought = Sought(e, sign, heaviest_weight(asked.events, e))
-            rank_event(searched, asked, sought, scratch, heaps, work)
-            clear_event(asked.events, e, scratch)
+            sign = search.spread_event(asked.events, e, scratch)
+            rank_event(top, Sought(e, sign, heaviest_weight(asked.events, e)))
+            search.clear_event(asked.events, e, scratch)
             clear_marks(scratch.marks, scratch.summary)
             lane = e - asked.first
             sort_heap(heaps, lane * asked.k, heaps.size[lane])
@@ -404,22 +309,25 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
     """The search under another monotone score, folded by `step` (see the module's docstring). Compiled, not cached."""
     fold = _uncached(inlined(getattr(step, "py_func", step)))
 
+    @_uncached
     @embedded
     def bound_of(searched: Searched[TreeArrays], events: EventArrays, sought: Sought, b: int, part: int) -> float:
         tree = searched.arrays
-        total = float(at(tree.top, b * TOP + 2 * part))
-        base = (2 * b + part) * BINS
+        total = float(at(tree.top, b * be.TOP + 2 * part))
+        base = (2 * b + part) * be.BINS
         for i in range(at(events.start, sought.e), at(events.start, sought.e + 1)):
             peak = 1.0
             if len(tree.peak):
-                peak = float(at(tree.peak, base + (at(events.attr, i) & (BINS - 1))))
+                peak = float(at(tree.peak, base + (at(events.attr, i) & (be.BINS - 1))))
             total = fold(total, peak, at(events.weight, i) if len(events.weight) else 1.0)
         return raised(total, 0.0)
 
+    @_uncached
     @embedded
     def entry_bound_of(searched: Searched[TreeArrays], sought: Sought, entry: int, slot: int) -> float:
         return np.inf
 
+    @_uncached
     @embedded
     def clause_score_of(
         table: SegmentArrays, clause: int, events: EventArrays, e: int, relaxed: bool, static: float
@@ -439,8 +347,7 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
                 total = fold(total, weight, at(events.weight, position) if len(events.weight) else 1.0)
         return qualifies, total
 
-    _uncached(clause_score_of)
-
+    @_uncached
     @embedded
     def score_of(table: SegmentArrays, slot: int, events: EventArrays, e: int, relaxed: bool) -> tuple[bool, float]:
         found, best = False, 0.0
@@ -450,5 +357,4 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
                 found, best = True, score
         return found, best
 
-    parts = (_uncached(bound_of), _uncached(entry_bound_of), _uncached(score_of))
-    return _ranked(Scoring(*parts, is_cached=False))
+    return _ranked(Scoring(bound_of, entry_bound_of, score_of, is_cached=False))

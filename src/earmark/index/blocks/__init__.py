@@ -44,7 +44,7 @@ from earmark.index.stored import check_types
 from earmark.segment.arrays import SegmentArrays
 
 ASKED_FROM, TRIED = 128, 4
-"""Of a batch of so many events so many are tried, to see whether a scan would be quicker."""
+"""The smallest batch of which some events are tried, to see whether a scan would be quicker; and how many are."""
 LEAF, COMPARISON, CLAUSE, SCANNED = 40, 2, 20, 100
 """Nanoseconds, roughly: a block, a comparison, a loose clause; and a slot in the scan of a whole group of events."""
 

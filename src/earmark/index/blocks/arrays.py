@@ -1,7 +1,7 @@
 """The arrays of the blocks index, drawn; and what kernels rely on of arrays that come from a file.
 
 Every clause is one *entry*. Clauses that constrain the same axes (`axes.py`) and are many form *trees*; the others are
-*loose* and lie in *buckets*, by the two rarest of their axes that need a value:
+*loose* and are in *buckets*, by the two rarest of their axes that need a value:
 
     axis          0: age   1: age or NULL   2: city   3: zip
     tree          0: {age, city}, 5,000 clauses      1: {age, city}, the next 15,000      2: {zip}
@@ -13,7 +13,7 @@ Every clause is one *entry*. Clauses that constrain the same axes (`axes.py`) an
     shared        … and the slots of these have several clauses
 
     pairs         (2, 3, 0, 9)  –  (0, 3, 9, 14)  –  (3, 3, 14, 15)  (NOWHERE, NOWHERE, 15, 18) …
-                  open addressing: a pair of axes, and from where to where its loose entries lie; twice the same axis
+                  open addressing: a pair of axes, and from where to where its loose entries are; twice the same axis
                   where a clause needs a value of one only, NOWHERE where of none
     pair_bits     a bit for each of these pairs
     record        (axis, code, code) for each constraint of a loose entry, from record_start on
@@ -40,7 +40,7 @@ LOWEST, HIGHEST = -32766, 32766
 UNUSED = -1
 NOWHERE = -1
 VACANT = -2
-"""In place of a pair's first axis: nobody is here."""
+"""In place of a pair's first axis: the place is free."""
 PAIR = 4
 """Numbers in each place of `pairs`: FIRST_AXIS, SECOND_AXIS, BEGIN, END."""
 FIRST_AXIS, SECOND_AXIS, BEGIN, END = 0, 1, 2, 3
@@ -98,7 +98,7 @@ class BlockArrays(NamedTuple):
     pair_bits: U64
     """A bit for each pair that is there, so that most that are not are known without a look at `pairs`."""
     loose_signature: U64
-    """Of the axes that need a value; and VECTOR more, since they are read so many at a time."""
+    """Of the axes that need a value; and VECTOR more, since they are read VECTOR at a time."""
     record_start: I64
     record: I16
 
@@ -111,18 +111,18 @@ def pair_hash(first: int, second: int) -> np.uint64:
 
 @inlined
 def pair_place(mixed: np.uint64, places: int) -> int:
-    """The place of `pairs`, which has so many, a power of two, where the search for a pair begins."""
+    """The place of `pairs` (a power of two of them) where the search for a pair begins."""
     return int(np.int64(mixed >> np.uint64(20))) & (places - 1)
 
 
 @inlined
 def pair_bit(mixed: np.uint64, words: int) -> int:
-    """The bit of a pair in `pair_bits`, which has so many words, a power of two."""
+    """The bit of a pair in `pair_bits` (a power of two of words)."""
     return int(np.int64(mixed >> np.uint64(10))) & (64 * words - 1)
 
 
 def tree_rows(blocks: Any) -> Any:
-    """How many blocks a tree of so many blocks has with its corners, and their corners."""
+    """Number of blocks of a tree, with its corners and their corners."""
     corners = np.where(blocks > 1, -(-blocks // LANES), 0)
     return blocks + corners + np.where(corners > 1, -(-corners // LANES), 0)
 

@@ -40,14 +40,14 @@ from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
 
 MOST_CUTS = 65_000
-"""More ends on one side of an axis than this are not told apart by codes."""
+"""Codes cannot tell more ends than this on one side of an axis apart."""
 SAMPLED_CUTS = 8_191
 """How many cuts an axis has then."""
 MOST_AXES = 65_535
-"""Constraints on attributes beyond the so many most used have no code; their clauses are verified."""
+"""Only constraints on this many of the most used attributes have a code; other clauses are verified."""
 NO_AXIS = -1
 UNASKED = -32768
-"""In place of the code of a value that nobody has asked for yet: a search in the cuts is worth saving."""
+"""In place of the code of a value that has not been asked for yet: a search in the cuts is worth saving."""
 MIX = 0x9E3779B97F4A7C15
 
 
@@ -128,7 +128,7 @@ class EventQuery(NamedTuple):
     position: I64
     """Where the event's value on an axis is in the batch."""
     ranges: I32
-    """Where the loose entries lie that are to be looked at: begin, end, begin, end …"""
+    """Where the loose entries are that must be looked at: begin, end, begin, end …"""
 
 
 def new_query(index: BlockArrays) -> EventQuery:

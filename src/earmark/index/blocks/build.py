@@ -45,10 +45,10 @@ FEW_AXES, SMALL_SETS = 16, 2_048
 FEWEST = 48
 """A set of axes with fewer clauses has no tree: a block of mostly padding costs more than a few signatures."""
 FIRST_TIER, TIER_RATIO = 8_192, 4
-"""The best tier of a group has at least so many clauses; a tier and all better ones, one in TIER_RATIO of the next."""
+"""Least number of clauses in the best tier of a group; each tier has TIER_RATIO times those of all better ones."""
 ALL_AXES = -1
 PLACES_A_WORD = 8
-"""`pair_bits` has a word for so many places of `pairs`: 8 bits a place."""
+"""Places of `pairs` per word of `pair_bits`: 8 bits per place."""
 
 
 class BlockClauses(NamedTuple):

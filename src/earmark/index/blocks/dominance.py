@@ -2,7 +2,7 @@
 
 A box that must contain, or meet, another becomes a point of *dominance space*: two columns an attribute, of which one
 falls as the lower end rises and the other rises with the upper end. "lo <= x and x <= hi" is then "at least the query"
-in both. Points lie in blocks of 64, column by column, so that one instruction compares 64 of them; the greatest codes
+in both. Points are in blocks of 64, column by column, so that one instruction compares 64 of them; the greatest codes
 of 64 blocks are a block of *corners*, compared in the same way:
 
     block    column 0   p0 p1 … p63          codes of 16 bits

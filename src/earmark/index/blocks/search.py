@@ -254,7 +254,7 @@ def search_loose(
 
 @embedded
 def find_buckets(index: BlockArrays, query: EventQuery, required: int) -> int:
-    """Put into `ranges` where the loose entries lie that need no pair of axes but those of the event; how many ranges.
+    """Put into `ranges` where the loose entries are that need no pair of axes but those of the event; how many ranges.
 
     It looks up every pair, or goes through all places if these are fewer.
     """
@@ -322,7 +322,7 @@ def loose_matches(
 
 
 def scratch_words(slots: int) -> int:
-    """How long the scratch for so many slots is."""
+    """Words of scratch for this many slots."""
     words = max(1, (slots + 63) >> 6)
     return words + ((words + 63) >> 6)
 

@@ -13,7 +13,7 @@ partitions from the largest K down, as Whang et al. visit them.
     partition_size   2     1     0
     partition_first  0     1     2     3               the last closes; entries from there on never match
 
-An attribute's line is cut at every end of an interval into *cells*; over the cells lies a tree of fan-out 2^bits
+An attribute's line is cut at every end of an interval into *cells*; above the cells is a tree of fan-out 2^bits
 (4 by default), whose nodes are posting lists:
 
     a:   coordinate     1    2    3    4           (a = 1 is [1, 2), that is cell 1; a = 3 is cell 3)
@@ -23,8 +23,8 @@ An attribute's line is cut at every end of an interval into *cells*; over the ce
          level 2     --------------------         1 node
 
 An interval is posted at the fewest nodes that together are its cells: O(fan-out x log cells) of them, instead of one
-for each value. A value lies in one cell, and the lists on the way from the cell to the top hold each predicate that
-accepts the value exactly once.
+per value. A value is in one cell, and the lists on the path from the cell to the top hold each predicate that accepts
+the value exactly once.
 """
 
 from __future__ import annotations
@@ -35,15 +35,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
-from earmark.flat.types import F64, I32, I64, U8
+from earmark.flat.types import F32, F64, I32, I64, U8
 from earmark.segment.arrays import SegmentArrays
-
-F32 = NDArray[np.float32]
 
 NEVER = 255
 """`required` of a clause that no event matches."""
 MOST = 254
-"""So many predicates of a clause are posted; a clause that has more is verified."""
+"""The most predicates of a clause that are posted; a clause that has more is verified."""
 BITS = 0
 """Field of `header`: log2 of the fan-out."""
 
@@ -73,11 +71,11 @@ class KIndexArrays(NamedTuple):
     posting_start: I64
     posting: I32
     bound: F32
-    """The greatest weight in a node's list, rounded up; empty when no weights are given: then it is 1."""
+    """The greatest weight in a node's list, rounded up; empty when there are no weights: then it is 1."""
 
 
 def check_form(table: SegmentArrays, arrays: KIndexArrays) -> None:
-    """Whatever a kernel uses as a place lies inside. O(size)."""
+    """Raise AssertionError unless all places that kernels use are inside their arrays. O(size)."""
     clauses, slots = len(table.constraint_start) - 1, len(table.clause_start) - 1
     entries = len(arrays.clause_of)
     require(len(arrays.header) == 1 and 1 <= arrays.header[BITS] <= 8, "the fan-out is not from 2 to 256")
@@ -87,27 +85,28 @@ def check_form(table: SegmentArrays, arrays: KIndexArrays) -> None:
     _inside(arrays.slot_of, slots, "slot_of")
     _inside(arrays.always, entries, "always")
     partitions = len(arrays.partition_size)
-    require(len(arrays.partition_score) == partitions, "partition_score is not one a partition")
-    require(len(arrays.partition_extra) == partitions, "partition_extra is not one a partition")
-    _ascending(arrays.partition_first, partitions + 1, entries, "partition_first")
+    for name in ("partition_score", "partition_extra"):
+        require(len(getattr(arrays, name)) == partitions, f"{name} is not one per partition")
+    require(len(arrays.partition_first) == partitions + 1, "partition_first is not one per partition")
+    _offsets(arrays.partition_first, min(entries, int(arrays.partition_first[-1])), "partition_first")
     require((np.diff(arrays.partition_size) < 0).all(), "partitions do not descend by size")
     sizes = np.repeat(arrays.partition_size, np.diff(arrays.partition_first))
     require((arrays.required[: len(sizes)] == sizes).all(), "required is not the size of its partition")
     require((arrays.required[len(sizes) :] == NEVER).all(), "an entry after the partitions can match")
     _offsets(arrays.coordinate_start, len(arrays.coordinate), "coordinate_start")
     attributes = len(arrays.coordinate_start) - 1
-    require(len(arrays.level_start) == attributes + 1, "level_start is not one an attribute")
+    require(len(arrays.level_start) == attributes + 1, "level_start is not one per attribute")
     _offsets(arrays.level_start, len(arrays.level_first) - 1, "level_start")
     nodes = len(arrays.posting_start) - 1
     _offsets(arrays.level_first, nodes, "level_first")
     _offsets(arrays.posting_start, len(arrays.posting), "posting_start")
     _inside(arrays.posting, entries, "posting")
-    require(len(arrays.bound) in (0, nodes), "bound is not one a node")
+    require(len(arrays.bound) in (0, nodes), "bound is not one per node")
     _check_levels(arrays)
 
 
 def _check_levels(arrays: KIndexArrays) -> None:
-    """Level l of an attribute has a node for every 2^(bits l) of its cells, and the last level has one."""
+    """Check that level l of an attribute has one node per 2^(bits l) cells, and its last level has one node."""
     bits = int(arrays.header[BITS])
     nodes = np.diff(arrays.level_first)
     cells = np.diff(arrays.coordinate_start) + 1
@@ -127,11 +126,6 @@ def _inside(places: NDArray[Any], limit: int, name: str) -> None:
     require(not len(places) or (places.min() >= 0 and places.max() < limit), f"{name} points outside")
 
 
-def _ascending(offsets: NDArray[Any], length: int, limit: int, name: str) -> None:
-    require(len(offsets) == length and offsets[0] == 0, f"{name} does not start at 0 or is too short")
-    require((np.diff(offsets) >= 0).all() and offsets[-1] <= limit, f"{name} does not ascend to its end")
-
-
-def _offsets(offsets: NDArray[Any], limit: int, name: str) -> None:
+def _offsets(offsets: NDArray[Any], end: int, name: str) -> None:
     require(len(offsets) > 0 and offsets[0] == 0, f"{name} does not start at 0")
-    require((np.diff(offsets) >= 0).all() and offsets[-1] == limit, f"{name} does not ascend to its end")
+    require((np.diff(offsets) >= 0).all() and offsets[-1] == end, f"{name} does not ascend to its end")

@@ -5,14 +5,17 @@ Complexity: O(n log n) for n intervals, and the postings: at most 2 (fan-out - 1
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
+from earmark.flat.bits import read_only
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64, U8, frozen
+from earmark.flat.types import F32, F64, I32, I64, U8, Flags
+from earmark.index.answers import pointers_of
 from earmark.index.k_index.arrays import MOST, NEVER, KIndexArrays
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
@@ -21,7 +24,7 @@ LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def build_arrays(table: SegmentArrays, bits: int) -> KIndexArrays:
-    """All arrays. `bits` is log2 of the fan-out."""
+    """Build all arrays. `bits` is log2 of the fan-out."""
     posted = posted_constraints(table)
     required, loose, extra = _clauses(table, posted)
     order = np.argsort(np.where(required == NEVER, 1, -required.astype(np.int64)), kind="stable").astype(np.int32)
@@ -31,10 +34,11 @@ def build_arrays(table: SegmentArrays, bits: int) -> KIndexArrays:
     sizes, firsts = np.unique(-entry_required[:able].astype(np.int64), return_index=True)
     coordinate_start, coordinate, cell_lo, cell_hi = _cells(table, posted)
     level_start, level_first = _levels(np.diff(coordinate_start), _has_postings(table, posted), bits)
-    start, posting, bound = _postings(table, posted, order, level_start, level_first, cell_lo, cell_hi, bits)
+    columns = map(read_only, (posted, order, level_start, level_first, cell_lo, cell_hi))
+    start, posting, bound = _postings(Posted._make([table, *columns, bits]))
     empty = np.diff(table.constraint_start)[order] == 0
     slot_score = table.score if len(table.score) else np.zeros(len(table.clause_start) - 1)
-    made = KIndexArrays(
+    return KIndexArrays(
         header=np.array([bits], np.int64),
         clause_of=order,
         slot_of=slot_of_clause[order],
@@ -53,21 +57,20 @@ def build_arrays(table: SegmentArrays, bits: int) -> KIndexArrays:
         posting=posting,
         bound=bound,
     )
-    return KIndexArrays._make(frozen(np.ascontiguousarray(array)) for array in made)
 
 
-def posted_constraints(table: SegmentArrays) -> NDArray[np.bool_]:
-    """Which constraints have postings: those that do not accept NULL, up to MOST a clause."""
-    posted: NDArray[np.bool_] = table.accepts_null == 0
+def posted_constraints(table: SegmentArrays) -> Flags:
+    """Which constraints have postings: those that do not accept NULL, up to MOST per clause."""
+    posted: Flags = table.accepts_null == 0
     ran = np.cumsum(posted, dtype=np.int64)
     before = np.concatenate([[0], ran])[table.constraint_start[:-1]]
     rank = ran - np.repeat(before, np.diff(table.constraint_start))
-    counted: NDArray[np.bool_] = np.logical_and(posted, rank <= MOST)
+    counted: Flags = np.logical_and(posted, rank <= MOST)
     return counted
 
 
-def _clauses(table: SegmentArrays, posted: NDArray[np.bool_]) -> tuple[U8, U8, F64]:
-    """By clause: the predicates to be hit, whether it must be verified, and the weights that no posting tells."""
+def _clauses(table: SegmentArrays, posted: Flags) -> tuple[U8, U8, F64]:
+    """By clause: the predicates to be hit, whether it must be verified, and the weights without postings."""
     weight = table.weight if len(table.weight) else np.ones(len(table.attr))
     empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
     clause = np.repeat(np.arange(len(table.constraint_start) - 1), np.diff(table.constraint_start))
@@ -84,35 +87,33 @@ def _greatest(values: F64, firsts: I64) -> F64:
     return np.maximum.reduceat(values, firsts) if len(firsts) else np.empty(0)
 
 
-def _has_postings(table: SegmentArrays, posted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """By attribute, whether any constraint on it is posted at all."""
+def _has_postings(table: SegmentArrays, posted: Flags) -> Flags:
+    """By attribute, whether any constraint on it is posted."""
     attributes = int(table.attr.max(initial=-1)) + 1
     live = posted & (np.diff(table.interval_start) > 0)
     return np.bincount(table.attr[live], minlength=attributes) > 0
 
 
-def _cells(table: SegmentArrays, posted: NDArray[np.bool_]) -> tuple[I64, I64, I32, I32]:
+def _cells(table: SegmentArrays, posted: Flags) -> tuple[I64, I64, I32, I32]:
     """The coordinates of each attribute, and for each interval its first and last cell (where it is posted)."""
     attributes = int(table.attr.max(initial=-1)) + 1
     per_constraint = np.diff(table.interval_start)
     attr = np.repeat(np.where(posted, table.attr, attributes), per_constraint)
     order = np.argsort(attr, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(attr, minlength=attributes + 1))])
-    first, last = np.zeros(len(attr), np.int32), np.zeros(len(attr), np.int32)
-    start, parts = np.zeros(attributes + 1, np.int64), [np.empty(0, np.int64)]
-    for a in range(attributes):
-        mine = order[ends[a] : ends[a + 1]]
-        lo, hi = table.lo[mine], table.hi[mine]
-        coordinate = np.unique(np.concatenate([lo[lo > LEAST], hi[hi < GREATEST] + 1]))
-        first[mine] = np.searchsorted(coordinate, lo, "right")
-        last[mine] = np.searchsorted(coordinate, hi, "right")
-        parts.append(coordinate)
-        start[a + 1] = start[a] + len(coordinate)
-    return start, np.concatenate(parts), first, last
+    ends = pointers_of(np.bincount(attr, minlength=attributes + 1))
+    first, last = np.zeros((2, len(attr)), np.int32)
+    parts = [np.empty(0, np.int64)]
+    for begin, end in pairwise(ends[:-1].tolist()):
+        rows = order[begin:end]
+        lo, hi = table.lo[rows], table.hi[rows]
+        parts.append(np.unique(np.concatenate([lo[lo > LEAST], hi[hi < GREATEST] + 1])))
+        first[rows], last[rows] = (np.searchsorted(parts[-1], keys, "right") for keys in (lo, hi))
+    counts = np.array([len(part) for part in parts[1:]], np.int64)
+    return pointers_of(counts), np.concatenate(parts), first, last
 
 
-def _levels(coordinates: I64, used: NDArray[np.bool_], bits: int) -> tuple[I32, I64]:
-    """How many nodes each level of each attribute has, as offsets."""
+def _levels(coordinates: I64, used: Flags, bits: int) -> tuple[I32, I64]:
+    """The levels of each attribute, and the nodes of each level, as offsets."""
     start, sizes = [0], []
     for count, some in zip(coordinates.tolist(), used.tolist(), strict=True):
         nodes = count + 1
@@ -122,34 +123,20 @@ def _levels(coordinates: I64, used: NDArray[np.bool_], bits: int) -> tuple[I32, 
                 break
             nodes = (nodes + (1 << bits) - 1) >> bits
         start.append(len(sizes))
-    return np.array(start, np.int32), np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+    return np.array(start, np.int32), pointers_of(np.array(sizes, np.int64))
 
 
-def _postings(
-    table: SegmentArrays,
-    posted: NDArray[np.bool_],
-    order: I32,
-    level_start: I32,
-    level_first: I64,
-    cell_lo: I32,
-    cell_hi: I32,
-    bits: int,
-) -> tuple[I64, I32, NDArray[np.float32]]:
-    """The posting lists: counted first, then filled in the order of the entries, which leaves them ascending."""
-    nodes = int(level_first[-1])
+def _postings(wanted: Posted) -> tuple[I64, I32, F32]:
+    """Build the posting lists: counted first, then filled in the order of the entries, so that they ascend."""
+    nodes = int(wanted.level_first[-1])
     count = np.zeros(nodes + 1, np.int64)
-    bound = np.zeros(nodes if len(table.weight) else 0, np.float64)
-    for column in (posted, order, level_start, level_first, cell_lo, cell_hi):
-        frozen(column)
-    wanted = Posted(table, posted, order, level_start, level_first, cell_lo, cell_hi, bits)
+    bound = np.zeros(nodes if len(wanted.table.weight) else 0, np.float64)
     _post(wanted, count, np.empty(0, np.int32), bound)
-    start = np.zeros(nodes + 1, np.int64)
-    np.cumsum(count[:-1], out=start[1:])
+    start = pointers_of(count[:-1])
     if start[-1] >= 2**40:
-        raise EarmarkError(f"the index would have {start[-1]:,} postings, which is more than any machine holds.")
+        raise EarmarkError(f"expected fewer than {2**40:,} postings, got {start[-1]:,}")
     posting = np.empty(int(start[-1]), np.int32)
-    place = start.copy()
-    _post(wanted, place, posting, bound)
+    _post(wanted, start.copy(), posting, bound)
     narrow = bound.astype(np.float32)
     return start, posting, np.where(narrow < bound, np.nextafter(narrow, np.float32(np.inf)), narrow)
 
@@ -158,7 +145,7 @@ class Posted(NamedTuple):
     """What is posted: which constraints, the clauses by entry, levels, and the cells of each interval."""
 
     table: SegmentArrays
-    posted: NDArray[np.bool_]
+    posted: Flags
     order: I32
     level_start: I32
     level_first: I64
@@ -169,7 +156,7 @@ class Posted(NamedTuple):
 
 @kernel
 def _post(wanted: Posted, place: I64, posting: I32, bound: F64) -> None:
-    """Go through every posting: with an empty `posting` count it, else put it where its node's next one belongs."""
+    """Visit every posting: with an empty `posting` count it, else write it as the next one of its node."""
     table, level_start, level_first, bits = wanted.table, wanted.level_start, wanted.level_first, wanted.bits
     fan_out = 1 << bits
     for entry in range(len(wanted.order)):

@@ -1,29 +1,29 @@
 """The searches of a k-index: by conjunction, by counting, and for the best.
 
-A *term* is an attribute of the event with the posting lists of its value, one a level at most.
+A *term* is an attribute of the event with the posting lists of its value, at most one per level.
 
-**Conjunction** (Whang et al., Algorithm 1). In partition K a clause matches when it stands in K terms. Terms are kept
-in the order of their current entries; the K-th of them is the *pivot*. No entry before the pivot's can stand in K
-terms, so the terms before it skip there; when the first stands there too, all K do, and that is a match.
+**Conjunction** (Whang et al., Algorithm 1). In partition K a clause matches when it is in K terms. Terms are kept in
+the order of their current entries; the K-th of them is the *pivot*. No entry before the pivot's can be in K terms, so
+the terms before it skip there; when the first is there too, all K are, and that is a match.
 
     K = 2     a: 3 7 9        currents 3, 4, 8: the pivot is 4, so a skips to 7;
               b: 4 9          currents 4, 7, 8: the pivot is 7, so b skips to 9;
               c: 8            currents 7, 8, 9: the pivot is 8, so a skips to 9;
                               currents 8, 9, 9: the pivot is 9, c ends; then a and b are both at 9: a match
 
-**Counting.** Every posting of every term counts one off its entry; an entry whose count comes to zero matches. It
-reads every posting once, without any order to keep. Interval values spread over many nodes, in which an entry may
-stand more than once: these are counted, and a stamp keeps an entry from counting twice for one term.
+**Counting.** Every posting of every term lowers the count of its entry by one; an entry whose count reaches zero
+matches. It reads every posting once, without keeping any order. Interval values spread over many nodes, in which an
+entry may be more than once: these are counted, and a stamp keeps an entry from counting twice for one term.
 
 **The best k** (section 5 there). A list has one bound, the greatest weight in it, whatever the entry: this is flat, and
-says nothing about the entries still to come. It serves twice: the pivot moves on until the terms up to it could
-together reach the k-th best score, and a partition is left when all its terms together cannot.
+tells nothing about the entries still to come. It is used twice: the pivot moves on until the terms up to it could
+together reach the k-th best score, and a partition is skipped when all its terms together cannot.
 
-**Relaxed.** All entries that stand in some term, those that stand in most first, until the heaviest terms of the event
-together cannot reach the k-th score with fewer; and every clause that may hold in what has no postings.
+**Relaxed.** All entries that are in some term, those in most terms first, until the heaviest terms of the event
+together cannot reach the k-th score with fewer; and every clause that may hold through what has no postings.
 
 Invariant: a bound is never below the score it bounds (`raised` leaves room for the order of summation), and only what
-is strictly below the k-th score is passed over, because equal scores go by sequence.
+is strictly below the k-th score is skipped, because equal scores go by sequence.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.bisection import bisect_left, bisect_right
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES, PRUNED, SCORED, back_to, work_so_far
 from earmark.index.k_index.arrays import BITS, KIndexArrays
-from earmark.index.kernels import Asked, Matches, Searched
-from earmark.index.marks import clear_marks, first_time, is_set, new_marks, sort_slots
+from earmark.index.kernels import Asked, Matches, Searched, TopK
+from earmark.index.marks import clear_marks, close_event, first_time, is_set, new_marks
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.jit import inlined, kernel
 from earmark.segment.evaluate import clause_failures, slot_score, static_score
 
 END = np.iinfo(np.int32).max
-"""Current entry of a list that has come to its end."""
+"""Current entry of a list that has ended."""
 
 TERM_BITS = 24
-"""Of a place in the queue, so many bits are the term's."""
+"""The low bits of a place in the queue, which are the term."""
 
 
 class Terms(NamedTuple):
@@ -65,17 +66,17 @@ class Terms(NamedTuple):
     queue: I64
     """The terms by the least entry that their lists are at: entry << TERM_BITS | term, so that one load compares."""
     extended: U8
-    """By term: whether an entry may stand in it more than once."""
+    """By term: whether an entry may be in it more than once."""
     sums: F64
     """The greatest sum of the bounds of 0, 1, 2 … terms."""
 
 
 class Counts(NamedTuple):
-    """Space by entry; every search leaves `left` as it found it, equal to `required`."""
+    """Working memory by entry; every search leaves `left` equal to `required`."""
 
     left: U8
     stamp: I64
-    """The term, numbered over the life of this space, that last counted; only for interval values."""
+    """The term, numbered over all searches, that counted last; only for interval values."""
     hits: I32
     """The entries that a search has found, before they are verified."""
     stamped: I64
@@ -101,7 +102,7 @@ class Postings(NamedTuple):
 
 
 def new_scratch(index: KIndexArrays, slots: int) -> PostingScratch:
-    """Working memory for events that have all attributes. What is not touched costs nothing."""
+    """Make working memory for events that have all attributes. Untouched parts cost nothing."""
     lists, attributes, entries = len(index.level_first) - 1, len(index.level_start) - 1, len(index.required)
     terms = Terms(
         place=np.empty(lists, np.int64),
@@ -119,25 +120,18 @@ def new_scratch(index: KIndexArrays, slots: int) -> PostingScratch:
 
 @inlined
 def _cell(index: KIndexArrays, attr: int, key: int) -> int:
-    """The cell of an attribute's line that a key lies in."""
+    """The cell of an attribute's line that contains a key."""
     begin, end = at(index.coordinate_start, attr), at(index.coordinate_start, attr + 1)
-    first = begin
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(index.coordinate, middle) <= key:
-            begin = middle + 1
-        else:
-            end = middle
-    return int(begin - first)
+    return int(bisect_right(index.coordinate, begin, end, key) - begin)
 
 
 @inlined
 def open_terms(
     index: KIndexArrays, events: EventArrays, e: int, least: int, terms: Terms, work: I64
 ) -> tuple[int, bool]:
-    """Find the lists of the event; how many terms it has, and whether one of them is extended.
+    """Find the lists of the event; returns the number of its terms, and whether one of them is extended.
 
-    Entries below `least` are passed over.
+    Entries below `least` are skipped.
     """
     count, lists, some = 0, 0, False
     attributes = len(index.level_start) - 1
@@ -184,43 +178,35 @@ def open_terms(
 
 @inlined
 def _seek(posting: I32, place: int, end: int, entry: int) -> int:
-    """The first place from `place` on that holds `entry` or a later one. Doubling steps, then halving."""
+    """The first place from `place` on with `entry` or a later one. Doubling steps, then a binary search."""
     if place >= end or at(posting, place) >= entry:
         return place
     step = 1
     while place + step < end and at(posting, place + step) < entry:
         place += step
         step += step
-    last = min(end, place + step)
-    place += 1
-    while place < last:
-        middle = (place + last) >> 1
-        if at(posting, middle) < entry:
-            place = middle + 1
-        else:
-            last = middle
-    return place
+    return bisect_left(posting, place + 1, min(end, place + step), entry)
 
 
 @inlined
 def _skip(index: KIndexArrays, terms: Terms, term: int, entry: int, work: I64) -> int:
-    """Take a term to its first entry that is not below `entry`; its place in the queue."""
+    """Move a term to its first entry that is not below `entry`; returns its place in the queue."""
     current = int(END)
-    for one in range(at(terms.first, term), at(terms.first, term + 1)):
-        head = int(at(terms.head, one))
+    for i in range(at(terms.first, term), at(terms.first, term + 1)):
+        head = int(at(terms.head, i))
         if head < entry:
             work[COMPARED] += 1
-            place = _seek(index.posting, at(terms.place, one), at(terms.end, one), entry)
-            terms.place[one] = place
-            head = int(at(index.posting, place)) if place < at(terms.end, one) else int(END)
-            terms.head[one] = head
+            place = _seek(index.posting, at(terms.place, i), at(terms.end, i), entry)
+            terms.place[i] = place
+            head = int(at(index.posting, place)) if place < at(terms.end, i) else int(END)
+            terms.head[i] = head
         current = min(current, head)
     return (current << TERM_BITS) | term
 
 
 @inlined
 def _skip_first(index: KIndexArrays, terms: Terms, changed: int, count: int, entry: int, work: I64) -> None:
-    """Take the first `changed` terms of the queue to `entry` or beyond, and bring the queue back into order."""
+    """Move the first `changed` terms of the queue to `entry` or beyond, and sort the queue again."""
     for i in range(changed - 1, -1, -1):
         place = _skip(index, terms, _term(terms, i), entry, work)
         j = i
@@ -253,13 +239,13 @@ def _first_possible(index: KIndexArrays, events: EventArrays, e: int) -> int:
 
 @inlined
 def _first_entry(index: KIndexArrays, partition: int) -> int:
-    """The first entry of a partition; behind the last one when there is none."""
+    """The first entry of a partition, or the end of the last one."""
     return int(at(index.partition_first, partition))
 
 
 @inlined
 def _without_postings(index: KIndexArrays) -> int:
-    """How many entries have nothing to be found by; they are the last that can match."""
+    """The number of entries without postings; they are the last ones that can match."""
     final = len(index.partition_size) - 1
     if final < 0 or at(index.partition_size, final):
         return 0
@@ -270,7 +256,7 @@ def _without_postings(index: KIndexArrays) -> int:
 def match_events(
     searched: Searched[Postings], asked: Asked, scratch: PostingScratch, matches: Matches
 ) -> tuple[int, int]:
-    """Slots that match each event, ascending (`kernels.py`)."""
+    """Find the slots that match each event, ascending (`kernels.py`)."""
     index, counts, work = searched.arrays.lists, scratch.counts, matches.work
     found = 0
     for e in range(asked.first, asked.last):
@@ -281,8 +267,7 @@ def match_events(
             back_to(work, before)
             return found, e
         work[CANDIDATES] += hits + _without_postings(index)
-        matches.counts[e - asked.first] = sort_slots(matches.slots, found, end - found, counts.marks, counts.summary)
-        found += matches.counts[e - asked.first]
+        found = close_event(matches, e - asked.first, found, end, counts.marks, counts.summary)
     return found, asked.last
 
 
@@ -290,7 +275,7 @@ def match_events(
 def _write_hits(
     searched: Searched[Postings], asked: Asked, e: int, hits: int, counts: Counts, matches: Matches, found: int
 ) -> int:
-    """Append the slots of entries that match, one for each clause, in any order; where they end, -1 without room."""
+    """Append the slots of entries that match, one per clause, in any order; returns their end, or -1 without room."""
     table, index = searched.table, searched.arrays.lists
     free = _without_postings(index)
     for i in range(hits + free):
@@ -312,7 +297,7 @@ def _write_hits(
 
 @inlined
 def _find(searched: Searched[Postings], events: EventArrays, e: int, scratch: PostingScratch, work: I64) -> int:
-    """Put the entries whose posted predicates all hold into `hits`; how many."""
+    """Write the entries whose posted predicates all hold into `hits`; returns their number."""
     index, terms, counts = searched.arrays.lists, scratch.terms, scratch.counts
     partition = _first_possible(index, events, e)
     count, extended = open_terms(index, events, e, _first_entry(index, partition), terms, work)
@@ -342,18 +327,18 @@ def _find(searched: Searched[Postings], events: EventArrays, e: int, scratch: Po
 
 @inlined
 def _count(index: KIndexArrays, terms: Terms, count: int, counts: Counts, relaxed: bool, work: I64) -> tuple[int, int]:
-    """Put into `hits` the entries whose posted predicates all hold, or any (relaxed).
+    """Write the entries whose posted predicates all hold, or any (relaxed), into `hits`.
 
-    Returns how many, and the most predicates that hold of one of them.
+    Returns their number, and the most predicates that hold for one of them.
     """
     found, most = 0, 0
     for term in range(count):
         counts.stamped[0] += 1
         number = counts.stamped[0]
         extended = at(terms.extended, term)
-        for one in range(at(terms.first, term), at(terms.first, term + 1)):
-            work[COMPARED] += at(terms.end, one) - at(terms.place, one)
-            for place in range(at(terms.place, one), at(terms.end, one)):
+        for i in range(at(terms.first, term), at(terms.first, term + 1)):
+            work[COMPARED] += at(terms.end, i) - at(terms.place, i)
+            for place in range(at(terms.place, i), at(terms.end, i)):
                 entry = at(index.posting, place)
                 if extended:
                     if at(counts.stamp, entry) == number:
@@ -376,9 +361,9 @@ def _count(index: KIndexArrays, terms: Terms, count: int, counts: Counts, relaxe
 
 @inlined
 def _restore(index: KIndexArrays, terms: Terms, count: int, counts: Counts) -> None:
-    """Make `left` equal `required` again."""
-    for one in range(at(terms.first, count)):
-        for place in range(at(terms.place, one), at(terms.end, one)):
+    """Set `left` to `required` again."""
+    for i in range(at(terms.first, count)):
+        for place in range(at(terms.place, i), at(terms.end, i)):
             entry = at(index.posting, place)
             counts.left[entry] = at(index.required, entry)
 
@@ -387,6 +372,7 @@ def _restore(index: KIndexArrays, terms: Terms, count: int, counts: Counts) -> N
 def rank_events(searched: Searched[Postings], asked: Asked, scratch: PostingScratch, heaps: Heaps, work: I64) -> None:
     """Leave in the heap of each event its k best, best first (`kernels.py`)."""
     index, terms, counts = searched.arrays.lists, scratch.terms, scratch.counts
+    top = TopK(searched, asked, scratch, heaps, work)
     for e in range(asked.first, asked.last):
         partition = 0 if asked.relaxed else _first_possible(index, asked.events, e)
         least = 0 if asked.relaxed else _first_entry(index, partition)
@@ -394,8 +380,8 @@ def rank_events(searched: Searched[Postings], asked: Asked, scratch: PostingScra
         _heaviest_sums(terms, count)
         merging = searched.arrays.conjunction and not asked.relaxed and not extended
         if merging:
-            _rank_merging(searched, asked, e, partition, count, scratch, heaps, work)
-        _rank_counting(searched, asked, e, merging, count, scratch, heaps, work)
+            _rank_merging(top, e, partition, count)
+        _rank_counting(top, e, merging, count)
         clear_marks(counts.marks, counts.summary)
         lane = e - asked.first
         sort_heap(heaps, lane * asked.k, heaps.size[lane])
@@ -418,17 +404,15 @@ def _heaviest_sums(terms: Terms, count: int) -> None:
 
 @inlined
 def _floor(heaps: Heaps, lane: int, k: int) -> float:
-    """What the next must reach: the k-th best score, once there are k."""
+    """The score that the next answer must reach: the k-th best, once there are k."""
     return heaps.score[lane * k] if at(heaps.size, lane) == k else -np.inf
 
 
 @inlined
-def _offer(
-    searched: Searched[Postings], asked: Asked, e: int, entry: int, counts: Counts, heaps: Heaps, work: I64
-) -> None:
+def _offer(top: TopK, e: int, entry: int) -> None:
     """Score an entry's slot, unless that has been done, and keep it if it is among the k best."""
-    table = searched.table
-    slot = int(at(searched.arrays.lists.slot_of, entry))
+    table, asked, counts, work = top.searched.table, top.asked, top.scratch.counts, top.work
+    slot = int(at(top.searched.arrays.lists.slot_of, entry))
     if not is_set(asked.eligible, slot):
         return
     work[CANDIDATES] += 1
@@ -438,22 +422,14 @@ def _offer(
     work[SCORED] += 1
     if qualifies:
         work[MATCHED] += 1
-        push(heaps, e - asked.first, asked.k, score, at(table.sequence, slot), slot)
+        push(top.heaps, e - asked.first, asked.k, score, at(table.sequence, slot), slot)
 
 
 @inlined
-def _rank_merging(
-    searched: Searched[Postings],
-    asked: Asked,
-    e: int,
-    partition: int,
-    count: int,
-    scratch: PostingScratch,
-    heaps: Heaps,
-    work: I64,
-) -> None:
-    """The conjunction, whose pivot also has to reach the k-th score."""
-    index, terms, counts, lane, k = searched.arrays.lists, scratch.terms, scratch.counts, e - asked.first, asked.k
+def _rank_merging(top: TopK, e: int, partition: int, count: int) -> None:
+    """Search by conjunction; the pivot also has to reach the k-th score."""
+    index, terms, asked = top.searched.arrays.lists, top.scratch.terms, top.asked
+    heaps, work, lane, k = top.heaps, top.work, e - asked.first, asked.k
     for p in range(partition, len(index.partition_size)):
         size, begin, limit = at(index.partition_size, p), _first_entry(index, p), _first_entry(index, p + 1)
         if size > count or size == 0:
@@ -476,14 +452,14 @@ def _rank_merging(
             if entry >= begin:
                 changed, target = pivot, entry
                 if _entry(terms, 0) == entry:
-                    _offer(searched, asked, e, entry, counts, heaps, work)
+                    _offer(top, e, entry)
                     changed, target = pivot + 1, entry + 1
             _skip_first(index, terms, changed, count, target, work)
 
 
 @inlined
 def _highest(searched: Searched[Postings], asked: Asked) -> float:
-    """No clause has more than this besides what its postings bring."""
+    """An upper bound on what a clause scores besides its postings."""
     extra = 0.0
     if not asked.relaxed:
         for p in range(len(searched.arrays.lists.partition_extra)):
@@ -492,18 +468,10 @@ def _highest(searched: Searched[Postings], asked: Asked) -> float:
 
 
 @inlined
-def _rank_counting(
-    searched: Searched[Postings],
-    asked: Asked,
-    e: int,
-    merged: bool,
-    count: int,
-    scratch: PostingScratch,
-    heaps: Heaps,
-    work: I64,
-) -> None:
-    """What postings do not tell, and all that they do (unless that has been merged), most predicates first."""
-    index, terms, counts, relaxed = searched.arrays.lists, scratch.terms, scratch.counts, asked.relaxed
+def _rank_counting(top: TopK, e: int, merged: bool, count: int) -> None:
+    """Rank clauses without postings, then those that postings find (unless merged before), most predicates first."""
+    searched, asked, heaps, work, relaxed = top.searched, top.asked, top.heaps, top.work, top.asked.relaxed
+    index, terms, counts = searched.arrays.lists, top.scratch.terms, top.scratch.counts
     lane, k, highest = e - asked.first, asked.k, _highest(searched, asked)
     found, most = 0, 0
     if not merged:
@@ -529,6 +497,6 @@ def _rank_counting(
                     if raised(static, terms.sums[held]) < _floor(heaps, lane, k):
                         work[PRUNED] += 1
                         continue
-            _offer(searched, asked, e, entry, counts, heaps, work)
+            _offer(top, e, entry)
     if not merged:
         _restore(index, terms, count, counts)

@@ -1,12 +1,12 @@
-"""Which subscriptions lie around an event's cell on Hilbert's curve: Subscription Indexing (mics.txt, section 5).
+"""Which subscriptions are around an event's cell on Hilbert's curve: Subscription Indexing (mics.txt, section 5).
 
 A few attributes, the most selective, span a space of cells. A clause is a box of cells there, the box a few ranges of
-numbers on Hilbert's curve, and the ranges lead to lists of slots. An event lies in one cell: its number is looked up
+numbers on Hilbert's curve, and the ranges lead to lists of slots. An event is in one cell: its number is looked up
 once, the lists found there are candidates, and each is verified exactly. `arrays.py` draws it, `plan.py` chooses
 attributes and cells, `build.py` fills the lists, `search.py` searches. Subscriptions are looked up in the same lists
 (`meeting.py`), for covering and subsumption.
 
-**Invariant** (`check`): an event that a slot matches lies in a block of the slot, or the slot is residual. The lists
+**Invariant** (`check`): an event that a slot matches is in a block of the slot, or the slot is residual. The lists
 are exactly those of the slots' decompositions.
 
 **Complexity**, d axes of 2^b cells, n blocks, c candidates: a search O(d b + log n + c), in practice one jump and a few
@@ -21,7 +21,7 @@ An insert O(entries), at the speed of memory, so slots are inserted in groups (t
 - No domain is given: cells are learned, by default variable ones (section 6.3), from the bounds of the subscriptions,
   or from events (`adapt`, or `events=`). Cell 0 of each axis is NULL.
 - Attributes are chosen one after the other by what each still adds, not each by itself.
-- Between the lists and the table stands a sieve: two words with each entry that rule most candidates out, and for many
+- Between the lists and the table is a sieve: two words with each entry that rule most candidates out, and for many
   slots say all there is to say, so that a match needs no look at the table.
 - Several clauses, several intervals (their hull is the box), NULL and interval events are all in the lists. A slot that
   an eighth of the space is left of is not: it is scanned with others like it.
@@ -62,7 +62,7 @@ from earmark.index.staged import StagedIndex
 from earmark.segment.arrays import SegmentArrays
 
 GROWTH = 2
-"""An index that has grown so many times over since its cells were learned gets new ones."""
+"""An index that has grown by this factor since its cells were learned gets new ones."""
 NO_SIEVE = Space._make(read_only(column) for column in NO_PLAN.sieve)
 """Everything passes."""
 FIRST_ROOM = 1 << 14
@@ -143,7 +143,7 @@ class MicsIndex(StagedIndex[MicsArrays]):
         return self._looked_up(find_meeting, table, slot, self._sieve, eligible)
 
     def holding_one(self, table: SegmentArrays, slot: int, eligible: U64) -> I32:
-        """Eligible slots whose boxes may hold that of a subscription's first clause: whoever covers it is among them.
+        """Eligible slots whose boxes may hold that of a subscription's first clause: all that cover it are among them.
 
         One look-up, as for an event. A subscription without clauses is held by none.
         """
@@ -182,7 +182,7 @@ class MicsIndex(StagedIndex[MicsArrays]):
             self._hold(self._table, without(self._arrays, np.asarray(slots, np.int32)))
 
     def adapt(self, events: EventArrays) -> MicsAdaptation:
-        """Learn the cells from these events (section 6.3). They stay until the index is built anew."""
+        """Learn the cells from these events (section 6.3). They stay until the index is built again."""
         before = self._candidates(events)
         held = bitmaps.to_slots(self._everyone)
         self._hold(self._table, built(self._table, held, options_of(self._arrays), events))

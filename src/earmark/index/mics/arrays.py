@@ -2,19 +2,19 @@
 
     slot 0: x in [20, 39], y in [10, 29]     slot 1: x in [10, 29], y in [10, 19]     slot 2: x >= 20, y <= 29
 
-    axes       x: cuts 10 20 30 40    y: cuts 10 20 30       cell 0 is NULL, cell 1 lies below the first cut; 3 bits
+    axes       x: cuts 10 20 30 40    y: cuts 10 20 30       cell 0 is NULL, cell 1 is below the first cut; 3 bits
     boxes      slot 0: x 3..4, y 2..3     slot 1: x 2..3, y 2..2     slot 2: x 3..5, y 1..3
     ranges     slot 0: 9..10  53..54      slot 1: 8..9               slot 2: 6..6  9..10  52..57
 
 Each range is cut into *blocks*: 2^level numbers that begin at a multiple of 2^level. Two blocks are disjoint, or one
-lies in the other, so the blocks that hold a number are a chain from the smallest up:
+is in the other, so the blocks that hold a number are a chain from the smallest up:
 
     block      6     8..9   9      10     52..55   53       54       56..57
     parent     -     -      8..9   -      -        52..55   52..55   -
     start      0     1      2      4      6        7        8        9        10
     entry      2     1      0 2    0 2    2        0        0        2               slots, ascending in each list
 
-    an event at (25, 15) lies in cell (3, 2), which is number 9: block 9 and its parent, slots 0, 2 and 1 to verify
+    an event at (25, 15) is in cell (3, 2), which is number 9: block 9 and its parent, slots 0, 2 and 1 to verify
 
 A block is one number, `code` = first << LEVEL_BITS | (TOP_LEVEL - level), so that codes ascend by their first number
 and, of two blocks that begin together, the larger comes first. `jump` has, for each piece of 2^shift numbers, the place
@@ -57,7 +57,7 @@ MOST_NUMBER_BITS = 62 - LEVEL_BITS
 SIEVE_AXES = 8
 WIDEST_FIELD = 16
 NO_BLOCK = -1
-"""The parent of a block that lies in no other."""
+"""The parent of a block that is in no other."""
 FREE = -1
 """An option that was not given."""
 
@@ -105,7 +105,7 @@ def space_in(arrays: MicsArrays) -> Space:
 
 @inlined
 def field_width(axes: int) -> int:
-    """Bits of a field of a sieve with so many axes: one more than its cells take."""
+    """Bits per field of a sieve with this many axes: one more than its cells take."""
     return min(int(WIDEST_FIELD), 64 // max(axes, 1))
 
 
@@ -135,7 +135,7 @@ def check_arrays(arrays: MicsArrays, table: SegmentArrays) -> None:
     require(bool((info[OPTION_BITS:] >= FREE).all()), "an option is unknown")
     _check_space(arrays)
     require(len(arrays.sieve_attr) <= SIEVE_AXES, "the sieve has too many attributes")
-    attributes = max(int(table.attr.max(initial=-1)) + 1, len(arrays.axis_of))  # an axis may be one that nobody uses
+    attributes = max(int(table.attr.max(initial=-1)) + 1, len(arrays.axis_of))  # an axis may be one that nothing uses
     known = (arrays.sieve_attr >= 0) & (arrays.sieve_attr < attributes)
     require(bool(known.all()), "the sieve has no such attribute")
     width = field_width(len(arrays.sieve_attr))

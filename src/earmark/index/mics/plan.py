@@ -55,7 +55,7 @@ SIEVE_WORTH = 0.98
 MEAN_RANGES, MOST_MEAN_RANGES = 6, 24
 """Ranges of a clause on average, and in a large table, where lists are long and finer cells shorten them."""
 LARGE = 1 << 18
-"""From so many slots on, the number of ranges grows with the table."""
+"""Number of slots from which on the number of ranges grows with the table."""
 MOST_PIECES = 64
 """Blocks of a clause at the most; one that would have more gets larger cells."""
 LARGEST_PIECES = 1 << 20
@@ -92,18 +92,18 @@ def checked_options(
         or not all(_is_whole(a, 0, 2**31 - 2) for a in chosen)
         or len(set(chosen)) < len(chosen)
     ):
-        raise EarmarkError(f"attributes are 1 to {LARGEST_MOST} different attribute numbers, not {attributes!r}.")
+        raise EarmarkError(f"expected 1 to {LARGEST_MOST} different attribute numbers, got {attributes!r}")
     if not _is_whole(most, 1, LARGEST_MOST):
-        raise EarmarkError(f"most is how many attributes to index at the most, 1 to {LARGEST_MOST}, not {most!r}.")
+        raise EarmarkError(f"expected a number of attributes from 1 to {LARGEST_MOST} for most, got {most!r}")
     axes = max(1, len(chosen))
     if bits is not None and not _is_whole(bits, 1, min(MOST_BITS, MOST_NUMBER_BITS // axes)):
         raise EarmarkError(
-            f"bits is from 1 to {min(MOST_BITS, MOST_NUMBER_BITS // axes)} for {axes} attributes, not {bits!r}."
+            f"expected bits from 1 to {min(MOST_BITS, MOST_NUMBER_BITS // axes)} for {axes} attributes, got {bits!r}"
         )
     if not isinstance(cells, str) or cells not in KINDS:
-        raise EarmarkError(f"cells are {' or '.join(KINDS)}, not {cells!r}.")
+        raise EarmarkError(f"expected {' or '.join(KINDS)} for cells, got {cells!r}")
     if not _is_whole(pieces, 1, LARGEST_PIECES):
-        raise EarmarkError(f"pieces is how many blocks a clause may have, 1 to {LARGEST_PIECES:,}, not {pieces!r}.")
+        raise EarmarkError(f"expected a number of blocks from 1 to {LARGEST_PIECES:,} for pieces, got {pieces!r}")
     numbers = tuple(map(int, chosen))
     return MicsOptions(numbers, FREE if bits is None else int(bits), KINDS.index(cells), int(most), int(pieces))
 
@@ -139,7 +139,7 @@ def _list_space(
     events: EventArrays | None,
     allowed: float,
 ) -> Space:
-    """The space of the lists: as fine as leaves a clause so many ranges on average."""
+    """The space of the lists: as fine as the wanted number of ranges per clause allows."""
     learned = [_learned(table, int(attribute), events) for attribute in attributes]
     most = min(MOST_BITS, MOST_NUMBER_BITS // len(attributes))
     if options.bits != FREE:
@@ -156,7 +156,7 @@ def _list_space(
 
 
 def chosen_attributes(sample: SegmentArrays, most: int, taken: Sequence[int] = (), worth: float = WORTH) -> list[int]:
-    """At most so many attributes, each the best after those before it and those that are taken already."""
+    """The attributes of the axes, each the best after those before it and those that are taken already."""
     attributes, share = shares(sample)
     share = np.where(np.isnan(share), 1.0, share)
     chosen: list[int] = []

@@ -129,7 +129,7 @@ def cover_box(box: I64, bits: int, corner: I64, levels: I64, ranges: I64) -> int
     for shift in range(bits):
         for axis in range(axes):
             box[2, axis], box[3, axis] = box[0, axis] >> shift, box[1, axis] >> shift
-        found = decompose(box[2], box[3], bits - shift, corner, levels[0], levels[1], 0, ranges[0], ranges[1])
+        found = decompose(box[2], box[3], bits - shift, corner, levels, 0, ranges[0], ranges[1])
         if found >= 0:
             for i in range(found):
                 ranges[0, i] <<= axes * shift

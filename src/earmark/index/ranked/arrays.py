@@ -1,4 +1,4 @@
-"""The flat arrays of a scored interval index, whichever of the five it is: lists, nodes, blocks, entries.
+"""The flat arrays of all five scored interval indexes: lists, nodes, blocks, entries. Other modules import it as `sc`.
 
     list     all scored intervals of one attribute for one kind of search; has a root node
     node     of the interval tree or the segment tree; a list that is one R-tree has a single node
@@ -24,29 +24,28 @@ The segment tree keeps each interval once, in the order of its list, and per nod
     part_start   0 0 1 4 ..        part   positions into lo, hi, score, ref, ascending, hence in score order
     part_best    the first position below a node
 
-Invariant. Inside a node's run entries go by score descending, then sequence ascending (an R-tree whose arrangement is
-another says so in `info[ORDER]`); extents are exact bounding intervals; the best below is the maximum.
+Invariant. Inside a node's run entries go by score descending, then sequence ascending (`info[ORDER]` marks an R-tree
+with another arrangement); extents are exact bounding intervals; the best below is the maximum.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.flat.types import F64, I32, I64, frozen
+from earmark.flat.types import F64, I32, I64, U8
 
-U8 = NDArray[np.uint8]
 int64: Any = np.int64
-"""Makes a 32-bit or literal number one of 64 bits in kernels; typed loosely, since without the JIT all are alike."""
+"""Converts a 32-bit or literal number to 64 bits in kernels; typed loosely, since without the JIT all are alike."""
 
 EMPTY = -1
 """No node, no block, no list."""
 BUCKET = -2
-"""The left child of a node that is not split: its intervals share no point, and are tested one by one."""
+"""The left child of a node that is not split: its intervals need not share a point, and are tested one by one."""
 WIDEST = 64
-"""A block has at most so many entries, because a mask of those that an event meets is one word."""
+"""The most entries of a block, because a mask of those that an event meets is one word."""
 PADDING = WIDEST
 """Entries past the end of lo and hi, so that a vector load at the last block stays inside."""
 
@@ -68,12 +67,12 @@ BY_WEIGHT, BY_SUM, SHARED, ABSENT_LISTS = 0, 1, 2, 3
 # list_of[2 * attribute + kind]: the list for exact (0) or relaxed (1) search, or EMPTY.
 KINDS = 2
 
-# Fields of `lists`, one row a list.
+# Fields of `lists`, one row per list.
 ATTR, ROOT, SOLE, NODES, ENTRIES, CUT_FIRST, CUT_LAST, SIZE = range(8)
 LIST = 8
 
-# Fields of `bounds`, one row a list: the least score in it, a distance that no two different scores go below, and
-# the greatest weight of its constraints. The last row is of the whole table: greatest and least static score, and
+# Fields of `bounds`, one row per list: the least score in it, the least distance of two different scores, and
+# the greatest weight of its constraints. The last row is for the whole table: greatest and least static score, and
 # the greatest sum of weights of a clause.
 LEAST, STEP, HEAVIEST = range(3)
 STATIC_MOST, STATIC_LEAST, WEIGHTS_MOST = range(3)
@@ -86,46 +85,11 @@ BELOW, OWN = range(2)
 NODE_SCORE = 2
 
 
-class Trees(NamedTuple):
-    """What getnext() reads."""
-
-    info: I64
-    lists: I64
-    node_key: I64
-    node: I32
-    node_score: F64
-    block_start: I32
-    block_fill: U8
-    lo: I64
-    hi: I64
-    score: F64
-    ref: I32
-    cut: I64
-    part_start: I64
-    part: I32
-    part_best: I32
-
-
-class Listing(NamedTuple):
-    """What a search over several lists reads beside them. `loose`: slots for exact search, from info[LOOSE] on for
-    relaxed search."""
-
-    list_of: I32
-    bounds: F64
-    loose: I32
-    loose_score: F64
-    needed: I32
-
-
-class ScoredParts(NamedTuple):
-    """What kernels read."""
-
-    trees: Trees
-    listing: Listing
-
-
 class ScoredArrays(NamedTuple):
-    """All of it, as files store it. Columns that a shape does not use have length 0."""
+    """All arrays, as files store them. Columns that a shape does not use have length 0.
+
+    `loose`: slots for exact search, from info[LOOSE] on for relaxed search.
+    """
 
     info: I64
     lists: I64
@@ -158,15 +122,25 @@ class ScoredArrays(NamedTuple):
     cell_answer: F64
 
     def trees(self) -> Trees:
-        """The part that getnext() reads."""
-        return Trees._make(getattr(self, name) for name in Trees._fields)
+        """The arrays that getnext() reads."""
+        return Trees._make(self[: len(Trees._fields)])
 
     def parts(self) -> ScoredParts:
-        """The parts that searches read."""
-        listing = Listing._make(getattr(self, name) for name in Listing._fields)
-        return ScoredParts(self.trees(), listing)
+        """The arrays that searches read."""
+        first = len(Trees._fields)
+        return ScoredParts(self.trees(), Listing._make(self[first : first + len(Listing._fields)]))
 
 
-def frozen_arrays(arrays: ScoredArrays) -> ScoredArrays:
-    """The same arrays, each read-only and contiguous."""
-    return ScoredArrays._make(frozen(np.ascontiguousarray(array)) for array in arrays)
+if TYPE_CHECKING:
+    Trees = ScoredArrays
+    Listing = ScoredArrays
+else:  # the first fields of ScoredArrays: a call from Python costs time for each array that a kernel is given
+    Trees = namedtuple("Trees", ScoredArrays._fields[: ScoredArrays._fields.index("list_of")])
+    Listing = namedtuple("Listing", "list_of bounds loose loose_score needed")
+
+
+class ScoredParts(NamedTuple):
+    """What search kernels read: the trees, which getnext() reads, and what a search of several lists needs besides."""
+
+    trees: Trees
+    listing: Listing

@@ -1,10 +1,9 @@
 """Which intervals does a value stab, the best few: look it up.
 
 Beyond the paper, for sets that do not change. The endpoints of n intervals cut the keys into at most 2n cells, and all
-values of a cell stab the same intervals; so the best K of each cell are written down once, and a search is one
-look-up. Building *paints* the intervals in descending score: an interval adds itself to every cell that it covers and
-that is not yet full; full cells are skipped together by a union-find, so that painting takes O(cells x K), not
-O(cells x intervals).
+values of a cell stab the same intervals; so the best K of each cell are stored, and a search is one look-up. Building
+*paints* the intervals in descending score: an interval is added to every cell that it covers and that is not yet full;
+full cells are skipped together by a union-find, so that painting takes O(cells x K), not O(cells x intervals).
 
     1 [30,55]  2 [75,90]  3 [45,55]  4 [65,90]     K = 2
 
@@ -15,11 +14,11 @@ The cell of a value is found by a table of the leading bits of its distance from
 cuts between which a binary search ends.
 
 A look-up answers exact searches for at most K of an event that has one attribute with a list, where each subscription
-asks for that one interval alone. All other searches (more attributes, intervals as events, event weights, further
-constraints, answers that fall out because slots are not eligible) are those of the SOPT-R-tree that it contains.
+has that one interval alone. All other searches (more attributes, intervals as events, event weights, further
+constraints, too few eligible slots in a cell) are those of the SOPT-R-tree that it contains.
 
 Invariant: a cell has the min(K, all) best intervals that cover it, in order.
-Complexity: O(n log n + cells x K) build, 4 K bytes a cell; a look-up O(log of the cuts that share their leading bits
+Complexity: O(n log n + cells x K) build, 4 K bytes per cell; a look-up O(log of the cuts that share their leading bits
 + k).
 """
 
@@ -29,10 +28,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+import earmark.index.ranked.arrays as sc
 from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
+from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.answers import pointers_of, without_gaps
@@ -41,20 +42,7 @@ from earmark.index.counters import CANDIDATES, MATCHED
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.kernels import Asked
 from earmark.index.marks import is_set
-from earmark.index.ranked.arrays import (
-    EMPTY,
-    EXACT,
-    FOREST,
-    LIST,
-    LOOSE,
-    ONE_CLAUSE,
-    POINTS,
-    REGIME,
-    SHARED,
-    SOLE,
-    ScoredArrays,
-    int64,
-)
+from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.base import ScoredOptions
 from earmark.index.ranked.check import list_entries
 from earmark.index.ranked.lists import ScoredLists
@@ -63,20 +51,20 @@ from earmark.index.ranked.threshold import list_for
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
-# Fields of `cell_list`, one row a list; the first row is (K, 0, ..).
+# Fields of `cell_list`, one row per list; the first row is (K, 0, ..).
 CUTS_BEGIN, CUTS_END, FIRST_KEY, SHIFT, RADIX_BEGIN, RADIX_LAST, CELLS_BEGIN, RANKS_BEGIN = range(8)
 CELLS = 8
 MOST = 256
 """The greatest K."""
 SIGN = np.uint64(1 << 63)
-"""Turns the order of signed keys into that of unsigned ones, whose differences do not overflow."""
+"""Maps signed keys to unsigned ones in the same order, whose differences do not overflow."""
 # Fields of an answer: score and slot side by side, so that both come with one cache line. A slot is exact as a float.
 WORTH, OF = range(2)
 ANSWER = 2
 NOT_HERE = -1
-"""Instead of a number of answers or a cell: this event is for the SOPT-R-tree."""
+"""In place of a number of answers or a cell: this event is for the SOPT-R-tree."""
 NOTHING = -2
-"""Instead of a cell: the event stabs nothing."""
+"""In place of a cell: the event stabs nothing."""
 GROUP = 32
 """Events whose cells are found together."""
 
@@ -93,10 +81,10 @@ class CellTable(SoptRTree):
         modes: str = "both",
         intersect: bool = False,
     ) -> Self:
-        """An index of all slots of a table; `best` is K, 1 to 256; the rest as for every scored index."""
+        """Build an index of all slots of a table; `best` is K, 1 to 256; for the rest see `ScoredOptions`."""
         if not 1 <= best <= MOST:
-            raise EarmarkError(f"best is 1 to {MOST}, not {best}.")
-        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, FOREST, POINTS, best))
+            raise EarmarkError(f"expected best from 1 to {MOST}, got {best}")
+        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, sc.FOREST, sc.POINTS, best))
 
     @classmethod
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
@@ -104,14 +92,12 @@ class CellTable(SoptRTree):
         return grown._replace(**_painted(lists, arrays, options.best))
 
     @classmethod
-    def restore(cls, table: SegmentArrays, arrays: object) -> Self:
-        """The index whose arrays were saved. What kernels rely on is checked. O(size)."""
-        made = super().restore(table, arrays)  # type: ignore[arg-type]
-        _check_cells(made._arrays, len(made._table.sequence))
-        return made
+    def _check_arrays(cls, arrays: ScoredArrays, table: SegmentArrays) -> None:
+        super()._check_arrays(arrays, table)
+        _check_cells(arrays, len(table.sequence))
 
     def check(self) -> None:
-        """As the SOPT-R-tree; and the cells hold the best intervals over them."""
+        """Also raise AssertionError unless the cells hold the best intervals over them."""
         super().check()
         arrays = self._arrays
         _check_cells(arrays, len(self._table.sequence))
@@ -131,38 +117,38 @@ class CellTable(SoptRTree):
             keys = arrays.cell_cut[row[CUTS_BEGIN] : row[CUTS_END]]
             for cell in range(0, len(keys), max(1, len(keys) // 200)):
                 over = np.flatnonzero((arrays.lo[entries] <= keys[cell]) & (keys[cell] <= arrays.hi[entries]))[:best]
-                found = painted[cell][painted[cell] != EMPTY]
-                require(np.array_equal(found, over), "a cell does not hold the best intervals over it")
+                held = painted[cell][painted[cell] != sc.EMPTY]
+                require(np.array_equal(held, over), "a cell does not hold the best intervals over it")
 
     def _hold(self, table: SegmentArrays, arrays: ScoredArrays) -> None:
         super()._hold(table, arrays)
-        info = self._arrays.info
+        info, is_counted = self._arrays.info, len(self._arrays.needed) > 0
         self._cells = Cells._make(getattr(self._arrays, name) for name in Cells._fields)
-        self._looks_up = bool(info[EXACT] and info[ONE_CLAUSE] and not info[LOOSE] and not len(self._arrays.needed))
+        self._looks_up = bool(info[sc.EXACT] and info[sc.ONE_CLAUSE] and not info[sc.LOOSE] and not is_counted)
 
     def _rank_group(self, asked: Asked, floor: Floor | None, kernel: Any) -> tuple[I64, I32, F64, I64]:
-        """Look the events up that can be, and leave the others to the SOPT-R-tree."""
+        """Look up the events for which that is possible, and leave the others to the SOPT-R-tree."""
         k = asked.k
-        exact = not asked.relaxed or self._arrays.info[REGIME] == SHARED
+        exact = not asked.relaxed or self._arrays.info[sc.REGIME] == sc.SHARED
         weights = asked.events.weight
         unweighted = not len(weights) or bool((weights == 1.0).all())
         if not self._looks_up or not exact or not unweighted or k > self._arrays.cell_list[0]:
             return super()._rank_group(asked, floor, kernel)
         lanes = asked.last - asked.first
-        found = CellAnswers(np.zeros(lanes, np.int64), np.empty(lanes * k, np.int32), np.empty(lanes * k))
+        answers = CellAnswers(np.zeros(lanes, np.int64), np.empty(lanes * k, np.int32), np.empty(lanes * k))
         counters = np.zeros(self._counters, np.int64)
-        left = look_up(self._cells, asked, _all_of(asked.eligible, len(self._table.sequence)), found, counters)
+        left = look_up(self._cells, asked, _all_of(asked.eligible, len(self._table.sequence)), answers, counters)
         if left == lanes:
             return super()._rank_group(asked, floor, kernel)
         if left:
-            chosen = np.flatnonzero(found.size == NOT_HERE)
+            chosen = np.flatnonzero(answers.size == NOT_HERE)
             others = asked._replace(events=some_events(asked.events, chosen + asked.first), first=0, last=left)
             counts, slots, scores, more = super()._rank_group(others, None, kernel)
-            _put(chosen, counts, slots, scores, k, found)
+            _put(chosen, counts, slots, scores, k, answers)
             counters += more
         if floor is not None:
-            _cut(found, k, self._table.sequence, floor, asked.first)
-        return *without_gaps(k, *found), counters
+            _cut(answers, k, self._table.sequence, floor, asked.first)
+        return *without_gaps(k, *answers), counters
 
 
 class Cells(NamedTuple):
@@ -178,15 +164,15 @@ class Cells(NamedTuple):
 
 
 def _painted(lists: ScoredLists, arrays: ScoredArrays, best: int) -> dict[str, np.ndarray]:
-    """The cells of all lists that can be looked up."""
+    """Paint the cells of all lists that can be looked up."""
     rows = np.zeros((len(lists.attr) + 1, CELLS), np.int64)
     rows[0, 0] = best
     cuts, radixes, tables, answers = [], [], [], []
     counts = np.zeros(4, np.int64)  # cuts, radix entries, cells x K, ranks so far
-    for one in np.flatnonzero(arrays.lists.reshape(-1, LIST)[:, SOLE]).tolist():
-        part = slice(int(lists.start[one]), int(lists.start[one + 1]))
-        cut, first, last = cells(lists.lo[part], lists.hi[part])
-        table = np.full(len(cut) * best, EMPTY, np.int32)
+    for number in np.flatnonzero(arrays.lists.reshape(-1, sc.LIST)[:, sc.SOLE]).tolist():
+        entries = lists.entries(number)
+        cut, first, last = cells(entries.lo, entries.hi)
+        table = np.full(len(cut) * best, sc.EMPTY, np.int32)
         paint(first, last, best, np.zeros(len(cut), np.int32), np.arange(len(cut) + 1), table)
         skip = int(cut[0] == np.iinfo(np.int64).min and len(cut) > 1)  # no lower bound: too far off to count from
         span = int(cut[-1]) - int(cut[skip])
@@ -194,14 +180,13 @@ def _painted(lists: ScoredLists, arrays: ScoredArrays, best: int) -> dict[str, n
         size = (span >> shift) + 1
         ahead = (cut[skip:].view(np.uint64) - cut[skip : skip + 1].view(np.uint64)) >> np.uint64(shift)
         edges = skip + np.searchsorted(ahead, np.arange(size + 1, dtype=np.uint64))
-        rows[one + 1] = (
-            counts[0], counts[0] + len(cut), cut[skip], shift, counts[1], size - 1, counts[2], counts[3],
-        )  # fmt: skip
+        begin, radix, cells_begin, ranks = counts.tolist()
+        rows[number + 1] = begin, begin + len(cut), cut[skip], shift, radix, size - 1, cells_begin, ranks
         cuts.append(cut)
         radixes.append(edges.astype(np.int32))
         tables.append(table)
-        answers.append(np.column_stack([lists.score[part], lists.slot[part]]).ravel())
-        counts += len(cut), size + 1, len(table), len(lists.lo[part])
+        answers.append(np.column_stack([entries.score, entries.slot]).ravel())
+        counts += len(cut), size + 1, len(table), len(entries.lo)
     return {
         "cell_list": rows.ravel(),
         "cell": np.concatenate([*tables, np.empty(0, np.int32)]),
@@ -214,12 +199,12 @@ def _painted(lists: ScoredLists, arrays: ScoredArrays, best: int) -> dict[str, n
 def _check_cells(arrays: ScoredArrays, slots: int) -> None:
     """Raise AssertionError unless look-ups stay inside the arrays."""
     rows = arrays.cell_list.reshape(-1, CELLS)
-    lists = len(arrays.lists) // LIST
+    lists = len(arrays.lists) // sc.LIST
     require(len(rows) == lists + 1 and 1 <= rows[0, 0] <= MOST, "the cells are not those of the lists")
     require(len(arrays.cell_answer) % ANSWER == 0, "an answer is cut off")
     named = arrays.cell_answer[OF::ANSWER]
     inside = not len(named) or bool((named == np.rint(named)).all() and named.min() >= 0 and named.max() < slots)
-    require(inside, "a rank names a slot that the table does not have")
+    require(inside, "a rank refers to a slot that the table does not have")
     for row in rows[1:]:
         begin, end, first, shift, radix, top, base, ranks = (int(value) for value in row)
         if begin == end:
@@ -227,8 +212,7 @@ def _check_cells(arrays: ScoredArrays, slots: int) -> None:
         require(0 <= begin < end <= len(arrays.cell_cut) and 0 <= shift < 64, "the cuts of a list are out of range")
         keys = arrays.cell_cut[begin:end]
         require(bool((keys[:-1] < keys[1:]).all()) and first in keys[:2], "the cuts of a list do not ascend")
-        reaches = (int(keys[-1]) - first) >> shift <= top
-        require(reaches, "a radix table ends before the cuts do")
+        require((int(keys[-1]) - first) >> shift <= top, "a radix table ends before the cuts do")
         require(radix >= 0 and top >= 0 and radix + top + 2 <= len(arrays.cell_radix), "a radix table is cut off")
         edges = arrays.cell_radix[radix : radix + top + 2]
         ordered = bool((edges[:-1] <= edges[1:]).all()) and edges[0] >= 0 and edges[-1] <= end - begin
@@ -236,39 +220,39 @@ def _check_cells(arrays: ScoredArrays, slots: int) -> None:
         table = arrays.cell[base : base + (end - begin) * int(rows[0, 0])]
         require(base >= 0 and len(table) == (end - begin) * rows[0, 0] and ranks >= 0, "cells are missing")
         limit = len(named) - ranks
-        require(bool(table.min() >= EMPTY and table.max() < limit), "a cell names a rank that is not there")
+        require(bool(table.min() >= sc.EMPTY and table.max() < limit), "a cell refers to a rank that does not exist")
 
 
 def _all_of(eligible: U64, slots: int) -> bool:
-    """Whether the first so many slots are all eligible."""
+    """Whether the first `slots` slots are all eligible."""
     whole, rest = divmod(slots, bits.WORD)
     if len(eligible) < whole + (rest > 0) or not (eligible[:whole] == ~np.uint64(0)).all():
         return False
     return not rest or int(eligible[whole]) & ((1 << rest) - 1) == (1 << rest) - 1
 
 
-def _put(chosen: I64, counts: I64, slots: I32, scores: F64, k: int, found: CellAnswers) -> None:
-    """Write the answers of some events into the places of theirs."""
-    found.size[chosen] = counts
+def _put(chosen: I64, counts: I64, slots: I32, scores: F64, k: int, answers: CellAnswers) -> None:
+    """Write the answers of the chosen events into their places."""
+    answers.size[chosen] = counts
     where = np.arange(len(slots)) + np.repeat(chosen * k - pointers_of(counts)[:-1], counts)
-    found.slot[where], found.score[where] = slots, scores
+    answers.slot[where], answers.score[where] = slots, scores
 
 
-def _cut(found: CellAnswers, k: int, sequence: I64, floor: Floor, first: int) -> None:
-    """Leave out what is not better than an event's floor. Answers are best first, so that is how many are left."""
-    lanes = len(found.size)
+def _cut(answers: CellAnswers, k: int, sequence: I64, floor: Floor, first: int) -> None:
+    """Drop what is not better than an event's floor. Answers are best first, so their number is all that changes."""
+    lanes = len(answers.size)
     score, since = (column[first : first + lanes, None] for column in floor)
-    there = np.arange(k) < found.size[:, None]
-    slots, scores = found.slot.reshape(lanes, k), found.score.reshape(lanes, k)
+    there = np.arange(k) < answers.size[:, None]
+    slots, scores = answers.slot.reshape(lanes, k), answers.score.reshape(lanes, k)
     earlier = sequence[np.where(there, slots, 0)] < since if len(sequence) else there
-    found.size[:] = (there & ((scores > score) | ((scores == score) & earlier))).sum(axis=1)
+    answers.size[:] = (there & ((scores > score) | ((scores == score) & earlier))).sum(axis=1)
 
 
 @kernel
 def paint(first: I32, last: I32, best: int, filled: I32, following: I64, table: I32) -> None:
     """Write each interval, in descending score, into the cells that it covers and that have room.
 
-    `following[c]` leads to the first cell from c on that is not full.
+    `following[c]` leads to the first cell from c on that has room.
     """
     for rank in range(len(first)):
         cell = not_full(following, int64(first[rank]))
@@ -282,7 +266,7 @@ def paint(first: I32, last: I32, best: int, filled: I32, following: I64, table: 
 
 @inlined
 def not_full(following: I64, cell: int) -> int:
-    """The first cell from `cell` on that is not full; shortens the way for the next."""
+    """The first cell from `cell` on that is not full; shortens the path for the next call."""
     root = cell
     while at(following, root) != root:
         root = at(following, root)
@@ -302,8 +286,10 @@ class CellAnswers(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A group of events on their way to a cell: the row of the list, the value, the cuts still in question; then where
-    the cell begins (or NOT_HERE, NOTHING), its first and its k-th rank.
+    """A group of events and their cells.
+
+    The row of the list, the value, the cuts that remain to be searched; then where the cell begins (or NOT_HERE,
+    NOTHING), its first and its k-th rank.
     """
 
     row: I64
@@ -317,15 +303,14 @@ class Waiting(NamedTuple):
 
 @kernel
 def look_up(cells_of: Cells, asked: Asked, everyone: bool, answers: CellAnswers, work: I64) -> int:
-    """The k best of each event whose one list has cells; NOT_HERE as the size of the others, and how many those are.
+    """Write the k best of each event whose one list has cells; returns the number of the others, with size NOT_HERE.
 
     `everyone`: all slots are eligible. A group of events takes each step together: where each event would wait for
     memory, a group waits once.
     """
     k, first, last, slot, score = asked.k, asked.first, asked.last, answers.slot, answers.score
     best, others = cells_of.cell_list[0], 0
-    steps = np.empty((5, GROUP), np.int64)
-    ends = np.empty((2, GROUP), np.int32)
+    steps, ends = np.empty((5, GROUP), np.int64), np.empty((2, GROUP), np.int32)
     waiting = Waiting(steps[0], steps[1], steps[2], steps[3], steps[4], ends[0], ends[1])
     for group in range(first, last, GROUP):
         count = min(GROUP, last - group)
@@ -337,7 +322,7 @@ def look_up(cells_of: Cells, asked: Asked, everyone: bool, answers: CellAnswers,
             found, to = 0, (group - first + i) * k
             if at(waiting.cell, i) >= 0 and at(waiting.head, i) >= 0:
                 ranks = at(cells_of.cell_list, at(waiting.row, i) + RANKS_BEGIN)
-                if everyone and at(waiting.kth, i) >= 0:  # the usual case, without a question an answer
+                if everyone and at(waiting.kth, i) >= 0:  # the usual case: no check per answer
                     for j in range(k):
                         answer = ANSWER * (ranks + at(cells_of.cell, at(waiting.cell, i) + j))
                         score[to + j] = at(cells_of.cell_answer, answer + WORTH)
@@ -358,36 +343,34 @@ def look_up(cells_of: Cells, asked: Asked, everyone: bool, answers: CellAnswers,
 
 @inlined
 def enter(cells_of: Cells, events: EventArrays, e: int, waiting: Waiting, i: int) -> None:
-    """The list of an event, and the cuts between which the leading bits of its value lead."""
-    row, value, here = int64(EMPTY), int64(0), True
+    """Find the list of an event, and the cuts to which the leading bits of its value lead."""
+    row, value, here = int64(sc.EMPTY), int64(0), True
     for position in range(at(events.start, e), at(events.start, e + 1)):
         which = list_for(cells_of.list_of, at(events.attr, position), 0)
-        if which != EMPTY:
-            here &= row == EMPTY and at(cells_of.lists, which * LIST + SOLE) != 0
+        if which != sc.EMPTY:
+            here &= row == sc.EMPTY and at(cells_of.lists, which * sc.LIST + sc.SOLE) != 0
             here &= at(events.lo, position) == at(events.hi, position)
             row, value = int64((which + 1) * CELLS), at(events.lo, position)
     waiting.row[i], waiting.value[i] = row, value
     if not here:
         waiting.cell[i] = int64(NOT_HERE)
-    elif row == EMPTY:
+    elif row == sc.EMPTY:
         waiting.cell[i] = int64(NOTHING)
     else:
         waiting.cell[i] = 0
-        waiting.low[i], waiting.high[i] = cuts_for(
-            cells_of.cell_list, cells_of.cell_cut, cells_of.cell_radix, row, value
-        )
+        waiting.low[i], waiting.high[i] = cuts_for(cells_of, row, value)
 
 
 @inlined
-def cuts_for(cell_list: I64, cell_cut: I64, cell_radix: I32, row: int, value: int) -> tuple[int, int]:
+def cuts_for(cells_of: Cells, row: int, value: int) -> tuple[int, int]:
     """A run of cuts: those before it are at most the value, those after it are greater."""
-    cuts = at(cell_list, row + CUTS_BEGIN)
+    cell_list, cell_cut, cell_radix = cells_of.cell_list, cells_of.cell_cut, cells_of.cell_radix
+    cuts, end = at(cell_list, row + CUTS_BEGIN), at(cell_list, row + CUTS_END)
     if value < at(cell_list, row + FIRST_KEY):
         low = int64(value >= at(cell_cut, cuts))
         return int(low), int(low)
-    if value >= at(cell_cut, at(cell_list, row + CUTS_END) - 1):
-        low = at(cell_list, row + CUTS_END) - cuts
-        return int(low), int(low)
+    if value >= at(cell_cut, end - 1):
+        return int(end - cuts), int(end - cuts)
     ahead = (np.uint64(value) ^ SIGN) - (np.uint64(at(cell_list, row + FIRST_KEY)) ^ SIGN)
     radix = at(cell_list, row + RADIX_BEGIN) + int64(ahead >> np.uint64(at(cell_list, row + SHIFT)))
     return int(at(cell_radix, radix)), int(at(cell_radix, radix + 1))
@@ -395,17 +378,12 @@ def cuts_for(cell_list: I64, cell_cut: I64, cell_radix: I32, row: int, value: in
 
 @inlined
 def arrive(cells_of: Cells, waiting: Waiting, i: int, best: int, k: int) -> None:
-    """The cell of a value, and a first look at both its ends; NOTHING before the first cut."""
+    """Find the cell of a value, and read both its ends; NOTHING before the first cut."""
     if at(waiting.cell, i) < 0:
         return
-    low, high = at(waiting.low, i), at(waiting.high, i)
     cuts = at(cells_of.cell_list, at(waiting.row, i) + CUTS_BEGIN)
-    while low < high:
-        middle = (low + high) >> 1
-        if at(cells_of.cell_cut, cuts + middle) <= at(waiting.value, i):
-            low = middle + 1
-        else:
-            high = middle
+    begin, end = cuts + at(waiting.low, i), cuts + at(waiting.high, i)
+    low = bisect_right(cells_of.cell_cut, begin, end, at(waiting.value, i)) - cuts
     if low == 0:
         waiting.cell[i] = int64(NOTHING)
         return
@@ -418,7 +396,7 @@ def arrive(cells_of: Cells, waiting: Waiting, i: int, best: int, k: int) -> None
 def pick(
     cells_of: Cells, asked: Asked, waiting: Waiting, i: int, ranks: int, answers: CellAnswers, to: int
 ) -> tuple[int, int]:
-    """The eligible answers of a cell, at most k: how many, and how many were looked at."""
+    """Write the eligible answers of a cell, at most k; returns their number, and how many were looked at."""
     taken, found = 0, 0
     while taken < cells_of.cell_list[0] and found < asked.k:
         rank = at(cells_of.cell, at(waiting.cell, i) + taken)
@@ -426,9 +404,9 @@ def pick(
             break
         taken += 1
         answer = ANSWER * (ranks + rank)
-        one = int(at(cells_of.cell_answer, answer + OF))
-        if is_set(asked.eligible, one):
-            answers.slot[to + found] = one
+        slot = int(at(cells_of.cell_answer, answer + OF))
+        if is_set(asked.eligible, slot):
+            answers.slot[to + found] = slot
             answers.score[to + found] = at(cells_of.cell_answer, answer + WORTH)
             found += 1
     return found, taken

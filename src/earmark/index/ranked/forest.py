@@ -13,41 +13,26 @@ Complexity: O(n log n) time with the medians, O(n) without; at most (1 + 2 / (br
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import earmark.index.ranked.arrays as sc
 from earmark.flat.bits import read_only
-from earmark.flat.types import F64, I32, I64
-from earmark.index.ranked.arrays import (
-    BELOW,
-    BLOCKS,
-    BUCKET,
-    EMPTY,
-    FIRST_BLOCK,
-    HEIGHT,
-    LEFT,
-    NODE,
-    NODE_SCORE,
-    OWN,
-    PADDING,
-    RIGHT,
-    U8,
-    WIDEST,
-    ScoredArrays,
-)
-from earmark.index.ranked.lists import Entries, EntryColumns, ScoredLists
+from earmark.flat.types import F64, I32, I64, U8
+from earmark.index.ranked.arrays import ScoredArrays, int64
+from earmark.index.ranked.lists import EntryColumns, ScoredLists
 from earmark.jit import inlined, kernel
 
 # Fields of `used`.
 NODES_USED, BLOCKS_USED, ENTRIES_USED, DEEPEST, HIGHEST = range(5)
 USED = 5
 
-# Fields of a task of the recursion: intervals begin..end below a parent, on one side of it, so deep.
+# Fields of a task of the recursion: intervals begin..end below a parent, on one side of it, at a depth.
 BEGIN, END, PARENT, SIDE, DEEP = range(5)
 TASK = 5
 PENDING = 256
-"""Tasks that can wait: two a level, and each level halves the endpoints."""
+"""The most tasks that can wait: two per level, and each level halves the endpoints."""
 
 
 class ForestDraft(NamedTuple):
@@ -77,7 +62,7 @@ class GrowScratch(NamedTuple):
 
 
 class TreePlan(NamedTuple):
-    """How trees are to be built."""
+    """How to build trees; see the module's docstring."""
 
     median: bool
     tree: bool
@@ -87,19 +72,19 @@ class TreePlan(NamedTuple):
 
 
 def grow(lists: ScoredLists, plan: TreePlan) -> ForestDraft:
-    """The trees of all lists; `finished` cuts the arrays to size."""
+    """Build the trees of all lists; `finished` trims the arrays."""
     n, count = len(lists.lo), len(lists.attr)
     copies = 2 if plan.endpoints else 1
     nodes = (n if plan.median else 0) + count + 1
     blocks = copies * 2 * n + 1  # m intervals make at most 2 m blocks, whatever the branching
-    entries = copies * n + blocks + PADDING
+    entries = copies * n + blocks + sc.PADDING
     draft = ForestDraft(
         used=np.zeros(USED, np.int64),
-        list_root=np.full(count, EMPTY, np.int64),
+        list_root=np.full(count, sc.EMPTY, np.int64),
         list_nodes=np.zeros(count, np.int64),
         node_key=np.empty(nodes, np.int64),
-        node=np.empty(nodes * NODE, np.int32),
-        node_score=np.empty(nodes * NODE_SCORE),
+        node=np.empty(nodes * sc.NODE, np.int32),
+        node_score=np.empty(nodes * sc.NODE_SCORE),
         block_start=np.empty(blocks, np.int32),
         block_fill=np.empty(blocks, np.uint8),
         block_room=np.empty(blocks, np.uint8),
@@ -108,43 +93,43 @@ def grow(lists: ScoredLists, plan: TreePlan) -> ForestDraft:
         score=np.empty(entries),
         ref=np.empty(entries, np.int32),
     )
-    for one in range(count):
-        plant(lists, slice(int(lists.start[one]), int(lists.start[one + 1])), one, plan, draft)
+    for number in range(count):
+        plant(lists.entries(number), number, plan, draft)
     return draft
 
 
-def plant(lists: Entries, part: slice, number: int, plan: TreePlan, draft: ForestDraft) -> None:
-    """Add the tree of one list, whose entries are a part of these, to a draft that has room for it."""
-    columns = (lists.lo[part], lists.hi[part], lists.score[part], lists.slot[part])
-    entries = EntryColumns._make(map(read_only, columns))
+def plant(entries: EntryColumns, number: int, plan: TreePlan, draft: ForestDraft) -> None:
+    """Add the tree of one list to a draft that has room for it."""
     count = len(entries.lo)
     work = GrowScratch(np.arange(count), np.empty(2 * count + 1, np.int64), np.empty(TASK * PENDING, np.int64))
-    grow_list(entries, number, plan, work, draft)
+    grow_list(EntryColumns._make(map(read_only, entries)), number, plan, work, draft)
+
+
+def used_lengths(draft: ForestDraft) -> dict[str, int]:
+    """How many elements of each array of a draft are in use, padding included."""
+    nodes, blocks, entries = (int(draft.used[field]) for field in (NODES_USED, BLOCKS_USED, ENTRIES_USED))
+    lengths = {"node_key": nodes, "node": nodes * sc.NODE, "node_score": nodes * sc.NODE_SCORE}
+    lengths |= {"block_start": blocks, "block_fill": blocks, "block_room": blocks}
+    return lengths | {"lo": entries + sc.PADDING, "hi": entries + sc.PADDING, "score": entries, "ref": entries}
 
 
 def finished(draft: ForestDraft, arrays: ScoredArrays) -> ScoredArrays:
     """Put the grown trees into the arrays of an index, without the spare room."""
-    nodes, blocks, entries = (int(draft.used[field]) for field in (NODES_USED, BLOCKS_USED, ENTRIES_USED))
-    draft.lo[entries : entries + PADDING] = 0
-    draft.hi[entries : entries + PADDING] = 0
-    ends = {
-        "node_key": nodes, "node": nodes * NODE, "node_score": nodes * NODE_SCORE,
-        "block_start": blocks, "block_fill": blocks, "block_room": blocks,
-        "lo": entries + PADDING, "hi": entries + PADDING, "score": entries, "ref": entries,
-    }  # fmt: skip
-    return arrays._replace(**{name: getattr(draft, name)[:end].copy() for name, end in ends.items()})
+    entries = int(draft.used[ENTRIES_USED])
+    draft.lo[entries : entries + sc.PADDING] = draft.hi[entries : entries + sc.PADDING] = 0
+    return arrays._replace(**{name: getattr(draft, name)[:end].copy() for name, end in used_lengths(draft).items()})
 
 
 @kernel
 def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowScratch, draft: ForestDraft) -> None:
-    """One list into one tree of nodes."""
+    """Build the tree of one list."""
     lo, hi, which, spare, pending = entries.lo, entries.hi, scratch.which, scratch.spare, scratch.pending
     n = len(lo)
     first_node = draft.used[NODES_USED]
-    draft.list_root[number] = first_node if n else EMPTY
+    draft.list_root[number] = first_node if n else sc.EMPTY
     waiting = 0
     if n:
-        pending[BEGIN], pending[END], pending[PARENT], pending[SIDE], pending[DEEP] = 0, n, EMPTY, LEFT, 1
+        pending[BEGIN], pending[END], pending[PARENT], pending[SIDE], pending[DEEP] = 0, n, sc.EMPTY, sc.LEFT, 1
         waiting = 1
     while waiting:
         waiting -= 1
@@ -153,14 +138,17 @@ def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowS
         node = draft.used[NODES_USED]
         draft.used[NODES_USED] += 1
         draft.used[DEEPEST] = max(draft.used[DEEPEST], depth)
-        if parent != EMPTY:
-            draft.node[parent * NODE + pending[task + SIDE]] = node
+        if parent != sc.EMPTY:
+            draft.node[parent * sc.NODE + pending[task + SIDE]] = node
         bucket = plan.median and end - begin <= plan.leaf
         draft.node_key[node] = 0
-        draft.node[node * NODE + LEFT], draft.node[node * NODE + RIGHT] = BUCKET if bucket else EMPTY, EMPTY
+        draft.node[node * sc.NODE + sc.LEFT] = sc.BUCKET if bucket else sc.EMPTY
+        draft.node[node * sc.NODE + sc.RIGHT] = sc.EMPTY
         lower, upper = begin, end
         if plan.median and not bucket:
-            key = median_end(lo, hi, which, spare, begin, end)
+            for i in range(begin, end):
+                spare[2 * (i - begin)], spare[2 * (i - begin) + 1] = lo[which[i]], hi[which[i]]
+            key = np.partition(spare[: 2 * (end - begin)], end - begin)[end - begin]  # the upper median
             draft.node_key[node] = key
             lower, upper = part_three(lo, hi, which, spare, begin, end, key)
         copies = 2 if plan.endpoints and not bucket else 1
@@ -169,9 +157,9 @@ def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowS
                 sort_part(lo if copy == 0 else hi, which, lower, upper, copy == 1)
             add_run(entries, which, lower, upper, node, plan, draft)
         if copies == 2:
-            draft.node[node * NODE + FIRST_BLOCK] -= draft.node[node * NODE + BLOCKS]
+            draft.node[node * sc.NODE + sc.FIRST_BLOCK] -= draft.node[node * sc.NODE + sc.BLOCKS]
         for side in range(2):
-            a, b = (begin, lower) if side == LEFT else (upper, end)
+            a, b = (begin, lower) if side == sc.LEFT else (upper, end)
             if b > a:
                 task = waiting * TASK
                 pending[task], pending[task + END], pending[task + PARENT] = a, b, node
@@ -179,62 +167,41 @@ def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowS
                 waiting += 1
     draft.list_nodes[number] = draft.used[NODES_USED] - first_node
     for node in range(draft.used[NODES_USED] - 1, first_node - 1, -1):
-        best = draft.node_score[node * NODE_SCORE + OWN]
-        for side in range(2):
-            child = draft.node[node * NODE + side]
-            if child >= 0:
-                best = max(best, draft.node_score[child * NODE_SCORE + BELOW])
-        draft.node_score[node * NODE_SCORE + BELOW] = best
+        draft.node_score[node * sc.NODE_SCORE + sc.BELOW] = best_below(draft, node)
 
 
 @inlined
-def median_end(lo: I64, hi: I64, which: I64, spare: I64, begin: int, end: int) -> int:
-    """The median endpoint of the intervals begin..end, the upper one of the two. Expected O(n)."""
-    count = end - begin
-    for i in range(count):
-        spare[2 * i] = lo[which[begin + i]]
-        spare[2 * i + 1] = hi[which[begin + i]]
-    left, right = 0, 2 * count - 1
-    while left < right:
-        a, b, c = spare[left], spare[(left + right) >> 1], spare[right]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i, j = left, right
-        while i <= j:
-            while spare[i] < pivot:
-                i += 1
-            while spare[j] > pivot:
-                j -= 1
-            if i <= j:
-                spare[i], spare[j] = spare[j], spare[i]
-                i += 1
-                j -= 1
-        if count <= j:
-            right = j
-        elif count >= i:
-            left = i
-        else:
-            break
-    return int(spare[count])
+def best_below(trees: Any, node: int) -> float:
+    """The best score below a node of trees or a draft, from its run and its children."""
+    best = trees.node_score[node * sc.NODE_SCORE + sc.OWN]
+    for side in range(2):
+        child = int64(trees.node[node * sc.NODE + side])
+        if child >= 0:
+            best = max(best, trees.node_score[child * sc.NODE_SCORE + sc.BELOW])
+    return float(best)
 
 
 @inlined
 def part_three(lo: I64, hi: I64, which: I64, spare: I64, begin: int, end: int, key: int) -> tuple[int, int]:
-    """Left of the key, stabbed by it, right of it: each in the order it had. Returns where the stabbed are."""
+    """Order intervals as left of the key, stabbed by it, right of it, keeping their order in each part.
+
+    Returns where the stabbed ones begin and end.
+    """
     left, stabbed = 0, 0
     for i in range(begin, end):
         left += hi[which[i]] < key
         stabbed += lo[which[i]] <= key <= hi[which[i]]
     a, b, c = begin, begin + left, begin + left + stabbed
     for i in range(begin, end):
-        one = which[i]
-        if hi[one] < key:
-            spare[a] = one
+        interval = which[i]
+        if hi[interval] < key:
+            spare[a] = interval
             a += 1
-        elif lo[one] <= key:
-            spare[b] = one
+        elif lo[interval] <= key:
+            spare[b] = interval
             b += 1
         else:
-            spare[c] = one
+            spare[c] = interval
             c += 1
     for i in range(begin, end):
         which[i] = spare[i]
@@ -243,7 +210,7 @@ def part_three(lo: I64, hi: I64, which: I64, spare: I64, begin: int, end: int, k
 
 @inlined
 def sort_part(keys: I64, which: I64, begin: int, end: int, descending: bool) -> None:
-    """Sort a part of `which` by a key: heap sort. (Only the endpoint-sorted tree asks.)"""
+    """Sort a part of `which` by a key with heap sort; only for the endpoint-sorted tree."""
     n = end - begin
     for step in range(n + n // 2):
         size = n
@@ -268,8 +235,8 @@ def sort_part(keys: I64, which: I64, begin: int, end: int, descending: bool) -> 
 def add_run(
     entries: EntryColumns, which: I64, begin: int, end: int, node: int, plan: TreePlan, draft: ForestDraft
 ) -> None:
-    """The intervals begin..end in blocks, below a tree of blocks if wanted, as the run of a node."""
-    width = plan.branching if plan.tree else int(WIDEST)
+    """Write the intervals begin..end as the run of a node: blocks, below a tree of blocks if the plan has one."""
+    width = plan.branching if plan.tree else sc.WIDEST
     first, last, height = draft.used[BLOCKS_USED], draft.used[BLOCKS_USED], 0
     own, count = -np.inf, end - begin
     while True:  # a level: of entries, then of the blocks below
@@ -282,10 +249,10 @@ def add_run(
                 draft.block_start[block] = entry
                 draft.block_fill[block] = draft.block_room[block] = min(width, count - i)
             if height == 0:
-                one = which[begin + i]
-                draft.lo[entry], draft.hi[entry] = entries.lo[one], entries.hi[one]
-                draft.score[entry], draft.ref[entry] = entries.score[one], entries.slot[one]
-                own = max(own, entries.score[one])
+                of = which[begin + i]
+                draft.lo[entry], draft.hi[entry] = entries.lo[of], entries.hi[of]
+                draft.score[entry], draft.ref[entry] = entries.score[of], entries.slot[of]
+                own = max(own, entries.score[of])
             else:
                 add_child(draft, entry, first + i)
             draft.used[ENTRIES_USED] += 1
@@ -293,17 +260,47 @@ def add_run(
         if not plan.tree or count <= 1:
             break
         height += 1
-    draft.node[node * NODE + FIRST_BLOCK] = first if count else EMPTY
-    draft.node[node * NODE + BLOCKS], draft.node[node * NODE + HEIGHT] = count, height
-    draft.node_score[node * NODE_SCORE + OWN] = own
+    draft.node[node * sc.NODE + sc.FIRST_BLOCK] = first if count else sc.EMPTY
+    draft.node[node * sc.NODE + sc.BLOCKS], draft.node[node * sc.NODE + sc.HEIGHT] = count, height
+    draft.node_score[node * sc.NODE_SCORE + sc.OWN] = own
     draft.used[HIGHEST] = max(draft.used[HIGHEST], height)
 
 
 @inlined
 def add_child(draft: ForestDraft, entry: int, child: int) -> None:
     """Write the inner entry of a child: its bounding interval, its best score, its number."""
-    start = draft.block_start[child]
-    lo, hi, score = draft.lo[start], draft.hi[start], draft.score[start]
-    for i in range(start + 1, start + draft.block_fill[child]):
-        lo, hi, score = min(lo, draft.lo[i]), max(hi, draft.hi[i]), max(score, draft.score[i])
-    draft.lo[entry], draft.hi[entry], draft.score[entry], draft.ref[entry] = lo, hi, score, child
+    draft.lo[entry], draft.hi[entry], draft.score[entry] = summary(draft, child)
+    draft.ref[entry] = child
+
+
+@inlined
+def run_entries(trees: Any, node: int, waiting: I64, out: I64, found: int) -> int:
+    """Append the entries of a node's run to `out` in order; returns their end. `waiting` has room for all blocks."""
+    row = node * sc.NODE
+    first, left = int64(trees.node[row + sc.FIRST_BLOCK]), int64(trees.node[row + sc.BLOCKS])
+    if first < 0:
+        return found
+    for i in range(left):  # the last is taken first
+        waiting[i] = ((first + left - 1 - i) << 8) | trees.node[row + sc.HEIGHT]
+    while left:
+        left -= 1
+        block, height = waiting[left] >> 8, waiting[left] & 255
+        start, fill = int64(trees.block_start[block]), int64(trees.block_fill[block])
+        for i in range(fill):
+            if height:
+                waiting[left] = (int64(trees.ref[start + fill - 1 - i]) << 8) | (height - 1)
+                left += 1
+            else:
+                out[found] = start + i
+                found += 1
+    return found
+
+
+@inlined
+def summary(trees: Any, block: int) -> tuple[int, int, float]:
+    """The bounding interval and the best score of a block of trees or a draft."""
+    start = int64(trees.block_start[block])
+    lo, hi, score = trees.lo[start], trees.hi[start], trees.score[start]
+    for i in range(start + 1, start + trees.block_fill[block]):
+        lo, hi, score = min(lo, trees.lo[i]), max(hi, trees.hi[i]), max(score, trees.score[i])
+    return lo, hi, score

@@ -1,4 +1,4 @@
-"""From a table to scored lists: which interval of which clause stands in which list, with which score.
+"""From a table to scored lists: which interval of which clause is in which list, with which score.
 
 Exact search wants one order for all lists, the score of the clause. A matching event meets *every* constraint of a
 clause, so one of them is enough to find it by: the clause is *routed* through the constraint that the fewest events
@@ -22,39 +22,26 @@ for bit, so the score of a routed entry is what a point event without weights ge
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.flat.types import F64, I32, I64
-from earmark.index.ranked.arrays import ABSENT_LISTS, BY_SUM, BY_WEIGHT, EMPTY, SHARED
+import earmark.index.ranked.arrays as sc
+from earmark.flat.types import F64, I32, I64, Flags
+from earmark.index.answers import pointers_of
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import spread
+from earmark.segment.rows import offsets, spread
 
-Bools = NDArray[np.bool_]
 GRID = 64
 """Sampled endpoints of an attribute by which the reach of an interval is estimated."""
 SAMPLED = 1 << 17
 """Intervals of the whole table that are looked at for the sample."""
 
 
-class Entries(Protocol):
-    """Intervals with scores and slots, side by side."""
-
-    @property
-    def lo(self) -> I64: ...
-    @property
-    def hi(self) -> I64: ...
-    @property
-    def score(self) -> F64: ...
-    @property
-    def slot(self) -> I32: ...
-
-
 class EntryColumns(NamedTuple):
-    """Such entries as kernels read them."""
+    """Intervals with scores and slots, side by side."""
 
     lo: I64
     hi: I64
@@ -71,8 +58,13 @@ class ScoredLists(NamedTuple):
     hi: I64
     score: F64
     slot: I32
-    sole: Bools
+    sole: Flags
     heaviest: F64
+
+    def entries(self, number: int) -> EntryColumns:
+        """The entries of one list."""
+        part = slice(int(self.start[number]), int(self.start[number + 1]))
+        return EntryColumns(self.lo[part], self.hi[part], self.score[part], self.slot[part])
 
     def permuted(self, order: I64) -> ScoredLists:
         """The same lists with their entries in another order, which moves none to another list."""
@@ -87,7 +79,7 @@ class LooseSlots(NamedTuple):
 
 
 class Grids(NamedTuple):
-    """Per attribute a sample of its endpoints, ascending, and how many constraints it had when that was taken.
+    """Per attribute, a sample of its endpoints, ascending, and the number of its constraints at that time.
 
     Routes depend on nothing else, so that an index can find again where it put a clause.
     """
@@ -109,13 +101,13 @@ class Layout(NamedTuple):
 
 
 class ClauseFacts(NamedTuple):
-    """What is needed of each clause and constraint, worked out once."""
+    """What is needed of each clause and constraint, computed once."""
 
     slot: I32
     clause: I64
     sum: F64
-    dead: Bools
-    nullable: Bools
+    dead: Flags
+    nullable: Flags
     constraints: I64
 
 
@@ -128,9 +120,8 @@ def describe(table: SegmentArrays) -> ClauseFacts:
     total = np.empty(clauses)
     clause_sums(table, total)
     empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
-    return ClauseFacts(
-        slot, clause, total, _any(clause, empty, clauses), _any(clause, table.accepts_null != 0, clauses), constraints
-    )
+    dead, nullable = (_any(clause, flag, clauses) for flag in (empty, table.accepts_null != 0))
+    return ClauseFacts(slot, clause, total, dead, nullable, constraints)
 
 
 def lay_out(
@@ -138,10 +129,10 @@ def lay_out(
     modes: str = "both",
     intersect: bool = False,
     grids: Grids | None = None,
-    only: Bools | None = None,
+    only: Flags | None = None,
     regime: int | None = None,
 ) -> Layout:
-    """The lists of a table. `only` restricts them to some slots; `grids` and `regime` are then the index's own."""
+    """Lay out the lists of a table. `only` restricts them to some slots; pass the index's `grids` and `regime` then."""
     facts = describe(table)
     grids = grids if grids is not None else sample(table)
     chosen = np.ones(len(facts.slot), bool) if only is None else only[facts.slot]
@@ -149,19 +140,17 @@ def lay_out(
     exact_loose = chosen & ~facts.dead & (_keyable_of(table, facts) == 0)
     relaxed_loose = chosen & (facts.nullable | (facts.constraints == 0))
     route = routes(table, facts, grids)
-    route[~chosen | facts.dead | exact_loose] = EMPTY
-    nothing = np.zeros(len(table.attr), bool)
-    routed = nothing.copy()
+    route[~chosen | facts.dead | exact_loose] = sc.EMPTY
+    routed, wanted = np.zeros((2, len(table.attr)), bool)
     if modes != "relaxed":
         if intersect:
             routed = (table.accepts_null == 0) & (chosen & ~facts.dead)[facts.clause]
         else:
-            routed[route[route != EMPTY]] = True
-    wanted = nothing
-    if regime in (BY_WEIGHT, BY_SUM):
+            routed[route[route != sc.EMPTY]] = True
+    if regime in (sc.BY_WEIGHT, sc.BY_SUM):
         wanted = (chosen & ~facts.nullable)[facts.clause]
     scores = _weights(table)
-    if regime == BY_SUM:
+    if regime == sc.BY_SUM:
         scores = _static(table)[facts.slot[facts.clause]] + scores
     return Layout(
         _lists(table, facts, routed, facts.sum[facts.clause]),
@@ -175,10 +164,10 @@ def lay_out(
 
 def _regime(table: SegmentArrays, facts: ClauseFacts, modes: str) -> int:
     if modes == "exact":
-        return ABSENT_LISTS
+        return sc.ABSENT_LISTS
     if modes == "both" and not (facts.constraints > 1).any():
-        return SHARED
-    return BY_WEIGHT if not len(table.score) or (table.score == table.score[0]).all() else BY_SUM
+        return sc.SHARED
+    return sc.BY_WEIGHT if not len(table.score) or (table.score == table.score[0]).all() else sc.BY_SUM
 
 
 def _static(table: SegmentArrays) -> F64:
@@ -189,25 +178,26 @@ def _weights(table: SegmentArrays) -> F64:
     return table.weight if len(table.weight) else np.ones(len(table.attr))
 
 
-def _any(clause: I64, flag: Bools, clauses: int) -> Bools:
-    found = np.zeros(clauses, bool)
-    found[clause[flag]] = True
-    return found
+def _any(clause: I64, flag: Flags, clauses: int) -> Flags:
+    """Per clause, whether the flag of any of its constraints is set."""
+    flagged = np.zeros(clauses, bool)
+    flagged[clause[flag]] = True
+    return flagged
 
 
 def _keyable_of(table: SegmentArrays, facts: ClauseFacts) -> I64:
-    """How many constraints of each clause can route it."""
+    """Per clause, the number of its constraints that can route it."""
     return np.bincount(facts.clause[table.accepts_null == 0], minlength=len(facts.slot)).astype(np.int64)
 
 
 def needed(table: SegmentArrays, intersect: bool) -> I32:
-    """Per slot in how many lists an event must meet it. Only intersection asks."""
+    """Per slot, the number of lists in which an event must meet it; empty without intersection."""
     if not intersect:
         return np.empty(0, np.int32)
     facts = describe(table)
-    found = np.zeros(len(table.clause_start) - 1, np.int32)
-    found[facts.slot] = _keyable_of(table, facts)
-    return found
+    lists = np.zeros(len(table.clause_start) - 1, np.int32)
+    lists[facts.slot] = _keyable_of(table, facts)
+    return lists
 
 
 def sample(table: SegmentArrays) -> Grids:
@@ -223,31 +213,27 @@ def sample(table: SegmentArrays) -> Grids:
     keys = np.concatenate([table.lo[::every], table.hi[::every]])
     order = np.lexsort((keys, both))
     keys = keys[order]
-    start = np.zeros(attributes + 1, np.int64)
-    np.cumsum(np.bincount(both, minlength=attributes), out=start[1:])
-    kept, picked = np.zeros(attributes + 1, np.int32), []
-    for one in range(attributes):
-        begin, end = start[one], start[one + 1]
-        chosen = np.unique(np.linspace(begin, end - 1, min(GRID, end - begin)).astype(np.int64))
-        picked.append(keys[chosen])
-        kept[one + 1] = kept[one] + len(picked[-1])
-    return Grids(kept, np.concatenate([*picked, np.empty(0, np.int64)]), used)
+    start = pointers_of(np.bincount(both, minlength=attributes))
+    sampled = [np.empty(0, np.int64)]
+    for begin, end in pairwise(start.tolist()):
+        sampled.append(keys[np.unique(np.linspace(begin, end - 1, min(GRID, end - begin)).astype(np.int64))])
+    return Grids(offsets([len(part) for part in sampled[1:]]), np.concatenate(sampled), used)
 
 
 def routes(table: SegmentArrays, facts: ClauseFacts, grids: Grids) -> I64:
-    """Per clause the constraint that the fewest events are likely to meet, or EMPTY when none can route."""
+    """Per clause, the constraint that the fewest events are likely to meet, or EMPTY when none can route."""
     reach = np.zeros(len(table.attr))
     estimate_reach(table, grids.start, grids.key, reach)
-    # A rare attribute is in few events; so little that it only decides between equal reaches.
+    # A rare attribute is in few events; weighted so low that it only decides between equal reaches.
     used = np.append(grids.used, 0)[np.minimum(table.attr, len(grids.used))]
     cost = reach + 1e-3 * used / max(1, int(grids.used.sum()))
     cost[table.accepts_null != 0] = np.inf
-    best = np.full(len(facts.slot), EMPTY, np.int64)
+    best = np.full(len(facts.slot), sc.EMPTY, np.int64)
     cheapest_constraint(table, cost, best)
     return best
 
 
-def _lists(table: SegmentArrays, facts: ClauseFacts, constraints: Bools, scores: F64) -> ScoredLists:
+def _lists(table: SegmentArrays, facts: ClauseFacts, constraints: Flags, scores: F64) -> ScoredLists:
     """The intervals of the chosen constraints as lists by attribute, in order."""
     rows = np.flatnonzero(constraints)
     start, intervals = spread(table.interval_start, rows)
@@ -290,7 +276,7 @@ def in_order(attr: I32, score: F64, sequence: I64) -> I64:
     return np.lexsort((sequence, -score, attr))
 
 
-def _loose(table: SegmentArrays, facts: ClauseFacts, clauses: Bools) -> LooseSlots:
+def _loose(table: SegmentArrays, facts: ClauseFacts, clauses: Flags) -> LooseSlots:
     rows = np.flatnonzero(clauses)
     slot, score = facts.slot[rows], facts.sum[rows]
     order = in_order(np.zeros(len(rows), np.int32), score, table.sequence[slot])
@@ -299,7 +285,7 @@ def _loose(table: SegmentArrays, facts: ClauseFacts, clauses: Bools) -> LooseSlo
 
 @kernel
 def clause_sums(table: SegmentArrays, out: F64) -> None:
-    """The score of every clause when all its constraints hold, added as `clause_score` adds."""
+    """Write the score of every clause when all its constraints hold, summed as `clause_score` does."""
     for slot in range(len(table.clause_start) - 1):
         for clause in range(table.clause_start[slot], table.clause_start[slot + 1]):
             total = table.score[slot] if len(table.score) else 0.0
@@ -310,7 +296,7 @@ def clause_sums(table: SegmentArrays, out: F64) -> None:
 
 @kernel
 def estimate_reach(table: SegmentArrays, grid_start: I32, grid: I64, out: F64) -> None:
-    """Per constraint the share of the attribute's sampled endpoints that its intervals cover, plus a little each."""
+    """Write, per constraint, the share of sampled endpoints that its intervals cover, and a little for each."""
     for constraint in range(len(table.attr)):
         attr = table.attr[constraint]
         share = 0.0
@@ -325,7 +311,7 @@ def estimate_reach(table: SegmentArrays, grid_start: I32, grid: I64, out: F64) -
 
 @kernel
 def cheapest_constraint(table: SegmentArrays, cost: F64, out: I64) -> None:
-    """Per clause the constraint of least finite cost; `out` keeps what it has where there is none."""
+    """Write, per clause, the constraint of least finite cost; `out` is unchanged where there is none."""
     for clause in range(len(out)):
         least = np.inf
         for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):

@@ -1,9 +1,9 @@
 """Which intervals does a value stab, best first: the score-optimal R-tree.
 
-ranked-pubsub, 3.2. Two intervals that do not meet may stand in either order, since no value stabs both. The
-*constraint graph* (Algorithm 2) has an edge from each interval to those that must stand after it; among all orders
-that respect it, Algorithm 1 takes the one with the least left end next, so that neighbours in the order lie close to
-each other, and an R-tree on top has few holes: at most 2k nodes of a level are visited for the k best (Theorem 3.2).
+ranked-pubsub, 3.2. Two intervals that do not meet may be in either order, since no value stabs both. The *constraint
+graph* (Algorithm 2) has an edge from each interval to those that must come after it; among all orders that respect it,
+Algorithm 1 takes the one with the least left end next, so that neighbours in the order are close to each other, and an
+R-tree on top has few holes: at most 2k nodes of a level are visited for the k best (Theorem 3.2).
 
 Algorithm 2 takes the intervals in score order and keeps the *visible blocks*: the line as seen from below, each piece
 belonging to the lowest interval over it. A new interval gets an edge from the owner of every block that it meets, and
@@ -20,25 +20,29 @@ found in a few steps.
 
 Arrays: `arrays.py`; a list is the run of a single node, in the arrangement.
 
-Invariant: the arrangement respects the graph, so that the intervals over any one key stand in score order; the graph
+Invariant: the arrangement respects the graph, so that the intervals over any one key are in score order; the graph
 has at most 3n edges.
 Complexity: O(n log n) build; (1 + 2 / (branching - 1)) n space; the k best in O(branching k log n).
 
-Static: an insertion may change the graph anywhere, so the index is built anew behind a short scanned tail. We differ:
-equal scores go by sequence; an event that is an interval can meet intervals that do not meet each other, whose order
-is then not that of their scores: the search goes by the best score below each extent instead.
+Static: an insertion may change the graph anywhere, so the index is rebuilt, and new slots are scanned until then.
+
+We differ: equal scores go by sequence; an event that is an interval can meet intervals that do not meet each other,
+whose order is then not that of their scores: the search goes by the best score below each extent instead.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
 
+import earmark.index.ranked.arrays as sc
 from earmark.errors import require
 from earmark.flat.machine import at, ctz64
 from earmark.flat.types import I32, I64, U64
-from earmark.index.ranked.arrays import FOREST, LIST, NODE, POINTS, ROOT, ScoredArrays, int64
+from earmark.index.answers import pointers_of
+from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
 from earmark.index.ranked.check import list_entries
 from earmark.index.ranked.forest import TreePlan
@@ -49,7 +53,7 @@ from earmark.segment.arrays import SegmentArrays
 NOBODY = -1
 """Owner of a visible block over which there is no interval."""
 EDGES_EACH = 3
-"""Lemma 3.4: edges an interval, at most."""
+"""Lemma 3.4: the most edges per interval."""
 WORD_BITS = 6
 
 
@@ -58,30 +62,30 @@ class SoptRTree(ScoredIndex):
 
     @classmethod
     def build(cls, table: SegmentArrays, branching: int = 16, modes: str = "both", intersect: bool = False) -> Self:
-        """An index of all slots of a table; options as for every scored index. O(n log n)."""
-        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, FOREST, POINTS))
+        """Build an index of all slots of a table; for the options see `ScoredOptions`. O(n log n)."""
+        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, sc.FOREST, sc.POINTS))
 
     @classmethod
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         order = np.empty(len(lists.lo), np.int64)
-        for one in range(len(lists.attr)):
-            begin, end = int(lists.start[one]), int(lists.start[one + 1])
-            order[begin:end] = begin + arrangement(lists.lo[begin:end], lists.hi[begin:end])
+        for number, (begin, end) in enumerate(pairwise(lists.start.tolist())):
+            entries = lists.entries(number)
+            order[begin:end] = begin + arrangement(entries.lo, entries.hi)
         return planted(lists.permuted(order), arrays, TreePlan(False, True, options.branching, 0))
 
     def check(self) -> None:
-        """As every index; and the arrangement respects the constraint graph, of at most 3n edges."""
+        """Also raise AssertionError unless the arrangement respects the constraint graph, of at most 3n edges."""
         super().check()
         arrays = self._arrays
-        for which, root in enumerate(arrays.lists.reshape(-1, LIST)[:, ROOT].tolist()):
-            require(root < 0 or arrays.node[root * NODE] < 0, "a list is more than one R-tree")
+        for which, root in enumerate(arrays.lists.reshape(-1, sc.LIST)[:, sc.ROOT].tolist()):
+            require(root < 0 or arrays.node[root * sc.NODE] < 0, "a list is more than one R-tree")
             entries = list_entries(arrays, which)
             lo, hi = arrays.lo[entries], arrays.hi[entries]
             sequence = self._table.sequence[arrays.ref[entries]]
             ranked = np.lexsort((np.arange(len(entries)), sequence, -arrays.score[entries]))
             above, below = constraint_graph(lo[ranked], hi[ranked])
             require(len(above) <= EDGES_EACH * len(entries), "the constraint graph has more than 3n edges")
-            # Entries are listed in the arrangement, so `ranked` is where each rank stands in it.
+            # Entries are listed in the arrangement, so `ranked` is the place of each rank in it.
             require(bool((ranked[above] < ranked[below]).all()), "the arrangement breaks the constraint graph")
 
 
@@ -109,22 +113,22 @@ def cells(lo: I64, hi: I64) -> tuple[I64, I32, I32]:
 def constraint_graph(lo: I64, hi: I64) -> tuple[I32, I32]:
     """Algorithm 2: edges (from, to) between ranks, for intervals in score order. Some may come twice."""
     cut, first, last = cells(lo, hi)
-    above = np.empty(EDGES_EACH * len(lo), np.int32)
-    below = np.empty(EDGES_EACH * len(lo), np.int32)
-    count = find_edges(first, last, *_no_blocks(len(cut)), above, below)
+    return _edges(first, last, len(cut))
+
+
+def _edges(first: I32, last: I32, cuts: int) -> tuple[I32, I32]:
+    above, below = np.empty((2, EDGES_EACH * len(first)), np.int32)
+    count = find_edges(first, last, *no_blocks(cuts), above, below)
     return above[:count], below[:count]
 
 
 def arrangement(lo: I64, hi: I64) -> I64:
-    """Algorithm 1: the ranks of the intervals, given in score order, in the order of the leaves."""
+    """Algorithm 1: the ranks of intervals that are in score order, in the order of the leaves."""
     cut, first, last = cells(lo, hi)
     n = len(lo)
-    above, below = np.empty(EDGES_EACH * n, np.int32), np.empty(EDGES_EACH * n, np.int32)
-    count = find_edges(first, last, *_no_blocks(len(cut)), above, below)
-    above, below = above[:count], below[:count]
-    start = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(above, minlength=n), out=start[1:])
-    out = np.empty(count, np.int32)
+    above, below = _edges(first, last, len(cut))
+    start = pointers_of(np.bincount(above, minlength=n))
+    out = np.empty(len(below), np.int32)
     sort_edges(above, below, start[:-1].copy(), out)
     waiting = np.bincount(below, minlength=n).astype(np.int32)
     order = np.empty(n, np.int64)
@@ -132,12 +136,12 @@ def arrangement(lo: I64, hi: I64) -> I64:
     return order
 
 
-def _no_blocks(cuts: int) -> tuple[U64, I64, I32]:
-    """A bitmap over the cuts with its summaries, where they begin, and the owners: nothing visible yet."""
+def no_blocks(cuts: int) -> tuple[U64, I64, I32]:
+    """Make a bitmap over the cuts with its summaries, where they begin, and the owners: nothing is visible yet."""
     sizes = [max(1, (cuts + 63) >> 6)]
     while sizes[-1] > 1:
         sizes.append((sizes[-1] + 63) >> 6)
-    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    begin = pointers_of(np.array(sizes))
     return np.zeros(int(begin[-1]), np.uint64), begin, np.full(cuts + 1, NOBODY, np.int32)
 
 
@@ -171,7 +175,7 @@ def find_edges(first: I32, last: I32, bits: U64, begin: I64, owner: I32, above: 
 
 @kernel
 def sort_edges(above: I32, below: I32, place: I64, out: I32) -> None:
-    """The ends of edges by where they begin; `place` is where those of each beginning go."""
+    """Write the ends of edges grouped by their beginnings; `place` is where those of each beginning go."""
     for i in range(len(above)):
         out[place[above[i]]] = below[i]
         place[above[i]] += 1
@@ -249,7 +253,7 @@ def highest(word: np.uint64) -> int:
 
 @kernel
 def take_in_turn(first: I32, start: I64, out: I32, waiting: I32, heap: I64, order: I64) -> None:
-    """Algorithm 1: again and again, of those that wait for nobody, the one that begins first (then the better)."""
+    """Algorithm 1: repeatedly take, of those that wait for no other, the one that begins first (then the better)."""
     size = 0
     for rank in range(len(first)):
         if waiting[rank] == 0:
@@ -268,7 +272,7 @@ def take_in_turn(first: I32, start: I64, out: I32, waiting: I32, heap: I64, orde
 
 @inlined
 def heap_add(heap: I64, size: int, value: int) -> int:
-    """Put a value into a heap with the least on top; its size then."""
+    """Add a value to a heap with the least on top; returns its new size."""
     child = size
     while child:
         parent = (child - 1) >> 1
@@ -282,7 +286,7 @@ def heap_add(heap: I64, size: int, value: int) -> int:
 
 @inlined
 def heap_top(heap: I64, size: int, value: int) -> None:
-    """Put a value in the place of the top."""
+    """Replace the top of a heap by a value."""
     parent = 0
     while True:
         child = 2 * parent + 1
@@ -295,19 +299,3 @@ def heap_top(heap: I64, size: int, value: int) -> None:
         heap[parent] = heap[child]
         parent = child
     heap[parent] = value
-
-
-def visible_blocks(lo: I64, hi: I64) -> list[tuple[int, int, int]]:
-    """The visible blocks of intervals in score order that have an owner: (first key, last key, rank). For people."""
-    cut, first, last = cells(lo, hi)
-    bits, begin, owner = _no_blocks(len(cut))
-    edges = np.empty(EDGES_EACH * len(lo), np.int32)
-    find_edges(first, last, bits, begin, owner, edges, edges.copy())
-    seen = np.unpackbits(bits[: begin[1]].view(np.uint8), bitorder="little")[: len(cut)]
-    starts = np.flatnonzero(seen)
-    ends = np.append(starts[1:], len(cut))
-    return [
-        (int(cut[a]), int(cut[b]) - 1, int(owner[a]))
-        for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
-        if owner[a] != NOBODY and b < len(cut)
-    ]

@@ -8,7 +8,7 @@ the next candidate; it is verified, and the search ends after k. Section 1's int
 merge where each list holds every clause: a candidate counts when all its lists have given it.
 
 *Threshold.* Relaxed search, and exact search with event weights: round robin; each new candidate is scored in full by
-random access to the table; unseen clauses stand at or after the head of each of their lists, so that
+random access to the table; unseen clauses are at or after the head of each of their lists, so that
 
     T  =  static score + sum over the open lists of (head's weight x event's weight)
 
@@ -36,55 +36,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.events.arrays import EventArrays
+import earmark.index.ranked.arrays as sc
+import earmark.index.ranked.walk as walk
 from earmark.flat.machine import at
 from earmark.flat.types import F64, I32, I64
 from earmark.index.counters import CANDIDATES, MATCHED, SCORED
-from earmark.index.kernels import Asked, Searched
+from earmark.index.kernels import Asked, Searched, TopK
 from earmark.index.marks import is_set
-from earmark.index.ranked.arrays import (
-    BOUND,
-    BY_WEIGHT,
-    DEPTH,
-    EMPTY,
-    ENDPOINTS,
-    ENTRIES,
-    EXACT,
-    HEAVIEST,
-    KINDS,
-    LEAST,
-    LIST,
-    LOOSE,
-    MOST_CONSTRAINTS,
-    NEVER,
-    NODES,
-    ONE_CLAUSE,
-    ORDER,
-    REGIME,
-    SHAPE,
-    SHARED,
-    SOLE,
-    STATIC_LEAST,
-    STATIC_MOST,
-    STEP,
-    WEIGHTS_MOST,
-    Listing,
-    ScoredParts,
-    Trees,
-    int64,
-)
-from earmark.index.ranked.walk import (
-    BASE,
-    COUNT,
-    POSITION,
-    SOURCE,
-    WHICH,
-    WalkScratch,
-    next_stamp,
-    pull,
-    seen_before,
-    set_source,
-)
+from earmark.index.ranked.arrays import Listing, ScoredParts, Trees, int64
+from earmark.index.ranked.walk import WalkScratch
 from earmark.index.ranking import SLACK, Heaps, push, raised, sort_heap
 from earmark.jit import inlined, kernel
 from earmark.segment.evaluate import slot_score
@@ -116,26 +76,26 @@ def heaviest_weight(weight: F64, begin: int, end: int) -> tuple[bool, float]:
 @inlined
 def weight_of(weight: F64, source: I64, s: int) -> float:
     """The event's weight of the value that a source is for; 1 in a batch without weights."""
-    return float(at(weight, at(source, s + POSITION))) if len(weight) else 1.0
+    return float(at(weight, at(source, s + walk.POSITION))) if len(weight) else 1.0
 
 
 @inlined
 def list_for(list_of: I32, attr: int, kind: int) -> int:
     """The list of an attribute for a kind of search, or EMPTY."""
-    place = attr * KINDS + kind
-    return int(at(list_of, place)) if place < len(list_of) else int(EMPTY)
+    place = attr * sc.KINDS + kind
+    return int(at(list_of, place)) if place < len(list_of) else sc.EMPTY
 
 
 @inlined
 def head_score(scratch: WalkScratch, i: int) -> float:
     """Score of the entry at the head of the i-th open source."""
-    return float(at(scratch.heap_score, at(scratch.source, at(scratch.active, i) + BASE)))
+    return float(at(scratch.heap_score, at(scratch.source, at(scratch.active, i) + walk.BASE)))
 
 
 @inlined
 def head_slot(scratch: WalkScratch, i: int) -> int:
     """Slot of the entry at the head of the i-th open source."""
-    return int(at(scratch.heap_slot, at(scratch.source, at(scratch.active, i) + BASE)))
+    return int(at(scratch.heap_slot, at(scratch.source, at(scratch.active, i) + walk.BASE)))
 
 
 # --- what was found so far -------------------------------------------------------------------------------------
@@ -143,7 +103,7 @@ def head_slot(scratch: WalkScratch, i: int) -> int:
 
 @inlined
 def keep(heaps: Heaps, lane: int, k: int, in_order: bool, sequence: I64, score: float, slot: int) -> bool:
-    """Keep an answer if it is among the k best. While answers come in order they are a list, then a heap.
+    """Keep an answer if it is among the k best. Answers are a list as long as they come in order, then a heap.
 
     Returns whether they still are a list; the heap's sequences are filled in when it begins.
     """
@@ -204,18 +164,18 @@ class Way(NamedTuple):
     weighted: bool
     """The event has weights other than 1."""
     extra: float
-    """What these weights can add to the score of a list, at the most."""
+    """The most that these weights can add to the score of a list."""
     counting: bool
     """A candidate counts when all its lists have given it."""
     once: bool
-    """No slot comes up twice."""
+    """No slot is reached twice."""
     loose: int
     loose_end: int
     """Where the loose slots for this search begin and end."""
 
 
 class OpenSources(NamedTuple):
-    """The sources that are open: how many, and where the heap and the runs of the next one begin."""
+    """The number of open sources, and where the heap and the runs of the next one begin."""
 
     sources: int
     base: int
@@ -223,7 +183,7 @@ class OpenSources(NamedTuple):
 
 
 class GivenSlot(NamedTuple):
-    """The slot that lists gave last, how many have given it, and the last that did."""
+    """The slot that lists gave last, how many lists have given it, and which list was the last."""
 
     slot: int
     times: int
@@ -232,65 +192,65 @@ class GivenSlot(NamedTuple):
 
 @inlined
 def way_of(searched: Searched[ScoredParts], asked: Asked, e: int) -> Way:
-    """How an event is to be searched."""
+    """Decide how to search for an event."""
     info, listing, events = searched.arrays.trees.info, searched.arrays.listing, asked.events
     begin, end = at(events.start, e), at(events.start, e + 1)
     extended = is_extended(events.lo, events.hi, begin, end)
     weighted, most = heaviest_weight(events.weight, begin, end)
-    regime, single = at(info, REGIME), at(info, ONE_CLAUSE) != 0
-    merged = (not asked.relaxed or regime == SHARED) and at(info, EXACT) != 0 and not (weighted and regime <= SHARED)
+    regime, single = at(info, sc.REGIME), at(info, sc.ONE_CLAUSE) != 0
+    exact = (not asked.relaxed or regime == sc.SHARED) and at(info, sc.EXACT) != 0
+    merged = exact and not (weighted and regime <= sc.SHARED)
     return Way(
         merged,
-        1 if not merged and regime != SHARED else 0,
-        at(info, ORDER) == NEVER or at(info, SHAPE) == ENDPOINTS or extended,
+        1 if not merged and regime != sc.SHARED else 0,
+        at(info, sc.ORDER) == sc.NEVER or at(info, sc.SHAPE) == sc.ENDPOINTS or extended,
         weighted,
-        (most - 1.0) * at(listing.bounds, len(listing.bounds) - BOUND + WEIGHTS_MOST),
+        (most - 1.0) * at(listing.bounds, len(listing.bounds) - sc.BOUND + sc.WEIGHTS_MOST),
         merged and len(listing.needed) > 0 and single,
         merged and len(listing.needed) == 0 and single and not extended,
-        int64(0) if merged else at(info, LOOSE),
-        at(info, LOOSE) if merged else int64(len(listing.loose)),
+        int64(0) if merged else at(info, sc.LOOSE),
+        at(info, sc.LOOSE) if merged else int64(len(listing.loose)),
     )
 
 
 @kernel
 def rank_events(searched: Searched[ScoredParts], asked: Asked, scratch: WalkScratch, heaps: Heaps, work: I64) -> None:
     """Leave the k best of each event in its heap, best first (`kernels.py`)."""
+    top = TopK(searched, asked, scratch, heaps, work)
     for e in range(asked.first, asked.last):
-        next_stamp(scratch)
-        way = way_of(searched, asked, e)
-        if not rank_event(searched, asked, e, way, scratch, heaps, work):
+        walk.next_stamp(scratch)
+        if not rank_event(top, e, way_of(searched, asked, e)):
             sort_heap(heaps, (e - asked.first) * asked.k, heaps.size[e - asked.first])
 
 
 @inlined
-def rank_event(
-    searched: Searched[ScoredParts], asked: Asked, e: int, way: Way, scratch: WalkScratch, heaps: Heaps, work: I64
-) -> bool:
-    """The search for one event. Returns whether the answers are a list already (see `keep`).
+def rank_event(top: TopK, e: int, way: Way) -> bool:
+    """Search for one event. Returns whether the answers are a list already (see `keep`).
 
     One loop opens the sources, and then goes from candidate to candidate: there is one place where a source is
-    pulled and one where a slot is scored, because both are merged into this function wherever they stand.
+    pulled and one where a slot is scored, because both are merged into this function wherever they are called.
     """
+    searched, asked, scratch, heaps, work = top.searched, top.asked, top.scratch, top.heaps, top.work
     trees, listing, table, events = searched.arrays.trees, searched.arrays.listing, searched.table, asked.events
     position, end = at(events.start, e), at(events.start, e + 1)
     lane, k, next_loose = e - asked.first, asked.k, way.loose
-    opened, given = OpenSources(0, int64(0), int64(0)), GivenSlot(int(EMPTY), 0, int(EMPTY))
-    pick, in_order = int(EMPTY), bool(at(heaps.size, lane) == 0)
+    opened, last_given = OpenSources(0, int64(0), int64(0)), GivenSlot(sc.EMPTY, 0, sc.EMPTY)
+    pick, in_order = sc.EMPTY, bool(at(heaps.size, lane) == 0)
     while True:
-        begin, s = position < end, int64(EMPTY)
+        begin, s = position < end, int64(sc.EMPTY)
         if begin:
-            s = int64(next_source(searched, events, position, way, opened, scratch))
+            s = int64(next_source(top, position, way, opened))
             position += 1
-            if s == EMPTY:
+            if s == sc.EMPTY:
                 continue
         elif pick >= 0:
             s = at(scratch.active, pick)
         if s >= 0:
-            pull(trees, scratch, table.sequence, s, begin, work)
+            walk.pull(trees, scratch, table.sequence, s, begin, work)
             if begin:
                 opened = with_source(trees, scratch, s, way.wide, opened)
                 continue
-            if at(scratch.source, s + COUNT) == 0:
+            if at(scratch.source, s + walk.COUNT) == 0:
                 opened = OpenSources(close_source(scratch, pick, opened.sources), opened.base, opened.runs)
                 pick -= 1
         loose_slot, loose_score = loose_head(listing, next_loose, way.loose_end)
@@ -301,7 +261,7 @@ def rank_event(
             if at(heaps.size, lane) == k:
                 worst = worst_score(heaps, lane, k, in_order)
                 if not lists_done:
-                    bound, since = unseen_bound(searched, events.weight, scratch, opened.sources, worst)
+                    bound, since = unseen_bound(top, opened.sources, worst)
                     lists_done = settled(heaps, lane, k, in_order, table.sequence, bound, since)
                 if not loose_done:
                     bound, since = reach_of(way, loose_score, at(table.sequence, loose_slot))
@@ -310,15 +270,15 @@ def rank_event(
         if slot < 0:
             return in_order
         score = head_score(scratch, pick) if pick >= 0 else loose_score
-        which = int(at(scratch.source, at(scratch.active, pick) + WHICH)) if pick >= 0 else int(EMPTY)
+        which = int(at(scratch.source, at(scratch.active, pick) + walk.WHICH)) if pick >= 0 else sc.EMPTY
         next_loose += pick < 0
         work[CANDIDATES] += 1
         if way.counting and pick >= 0:
-            given = with_giver(given, slot, which)
-            known = given.times != at(listing.needed, slot)
-            given = GivenSlot(given.slot, given.times + (not known), given.giver)
+            last_given = with_giver(last_given, slot, which)
+            known = last_given.times != at(listing.needed, slot)
+            last_given = GivenSlot(last_given.slot, last_given.times + (not known), last_given.giver)
         else:
-            known = not way.once and seen_before(scratch, slot)
+            known = not way.once and walk.seen_before(scratch, slot)
         if not known and is_set(asked.eligible, slot):
             qualifies, value = True, score
             if not is_sure(trees, way, which):
@@ -334,42 +294,36 @@ def rank_event(
 
 
 @inlined
-def next_source(
-    searched: Searched[ScoredParts],
-    events: EventArrays,
-    position: int,
-    way: Way,
-    opened: OpenSources,
-    scratch: WalkScratch,
-) -> int:
-    """Prepare a source for the event value at `position`; where it is, or EMPTY when there is no list for it."""
-    which = list_for(searched.arrays.listing.list_of, at(events.attr, position), way.kind)
-    if which == EMPTY:
-        return int(EMPTY)
-    s = opened.sources * SOURCE
+def next_source(top: TopK, position: int, way: Way, opened: OpenSources) -> int:
+    """Prepare a source for the event value at `position`; returns its place, or EMPTY when there is no list for it."""
+    arrays, source, events = top.searched.arrays, top.scratch.source, top.asked.events
+    which = list_for(arrays.listing.list_of, at(events.attr, position), way.kind)
+    if which == sc.EMPTY:
+        return sc.EMPTY
+    s = opened.sources * walk.SOURCE
     lo, hi = at(events.lo, position), at(events.hi, position)
-    set_source(searched.arrays.trees.info, scratch.source, s, which, lo, hi, opened.base, opened.runs)
-    scratch.source[s + POSITION] = position
+    walk.set_source(arrays.trees.info, source, s, which, lo, hi, opened.base, opened.runs)
+    source[s + walk.POSITION] = position
     return s
 
 
 @inlined
 def with_source(trees: Trees, scratch: WalkScratch, s: int, wide: bool, opened: OpenSources) -> OpenSources:
-    """The open sources with one that has begun, unless it has nothing to give."""
-    if at(scratch.source, s + COUNT) == 0:
+    """Add a source that has begun to the open ones, unless it has nothing to give."""
+    if at(scratch.source, s + walk.COUNT) == 0:
         return opened
     scratch.active[opened.sources] = s
-    row = at(scratch.source, s + WHICH) * LIST
-    elements = runs = 2 * at(trees.info, DEPTH) + 8
+    row = at(scratch.source, s + walk.WHICH) * sc.LIST
+    elements = runs = 2 * at(trees.info, sc.DEPTH) + 8
     if wide:
-        elements = 2 * at(trees.lists, row + NODES) + at(trees.lists, row + ENTRIES) + 8
-        runs = at(trees.lists, row + NODES) + 1
+        elements = 2 * at(trees.lists, row + sc.NODES) + at(trees.lists, row + sc.ENTRIES) + 8
+        runs = at(trees.lists, row + sc.NODES) + 1
     return OpenSources(opened.sources + 1, opened.base + elements, opened.runs + runs)
 
 
 @inlined
 def close_source(scratch: WalkScratch, pick: int, opened: int) -> int:
-    """Take a source that has come to its end out of those that are open; how many are left."""
+    """Remove a source that has ended from the open ones; returns how many are left."""
     for i in range(pick, opened - 1):
         scratch.active[i] = scratch.active[i + 1]
     return opened - 1
@@ -380,37 +334,37 @@ def loose_head(listing: Listing, place: int, end: int) -> tuple[int, float]:
     """The loose slot at a place, and its score; EMPTY at the end."""
     if place < end:
         return int(at(listing.loose, place)), float(at(listing.loose_score, place))
-    return int(EMPTY), -np.inf
+    return sc.EMPTY, -np.inf
 
 
 @inlined
 def reach_of(way: Way, score: float, sequence: int) -> tuple[float, int]:
-    """What a list can still give that is at a score and a sequence: a bound, and from which sequence on."""
+    """The bound on what a list at this score and sequence can still give, and from which sequence on."""
     if way.weighted:
         return raised(score, way.extra), int(UNSETTLED)
     return score, int(sequence)
 
 
 @inlined
-def with_giver(given: GivenSlot, slot: int, which: int) -> GivenSlot:
-    """The intersection of lists: one more has given a slot; the last of its lists makes it a candidate."""
-    if slot != given.slot:
+def with_giver(last_given: GivenSlot, slot: int, which: int) -> GivenSlot:
+    """Count, for an intersection, one more list that gives a slot; the last of its lists makes it a candidate."""
+    if slot != last_given.slot:
         return GivenSlot(slot, 1, which)
-    return GivenSlot(slot, given.times + (which != given.giver), which)
+    return GivenSlot(slot, last_given.times + (which != last_given.giver), which)
 
 
 @inlined
 def is_sure(trees: Trees, way: Way, which: int) -> bool:
-    """Whether what a list gives needs no second look, and has the score that the list says."""
+    """Whether what a list gives needs no verification, and has the score of the list."""
     if not way.merged or way.weighted or which < 0:
         return False
-    return bool(at(trees.lists, which * LIST + SOLE) != 0)
+    return bool(at(trees.lists, which * sc.LIST + sc.SOLE) != 0)
 
 
 @inlined
 def best_head(scratch: WalkScratch, sequence: I64, opened: int, loose_slot: int, loose_score: float) -> tuple[int, int]:
-    """Of all open sources and the loose slots the one to go on with, and its slot; EMPTY: loose, no slot: the end."""
-    pick, score, slot = int(EMPTY), loose_score, loose_slot
+    """Choose the next of the open sources and the loose slots (EMPTY), and its slot, which is EMPTY at the end."""
+    pick, score, slot = sc.EMPTY, loose_score, loose_slot
     for i in range(opened):
         head, of = head_score(scratch, i), head_slot(scratch, i)
         if slot < 0 or head > score or (head == score and at(sequence, of) < at(sequence, slot)):
@@ -422,31 +376,30 @@ def best_head(scratch: WalkScratch, sequence: I64, opened: int, loose_slot: int,
 def in_turn(
     scratch: WalkScratch, opened: int, pick: int, loose_slot: int, lists_done: bool, loose_done: bool
 ) -> tuple[int, int]:
-    """Round robin over the open sources and the loose slots, without those that cannot matter any more."""
+    """Choose the next of the open sources and the loose slots in turn, without those that are done."""
     if lists_done and loose_done:
-        return int(EMPTY), int(EMPTY)
+        return sc.EMPTY, sc.EMPTY
     pick += 1
     if lists_done or (pick >= opened and not loose_done):
-        return int(EMPTY), loose_slot
+        return sc.EMPTY, loose_slot
     if pick >= opened:
         pick = 0
     return pick, head_slot(scratch, pick)
 
 
 @inlined
-def unseen_bound(
-    searched: Searched[ScoredParts], weight: F64, scratch: WalkScratch, opened: int, worst: float
-) -> tuple[float, int]:
+def unseen_bound(top: TopK, opened: int, worst: float) -> tuple[float, int]:
     """The threshold T, and the sequence from which on an unseen slot may reach it (or UNSETTLED).
 
-    The sequence is asked for only when T is `worst`, the k-th score.
+    The sequence is needed only when T is `worst`, the k-th score.
     """
+    searched, weight, scratch = top.searched, top.asked.events.weight, top.scratch
     info, bounds, sequence = searched.arrays.trees.info, searched.arrays.listing.bounds, searched.table.sequence
-    few = at(info, MOST_CONSTRAINTS)
-    if at(info, REGIME) == BY_WEIGHT:
+    few = at(info, sc.MOST_CONSTRAINTS)
+    if at(info, sc.REGIME) == sc.BY_WEIGHT:
         if opened > few:
             return bound_of_few(bounds, weight, scratch, opened, few), int(UNSETTLED)
-        total = bound_by_weight(bounds, weight, scratch, opened, int(EMPTY))
+        total = bound_by_weight(bounds, weight, scratch, opened, sc.EMPTY)
         if total != worst:
             return total, int(UNSETTLED)
         latest = int64(UNSETTLED)
@@ -466,20 +419,20 @@ def bound_by_weight(bounds: F64, weight: F64, scratch: WalkScratch, opened: int,
 
     With `lowered`, what T would be if that head were the next lower score of its list, or not there.
     """
-    total = at(bounds, len(bounds) - BOUND + STATIC_MOST)
+    total = at(bounds, len(bounds) - sc.BOUND + sc.STATIC_MOST)
     for i in range(opened):
         s, head = at(scratch.active, i), head_score(scratch, i)
         if i == lowered:
-            row = at(scratch.source, s + WHICH) * BOUND
-            lower = max(head - 0.5 * at(bounds, row + STEP), 0.0)
-            head = lower if head > at(bounds, row + LEAST) else 0.0
+            row = at(scratch.source, s + walk.WHICH) * sc.BOUND
+            lower = max(head - 0.5 * at(bounds, row + sc.STEP), 0.0)
+            head = lower if head > at(bounds, row + sc.LEAST) else 0.0
         total += head * weight_of(weight, scratch.source, s)
     return float(total)
 
 
 @inlined
 def bound_of_few(bounds: F64, weight: F64, scratch: WalkScratch, opened: int, few: int) -> float:
-    """T where a clause has fewer constraints than lists are open: only the greatest terms, so many, can meet."""
+    """T where a clause has fewer constraints (`few`) than lists are open: only the greatest terms count."""
     terms = scratch.bound
     for i in range(opened):
         term = head_score(scratch, i) * weight_of(weight, scratch.source, at(scratch.active, i))
@@ -491,19 +444,19 @@ def bound_of_few(bounds: F64, weight: F64, scratch: WalkScratch, opened: int, fe
     added = 0.0
     for i in range(min(few, opened)):
         added += at(terms, i)
-    return raised(at(bounds, len(bounds) - BOUND + STATIC_MOST), added)
+    return raised(at(bounds, len(bounds) - sc.BOUND + sc.STATIC_MOST), added)
 
 
 @inlined
 def bound_by_sum(bounds: F64, weight: F64, scratch: WalkScratch, opened: int, few: int) -> float:
-    """T where lists are by static score + weight: one list's head, and from the others what can be weight."""
-    most = at(bounds, len(bounds) - BOUND + STATIC_MOST)
-    least = at(bounds, len(bounds) - BOUND + STATIC_LEAST)
+    """T where lists are by static score + weight: the head of one list, and what can be weight of the others."""
+    most = at(bounds, len(bounds) - sc.BOUND + sc.STATIC_MOST)
+    least = at(bounds, len(bounds) - sc.BOUND + sc.STATIC_LEAST)
     terms, total, greatest = scratch.bound, 0.0, 0.0
     for i in range(opened):
         s = at(scratch.active, i)
         left = max(head_score(scratch, i) - least, 0.0)
-        heaviest = at(bounds, at(scratch.source, s + WHICH) * BOUND + HEAVIEST)
+        heaviest = at(bounds, at(scratch.source, s + walk.WHICH) * sc.BOUND + sc.HEAVIEST)
         terms[i] = min(left, heaviest) * weight_of(weight, scratch.source, s)
         total += terms[i]
         greatest = max(greatest, terms[i])

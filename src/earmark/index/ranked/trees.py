@@ -10,37 +10,18 @@ from typing import Self
 
 import numpy as np
 
+import earmark.index.ranked.arrays as sc
 from earmark.errors import EarmarkError, require
 from earmark.flat.types import I32, I64
-from earmark.index.ranked.arrays import (
-    ALWAYS,
-    CUT_FIRST,
-    CUT_LAST,
-    DEPTH,
-    EMPTY,
-    ENDPOINTS,
-    FOREST,
-    LEVELS,
-    LIST,
-    NEVER,
-    NODES,
-    ORDER,
-    PADDING,
-    ROOT,
-    SEGMENTS,
-    SIZE,
-    WIDEST,
-    ScoredArrays,
-    int64,
-)
+from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
 from earmark.index.ranked.forest import TreePlan
 from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import cells
-from earmark.jit import kernel
+from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
-SORTS = {"score": FOREST, "endpoint": ENDPOINTS}
+SORTS = {"score": sc.FOREST, "endpoint": sc.ENDPOINTS}
 MOST_REFERENCES = 2**31 - 1
 
 
@@ -50,7 +31,7 @@ class IntervalTree(ScoredIndex):
     ranked-pubsub, 2.1.1 and 2.2.2. A node has a key, the median endpoint of the intervals that reached it, and a
     run of those that the key stabs; the others are entirely left or right of it. The run is sorted by score, and
     read from its best entry on, skipping what the value does not stab; the runs along the path of the value are
-    merged by a heap. With `sort="endpoint"` it is the conventional tree: two runs a node, by left and by right end,
+    merged by a heap. With `sort="endpoint"` it is the conventional tree: two runs per node, by left and by right end,
     so that the stabbed ones are a prefix, all of which are collected and ranked.
 
     The paper's ten intervals (number = rank), without buckets:
@@ -66,31 +47,26 @@ class IntervalTree(ScoredIndex):
     Complexity: O(n log n) build, O(n) space; the k best in O(log n + k log log n + intervals of the path that are not
     stabbed and score better).
 
-    We differ: small sets stay together in a bucket, not split to the end; the heap holds nodes by their best score
+    We differ: small sets stay together in a bucket and are not split; the heap holds nodes by their best score
     before they are opened, so that of a path only what is due is read; an interval event opens both sides where it
     must.
     """
 
-    shapes = (FOREST, ENDPOINTS)
+    shapes = (sc.FOREST, sc.ENDPOINTS)
     keyed = True
 
     @classmethod
     def build(
-        cls,
-        table: SegmentArrays,
-        sort: str = "score",
-        leaf: int = 16,
-        modes: str = "both",
-        intersect: bool = False,
+        cls, table: SegmentArrays, sort: str = "score", leaf: int = 16, modes: str = "both", intersect: bool = False
     ) -> Self:
-        """An index of all slots of a table. `sort` is "score" or "endpoint"; the rest as for every scored index."""
+        """Build an index of all slots of a table. `sort` is "score" or "endpoint"; the rest: see `ScoredOptions`."""
         if sort not in SORTS:
-            raise EarmarkError(f"sort is 'score' or 'endpoint', not {sort!r}.")
-        return cls._built(table, ScoredOptions(WIDEST, leaf, modes, intersect, SORTS[sort]))
+            raise EarmarkError(f"expected sort to be 'score' or 'endpoint', got {sort!r}")
+        return cls._built(table, ScoredOptions(sc.WIDEST, leaf, modes, intersect, SORTS[sort]))
 
     @classmethod
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
-        endpoints = options.shape == ENDPOINTS
+        endpoints = options.shape == sc.ENDPOINTS
         return planted(lists, arrays, TreePlan(True, False, options.branching, options.leaf, endpoints))
 
 
@@ -98,7 +74,7 @@ class SegmentTree(ScoredIndex):
     """A segment tree for each attribute.
 
     ranked-pubsub, 2.1.2 and 2.2.1. The endpoints cut the line into atomic segments, the leaves of a balanced binary
-    tree; an interval is stored at the highest nodes whose extents it covers, at most two a level. Whatever is
+    tree; an interval is stored at the highest nodes whose extents it covers, at most two per level. Whatever is
     stored on the path of a value is stabbed by it, so a search has nothing to skip: each node's part is in score
     order, and a heap merges the path. The price is space: an interval of a million is stored ten to forty times.
 
@@ -112,43 +88,43 @@ class SegmentTree(ScoredIndex):
 
     We differ: closed intervals of keys have the cuts lo and hi + 1, so that a leaf is a set of keys and not a pair of
     endpoints; an interval event opens all nodes it reaches, by their best score, and takes an interval only where the
-    leftmost of its nodes lies in reach, so that each comes once.
+    leftmost of its nodes is in reach, so that each comes once.
     """
 
-    shapes = (SEGMENTS,)
+    shapes = (sc.SEGMENTS,)
 
     @classmethod
     def build(cls, table: SegmentArrays, modes: str = "both", intersect: bool = False) -> Self:
-        """An index of all slots of a table; options as for every scored index. O(n log n) time and space."""
-        return cls._built(table, ScoredOptions(2, 0, modes, intersect, SEGMENTS))
+        """Build an index of all slots of a table; for the options see `ScoredOptions`. O(n log n) time and space."""
+        return cls._built(table, ScoredOptions(2, 0, modes, intersect, sc.SEGMENTS))
 
     @property
     def references(self) -> int:
-        """How many references to intervals the nodes store."""
+        """The number of references to intervals that the nodes store."""
         return len(self._arrays.part)
 
     @classmethod
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
-        rows, info = arrays.lists.reshape(-1, LIST).copy(), arrays.info.copy()
-        info[LEVELS] = 1
+        rows, info = arrays.lists.reshape(-1, sc.LIST).copy(), arrays.info.copy()
+        info[sc.LEVELS] = 1
         starts, parts, bests, cuts = [np.zeros(1, np.int64)], [], [], []
         nodes = stored = cut_count = 0
-        for one in range(len(lists.attr)):
-            begin, end = int(lists.start[one]), int(lists.start[one + 1])
-            cut, first, last = cells(lists.lo[begin:end], lists.hi[begin:end])
+        for number in range(len(lists.attr)):
+            begin, entries = int(lists.start[number]), lists.entries(number)
+            cut, first, last = cells(entries.lo, entries.hi)
             size = 1 << max(0, len(cut) - 1).bit_length()
             start = np.zeros(2 * size + 1, np.int64)
             count_parts(first, last, size, start)
             np.cumsum(start, out=start)
             if stored + start[-1] > MOST_REFERENCES:
-                raise EarmarkError("a segment tree of these intervals has too many references; use 'sopt_r_tree'.")
-            part, best = np.empty(int(start[-1]), np.int32), np.full(2 * size, EMPTY, np.int32)
+                raise EarmarkError("a segment tree of these intervals has too many references: use 'sopt_r_tree'")
+            part, best = np.empty(int(start[-1]), np.int32), np.full(2 * size, sc.EMPTY, np.int32)
             fill_parts(first, last, size, start[:-1].copy(), part, best)
             part += begin
-            best[best != EMPTY] += begin
-            rows[one, [ROOT, SIZE, NODES]] = nodes, size, 2 * size
-            rows[one, [CUT_FIRST, CUT_LAST]] = cut_count, cut_count + len(cut)
-            info[DEPTH] = max(info[DEPTH], size.bit_length())
+            best[best != sc.EMPTY] += begin
+            rows[number, [sc.ROOT, sc.SIZE, sc.NODES]] = nodes, size, 2 * size
+            rows[number, [sc.CUT_FIRST, sc.CUT_LAST]] = cut_count, cut_count + len(cut)
+            info[sc.DEPTH] = max(info[sc.DEPTH], size.bit_length())
             # The offset that closes a list is the first of the next, whose node 0 is not used.
             starts.append(stored + start[1:])
             parts.append(part)
@@ -158,8 +134,8 @@ class SegmentTree(ScoredIndex):
         return arrays._replace(
             info=info,
             lists=rows.ravel(),
-            lo=np.concatenate([lists.lo, np.zeros(PADDING, np.int64)]),
-            hi=np.concatenate([lists.hi, np.zeros(PADDING, np.int64)]),
+            lo=np.concatenate([lists.lo, np.zeros(sc.PADDING, np.int64)]),
+            hi=np.concatenate([lists.hi, np.zeros(sc.PADDING, np.int64)]),
             score=lists.score,
             ref=lists.slot,
             cut=np.concatenate([*cuts, np.empty(0, np.int64)]),
@@ -169,12 +145,12 @@ class SegmentTree(ScoredIndex):
         )
 
     def check(self) -> None:
-        """As every index; and the nodes of each interval make it up, as few as there can be."""
+        """Also raise AssertionError unless the nodes of each interval cover exactly it, with as few as possible."""
         super().check()
         arrays = self._arrays
-        for row in arrays.lists.reshape(-1, LIST):
-            root, size = int(row[ROOT]), int(row[SIZE])
-            cut = arrays.cut[row[CUT_FIRST] : row[CUT_LAST]]
+        for row in arrays.lists.reshape(-1, sc.LIST):
+            root, size = int(row[sc.ROOT]), int(row[sc.SIZE])
+            cut = arrays.cut[row[sc.CUT_FIRST] : row[sc.CUT_LAST]]
             start = arrays.part_start[root : root + 2 * size + 1]
             part = arrays.part[start[0] : start[-1]]
             require(start[0] == start[1], "a part belongs to no node")
@@ -196,7 +172,7 @@ class SegmentTree(ScoredIndex):
 
 @kernel
 def count_parts(first: I32, last: I32, size: int, start: I64) -> None:
-    """How many intervals each node stores, one place further, as `start` for a running sum."""
+    """Count the intervals that each node stores in `start`, one place further on, for a running sum."""
     for i in range(len(first)):
         left, right = int64(first[i]) + size, int64(last[i]) + 1 + size
         while left < right:
@@ -212,22 +188,16 @@ def count_parts(first: I32, last: I32, size: int, start: I64) -> None:
 
 @kernel
 def fill_parts(first: I32, last: I32, size: int, place: I64, part: I32, best: I32) -> None:
-    """The positions of each node in order, and for each node the first below it."""
+    """Write the positions of each node in order, and for each node the first below it."""
     for i in range(len(first)):
         left, right = int64(first[i]) + size, int64(last[i]) + 1 + size
         while left < right:
             if left & 1:
-                part[place[left]] = i
-                place[left] += 1
-                if best[left] < 0:
-                    best[left] = i
+                put_part(i, left, place, part, best)
                 left += 1
             if right & 1:
                 right -= 1
-                part[place[right]] = i
-                place[right] += 1
-                if best[right] < 0:
-                    best[right] = i
+                put_part(i, right, place, part, best)
             left >>= 1
             right >>= 1
     for node in range(size - 1, 0, -1):
@@ -236,12 +206,21 @@ def fill_parts(first: I32, last: I32, size: int, place: I64, part: I32, best: I3
                 best[node] = best[child]
 
 
+@inlined
+def put_part(i: int, node: int, place: I64, part: I32, best: I32) -> None:
+    """Append position i to the part of a node."""
+    part[place[node]] = i
+    place[node] += 1
+    if best[node] < 0:
+        best[node] = i
+
+
 class RTree(ScoredIndex):
     """An R-tree for each attribute, over its intervals in score order.
 
     ranked-pubsub, 2.1.3 and 2.2.3. The intervals in score order are the leaves of a tree of `branching`; every
     inner entry has the extent of its child. A left-first search that skips extents without the value meets the
-    stabbed intervals in score order. Extents have holes: neighbours in score may lie anywhere, so a search may go
+    stabbed intervals in score order. Extents have holes: neighbours in score may be anywhere, so a search may go
     down where nothing is stabbed; with branching 4, the paper's example visits every node for 90. With
     `scored=False` the leaves are in the order of their left ends, the tree of 2.1.3: few holes, and no order of
     scores; the search goes by the best score below an extent.
@@ -264,12 +243,13 @@ class RTree(ScoredIndex):
         modes: str = "both",
         intersect: bool = False,
     ) -> Self:
-        """An index of all slots of a table. `scored=False` orders by left end; the rest as for every scored index."""
-        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, FOREST, ALWAYS if scored else NEVER))
+        """Build an index of all slots of a table. `scored=False` orders by left end; the rest: see `ScoredOptions`."""
+        order = sc.ALWAYS if scored else sc.NEVER
+        return cls._built(table, ScoredOptions(branching, 0, modes, intersect, sc.FOREST, order))
 
     @classmethod
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
-        if arrays.info[ORDER] == NEVER:
+        if arrays.info[sc.ORDER] == sc.NEVER:
             lists = _by_left_end(lists)
         return planted(lists, arrays, TreePlan(False, True, options.branching, 0))
 

@@ -1,16 +1,16 @@
 """Insert into and remove from the trees of an IR-tree, in place, in arrays with room to grow.
 
-A node's run is a B+-tree of blocks in score order: an entry goes to its place, a full block is split in two halves
+A node's run is a B+-tree of blocks in score order: an entry goes to its place, a full block is split into halves
 and its parent gets one more child; extents and best scores on the way are kept exact. A bucket that is full becomes
 a node with a key, as in the build.
 
     block 0: 9 7 5 3  (room 4)    insert 6   ->   block 0: 9 7 .. block 1: 6 5 3      parent: (.. : 9) (.. : 6)
 
-Removing takes the entry out; a block without entries leaves its parent; what is left behind is reclaimed when it is
-more than half (`ir_tree.py`). A path that grows too long makes the lowest ancestor whose one side is too heavy be
-built anew, as in a scapegoat tree; so paths stay O(log n) whatever the order of arrival.
+Removal deletes the entry; an empty block is removed from its parent; the room left behind is reclaimed when it is most
+of the whole (`ir_tree.py`). When a path grows too long, the lowest ancestor with one side too heavy is rebuilt, as in a
+scapegoat tree; so paths stay O(log n) whatever the order of arrival.
 
-Complexity: O(log n) nodes and O(branching log n) entries an insertion or removal, amortised.
+Complexity: O(log n) nodes and O(branching log n) entries per insertion or removal, amortised.
 """
 
 from __future__ import annotations
@@ -19,42 +19,22 @@ from typing import NamedTuple
 
 import numpy as np
 
+import earmark.index.ranked.arrays as sc
+import earmark.index.ranked.forest as forest
 from earmark.flat.types import F64, I32, I64
-from earmark.index.ranked.arrays import (
-    BELOW,
-    BLOCKS,
-    BUCKET,
-    EMPTY,
-    FIRST_BLOCK,
-    HEIGHT,
-    LEFT,
-    NODE,
-    NODE_SCORE,
-    OWN,
-    RIGHT,
-    WIDEST,
-    int64,
-)
-from earmark.index.ranked.forest import (
-    BLOCKS_USED,
-    DEEPEST,
-    ENTRIES_USED,
-    HIGHEST,
-    NODES_USED,
-    ForestDraft,
-    add_child,
-)
+from earmark.index.ranked.arrays import int64
+from earmark.index.ranked.forest import ForestDraft
 from earmark.jit import inlined, kernel
 
 DONE, NO_ROOM, TOO_DEEP = range(3)
 SMALL = 4
 """Room of a new block below the usual width, doubled when it is full."""
 LONGEST = 4096
-"""Nodes that a path is written down for; a tree is rebalanced long before."""
+"""The most nodes of a recorded path; a tree is rebalanced long before."""
 
 
 class Added(NamedTuple):
-    """Entries that come or go: the list of each, and the entry."""
+    """Entries to insert or remove: the list of each, and the entry."""
 
     which: I32
     lo: I64
@@ -64,7 +44,7 @@ class Added(NamedTuple):
 
 
 class UpdateScratch(NamedTuple):
-    """Working memory of an update: the way to an entry, by node and inside a run."""
+    """Working memory of an update: the path to an entry, by node and inside a run."""
 
     path: I64
     spare: I64
@@ -74,18 +54,20 @@ class UpdateScratch(NamedTuple):
 def insert_entries(
     draft: ForestDraft, sequence: I64, added: Added, first: int, leaf: int, width: int, scratch: UpdateScratch
 ) -> tuple[int, int]:
-    """Insert the entries from `first` on; where to resume, and why it stopped. TOO_DEEP leaves the path of the last
-    entry in `path`: its length, then the nodes."""
+    """Insert the entries from `first` on; where to resume, and why it stopped.
+
+    TOO_DEEP leaves the path of the last entry in `path`: its length, then the nodes.
+    """
     for i in range(first, len(added.lo)):
-        spread = draft.used[HIGHEST] + 4
+        spread = draft.used[forest.HIGHEST] + 4
         if (
-            draft.used[NODES_USED] + 5 > len(draft.node_key)
-            or draft.used[BLOCKS_USED] + spread + 4 > len(draft.block_start)
-            or draft.used[ENTRIES_USED] + (spread + 4) * WIDEST > len(draft.score)
+            draft.used[forest.NODES_USED] + 5 > len(draft.node_key)
+            or draft.used[forest.BLOCKS_USED] + spread + 4 > len(draft.block_start)
+            or draft.used[forest.ENTRIES_USED] + (spread + 4) * sc.WIDEST > len(draft.score)
         ):
             return i, NO_ROOM
         depth = insert_one(draft, sequence, added, i, leaf, width, scratch)
-        draft.used[DEEPEST] = max(draft.used[DEEPEST], depth)
+        draft.used[forest.DEEPEST] = max(draft.used[forest.DEEPEST], depth)
         if depth > longest_path(draft.list_nodes[added.which[i]]):
             scratch.path[0] = depth
             return i + 1, TOO_DEEP
@@ -94,7 +76,7 @@ def insert_entries(
 
 @inlined
 def longest_path(nodes: int) -> int:
-    """The path that a tree of so many nodes may have: twice that of a balanced one, and some."""
+    """The longest path allowed in a tree of `nodes` nodes: twice that of a balanced one, and some."""
     longest = 8
     while nodes:
         nodes >>= 1
@@ -106,26 +88,27 @@ def longest_path(nodes: int) -> int:
 def insert_one(
     draft: ForestDraft, sequence: I64, added: Added, i: int, leaf: int, width: int, scratch: UpdateScratch
 ) -> int:
-    """Insert entry i into its list; the length of its path."""
+    """Insert entry i into its list; returns the length of its path."""
     which, lo, hi, score = added.which[i], added.lo[i], added.hi[i], added.score[i]
     path, spare = scratch.path, scratch.spare
-    if draft.list_root[which] == EMPTY:
+    if draft.list_root[which] == sc.EMPTY:
         draft.list_root[which] = new_node(draft, which, leaf, hi)
     node, depth = draft.list_root[which], 1
     while True:
         path[min(depth, LONGEST - 1)] = node
-        row = node * NODE
-        draft.node_score[node * NODE_SCORE + BELOW] = max(draft.node_score[node * NODE_SCORE + BELOW], score)
-        if draft.node[row + LEFT] == BUCKET:
-            block = int64(draft.node[row + FIRST_BLOCK])
+        row = node * sc.NODE
+        below = node * sc.NODE_SCORE + sc.BELOW
+        draft.node_score[below] = max(draft.node_score[below], score)
+        if draft.node[row + sc.LEFT] == sc.BUCKET:
+            block = int64(draft.node[row + sc.FIRST_BLOCK])
             if block < 0 or draft.block_fill[block] < leaf:
                 break
             split_bucket(draft, which, node, spare)
-            draft.used[DEEPEST] = max(draft.used[DEEPEST], depth + 1)
+            draft.used[forest.DEEPEST] = max(draft.used[forest.DEEPEST], depth + 1)
         key = draft.node_key[node]
         if lo <= key <= hi:
             break
-        side = int(LEFT) if hi < key else int(RIGHT)
+        side = sc.LEFT if hi < key else sc.RIGHT
         if draft.node[row + side] < 0:
             draft.node[row + side] = new_node(draft, which, leaf, hi)
         node = int64(draft.node[row + side])
@@ -136,25 +119,29 @@ def insert_one(
 
 @inlined
 def new_node(draft: ForestDraft, which: int, leaf: int, key: int) -> int:
-    """A node without intervals: a bucket, or where there are none a node with this key."""
-    node = draft.used[NODES_USED]
-    draft.used[NODES_USED] += 1
+    """Add a node without intervals: a bucket or, in a tree without buckets, a node with this key."""
+    node = draft.used[forest.NODES_USED]
+    draft.used[forest.NODES_USED] += 1
     draft.list_nodes[which] += 1
     draft.node_key[node] = 0 if leaf else key
-    row = node * NODE
-    draft.node[row + LEFT], draft.node[row + RIGHT] = BUCKET if leaf else EMPTY, EMPTY
-    draft.node[row + FIRST_BLOCK], draft.node[row + BLOCKS], draft.node[row + HEIGHT] = EMPTY, 0, 0
-    draft.node_score[node * NODE_SCORE + BELOW] = draft.node_score[node * NODE_SCORE + OWN] = -np.inf
+    row = node * sc.NODE
+    draft.node[row + sc.LEFT], draft.node[row + sc.RIGHT] = sc.BUCKET if leaf else sc.EMPTY, sc.EMPTY
+    draft.node[row + sc.FIRST_BLOCK], draft.node[row + sc.BLOCKS], draft.node[row + sc.HEIGHT] = sc.EMPTY, 0, 0
+    draft.node_score[node * sc.NODE_SCORE + sc.BELOW] = draft.node_score[node * sc.NODE_SCORE + sc.OWN] = -np.inf
     return int(node)
 
 
 @inlined
 def new_block(draft: ForestDraft, room: int) -> int:
-    """An empty block at the end."""
-    block = draft.used[BLOCKS_USED]
-    draft.used[BLOCKS_USED] += 1
-    draft.block_start[block], draft.block_fill[block], draft.block_room[block] = draft.used[ENTRIES_USED], 0, room
-    draft.used[ENTRIES_USED] += room
+    """Add an empty block at the end."""
+    block = draft.used[forest.BLOCKS_USED]
+    draft.used[forest.BLOCKS_USED] += 1
+    draft.block_start[block], draft.block_fill[block], draft.block_room[block] = (
+        draft.used[forest.ENTRIES_USED],
+        0,
+        room,
+    )
+    draft.used[forest.ENTRIES_USED] += room
     return int(block)
 
 
@@ -178,15 +165,15 @@ def move_entry(draft: ForestDraft, source: int, target: int) -> None:
 @inlined
 def split_bucket(draft: ForestDraft, which: int, node: int, spare: I64) -> None:
     """Turn a full bucket into a node with a key, and buckets for what the key does not stab."""
-    row = node * NODE
-    block = int64(draft.node[row + FIRST_BLOCK])
+    row = node * sc.NODE
+    block = int64(draft.node[row + sc.FIRST_BLOCK])
     start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
     key = _key_of(draft, start, fill, spare)
     draft.node_key[node] = key
-    draft.node[row + LEFT] = EMPTY
+    draft.node[row + sc.LEFT] = sc.EMPTY
     kept, own = 0, -np.inf
     for i in range(start, start + fill):
-        side = int(LEFT) if draft.hi[i] < key else int(RIGHT) if draft.lo[i] > key else -1
+        side = sc.LEFT if draft.hi[i] < key else sc.RIGHT if draft.lo[i] > key else -1
         if side < 0:
             move_entry(draft, i, start + kept)
             own = max(own, draft.score[i])
@@ -195,20 +182,21 @@ def split_bucket(draft: ForestDraft, which: int, node: int, spare: I64) -> None:
         if draft.node[row + side] < 0:
             child = new_node(draft, which, 1, 0)
             draft.node[row + side] = child
-            draft.node[child * NODE + FIRST_BLOCK], draft.node[child * NODE + BLOCKS] = new_block(draft, fill), 1
+            draft.node[child * sc.NODE + sc.FIRST_BLOCK] = new_block(draft, fill)
+            draft.node[child * sc.NODE + sc.BLOCKS] = 1
         child = int64(draft.node[row + side])
-        inside = int64(draft.node[child * NODE + FIRST_BLOCK])
+        inside = int64(draft.node[child * sc.NODE + sc.FIRST_BLOCK])
         fill_there = int64(draft.block_fill[inside])
         put_entry(draft, inside, fill_there, draft.lo[i], draft.hi[i], draft.score[i], draft.ref[i])
-        best = max(draft.node_score[child * NODE_SCORE + OWN], draft.score[i])
-        draft.node_score[child * NODE_SCORE + OWN] = draft.node_score[child * NODE_SCORE + BELOW] = best
+        best = max(draft.node_score[child * sc.NODE_SCORE + sc.OWN], draft.score[i])
+        draft.node_score[child * sc.NODE_SCORE + sc.OWN] = draft.node_score[child * sc.NODE_SCORE + sc.BELOW] = best
     draft.block_fill[block] = kept
-    draft.node_score[node * NODE_SCORE + OWN] = own
+    draft.node_score[node * sc.NODE_SCORE + sc.OWN] = own
 
 
 @inlined
 def _key_of(draft: ForestDraft, start: int, fill: int, spare: I64) -> int:
-    """The median endpoint of the entries of a block, the upper one of the two: a sort of few."""
+    """The upper median of the endpoints of a block, by insertion sort."""
     for i in range(2 * fill):
         value = draft.lo[start + (i >> 1)] if i & 1 == 0 else draft.hi[start + (i >> 1)]
         j = i
@@ -230,25 +218,25 @@ def first_slot(draft: ForestDraft, block: int, height: int) -> int:
 
 @inlined
 def not_after(draft: ForestDraft, sequence: I64, entry: int, height: int, score: float, slot: int) -> bool:
-    """Whether what stands at an entry (the first below it, if it is an inner one) is before or level with a score."""
+    """Whether an entry (the first below it, if it is an inner one) goes before a score and slot, or is equal."""
     if draft.score[entry] != score:
         return bool(draft.score[entry] > score)
-    found = int(draft.ref[entry])
+    other = int(draft.ref[entry])
     if height:
-        found = first_slot(draft, found, height - 1)
-    return bool(sequence[found] <= sequence[slot])
+        other = first_slot(draft, other, height - 1)
+    return bool(sequence[other] <= sequence[slot])
 
 
 @inlined
 def into_run(draft: ForestDraft, sequence: I64, node: int, added: Added, i: int, width: int, spare: I64) -> None:
-    """Insert entry i into the run of a node. `spare` remembers the way: (block, index) a level."""
+    """Insert entry i into the run of a node. `spare` records the path: (block, index) per level."""
     lo, hi, score, slot = added.lo[i], added.hi[i], added.score[i], int(added.slot[i])
-    row = node * NODE
-    if draft.node[row + FIRST_BLOCK] < 0:
-        draft.node[row + FIRST_BLOCK], draft.node[row + BLOCKS] = new_block(draft, min(SMALL, width)), 1
-        draft.node[row + HEIGHT] = 0
-    draft.node_score[node * NODE_SCORE + OWN] = max(draft.node_score[node * NODE_SCORE + OWN], score)
-    block, height, level = int64(draft.node[row + FIRST_BLOCK]), int64(draft.node[row + HEIGHT]), 0
+    row = node * sc.NODE
+    if draft.node[row + sc.FIRST_BLOCK] < 0:
+        draft.node[row + sc.FIRST_BLOCK], draft.node[row + sc.BLOCKS] = new_block(draft, min(SMALL, width)), 1
+        draft.node[row + sc.HEIGHT] = 0
+    draft.node_score[node * sc.NODE_SCORE + sc.OWN] = max(draft.node_score[node * sc.NODE_SCORE + sc.OWN], score)
+    block, height, level = int64(draft.node[row + sc.FIRST_BLOCK]), int64(draft.node[row + sc.HEIGHT]), 0
     while True:
         start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
         index = 0
@@ -280,18 +268,18 @@ def into_run(draft: ForestDraft, sequence: I64, node: int, added: Added, i: int,
             return
         level -= 1
         parent, at_parent = spare[2 * level], spare[2 * level + 1]
-        add_child(draft, draft.block_start[parent] + at_parent, block)
-        lo, hi, score = summary(draft, sibling)
+        forest.add_child(draft, draft.block_start[parent] + at_parent, block)
+        lo, hi, score = forest.summary(draft, sibling)
         ref = int(sibling)
         block, index = parent, at_parent + 1
 
 
 @inlined
 def widen_block(draft: ForestDraft, block: int, width: int) -> None:
-    """Move a small block to where it has twice the room."""
+    """Move a small block to a place with twice the room."""
     start, room = int64(draft.block_start[block]), min(2 * int64(draft.block_room[block]), width)
-    target = draft.used[ENTRIES_USED]
-    draft.used[ENTRIES_USED] += room
+    target = draft.used[forest.ENTRIES_USED]
+    draft.used[forest.ENTRIES_USED] += room
     for i in range(draft.block_fill[block]):
         move_entry(draft, start + i, target + i)
     draft.block_start[block], draft.block_room[block] = target, room
@@ -299,7 +287,7 @@ def widen_block(draft: ForestDraft, block: int, width: int) -> None:
 
 @inlined
 def halve_block(draft: ForestDraft, block: int, width: int) -> int:
-    """Move the second half of a full block into a new one."""
+    """Move the second half of a full block into a new one; returns the new one."""
     sibling = new_block(draft, width)
     start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
     half, target = fill >> 1, int64(draft.block_start[sibling])
@@ -311,25 +299,15 @@ def halve_block(draft: ForestDraft, block: int, width: int) -> int:
 
 @inlined
 def grow_root(draft: ForestDraft, node: int, block: int, sibling: int, width: int) -> None:
-    """A new root above the two halves of the old one."""
+    """Add a new root above the two halves of the old one."""
     root = new_block(draft, width)
     start = int64(draft.block_start[root])
     draft.block_fill[root] = 2
-    add_child(draft, start, block)
-    add_child(draft, start + 1, sibling)
-    draft.node[node * NODE + FIRST_BLOCK] = root
-    draft.node[node * NODE + HEIGHT] += 1
-    draft.used[HIGHEST] = max(draft.used[HIGHEST], draft.node[node * NODE + HEIGHT])
-
-
-@inlined
-def summary(draft: ForestDraft, block: int) -> tuple[int, int, float]:
-    """Extent and best score of a block."""
-    start = int64(draft.block_start[block])
-    lo, hi, score = draft.lo[start], draft.hi[start], draft.score[start]
-    for i in range(start + 1, start + draft.block_fill[block]):
-        lo, hi, score = min(lo, draft.lo[i]), max(hi, draft.hi[i]), max(score, draft.score[i])
-    return lo, hi, score
+    forest.add_child(draft, start, block)
+    forest.add_child(draft, start + 1, sibling)
+    draft.node[node * sc.NODE + sc.FIRST_BLOCK] = root
+    draft.node[node * sc.NODE + sc.HEIGHT] += 1
+    draft.used[forest.HIGHEST] = max(draft.used[forest.HIGHEST], draft.node[node * sc.NODE + sc.HEIGHT])
 
 
 # --- removing --------------------------------------------------------------------------------------------------
@@ -337,7 +315,7 @@ def summary(draft: ForestDraft, block: int) -> tuple[int, int, float]:
 
 @kernel
 def remove_entries(draft: ForestDraft, sequence: I64, leaving: Added, scratch: UpdateScratch, gone: I64) -> int:
-    """Remove entries; how many were there. `gone` counts them by list."""
+    """Remove entries; returns the number that were there. `gone` counts them by list."""
     which, lo, hi, path, removed = leaving.which, leaving.lo, leaving.hi, scratch.path, 0
     for i in range(len(lo)):
         node, depth = draft.list_root[which[i]], 0
@@ -345,37 +323,26 @@ def remove_entries(draft: ForestDraft, sequence: I64, leaving: Added, scratch: U
             depth += 1
             path[min(depth, LONGEST - 1)] = node
             key = draft.node_key[node]
-            if draft.node[node * NODE + LEFT] == BUCKET or lo[i] <= key <= hi[i]:
+            if draft.node[node * sc.NODE + sc.LEFT] == sc.BUCKET or lo[i] <= key <= hi[i]:
                 break
-            node = int64(draft.node[node * NODE + (LEFT if hi[i] < key else RIGHT)])
-        if node < 0 or draft.node[node * NODE + FIRST_BLOCK] < 0:
+            node = int64(draft.node[node * sc.NODE + (sc.LEFT if hi[i] < key else sc.RIGHT)])
+        if node < 0 or draft.node[node * sc.NODE + sc.FIRST_BLOCK] < 0:
             continue
         if out_of_run(draft, sequence, node, leaving, i, scratch.spare):
             removed += 1
             gone[which[i]] += 1
             for level in range(depth, 0, -1):
-                update_best(draft, path[level])
+                draft.node_score[path[level] * sc.NODE_SCORE + sc.BELOW] = forest.best_below(draft, path[level])
     return removed
 
 
 @inlined
-def update_best(draft: ForestDraft, node: int) -> None:
-    """The best score below a node, from its run and its children."""
-    best = draft.node_score[node * NODE_SCORE + OWN]
-    for side in range(2):
-        child = int64(draft.node[node * NODE + side])
-        if child >= 0:
-            best = max(best, draft.node_score[child * NODE_SCORE + BELOW])
-    draft.node_score[node * NODE_SCORE + BELOW] = best
-
-
-@inlined
 def out_of_run(draft: ForestDraft, sequence: I64, node: int, leaving: Added, i: int, spare: I64) -> bool:
-    """Take entry i out of the run of a node; False when it is not there. `spare`: (block, index) a level."""
+    """Remove entry i from the run of a node; False when it is not there. `spare`: (block, index) per level."""
     lo, hi, score, slot = leaving.lo[i], leaving.hi[i], leaving.score[i], leaving.slot[i]
-    top = int64(draft.node[node * NODE + HEIGHT])
+    top = int64(draft.node[node * sc.NODE + sc.HEIGHT])
     level = 0
-    spare[0], spare[1] = draft.node[node * NODE + FIRST_BLOCK], 0
+    spare[0], spare[1] = draft.node[node * sc.NODE + sc.FIRST_BLOCK], 0
     while True:
         block, index, height = spare[2 * level], spare[2 * level + 1], top - level
         start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
@@ -412,18 +379,18 @@ def out_of_run(draft: ForestDraft, sequence: I64, node: int, leaving: Added, i: 
         level -= 1
     while level:
         level -= 1
-        add_child(draft, draft.block_start[spare[2 * level]] + spare[2 * level + 1], spare[2 * level + 2])
-    row, root = node * NODE, spare[0]
-    while draft.node[row + HEIGHT] > 0 and draft.block_fill[root] == 1:
+        forest.add_child(draft, draft.block_start[spare[2 * level]] + spare[2 * level + 1], spare[2 * level + 2])
+    row, root = node * sc.NODE, spare[0]
+    while draft.node[row + sc.HEIGHT] > 0 and draft.block_fill[root] == 1:
         root = int64(draft.ref[draft.block_start[root]])
-        draft.node[row + HEIGHT] -= 1
-    draft.node[row + FIRST_BLOCK] = root
+        draft.node[row + sc.HEIGHT] -= 1
+    draft.node[row + sc.FIRST_BLOCK] = root
     own = -np.inf
     if draft.block_fill[root] == 0:
-        draft.node[row + FIRST_BLOCK], draft.node[row + BLOCKS], draft.node[row + HEIGHT] = EMPTY, 0, 0
+        draft.node[row + sc.FIRST_BLOCK], draft.node[row + sc.BLOCKS], draft.node[row + sc.HEIGHT] = sc.EMPTY, 0, 0
     else:
-        own = summary(draft, root)[2]
-    draft.node_score[node * NODE_SCORE + OWN] = own
+        own = forest.summary(draft, root)[2]
+    draft.node_score[node * sc.NODE_SCORE + sc.OWN] = own
     return True
 
 
@@ -432,9 +399,9 @@ def out_of_run(draft: ForestDraft, sequence: I64, node: int, leaving: Added, i: 
 
 @inlined
 def push_children(links: I32, node: int, but: int, stack: I64, height: int) -> int:
-    """Put the children of a node on a stack, but one; its new height."""
+    """Put the children of a node on a stack, except one (`but`); returns its new height."""
     for side in range(2):
-        child = int64(links[node * NODE + side])
+        child = int64(links[node * sc.NODE + side])
         if child >= 0 and child != but:
             stack[height] = child
             height += 1
@@ -443,7 +410,7 @@ def push_children(links: I32, node: int, but: int, stack: I64, height: int) -> i
 
 @kernel
 def heavy_ancestor(draft: ForestDraft, path: I64, waiting: I64) -> int:
-    """The lowest node of a path, as its place there, one of whose sides holds 7 of 10 nodes below it; else the root."""
+    """The place on a path of its lowest node with 7 of 10 nodes below it on one side; that of the root otherwise."""
     size = 1
     for level in range(path[0] - 1, 0, -1):
         node, below = path[level], path[level + 1]
@@ -451,7 +418,7 @@ def heavy_ancestor(draft: ForestDraft, path: I64, waiting: I64) -> int:
         while count:
             count -= 1
             whole += 1
-            count = push_children(draft.node, waiting[count], int(EMPTY), waiting, count)
+            count = push_children(draft.node, waiting[count], sc.EMPTY, waiting, count)
         if 10 * size > 7 * whole and whole > 8:
             return level
         size = whole
@@ -460,26 +427,13 @@ def heavy_ancestor(draft: ForestDraft, path: I64, waiting: I64) -> int:
 
 @kernel
 def entries_below(draft: ForestDraft, node: int, nodes: I64, blocks: I64, out: I64) -> tuple[int, int]:
-    """The entries of a node and all below it into `out`; how many, and how many nodes."""
+    """Write the entries of a node and all below it into `out`; returns the numbers of entries and of nodes."""
     waiting, found, seen = 1, 0, 0
     nodes[0] = node
     while waiting:
         waiting -= 1
-        one = nodes[waiting]
         seen += 1
-        waiting = push_children(draft.node, one, int(EMPTY), nodes, waiting)
-        left = 0
-        if draft.node[one * NODE + FIRST_BLOCK] >= 0:
-            blocks[0], left = (int64(draft.node[one * NODE + FIRST_BLOCK]) << 8) | draft.node[one * NODE + HEIGHT], 1
-        while left:
-            left -= 1
-            block, height = blocks[left] >> 8, blocks[left] & 255
-            start = int64(draft.block_start[block])
-            for entry in range(start, start + draft.block_fill[block]):
-                if height:
-                    blocks[left] = (int64(draft.ref[entry]) << 8) | (height - 1)
-                    left += 1
-                else:
-                    out[found] = entry
-                    found += 1
+        below = nodes[waiting]
+        waiting = push_children(draft.node, below, sc.EMPTY, nodes, waiting)
+        found = forest.run_entries(draft, below, blocks, out, found)
     return found, seen

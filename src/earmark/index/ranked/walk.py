@@ -12,7 +12,7 @@ it can have:
 Of equal scores what is not yet opened comes first, since an earlier sequence may be inside; entries go by sequence.
 So nothing is opened before its best score is due: of the path of an interval tree only the part that matters.
 
-A run remembers a mask a level: the entries of its current block that the event meets and that were not yet taken.
+A run has one mask per level: the entries of its current block that the event meets and that were not yet taken.
 Going on is the lowest bit of the lowest mask; going down is one comparison of a whole block, eight entries at a time:
 
     entries  [0, 30] [10, 45] [75, 90] ..      event [40, 80]      ->  ..110
@@ -29,41 +29,14 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+import earmark.index.ranked.arrays as sc
+from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import VECTOR, at, at_most, check_inside, ctz64, load, splat
 from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.counters import COMPARED, COUNTERS
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.marks import new_marks
-from earmark.index.ranked.arrays import (
-    BELOW,
-    BLOCKS,
-    BUCKET,
-    CUT_FIRST,
-    CUT_LAST,
-    DEPTH,
-    EMPTY,
-    ENDPOINTS,
-    ENTRIES,
-    FIRST_BLOCK,
-    HEIGHT,
-    LEFT,
-    LEVELS,
-    LIST,
-    NEVER,
-    NODES,
-    ORDER,
-    OWN,
-    POINTS,
-    ROOT,
-    SEGMENTS,
-    SHAPE,
-    SIZE,
-    ScoredArrays,
-    Trees,
-    int64,
-)
-from earmark.index.ranked.arrays import NODE as NODE_ROW
-from earmark.index.ranked.arrays import NODE_SCORE as NODE_SCORE_ROW
+from earmark.index.ranked.arrays import ScoredArrays, Trees, int64
 from earmark.jit import BOUNDS, JIT, inlined, intrinsic
 
 # Fields of a source: its list, where its heap begins and how many elements it has, the event's keys, the next free
@@ -92,7 +65,7 @@ LAST_STAMP = 2**31 - 1
 class WalkScratch(NamedTuple):
     """The working memory of one search.
 
-    `stack` has for each level of a run its block and the mask of what is left of it. `stamp` has for each slot the
+    `stack` has, for each level of a run, its block and the mask of what is left of it. `stamp` has, for each slot, the
     last search that saw it; its last element is the number of the current one. `marks` and `summary` sort slots.
     """
 
@@ -111,23 +84,23 @@ class WalkScratch(NamedTuple):
 
 def is_wide(arrays: ScoredArrays) -> bool:
     """Whether every search needs room for all nodes, not for a path."""
-    return bool(arrays.info[ORDER] == NEVER or arrays.info[SHAPE] == ENDPOINTS)
+    return bool(arrays.info[sc.ORDER] == sc.NEVER or arrays.info[sc.SHAPE] == sc.ENDPOINTS)
 
 
 def make_scratch(arrays: ScoredArrays, slots: int, wide: bool = True) -> WalkScratch:
-    """Working memory for searches of this index, `wide` for events that are intervals. Untouched parts cost nothing."""
-    lists = arrays.lists.reshape(-1, LIST)
-    elements = runs = (2 * int(arrays.info[DEPTH]) + 8) * (len(lists) + 1)
+    """Make working memory for searches of this index, `wide` for interval events. Untouched parts cost nothing."""
+    lists = arrays.lists.reshape(-1, sc.LIST)
+    elements = runs = (2 * int(arrays.info[sc.DEPTH]) + 8) * (len(lists) + 1)
     if wide or is_wide(arrays):
-        elements = max(elements, int((2 * lists[:, NODES] + lists[:, ENTRIES] + 8).sum()) + 8)
-        runs = max(runs, int(lists[:, NODES].sum()) + len(lists) + 8)
+        elements = max(elements, int((2 * lists[:, sc.NODES] + lists[:, sc.ENTRIES] + 8).sum()) + 8)
+        runs = max(runs, int(lists[:, sc.NODES].sum()) + len(lists) + 8)
     return WalkScratch(
         np.zeros((len(lists) + 1) * SOURCE, np.int64),
         np.empty(elements),
         np.empty(elements, np.int64),
         np.empty(elements, np.int32),
         np.empty(runs * RUN_ROW, np.int64),
-        np.empty(2 * runs * int(arrays.info[LEVELS]), np.uint64),
+        np.empty(2 * runs * int(arrays.info[sc.LEVELS]), np.uint64),
         np.zeros(slots + 1, np.int32),
         np.empty(len(lists) + 2, np.int64),
         np.empty(len(lists) + 1),
@@ -137,7 +110,7 @@ def make_scratch(arrays: ScoredArrays, slots: int, wide: bool = True) -> WalkScr
 
 @inlined
 def next_stamp(scratch: WalkScratch) -> None:
-    """Begin another search: no slot has been seen."""
+    """Begin another search, which has not seen any slot."""
     last = len(scratch.stamp) - 1
     if scratch.stamp[last] == LAST_STAMP:
         scratch.stamp[:] = 0
@@ -146,7 +119,7 @@ def next_stamp(scratch: WalkScratch) -> None:
 
 @inlined
 def seen_before(scratch: WalkScratch, slot: int) -> bool:
-    """Whether this search has seen the slot; it has from now on."""
+    """Whether this search has seen the slot before; marks it as seen."""
     stamp = at(scratch.stamp, len(scratch.stamp) - 1)
     seen = at(scratch.stamp, slot) == stamp
     scratch.stamp[slot] = stamp
@@ -218,7 +191,7 @@ def swap_elements(score: F64, ref: I64, slot: I32, i: int, j: int) -> None:
 
 @inlined
 def sink(score: F64, ref: I64, slot: I32, sequence: I64, base: int, count: int) -> None:
-    """Let the top of a heap sink to its place."""
+    """Move the top of a heap down to its place."""
     parent = 0
     while True:
         child = 2 * parent + 1
@@ -233,11 +206,11 @@ def sink(score: F64, ref: I64, slot: I32, sequence: I64, base: int, count: int) 
 
 
 @inlined
-def add_element(scratch: WalkScratch, sequence: I64, s: int, value: float, made: int, of: int) -> None:
+def add_element(scratch: WalkScratch, sequence: I64, s: int, value: float, element: int, owner: int) -> None:
     """Put an element into the heap of a source: score, ref, slot."""
     score, ref, slot = scratch.heap_score, scratch.heap_ref, scratch.heap_slot
     base, child = at(scratch.source, s + BASE), at(scratch.source, s + COUNT)
-    score[base + child], ref[base + child], slot[base + child] = value, made, of
+    score[base + child], ref[base + child], slot[base + child] = value, element, owner
     scratch.source[s + COUNT] = child + 1
     while child and goes_before(score, slot, sequence, base + child, base + ((child - 1) >> 1)):
         swap_elements(score, ref, slot, base + child, base + ((child - 1) >> 1))
@@ -249,15 +222,15 @@ def add_element(scratch: WalkScratch, sequence: I64, s: int, value: float, made:
 
 @inlined
 def next_in_run(trees: Trees, run: I64, stack: U64, r: int, node: int, key_lo: int, key_hi: int, work: I64) -> bool:
-    """Move run r to the next entry that the event meets; False at its end. With a node, begin at the node's first."""
-    levels = at(trees.info, LEVELS)
+    """Move run r to the next entry that the event meets; False at its end. With a node, begin the node's run."""
+    levels = at(trees.info, sc.LEVELS)
     row, top = r * RUN_ROW, 2 * r * levels
-    entering = node != EMPTY
+    entering = node != sc.EMPTY
     if entering:
-        node *= NODE_ROW
-        run[row + DOWN], run[row + LEFT_OVER] = 0, at(trees.node, node + BLOCKS)
-        run[row + TALL] = at(trees.node, node + HEIGHT)
-        stack[top] = at(trees.node, node + FIRST_BLOCK)
+        node *= sc.NODE
+        run[row + DOWN], run[row + LEFT_OVER] = 0, at(trees.node, node + sc.BLOCKS)
+        run[row + TALL] = at(trees.node, node + sc.HEIGHT)
+        stack[top] = at(trees.node, node + sc.FIRST_BLOCK)
     depth, height = at(run, row + DOWN), at(run, row + TALL)
     while True:
         level = top + 2 * depth
@@ -298,22 +271,22 @@ def next_in_run(trees: Trees, run: I64, stack: U64, r: int, node: int, key_lo: i
 
 @inlined
 def pull(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, begin: bool, work: I64) -> None:
-    """Begin a source whose list and keys are set, or go past the entry on its top; then open what is due.
+    """Begin a source whose list and keys are set, or move past the entry on its top; then open what is due.
 
-    One function with one place for each step, because it is merged into every kernel that calls it.
+    Each step is written only once, because this function is merged into every kernel that calls it.
     """
     score, ref, slot = scratch.heap_score, scratch.heap_ref, scratch.heap_slot
     base = at(scratch.source, s + BASE)
     key_lo, key_hi = at(scratch.source, s + KEY_LO), at(scratch.source, s + KEY_HI)
-    segments = at(trees.info, SHAPE) == SEGMENTS
+    segments = at(trees.info, sc.SHAPE) == sc.SEGMENTS
     past = not begin
     if begin:
         scratch.source[s + COUNT] = 0
-        root = at(trees.lists, at(scratch.source, s + WHICH) * LIST + ROOT)
+        root = at(trees.lists, at(scratch.source, s + WHICH) * sc.LIST + sc.ROOT)
         if segments:
             _begin_segments(trees, scratch, sequence, s, work)
         elif root >= 0:
-            score[base], slot[base] = at(trees.node_score, root * NODE_SCORE_ROW + BELOW), NOT_OPEN
+            score[base], slot[base] = at(trees.node_score, root * sc.NODE_SCORE + sc.BELOW), NOT_OPEN
             ref[base] = (root << KIND_BITS) | SUBTREE
             scratch.source[s + COUNT] = 1
     while at(scratch.source, s + COUNT) > 0 and (past or at(slot, base) == NOT_OPEN):
@@ -330,7 +303,7 @@ def pull(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, begin: bool,
                 if moved:
                     entry = int64(at(trees.part, place))
             else:
-                node = value if kind == RUN_OF else int64(EMPTY)
+                node = value if kind == RUN_OF else int64(sc.EMPTY)
                 moved = next_in_run(trees, scratch.run, scratch.stack, r, node, key_lo, key_hi, work)
                 entry = at(scratch.run, r * RUN_ROW + HERE)
             if moved:
@@ -353,19 +326,19 @@ def pull(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, begin: bool,
 
 @inlined
 def _open(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, kind: int, value: int, work: I64) -> None:
-    """Add what is inside a subtree or a block, and the event can meet."""
+    """Add the parts of a subtree or a block that the event can meet."""
     work[NODES_SEEN] += 1
     key_lo, key_hi = at(scratch.source, s + KEY_LO), at(scratch.source, s + KEY_HI)
     first, blocks, height = value >> HEIGHT_BITS, 1, value & HEIGHT_MASK
     bucket = False
     if kind == SUBTREE:
-        row = value * NODE_ROW
-        bucket = at(trees.node, row + LEFT) == BUCKET
-        first, blocks, height = int64(at(trees.node, row + FIRST_BLOCK)), int(at(trees.node, row + BLOCKS)), 0
+        row = value * sc.NODE
+        bucket = at(trees.node, row + sc.LEFT) == sc.BUCKET
+        first, blocks, height = int64(at(trees.node, row + sc.FIRST_BLOCK)), int(at(trees.node, row + sc.BLOCKS)), 0
         if not bucket and key_lo > at(trees.node_key, value):
             first += blocks
         _open_node(trees, scratch, sequence, s, value, key_lo, key_hi)
-        if at(trees.info, SHAPE) != ENDPOINTS:
+        if at(trees.info, sc.SHAPE) != sc.ENDPOINTS:
             return
     # A block by its best scores; or the run of an endpoint-sorted node: what the event meets is a prefix of it.
     for block in range(first, first + blocks):
@@ -376,10 +349,13 @@ def _open(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, kind: int, 
         while mask:
             entry = start + ctz64(mask)
             mask &= mask - np.uint64(1)
-            made, of = (entry << KIND_BITS) | ENTRY, int(at(trees.ref, entry))
+            element, owner = (entry << KIND_BITS) | ENTRY, int(at(trees.ref, entry))
             if height:
-                made, of = (((int64(of) << HEIGHT_BITS) | (height - 1)) << KIND_BITS) | BLOCK, int(NOT_OPEN)
-            add_element(scratch, sequence, s, at(trees.score, entry), made, of)
+                element, owner = (
+                    (((int64(owner) << HEIGHT_BITS) | (height - 1)) << KIND_BITS) | BLOCK,
+                    int(NOT_OPEN),
+                )
+            add_element(scratch, sequence, s, at(trees.score, entry), element, owner)
         last = start + fill - 1
         if not bucket and (at(trees.lo, last) > key_hi or at(trees.hi, last) < key_lo):
             return
@@ -388,51 +364,38 @@ def _open(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, kind: int, 
 @inlined
 def _open_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, node: int, key_lo: int, key_hi: int) -> None:
     """Add the run of a node and the children that the event can reach."""
-    row, key = node * NODE_ROW, at(trees.node_key, node)
+    row, key = node * sc.NODE, at(trees.node_key, node)
     for part in range(3):
-        which, made = node * NODE_SCORE_ROW + OWN, int64(EMPTY)
+        which, element = node * sc.NODE_SCORE + sc.OWN, int64(sc.EMPTY)
         child = int64(at(trees.node, row + part))
-        if part == FIRST_BLOCK:
+        if part == sc.FIRST_BLOCK:
             if at(scratch.source, s + BY_BLOCKS):
-                made = (((child << HEIGHT_BITS) | at(trees.node, row + HEIGHT)) << KIND_BITS) | BLOCK
-            elif at(trees.info, SHAPE) != ENDPOINTS:
-                made = (node << KIND_BITS) | RUN_OF
-        elif key_lo < key if part == LEFT else key_hi > key:
-            which, made = child * NODE_SCORE_ROW + BELOW, (child << KIND_BITS) | SUBTREE
-        if child >= 0 and made != EMPTY:
-            add_element(scratch, sequence, s, at(trees.node_score, which), made, int(NOT_OPEN))
-
-
-@inlined
-def atom_of(cut: I64, first: int, last: int, key: int) -> int:
-    """How many of the cuts first..last are at most key. O(log cuts)."""
-    begin, end = first, last
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(cut, middle) <= key:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin - first
+                element = (((child << HEIGHT_BITS) | at(trees.node, row + sc.HEIGHT)) << KIND_BITS) | BLOCK
+            elif at(trees.info, sc.SHAPE) != sc.ENDPOINTS:
+                element = (node << KIND_BITS) | RUN_OF
+        elif key_lo < key if part == sc.LEFT else key_hi > key:
+            which, element = child * sc.NODE_SCORE + sc.BELOW, (child << KIND_BITS) | SUBTREE
+        if child >= 0 and element != sc.EMPTY:
+            add_element(scratch, sequence, s, at(trees.node_score, which), element, int(NOT_OPEN))
 
 
 @inlined
 def _begin_segments(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, work: I64) -> None:
-    """A point: the parts of all nodes on its path. An interval: the root."""
+    """Begin a source of a segment tree: for a point, the parts of all nodes on its path; for an interval, the root."""
     key_lo, key_hi = at(scratch.source, s + KEY_LO), at(scratch.source, s + KEY_HI)
-    row = at(scratch.source, s + WHICH) * LIST
-    first, last = at(trees.lists, row + CUT_FIRST), at(trees.lists, row + CUT_LAST)
-    root, size = at(trees.lists, row + ROOT), at(trees.lists, row + SIZE)
+    row = at(scratch.source, s + WHICH) * sc.LIST
+    first, last = at(trees.lists, row + sc.CUT_FIRST), at(trees.lists, row + sc.CUT_LAST)
+    root, size = at(trees.lists, row + sc.ROOT), at(trees.lists, row + sc.SIZE)
     point = key_lo == key_hi
-    low = atom_of(trees.cut, first, last, key_lo)
+    low = bisect_right(trees.cut, first, last, key_lo) - first
     node = low - 1 + size if low > 0 else 0
     if not point:
-        high = atom_of(trees.cut, first, last, key_hi)
+        high = bisect_right(trees.cut, first, last, key_hi) - first
         scratch.source[s + FIRST_ATOM], scratch.source[s + LAST_ATOM] = max(low - 1, 0), high - 1
         node = 1 if high > 0 and at(trees.part_best, root + 1) >= 0 else 0
     while node >= 1:
         begin, end = at(trees.part_start, root + node), at(trees.part_start, root + node + 1)
-        entry, made, of = int64(EMPTY), int64((1 << KIND_BITS) | SUBTREE), int(NOT_OPEN)
+        entry, element, owner = int64(sc.EMPTY), int64((1 << KIND_BITS) | SUBTREE), int(NOT_OPEN)
         if not point:
             entry = int64(at(trees.part_best, root + 1))
         elif begin < end:
@@ -440,18 +403,18 @@ def _begin_segments(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, w
             scratch.source[s + RUNS] = r + 1
             scratch.run[r * RUN_ROW + LEFT_OVER], scratch.run[r * RUN_ROW + HERE] = end, begin
             entry = int64(at(trees.part, begin))
-            made, of = (r << KIND_BITS) | RUN, int(at(trees.ref, entry))
+            element, owner = (r << KIND_BITS) | RUN, int(at(trees.ref, entry))
         if entry >= 0:
-            add_element(scratch, sequence, s, at(trees.score, entry), made, of)
+            add_element(scratch, sequence, s, at(trees.score, entry), element, owner)
         work[NODES_SEEN] += 1
         node >>= 1
 
 
 @inlined
 def _open_segment_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, node: int) -> None:
-    """A node of the segment tree and an interval event: its children, its entries that no node further left gives."""
-    row = at(scratch.source, s + WHICH) * LIST
-    root, size, cuts = at(trees.lists, row + ROOT), at(trees.lists, row + SIZE), at(trees.lists, row + CUT_FIRST)
+    """Open a segment tree's node for an interval event: its children, and entries that no node further left gives."""
+    lists, row = trees.lists, at(scratch.source, s + WHICH) * sc.LIST
+    root, size, cuts = at(lists, row + sc.ROOT), at(lists, row + sc.SIZE), at(lists, row + sc.CUT_FIRST)
     low, high = at(scratch.source, s + FIRST_ATOM), at(scratch.source, s + LAST_ATOM)
     first, width = node, 1
     while first < size:
@@ -459,24 +422,24 @@ def _open_segment_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int
     first -= size
     middle = first + (width >> 1)
     begin, end = at(trees.part_start, root + node), at(trees.part_start, root + node + 1)
-    for i in range(begin - 2, end):  # two places before the entries stand for the children
+    for i in range(begin - 2, end):  # the two places before the entries represent the children
         if i >= begin:
             entry = int64(at(trees.part, i))
             wanted = first <= low or at(trees.lo, entry) == at(trees.cut, cuts + first)
-            made, of = (entry << KIND_BITS) | ENTRY, int(at(trees.ref, entry))
+            element, owner = (entry << KIND_BITS) | ENTRY, int(at(trees.ref, entry))
         else:
             child = 2 * node + (begin - 1 - i)
-            entry = int64(at(trees.part_best, root + child)) if width > 1 else int64(EMPTY)
+            entry = int64(at(trees.part_best, root + child)) if width > 1 else int64(sc.EMPTY)
             wanted = entry >= 0 and (low < middle if child == 2 * node else high >= middle)
-            made, of = (child << KIND_BITS) | SUBTREE, int(NOT_OPEN)
+            element, owner = (child << KIND_BITS) | SUBTREE, int(NOT_OPEN)
         if wanted:
-            add_element(scratch, sequence, s, at(trees.score, entry), made, of)
+            add_element(scratch, sequence, s, at(trees.score, entry), element, owner)
 
 
 @inlined
 def set_source(info: I64, source: I64, s: int, which: int, key_lo: int, key_hi: int, base: int, runs: int) -> None:
     """Prepare a source for a list and an event value; its heap and its runs begin at `base` and `runs`."""
-    order = at(info, ORDER)
+    order = at(info, sc.ORDER)
     source[s + WHICH], source[s + KEY_LO], source[s + KEY_HI] = which, key_lo, key_hi
     source[s + BASE], source[s + RUNS] = base, runs
-    source[s + BY_BLOCKS] = order == NEVER or (order == POINTS and key_lo != key_hi)
+    source[s + BY_BLOCKS] = order == sc.NEVER or (order == sc.POINTS and key_lo != key_hi)

@@ -33,7 +33,7 @@ from earmark.segment.rows import check_arrays
 class Scan(ArrayIndex[tuple[()]]):
     """Every eligible subscription against every event.
 
-    `threads` > 1 spreads the groups of a batch over so many threads. Slots below `first` are left out.
+    `threads` > 1 spreads the groups of a batch over threads. Slots below `first` are left out.
     Its work: a comparison serves all lanes of a group and counts once.
     """
 
@@ -45,7 +45,7 @@ class Scan(ArrayIndex[tuple[()]]):
 
     def __init__(self, table: SegmentArrays, threads: int = 1, first: int = 0) -> None:
         if threads < 1:
-            raise EarmarkError(f"scan needs at least one thread, not {threads}.")
+            raise EarmarkError(f"expected at least one thread, got {threads}")
         super().__init__(table, ())
         self._threads = threads
         self._first_slot = first

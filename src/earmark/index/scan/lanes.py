@@ -8,7 +8,7 @@ Each event of a group is a *lane*: one bit of a 512-bit mask. For each attribute
     keys      7   23   40
     masks     000      010      110      111          r = 0, 1, 2, 3 (lane 0 is the rightmost bit)
 
-A point lies in [lo, hi] when it is among the first count(keys <= hi), but not among the first count(keys < lo):
+A point is in [lo, hi] when it is among the first count(keys <= hi), but not among the first count(keys < lo):
 
     a in [10, 30]:   masks[2] & ~masks[1]  =  110 & ~010  =  100            lane 2
 
@@ -16,7 +16,7 @@ An interval event overlaps when its *lo* <= hi and its *hi* >= lo, so a row keep
 itself; where all lanes are points the two sides are one. A lane without the attribute is in no mask of the row.
 
 The counts come from an 8-ary tree over the sorted keys: a node is 8 keys, one vector comparison, and 512 keys
-are three levels. A row's nodes lie as [top][middles][leaves]; rows of at most 64 (8) keys begin lower.
+are three levels. A row's nodes are laid out as [top][middles][leaves]; rows of at most 64 (8) keys begin lower.
 
 Invariant: masks[r] has exactly the r lanes that sort first; in the upper levels each key is the last of its
 child, except that the last child's, and all padding, is the greatest int64, which is never counted.

@@ -42,7 +42,7 @@ from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import ABSENT, eligible_word, find_attribute, overlaps, slot_score, static_score
 
 FEW = 4
-"""Up to so many intervals are or-ed together without asking how many lanes live."""
+"""Up to this many intervals are or-ed together without asking how many lanes live."""
 
 
 @kernel
@@ -139,7 +139,7 @@ def hold_lanes(table: SegmentArrays, events: EventArrays, lanes: Lanes, constrai
 
 @inlined
 def _hold_each(table: SegmentArrays, events: EventArrays, lanes: Lanes, constraint: int, live: int) -> None:
-    """Add to HOLD the live lanes whose value lies in an interval of the constraint, by a search for each lane."""
+    """Add to HOLD the live lanes whose value is in an interval of the constraint, by a search for each lane."""
     begin, end = at(table.interval_start, constraint), at(table.interval_start, constraint + 1)
     for part in range(VECTOR):
         bits = at(lanes.masks, live + part)
@@ -192,7 +192,7 @@ def relaxed_lanes(
 ) -> bool:
     """Put into HITS the lanes that may take the slot as a relaxed answer; whether there are any.
 
-    `at_least(j)` = the lanes for which j constraints of a clause hold. A lane whose heap is full needs so many
+    `at_least(j)` = the lanes for which j constraints of a clause hold. A lane whose heap is full needs enough of them
     that their weights can lift the score to `floor`, the lowest score that any full heap would still take; a lane
     with room needs one.
     """
@@ -227,7 +227,7 @@ def relaxed_lanes(
 
 @inlined
 def at_least(level: int) -> int:
-    """The working mask of lanes for which so many constraints hold; for 0, all lanes."""
+    """The working mask of lanes for which this many constraints hold; for 0, all lanes."""
     return ALL + VECTOR * level
 
 

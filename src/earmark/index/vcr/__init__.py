@@ -1,11 +1,11 @@
-"""Which of many overlapping rectangles an event lies in: VCR indexing (vcr.txt), as a first stage for any table.
+"""Which of many overlapping rectangles an event is in: VCR indexing (vcr.txt), as a first stage for any table.
 
 Subscriptions become rectangles on a grid over two attributes, rectangles are cut into *virtual construct rectangles*
 (`rectangles.py`), and each VCR has a list of slots. An event looks into the lists of the VCRs that cover it, which it
 finds by adding one precomputed table of distances to the ID of its pivot (`search.py`). `arrays.py` draws the arrays;
 `plan.py` chooses pair, grid, longest sides and store from the data; `store.py` fills the lists.
 
-**Invariant** (`check`): an event that a slot matches lies in one of the slot's VCRs, or the slot is residual. Every
+**Invariant** (`check`): an event that a slot matches is in one of the slot's VCRs, or the slot is residual. Every
 list entry is a VCR of its slot's own decomposition, and every VCR of the decomposition has its entry, once for each
 time it occurs. An entry that is not `maybe` needs no second look.
 
@@ -50,7 +50,7 @@ from earmark.index.vcr.search import match_events
 from earmark.segment.arrays import SegmentArrays
 
 GONE_SHARE = 1 / 2
-"""Entries of removed slots leave when so many of the slots on the grid are gone."""
+"""Share of the slots on the grid after whose removal their entries are dropped."""
 FEWEST_GONE = 64
 
 
@@ -71,6 +71,7 @@ class VcrIndex(StagedIndex[VcrArrays]):
     def build(
         cls,
         table: SegmentArrays,
+        *,
         attributes: tuple[int, ...] | None = None,
         longest: tuple[int, int] | None = None,
         cells: tuple[int, int] | None = None,
@@ -82,7 +83,7 @@ class VcrIndex(StagedIndex[VcrArrays]):
     ) -> VcrIndex:
         """An index of all slots of a table; what is not given is chosen from the data.
 
-        `attributes`: one or two attribute numbers. `longest`: Lx and Ly, powers of two. `cells`: at most so many
+        `attributes`: one or two attribute numbers. `longest`: Lx and Ly, powers of two. `cells`: the most
         cells on each axis. `mode`: "cells" or the paper's "points". `decomposition`: "simple" or "overlapped".
         `store`: "array" or "hashed", with `hash_size` places. `numbering`: "corner" is Eq. (1), "shape" has long runs.
         """
@@ -117,7 +118,7 @@ class VcrIndex(StagedIndex[VcrArrays]):
             self._hold(self._table, old._replace(gone=gone, residual=frozen(old.residual & ~gone)))
 
     def _rebuild(self, table: SegmentArrays, gone: U64) -> None:
-        """Build anew without the slots that are gone, as the data now says."""
+        """Build again without the slots that are gone, with what the data now suggests."""
         here = np.ones(len(table.clause_start) - 1, bool)
         here[bits.to_slots(gone)] = False
         options = VcrOptions(*(int(value) for value in self._arrays.options))

@@ -69,7 +69,7 @@ NUMBERINGS = ("corner", "shape")
 (SHIFT, VCRS, STORE, NUMBERING, SLOTS, PLACED, ACTIVATED, LATE_SLOTS, LATE_KEYS, GONE_BEFORE) = range(10, 20)
 INFO = 20
 
-# Kinds of distance table, by whether the event lies between grid points: index = 2 * open_x + open_y.
+# Kinds of distance table, by whether the event is between grid points: index = 2 * open_x + open_y.
 KINDS = 4
 
 

@@ -1,7 +1,7 @@
 """Whole indexes from slots, and indexes that grow: what ties plan, store and arrays together.
 
 `built` chooses a grid and fills the lists in bulk. `extended` adds slots to the delta of an index, on the same grid; it
-declines when the delta would become so large that building anew is better. Nothing is changed in place: every array
+declines when the delta would become so large that building again is better. Nothing is changed in place: every array
 that differs is a new one.
 
 Invariant and complexity: see the package. `check_lists` recomputes every decomposition and compares.
@@ -76,7 +76,7 @@ def checked_options(
     """The options as numbers; EarmarkError says which makes no sense."""
     x, y = _pair_of("attributes", (*attributes, FREE)[:2] if attributes else None, FREE)
     if attributes is not None and (len(attributes) not in (1, 2) or x < 0 or x == y):
-        raise EarmarkError(f"attributes are one or two different attribute numbers, not {attributes!r}.")
+        raise EarmarkError(f"expected one or two different attribute numbers, got {attributes!r}")
     sides = _pair_of("longest", longest, 1)
     if longest is not None and (any(side & (side - 1) for side in sides) or sides[0] * sides[1] > 1 << MOST_SHAPE):
         raise EarmarkError(
@@ -84,7 +84,7 @@ def checked_options(
         )
     columns, rows = _pair_of("cells", cells, 2)
     if hash_size is not None and not LEAST_HASH <= hash_size < MOST_HASH:
-        raise EarmarkError(f"hash_size is from {LEAST_HASH} to {MOST_HASH - 1:,}, not {hash_size}.")
+        raise EarmarkError(f"expected a hash_size from {LEAST_HASH} to {MOST_HASH - 1:,}, got {hash_size}")
     return VcrOptions(
         x,
         y,
@@ -104,13 +104,13 @@ def _pair_of(name: str, given: tuple[int, ...] | None, least: int) -> tuple[int,
     if given is None:
         return FREE, FREE
     if not (isinstance(given, tuple) and len(given) == 2 and all(isinstance(n, int) and n >= least for n in given)):
-        raise EarmarkError(f"{name} are two whole numbers of at least {least}, not {given!r}.")
+        raise EarmarkError(f"expected two whole numbers of at least {least} for {name}, got {given!r}")
     return given[0], given[1]
 
 
 def _number(name: str, given: str, known: tuple[str, ...]) -> int:
     if given not in known:
-        raise EarmarkError(f"{name} is {' or '.join(map(repr, known))}, not {given!r}.")
+        raise EarmarkError(f"expected {' or '.join(map(repr, known))} for {name}, got {given!r}")
     return known.index(given)
 
 
@@ -163,7 +163,7 @@ def _codes(table: SegmentArrays, grid: VcrGrid, slots: I32) -> tuple[I64, I64, U
     count_codes(table, grid, slots, counts)
     total = int(counts[counts > 0].sum())
     if total >= MOST_ENTRIES:
-        raise EarmarkError(f"{total:,} list entries are more than a VCR index can hold; give it longer sides.")
+        raise EarmarkError(f"{total:,} list entries are more than a VCR index can hold; give it longer sides")
     codes, entries = np.empty(total, np.int64), np.empty(total, np.uint32)
     write_codes(table, grid, slots, counts, codes, entries)
     return counts, codes, entries
@@ -176,7 +176,7 @@ def _key_table(codes: I64, size: int) -> I64:
         size = LEAST_HASH + 2 * add_keys(codes, trial, len(codes))
     keys = np.full(size, EMPTY, np.int64)
     if add_keys(codes, keys, size - 1) >= size:
-        raise EarmarkError(f"hash_size {size:,} is too small: more VCRs are in use.")
+        raise EarmarkError(f"hash_size {size:,} is too small: more VCRs are in use")
     return keys
 
 
@@ -192,7 +192,7 @@ def _longer(bitmap: U64, words: int) -> U64:
 
 
 def extended(table: SegmentArrays, old: VcrArrays, slots: I32) -> VcrArrays | None:
-    """The arrays with new slots in the delta, or None when it is time to build anew."""
+    """The arrays with new slots in the delta, or None when it is time to build again."""
     table = SegmentArrays._make(read_only(column) for column in table)
     if len(slots) > max(FEWEST_LATE, LATE_SHARE * int(old.info[SLOTS])):
         return None

@@ -6,7 +6,7 @@ shares (how much it overlaps the others), one that cannot costs 1, since it is s
 attribute, with the lowest sum wins; where nothing is won, there is no grid and everything is scanned.
 
 **Cuts.** As long as they are few enough, all bounds on the attribute: then cells say exactly what was asked. Beyond
-that, so many quantiles of the bounds that a constraint spans SPAN cells on average.
+that, as many quantiles of the bounds as make a constraint span SPAN cells on average.
 
 **Longest sides.** All pairs of powers of two are tried, by what a sample of rectangles would cost: bytes of lists and
 headers, and look-ups an event. See `longest_sides`.
@@ -61,7 +61,7 @@ SPAN = 32
 LONGEST = 8
 """The greatest exponent of a side."""
 ARRAY_HEADERS = 1 << 22
-"""An array of so many headers is moderate, whatever it holds."""
+"""An array of at most this many headers is moderate, whatever it holds."""
 HEADERS_PER_ENTRY = 4
 HASHED_BYTES = 8
 """Bytes of hash table that go with an entry: entries share VCRs, and so places of 12 bytes, which are half free."""
@@ -142,7 +142,7 @@ def shares(sample: SegmentArrays) -> Shares:
         if len(on):
             bounds = np.sort(np.concatenate([sample.lo[on], sample.hi[on]]))
             covered = bounds.searchsorted(sample.hi[on], "right") - bounds.searchsorted(sample.lo[on])
-            np.add.at(spanned, owner[on], covered / (len(bounds) + 2))  # and something lies beyond them
+            np.add.at(spanned, owner[on], covered / (len(bounds) + 2))  # and something is beyond them
     gain = np.zeros(int(sample.attr.max(initial=-1)) + 1)
     np.add.at(gain, sample.attr[usable], 1.0 - np.minimum(spanned[usable], 1.0))
     best = np.argsort(-gain, kind="stable")[:SHORTLIST]
@@ -213,7 +213,7 @@ def longest_sides(
     """(store, kx, ky, overlapped) of least cost.
 
     The cost of a pair of sides is bytes × time, both estimated: an entry and a header take 4 bytes each, a place of a
-    hash table 12; an event looks at so many runs (array) or VCRs (hashed), and besides does what takes as long as
+    hash table 12; an event looks at its runs (array) or VCRs (hashed), and besides does what takes as long as
     OTHER_LOOKUPS of them. A product, since neither is worth much by itself: a side of 1 has one list an event, and
     an entry for every cell of every rectangle.
     """

@@ -1,6 +1,6 @@
 """Virtual construct rectangles: their IDs, how a rectangle is cut into them, and which of them cover a point.
 
-vcr.txt, sections 2.1 to 2.3. At every corner (x, y) of a grid stand (kx + 1)(ky + 1) VCRs, of width 1, 2, 4 … Lx =
+vcr.txt, sections 2.1 to 2.3. Every corner (x, y) of a grid has (kx + 1)(ky + 1) VCRs, of width 1, 2, 4 … Lx =
 2^kx and height 1, 2, 4 … Ly = 2^ky. None of them is stored: a VCR is a number.
 
 **Decomposition.** Greedy on each axis by itself, so a decomposition is the product of two lists of pieces:
@@ -20,11 +20,11 @@ the *pivot*, (a − Lx, b − Ly, 1, 1), are one table for all points (Theorem 2
     one axis, L = 4, point a         width 4, starts a-4 … a        closed: 5 + 3 + 2 = 10 = 2L + k
     closed on grid points (paper)    width 2, starts a-2 … a        (a VCR of width 2 holds 3 grid points)
                                      width 1, starts a-1 … a
-    open: a lies between two grid    width 4, starts a-3 … a        4 + 2 + 1 = 7 = 2L - 1
+    open: a is between two grid    width 4, starts a-3 … a        4 + 2 + 1 = 7 = 2L - 1
     points, or coordinates are cells width 2, starts a-1 … a        (a VCR of width 2 holds 2 cells)
                                      width 1, start  a
 
-Neighbouring differences are kept as *runs* (first, last): where the lists of neighbouring IDs lie one behind the
+Neighbouring differences are kept as *runs* (first, last): where the lists of neighbouring IDs are one behind the
 other, a run is read as one list. With the corner numbering (2Lx)(2Ly) VCRs make about half as many runs; with the
 shape numbering they make (kx + 1)(2Ly − 1).
 

@@ -102,7 +102,7 @@ def match_events(searched: Searched[VcrArrays], asked: Asked, scratch: U64, matc
 
 @inlined
 def box_of(info: I64, events: EventArrays, e: int) -> tuple[bool, Box]:
-    """Whether the event has what the grid asks for, and where it lies in keys; without y, that is anywhere."""
+    """Whether the event has what the grid asks for, and where it is in keys; without y, that is anywhere."""
     x_lo, x_hi, y_lo, y_hi = 0, 0, 0, 0
     present = at(info, ATTR_X) != NO_ATTRIBUTE
     if present:
@@ -161,7 +161,7 @@ def position(cuts: I64, lo: int, hi: int, mode: int) -> tuple[int, int]:
 
 @inlined
 def gather_runs(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> tuple[int, bool]:
-    """From the array store: neighbouring lists lie one behind the other, so a run is one list."""
+    """From the array store: neighbouring lists are one behind the other, so a run is one list."""
     begin, end = at(index.run_start, kind), at(index.run_start, kind + 1)
     marks = 0
     for run in range(begin, end):

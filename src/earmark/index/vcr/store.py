@@ -11,7 +11,7 @@ itself and verified; the inner part is exact:
 
     asked 2.5 … 7.5 on cells of width 1:     2 [3 4 5 6] 7        borders 2 and 7, inner 3 … 6
 
-Invariant: an event that a slot on the grid matches lies in a VCR of that slot. A code without `maybe` stands for a
+Invariant: an event that a slot on the grid matches is in a VCR of that slot. A code without `maybe` means a
 VCR every event in which matches the slot.
 
 Complexity: O(pieces) for a slot; the array store adds O(VCRs of the grid), the hashed one O(activated).
@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
 from earmark.flat.types import I32, I64
 from earmark.index.marks import MAYBE
@@ -62,19 +63,12 @@ MOST_PIECES = 1024
 @inlined
 def rank(cuts: I64, key: int) -> int:
     """Position of the last cut at or below key, -1 when there is none. O(log cuts)."""
-    begin, end = 0, len(cuts)
-    while begin < end:
-        middle = (begin + end) >> 1
-        if at(cuts, middle) <= key:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin - 1
+    return bisect_right(cuts, 0, len(cuts), key) - 1
 
 
 @inlined
 def span(cuts: I64, lo: int, hi: int, points: int) -> tuple[int, int, int, int]:
-    """Where the keys lo … hi lie on one axis: begin, end, and the inner part that holds no other keys.
+    """Where the keys lo … hi are on one axis: begin, end, and the inner part that holds no other keys.
 
     The inner part is empty (and at the end) where nothing is exact. An end before the begin means off the grid. On
     grid points, an extent of 0 becomes 1: the loops of Fig. 2 would cut it into no VCR at all.
@@ -237,7 +231,7 @@ def write_codes(table: SegmentArrays, grid: VcrGrid, slots: I32, counts: I64, co
 
 @inlined
 def home(key: int, size: int) -> int:
-    """Where the search for an ID begins in a table of so many places (fewer than 2^32).
+    """Where the search for an ID begins in a table of fewer than 2^32 places.
 
     IDs of activated VCRs come in clusters, so they are randomised first. Products of 32-bit halves: nothing wraps.
     """

@@ -1,0 +1,1 @@
+"""What commands that use Spark share."""

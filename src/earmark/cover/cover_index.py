@@ -1,0 +1,251 @@
+"""Which subscriptions cover which, by id: what users, relation graphs and `Subsumption` ask.
+
+    index = CoverIndex("kd_tree")             empty; or CoverIndex.of(matcher), or of (id, condition) pairs
+    index.add("adults", "age >= 18")
+    index.add("teens", "age BETWEEN 18 AND 19")
+    index.covering("teens")                   ['adults']
+
+Underneath, an index over slots (`indexes/`) reads one canonical table:
+
+    version   the subscriptions as they were given, with their types (engine/version.py)
+    rows      the same in canonical form, by slot; removed slots stay for a while
+    members   the index over those slots of `rows` that are live
+
+**Following changes.** A new subscription is one more row. When a change gives older conditions other keys or another
+meaning (the keys of a new generation; an attribute that gets or loses its type), or when most rows are removed ones,
+the rows and the index are made again. Keys of older rows otherwise stay, so a string constant that comes later and
+happens to touch one of theirs (`'a'`, then `'a\\0'`) is not seen as adjacent: a covering can then be missed, never
+invented.
+
+Invariant (`check`): `rows` hold the canonical form of every live subscription of `version`, and exactly these are
+members.
+Complexity: adding O(its size + constants of its string attributes), beside the index; removing amortised O(1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from earmark.cover import builder
+from earmark.cover.canonical import canonized, domains
+from earmark.cover.exact import WORK, Decision, decide
+from earmark.cover.indexes.contract import SUBSCRIBE, Cost
+from earmark.cover.indexes.members import Members
+from earmark.cover.witness import EventWriter
+from earmark.engine import updates
+from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import Version
+from earmark.errors import SubscriptionError, require
+from earmark.flat.types import I32
+from earmark.keys.schema import Schema
+from earmark.language.predicate import Condition
+from earmark.language.words import counted
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.builder import prepare
+from earmark.segment.forms import reader_of
+from earmark.segment.ids import Id, Ids, Lookups, checked_id
+from earmark.segment.segment import Segment
+
+FEW = 64
+"""Removed rows that do not cause the rows to be made again."""
+NOBODY = -1
+
+
+def version_of(source: Any, attributes: Mapping[str, str] | None = None, zone: str = "UTC") -> Version:
+    """The subscriptions of a Matcher or CoverIndex, or of a batch as `Matcher.add_many` takes it."""
+    version = getattr(source, "_version", None)
+    if isinstance(version, Version):
+        return version
+    schema = Schema(zone)
+    schema.declare(attributes or {})
+    return updates.added(Version.empty(schema), reader_of(source, progress=False)(schema))
+
+
+class CoverIndex:
+    """Which subscriptions cover which, by id. The order of insertion decides between equal conditions."""
+
+    def __init__(
+        self, index: str = "auto", attributes: Mapping[str, str] | None = None, zone: str = "UTC", **options: Any
+    ) -> None:
+        """Make an empty index.
+
+        `index` names the structure: 'auto' (a scan until an index pays), 'linear', 'kd_tree', 'z_curve', 'blocks' or
+        'mics'; `options` are its own. `attributes` declares types, and `zone` is where timestamps without a zone are
+        read, as for a Matcher.
+        """
+        self.index = index
+        self.keep_keys = False
+        """Whether to refuse conditions that would change the keys of others, for those who have derived from them."""
+        self._build = partial(builder(index), **options)
+        self._renew(version_of((), attributes, zone))
+
+    @classmethod
+    def of(cls, source: Any, index: str = "auto", **options: Any) -> Self:
+        """Index the subscriptions of a Matcher, or a batch as `Matcher.add_many` takes it.
+
+        Later changes of the matcher are not followed.
+        """
+        made = cls(index, **options)
+        made._renew(version_of(source))
+        return made
+
+    def _renew(self, version: Version) -> None:
+        """Make the rows and the index again, from a version."""
+        whole = version.whole
+        table = canonized(whole.arrays, whole.schema).table
+        self._version, self._is_shared = version, True
+        self._rows: Segment = replace(whole, arrays=table, room=None)
+        self.members: Members = self._build(table)
+
+    def _own(self) -> None:
+        """Make the version one segment that shares nothing that changes with a matcher, so that it can grow."""
+        if not self._is_shared:
+            return
+        whole = self._version.whole
+        schema, ids = whole.schema.copied(), whole.ids.objects[: len(whole)]
+        whole = replace(whole, schema=schema, ids=Ids.of(list(ids)), lookups=Lookups(), room=None)
+        version = Version.of(schema, [IndexedSegment.of(whole)] if len(whole) else [], self._version.next_sequence)
+        self._version = replace(version, integer_ids=self._version.integer_ids)
+        self._rows = replace(self._rows, schema=schema, ids=Ids.of(list(ids)), lookups=Lookups())
+        self._is_shared = False
+
+    def _keeps_meaning(self, version: Version, removed: int) -> bool:
+        """Whether all members but the removed slot mean the same to a later version, by their keys and types."""
+        before, after, table = self._version.schema, version.schema, self.table
+        if before.generation != after.generation:
+            return False
+        changed = [] if before is after else [a.number for a in before if after.by_name[a.name].type != a.type]
+        if not changed:
+            return True
+        constraints = np.flatnonzero(np.isin(table.attr, changed))
+        clauses = np.searchsorted(table.constraint_start, constraints, "right") - 1
+        owners = np.searchsorted(table.clause_start, clauses, "right") - 1
+        return not any(owner in self.members for owner in owners.tolist() if owner != removed)
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def add(self, id: Id, condition: str | Condition) -> None:
+        """Add one subscription; its id must be new."""
+        self._own()
+        schema = self._version.schema
+        version = updates.added(self._version, prepare(schema, [(id, condition)], numbered=False), numbered=False)
+        if self.keep_keys and schema.generation != version.schema.generation:
+            raise SubscriptionError("the condition needs other keys than the grid was made for; make it again", id=id)
+        if not self._keeps_meaning(version, NOBODY):
+            self._renew(version)
+            return
+        last = version.segments[-1].segment
+        row = last.pick(np.array([len(last) - 1]))
+        self._rows = self._rows.appended(replace(row, arrays=canonized(row.arrays, version.schema).table))
+        self._version = version
+        self.members.add(len(self._rows) - 1, self.table)
+
+    def remove(self, id: Id) -> None:
+        """Remove one subscription by id."""
+        slot = self.slot(id)
+        self._own()
+        place = self._version.find(id)
+        assert place is not None, "what has a slot is live"
+        version = self._version.removed([place])
+        if len(self._rows) > 2 * len(self) + FEW or not self._keeps_meaning(version, slot):
+            self._renew(version)
+        else:
+            self._version = version
+            self.members.remove(slot)
+
+    # --- looking ---------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[Id]:
+        """The ids in order of insertion."""
+        return iter(self._named(self.members.members()))
+
+    def __contains__(self, id: object) -> bool:
+        slot = self._rows.find(id)
+        return slot is not None and slot in self.members
+
+    def __repr__(self) -> str:
+        return f"<CoverIndex {self.index!r}: {counted(len(self), 'subscription')}>"
+
+    @property
+    def schema(self) -> Schema:
+        """The types of the attributes, and the keys of the table."""
+        return self._rows.schema
+
+    @property
+    def table(self) -> SegmentArrays:
+        """The canonical table, for those who work with slots."""
+        return self._rows.arrays
+
+    @property
+    def costs(self) -> tuple[Cost, Cost]:
+        """Work of all queries since the index was last made again: of subscribes, and of unsubscribes."""
+        return self.members.costs
+
+    def slot(self, id: Id) -> int:
+        """The slot of a subscription; raise where there is none."""
+        slot = self._rows.find(checked_id(id))
+        if slot is None or slot not in self.members:
+            raise SubscriptionError(f"there is no subscription {id!r}")
+        return slot
+
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def covering(self, id: Id, k: int | None = None, phase: int = SUBSCRIBE) -> list[Id]:
+        """Up to k subscriptions (all without k) that every event of this one matches too, in order of insertion."""
+        return self._named(self.members.covering(self.slot(id), k, phase))
+
+    def covered(self, id: Id, k: int | None = None) -> list[Id]:
+        """Up to k subscriptions (all without k) all of whose events match this one, in order of insertion."""
+        return self._named(self.members.covered(self.slot(id), k))
+
+    def covers(self, above: Id, below: Id) -> bool:
+        """Whether every event that matches `below` matches `above` too; of equal conditions, the older one covers."""
+        return self.members.covers(self.slot(above), self.slot(below))
+
+    def verdict(self, id: Id, work: int = WORK) -> Decision:
+        """Whether the others together take everything that this one takes; `work` bounds the search (`subsumed`)."""
+        slot, writer = self.slot(id), EventWriter(self.schema)
+        others = self._by_age(self.members.meeting(slot))
+        found = decide(self.table, slot, others.astype(np.int64), domains(self.schema), work, writer.pick)
+        event = None if found.witness is None else writer.event(found.witness)
+        return found._replace(by=tuple(self._rows.ids[int(other)] for other in found.by), witness=event)
+
+    def _by_age(self, slots: I32) -> I32:
+        return slots[np.argsort(self.table.sequence[slots], kind="stable")]
+
+    def _named(self, slots: I32) -> list[Id]:
+        return [self._rows.ids[slot] for slot in self._by_age(slots).tolist()]
+
+    def check(self) -> None:
+        """Raise AssertionError unless the invariant holds. O(size)."""
+        self._version.check()
+        self.members.check()
+        whole = self._version.whole
+        require(list(self) == whole.ids.objects[: len(whole)], "members and subscriptions disagree")
+
+
+def index_of(source: Any) -> CoverIndex:
+    """The index of a Matcher's subscriptions, which the matcher keeps; or of a batch of others."""
+    if isinstance(source, CoverIndex):
+        return source
+    kept = getattr(source, "_cover_index", None)
+    index: CoverIndex = CoverIndex.of(source) if kept is None else kept()
+    return index
+
+
+def subsumed(source: Any, id: Id, work: int = WORK) -> Decision:
+    """Whether the other subscriptions of a matcher together take everything that this one takes.
+
+    Removing a covered or subsumed subscription changes nothing about which events are wanted; but the verdict is about
+    it alone: of two that cover each other, only one can go. `work` bounds the steps of the search.
+    """
+    return index_of(source).verdict(id, work)

@@ -1,0 +1,1 @@
+"""The covering indexes: who covers this subscription, and whom does it cover. One contract, five structures."""

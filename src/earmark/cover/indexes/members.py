@@ -1,0 +1,233 @@
+"""What all covering indexes share: the members, the cost of queries, and the questions that a scan answers.
+
+An index names subscriptions by slot of a canonical table (`canonical.py`); `cover_index.py` names them by id. A
+subclass implements `_put` and `_take`, by which its structure follows the members, and `_search`, the covering query
+for a slot that has clauses. This module handles subscriptions that never match, which have no clause and so no point
+anywhere (everything covers them); the reverse question, `covered`; limits and checks.
+
+Invariant: bit s of `_live` is set iff slot s is a member; `_count` is how many bits are set.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from earmark.cover.canonical import check_continues
+from earmark.cover.containment import clause_contains, covers, stands_above
+from earmark.cover.given import check_whole
+from earmark.cover.indexes.contract import SUBSCRIBE, UNSUBSCRIBE, Cost
+from earmark.errors import EarmarkError, require
+from earmark.flat.bits import WORD, from_slots, read_only, to_slots, words_for
+from earmark.flat.machine import at
+from earmark.flat.types import I32, I64, U64
+from earmark.jit import kernel
+from earmark.segment.arrays import SegmentArrays
+
+NODES, COMPARISONS = 0, 1
+"""Places of the counters that kernels add to."""
+FEW = 32
+"""Up to this many slots are quicker one by one."""
+
+
+class Members:
+    """The members of a covering index, by slot."""
+
+    def __init__(self, table: SegmentArrays) -> None:
+        self._given = table
+        self.table = _checked(table)
+        self._live: U64 = np.zeros(words_for(len(table.sequence)), np.uint64)
+        self._count = 0
+        self._spent = np.zeros((2, 2), np.int64)
+        self._counters = (self._spent[SUBSCRIBE], self._spent[UNSUBSCRIBE])
+
+    @classmethod
+    def build(cls, table: SegmentArrays, slots: I32 | None = None, **options: Any) -> Self:
+        """Build an index over a canonical table with these members, by default all of its slots."""
+        index = cls(table, **options)
+        index.insert(table, np.arange(len(table.sequence), dtype=np.int32) if slots is None else slots)
+        return index
+
+    @property
+    def costs(self) -> tuple[Cost, Cost]:
+        """Work of all queries so far: of subscribes, and of unsubscribes."""
+        subscribes, unsubscribes = (Cost(*map(int, row)) for row in self._spent)
+        return subscribes, unsubscribes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index beyond the table it was built from."""
+        return int(self._live.nbytes) + sum(a.nbytes for a in self.arrays if isinstance(a, np.ndarray))
+
+    @property
+    def arrays(self) -> Any:
+        """The flat arrays of the structure."""
+        return (self._live,)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, slot: object) -> bool:
+        if not isinstance(slot, int | np.integer) or not 0 <= slot < len(self.table.sequence):
+            return False
+        return bool(self._live.item(int(slot) >> 6) >> (int(slot) & 63) & 1)
+
+    def members(self) -> I32:
+        """The members, ascending. O(slots)."""
+        return to_slots(self._live)
+
+    def slot(self, slot: int) -> int:
+        """The slot itself: the name by which an index of slots knows a subscription."""
+        return slot
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def add(self, slot: int, table: SegmentArrays) -> None:
+        """Make one slot of a table a member. The table may have grown since; its older slots must not have changed."""
+        self.insert(table, [slot])
+
+    def insert(self, table: SegmentArrays, slots: I32 | list[int]) -> None:
+        """Make several slots of a table members, as `add` does."""
+        if table is not self._given:
+            self._follow(_checked(table))
+            self._given = table
+        chosen = self._toggled(slots, present=False)
+        self._count += len(chosen)
+        self._put(chosen)
+
+    def remove(self, slots: I32 | list[int] | int) -> None:
+        """Make one slot, or several, members no longer."""
+        chosen = self._toggled(slots, present=True)
+        self._count -= len(chosen)
+        self._take(chosen)
+
+    def _follow(self, table: SegmentArrays) -> None:
+        if len(table.sequence) < len(self.table.sequence):
+            raise EarmarkError("the table has fewer slots than before; build a new index for it")
+        if self._count:
+            check_continues(table, self.table)
+        self.table = table
+        words = words_for(len(table.sequence))
+        if words > len(self._live):
+            grown = np.zeros(max(words, 2 * len(self._live)), np.uint64)
+            grown[: len(self._live)] = self._live
+            self._live = grown
+
+    def _toggled(self, slots: I32 | list[int] | int, present: bool) -> list[int]:
+        """The slots as a list; all of them must be members (`present`), or none, and are the other from now on."""
+        if isinstance(slots, int):
+            slots = [slots]
+        chosen: list[int] = slots if isinstance(slots, list) else np.asarray(slots).reshape(-1).tolist()
+        if len(chosen) > 1 and len(set(chosen)) < len(chosen):
+            raise EarmarkError("a slot is given twice")
+        live, last = self._live, len(self.table.sequence)
+        checked = chosen
+        if len(chosen) > FEW:  # those that the loop would complain about, all at once
+            given = np.array(chosen)
+            outside = (given < 0) | (given >= last)
+            place = np.where(outside, 0, given)
+            held = live[place >> 6] >> (place & 63).astype(np.uint64) & np.uint64(1)
+            checked = given[outside | (held != np.uint64(present))].tolist()
+        for slot in checked:
+            if not 0 <= slot < last:
+                raise EarmarkError(f"there is no slot {slot} in a table of {last} slots")
+            if live.item(slot >> 6) >> (slot & 63) & 1 != present:
+                raise EarmarkError(f"slot {slot} is {'not a' if present else 'already a'} member of this index")
+        if len(chosen) > FEW:
+            live ^= from_slots(np.array(chosen), WORD * len(live))
+        else:
+            for slot in chosen:
+                live[slot >> 6] ^= np.uint64(1 << (slot & 63))
+        return chosen
+
+    def _clauses(self, slot: int) -> range:
+        start = self.table.clause_start
+        return range(start.item(slot), start.item(slot + 1))
+
+    def _put(self, slots: list[int]) -> None:
+        """Take new members into the structure."""
+
+    def _take(self, slots: list[int]) -> None:
+        """Take members out of the structure."""
+
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def covering(self, slot: int, k: int | None = None, phase: int = SUBSCRIBE) -> I32:
+        """Up to k members that cover the slot (all without k), in no particular order; never the slot itself.
+
+        The slot need not be a member. The work is charged to a phase (`costs`).
+        """
+        k = self._limit(slot, k)
+        counters = self._counters[phase]
+        if not self._clauses(slot):
+            out = np.empty(k, np.int32)
+            return out[: keep_covering(self.table, slot, self.members(), out, counters)]
+        return self._search(slot, k, counters)
+
+    def covered(self, slot: int, k: int | None = None) -> I32:
+        """Up to k members that the slot covers (all without k), ascending. A scan: O(members)."""
+        out = np.empty(self._limit(slot, k), np.int32)
+        return out[: keep_covered(self.table, slot, self.members(), out)]
+
+    def meeting(self, slot: int) -> I32:
+        """Members, ascending, that include all that share an event with the slot: here, all members."""
+        self._limit(slot, None)
+        return self.members()
+
+    def covers(self, above: int, below: int) -> bool:
+        """Whether one slot covers another, in the strict order."""
+        return bool(covers(self.table, above, below))
+
+    def _search(self, slot: int, k: int, counters: I64) -> I32:
+        raise NotImplementedError
+
+    def _limit(self, slot: int, k: int | None) -> int:
+        if not 0 <= slot < len(self.table.sequence):
+            raise EarmarkError(f"there is no slot {slot} in a table of {len(self.table.sequence)} slots")
+        if k is not None and (type(k) is not int or k < 1):
+            check_whole(k, "k", 1)
+        return self._count if k is None else min(k, self._count)
+
+    def check(self) -> None:
+        """Raise AssertionError unless the members are counted right."""
+        live = self.members()
+        require(len(live) == self._count, "members are miscounted")
+        require(not len(live) or live[-1] < len(self.table.sequence), "a member is beyond the table")
+
+
+def _checked(table: SegmentArrays) -> SegmentArrays:
+    return SegmentArrays._make(read_only(column) for column in table)
+
+
+@kernel
+def keep_covering(table: SegmentArrays, slot: int, candidates: I32, out: I32, counters: I64) -> int:
+    """Keep up to len(out) candidates that cover the slot, in their order; return how many."""
+    found = 0
+    for i in range(len(candidates)):
+        if found == len(out):
+            break
+        other = candidates[i]
+        counters[COMPARISONS] += max(1, at(table.clause_start, other + 1) - at(table.clause_start, other))
+        if stands_above(table, other, slot):
+            out[found] = other
+            found += 1
+    return found
+
+
+@kernel
+def keep_covered(table: SegmentArrays, slot: int, candidates: I32, out: I32) -> int:
+    """Keep up to len(out) candidates that the slot covers, in their order; return how many."""
+    found = 0
+    first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
+    for i in range(len(candidates)):
+        if found == len(out):
+            break
+        other = candidates[i]
+        begin, end = at(table.clause_start, other), at(table.clause_start, other + 1)
+        if last - first == 1 and begin < end and not clause_contains(table, first, begin):
+            continue  # most end here, before the test in full
+        if stands_above(table, slot, other):
+            out[found] = other
+            found += 1
+    return found

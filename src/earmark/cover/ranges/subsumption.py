@@ -1,0 +1,342 @@
+"""What must a broker forward of this subscription: nothing, a part of it, or all?
+
+mics.txt, sections 3.5 to 4.2 and Algorithm 1. Subscriptions are conditions over attributes of any type; a `Space`
+(`curves/space.py`) turns each into the ranges of Hilbert's curve through the cells that it touches, and one look-up per
+range in the table of what is asked for already (`table.py`) says what becomes of the range:
+
+    table        [2 ....... 9]            [15 . 17]          [20]
+    new range      [4 . 7]                                             inside    covered or subsumed: nothing to forward
+                          [8 .. 11]                                    merged    joins [2, 9]: forward [8, 11]
+                                   [12]                                apart     forward [12, 12]
+                                           [15 ....... 21]             merged    swallows two: forward [15, 21]
+    gap 2                                                              what is between 17 and 20 is forwarded with
+                                                                       the range that closed it
+
+    verdict of a subscription    subsumed (all of its ranges inside)    partly    needed (none inside)
+
+**Exact at the grain of cells.** A cell is asked for as soon as one subscription touches it, and cells are what is
+forwarded; so a subscription that is found subsumed misses nothing, and the neighbour sends at most what is in these
+cells besides. Whether the *conditions* are subsumed is another question, which `exact=True` asks (`exact.py`).
+
+**Unsubscribing** withdraws what nobody asks for any more. What others still ask for was never withdrawn, since the
+table counts: so nothing has to be forwarded again, and there is no list of passive subscriptions to go through.
+
+Invariant (`check`): the table is the one that the members alone would make, in whatever order they came.
+Complexity: conversion O(surface of the boxes), at most about MOST_RANGES ranges per clause; then O(log n) per range,
+and the ranges it swallows.
+
+Where we differ from the paper: unsubscription, which it leaves open; conditions with OR, several intervals and NULL (a
+subscription's ranges are those of the boxes around its clauses); a bound on the ranges of a clause; step 3 of Algorithm
+1 as the text of 4.2 has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.cover.cover_index import CoverIndex
+from earmark.cover.exact import WORK, Decision, Verdict, decide
+from earmark.cover.given import check_whole
+from earmark.cover.indexes.members import Members
+from earmark.cover.indexes.mics import Auto
+from earmark.cover.ranges.table import APART, INSIDE, MERGED, NO_NUMBERS, Ranges, RangeTable, as_ranges
+from earmark.curves import hilbert
+from earmark.curves.hilbert import MOST_DIMENSIONS
+from earmark.curves.space import (
+    FEWEST_BITS,
+    MOST_BITS,
+    Space,
+    bounds_on,
+    boxes_of_clauses,
+    equal_cuts,
+    ranges_of_boxes,
+    space_of,
+    variable_cuts,
+)
+from earmark.errors import EarmarkError, SubscriptionError, require
+from earmark.flat.types import I32, I64
+from earmark.index.mics.plan import possible_cuts
+from earmark.language.words import counted
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.ids import Id, checked_id
+from earmark.segment.rows import gather, spread
+from earmark.segment.segment import no_arrays
+
+AXES, BITS = 3, 8
+"""Axes of a space that is learned, and bits of their cells, by default: the paper's grid."""
+MOST_RANGES = 1 << 10
+"""A clause that would have more ranges is made of larger cells."""
+AT_ONCE = 1 << 12
+NO_RANGES = Ranges(NO_NUMBERS, NO_NUMBERS)
+
+
+class RangeChange(NamedTuple):
+    """What a change asks of the neighbours, as operations on the set of what is wanted here (`RangeSet`)."""
+
+    verdict: Verdict
+    forward: Ranges = NO_RANGES
+    """Ranges to add to the set."""
+    withdraw: Ranges = NO_RANGES
+    """Ranges to take out of it."""
+    inside: int = 0
+    """Ranges of the subscription that the table claimed already, or since an earlier one of them closed a gap."""
+    merged: int = 0
+    """Ranges that joined some of the table's."""
+    apart: int = 0
+    """Ranges that touch no other."""
+
+
+class RangeBatch(NamedTuple):
+    """The ranges of many subscriptions: those of subscription s are at start[s] .. start[s + 1]."""
+
+    start: I64
+    first: I64
+    last: I64
+
+    def of(self, s: int) -> Ranges:
+        """The ranges of one."""
+        return Ranges(self.first[self.start[s] : self.start[s + 1]], self.last[self.start[s] : self.start[s + 1]])
+
+
+def learned_space(
+    table: SegmentArrays,
+    axes: int = AXES,
+    bits: int = BITS,
+    keys: dict[int, I64] | None = None,
+    slots: I32 | None = None,
+) -> Space:
+    """A space for these slots of a table, all unless said otherwise: the attributes that tell most of them apart.
+
+    An attribute is worth what its constraints leave out, measured by rank among all of their ends. Cells are of equal
+    width; on attributes for which `keys` has the keys of past events, they hold equally many of those (section 6.3).
+    """
+    if slots is not None:
+        table = gather(table, np.asarray(slots, np.int64))
+    used = np.unique(table.attr)
+    if not len(used):
+        raise EarmarkError(
+            "no subscription that an event can match asks about an attribute: there is no space to learn"
+        )
+    worth = np.array([_left_out(table, int(attr)) for attr in used])
+    chosen = np.sort(used[np.argsort(-worth, kind="stable")[: max(1, axes)]]).astype(np.int32)
+    given = keys or {}
+    cuts = [
+        variable_cuts(given[attr], bits) if attr in given else equal_cuts(bounds_on(table, attr), bits)
+        for attr in chosen.tolist()
+    ]
+    return space_of(chosen, cuts, bits)
+
+
+def _left_out(table: SegmentArrays, attribute: int) -> float:
+    """How much constraints on an attribute leave out, summed: 1 for one that takes next to nothing."""
+    ends = bounds_on(table, attribute)
+    low, high = np.split(ends, 2)
+    line = np.sort(ends)
+    inside = np.searchsorted(line, high, "right") - np.searchsorted(line, low, "left")
+    share = 1 - inside / max(len(line), 1)
+    return float(share.mean() * (table.attr == attribute).sum()) if len(share) else 0.0
+
+
+def ranges_of_slots(space: Space, table: SegmentArrays, slots: I64 | I32, most: int = MOST_RANGES) -> RangeBatch:
+    """Subscriptions as ranges: what a client can do by itself, given the space (section 6.1).
+
+    A clause that would have more than about `most` ranges is made of larger cells: it asks for a little more.
+    """
+    clause_start, clauses = spread(table.clause_start, np.asarray(slots, np.int64))
+    start, first, last = bounded_ranges(space, *boxes_of_clauses(space, table, clauses), most)
+    several = np.diff(clause_start)
+    if (several == 1).all():
+        return RangeBatch(start, first, last)
+    made = []
+    for a, b in zip(clause_start[:-1].tolist(), clause_start[1:].tolist(), strict=True):
+        one = Ranges(first[start[a] : start[b]], last[start[a] : start[b]])
+        made.append(one if b - a == 1 else as_ranges(one))
+    pointers = np.concatenate([[0], np.cumsum([len(one.first) for one in made])]).astype(np.int64)
+    firsts, lasts = (np.concatenate([NO_NUMBERS, *(one[i] for one in made)]) for i in (0, 1))
+    return RangeBatch(pointers, firsts, lasts)
+
+
+def bounded_ranges(space: Space, low: I64, high: I64, most: int) -> tuple[I64, I64, I64]:
+    """The ranges of boxes of cells, (start, first, last); boxes with too many are made of larger cells."""
+    depth, axes = int(space.bits[0]), space.axes
+    some = (low <= high).all(axis=1)
+    shift = np.zeros(len(low), np.int64)
+    shift[some] = np.minimum(hilbert.coarseness(low[some], high[some], depth, most), depth - 1)
+    if not shift.any():
+        return ranges_of_boxes(space, low, high)
+    counts = np.zeros(len(low), np.int64)
+    owner, first, last = ([NO_NUMBERS] for _ in range(3))
+    for s in np.unique(shift).tolist():
+        mine = np.flatnonzero(some & (shift == s))
+        start, begin, end = hilbert.ranges(low[mine] >> s, high[mine] >> s, depth - s)
+        counts[mine] = np.diff(start)
+        owner.append(np.repeat(mine, counts[mine]))
+        first.append(begin << (axes * s))
+        last.append((end + 1 << (axes * s)) - 1)
+    order = np.argsort(np.concatenate(owner), kind="stable")
+    pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return pointers, np.concatenate(first)[order], np.concatenate(last)[order]
+
+
+def take_in_many(claimed: RangeTable, batch: RangeBatch) -> NDArray[np.bool_]:
+    """Take subscriptions in, in order; for each, whether a range of it was not inside the table already."""
+    forwarded = np.zeros(len(batch.start) - 1, np.bool_)
+    for begin in range(0, len(batch.first), AT_ONCE):  # a table makes room for all ranges of a call at once
+        end = min(begin + AT_ONCE, len(batch.first))
+        _, fate = claimed.take_in(Ranges(batch.first[begin:end], batch.last[begin:end]))
+        outside = begin + np.flatnonzero(fate != INSIDE)
+        forwarded[np.searchsorted(batch.start, outside, "right") - 1] = True
+    return forwarded
+
+
+class Subsumption:
+    """The subscriptions that a neighbour asks for, as one table of ranges of curve numbers.
+
+    Subscriptions are known by id. Over an index of slots (`indexes/`) they are known by slot, and a canonical table
+    takes the place of a condition.
+    """
+
+    def __init__(self, space: Space, gap: int = 0, index: CoverIndex | Members | None = None) -> None:
+        """Make one without subscriptions, over an index without members.
+
+        `gap`: ranges that are at most this many cells apart on the curve are merged (imperfect merging).
+        """
+        self.space = space
+        self.claimed = RangeTable(gap)
+        self.index: Any = Auto(no_arrays()) if index is None else index
+        self._ranges: dict[Id, Ranges] = {}
+
+    @classmethod
+    def of(cls, source: Any, *, axes: int = AXES, bits: int = BITS, gap: int = 0) -> Self:
+        """Take in the subscriptions of a Matcher, or of a batch as `Matcher.add_many` takes it.
+
+        The grid has at most 2^bits cells, cut at the bounds of conditions, on each of the `axes` attributes that tell
+        most of them apart. It stays as it is: a later condition that would change the keys it was made for is refused.
+        """
+        check_whole(axes, "axes", 1, MOST_DIMENSIONS)
+        check_whole(bits, "bits", FEWEST_BITS, MOST_BITS)
+        index = CoverIndex.of(source)
+        index.keep_keys = True
+        table = index.table
+        cuts = {attr: possible_cuts(table, attr) for attr in np.unique(table.attr).tolist()}
+        made = cls(learned_space(table, axes, bits, cuts), gap, index)
+        made._claim(list(index))
+        return made
+
+    @classmethod
+    def build(cls, table: SegmentArrays, slots: I32 | None = None, space: Space | None = None, gap: int = 0) -> Self:
+        """Take in these slots of a canonical table, by default all; without a space, one is learned."""
+        made = cls(learned_space(table, slots=slots) if space is None else space, gap)
+        made.subscribe_many(table, np.arange(len(table.sequence), dtype=np.int32) if slots is None else slots)
+        return made
+
+    def __len__(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._ranges)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._ranges
+
+    def __iter__(self) -> Iterator[Id]:
+        """The ids, in the order in which they were subscribed."""
+        return iter(self._ranges)
+
+    def __repr__(self) -> str:
+        ranges, axes = counted(len(self.claimed), "range"), counted(self.space.axes, "attribute")
+        return f"<Subsumption: {counted(len(self), 'subscription')}, {ranges} on {axes}>"
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def subscribe(self, id: Id, condition: Any) -> RangeChange:
+        """Add a subscription; returns the ranges to forward, none where it is covered or subsumed."""
+        id = checked_id(id)
+        self.index.add(id, condition)
+        return self.subscribe_ranges(id, self._converted([id]).of(0))
+
+    def subscribe_ranges(self, id: Id, ranges: Ranges) -> RangeChange:
+        """Add a subscription whose ranges a client has computed: in order, disjoint, none touching."""
+        id, ranges = checked_id(id), as_ranges(ranges)
+        if id in self._ranges:
+            raise SubscriptionError(f"{id!r} is already subscribed")
+        forward, fate = self.claimed.take_in(ranges)
+        self._ranges[id] = ranges
+        counts = np.bincount(fate, minlength=3).tolist()
+        return RangeChange(_verdict(counts), forward, NO_RANGES, counts[INSIDE], counts[MERGED], counts[APART])
+
+    def subscribe_many(self, table: SegmentArrays, slots: I32) -> NDArray[np.bool_]:
+        """Add slots of a canonical table, one after the other; for each, whether something had to be forwarded."""
+        self.index.insert(table, slots)
+        return self._claim(np.asarray(slots).tolist())
+
+    def _claim(self, ids: list[Any]) -> NDArray[np.bool_]:
+        """Take members of the index into the table of ranges; for each, whether something had to be forwarded."""
+        batch = self._converted(ids)
+        self._ranges.update((id, batch.of(i)) for i, id in enumerate(ids))
+        return take_in_many(self.claimed, batch)
+
+    def _converted(self, ids: list[Any]) -> RangeBatch:
+        """The ranges of subscriptions of the index's table."""
+        return ranges_of_slots(self.space, self.index.table, np.array([self.index.slot(id) for id in ids], np.int64))
+
+    def unsubscribe(self, id: Id) -> RangeChange:
+        """Remove a subscription; returns the ranges to withdraw. Nothing has to be forwarded again: see above."""
+        return self.unsubscribe_many([id])
+
+    def unsubscribe_many(self, ids: Iterable[Id]) -> RangeChange:
+        """Remove several subscriptions; returns the ranges to withdraw, of all of them."""
+        chosen = [checked_id(id) for id in ids]
+        stranger = next((id for id in chosen if id not in self._ranges), None)
+        if stranger is not None or len(set(chosen)) < len(chosen):
+            raise SubscriptionError("an id is given twice" if stranger is None else f"{stranger!r} is not subscribed")
+        for id in chosen:
+            if id in self.index:  # else a client has computed its ranges
+                self.index.remove(id)
+        theirs = [self._ranges.pop(id) for id in chosen]
+        first, last = (np.concatenate([NO_NUMBERS, *(ranges[i] for ranges in theirs)]) for i in (0, 1))
+        gone = self.claimed.release(Ranges(first, last))
+        return RangeChange(Verdict.NEEDED if gone else Verdict.SUBSUMED, NO_RANGES, gone)
+
+    # --- questions -------------------------------------------------------------------------------------------
+
+    def verdict(self, id: Id, condition: Any = None, *, exact: bool = False, work: int = WORK) -> Decision:
+        """Decide what the subscriptions make of another one, given by a new id and a condition, or of one of them.
+
+        From cells, with one look-up per range: covered or subsumed, partly, or needed; one of the subscriptions itself
+        is always inside. With `exact`, from the conditions: a subscription is compared with the others, and `work`
+        bounds the search (`earmark.cover.subsumed`).
+        """
+        if condition is not None and isinstance(self.index, CoverIndex):
+            self.index.add(id, condition)
+            try:
+                return self.verdict(id, exact=exact, work=work)
+            finally:
+                self.index.remove(id)
+        if condition is not None:
+            self.index.insert(condition, [])  # the table may have grown
+        if exact and isinstance(self.index, CoverIndex):
+            return self.index.verdict(id, work)
+        if exact:
+            slot = self.index.slot(id)
+            return decide(self.index.table, slot, self.index.meeting(slot).astype(np.int64), None, work)
+        batch = self._converted([id])
+        each = np.arange(len(batch.first) + 1, dtype=np.int64)
+        inside = int(self.claimed.covered_batch(each, batch.first, batch.last).sum())
+        return Decision(_verdict([inside, 0, len(batch.first) - inside]))
+
+    def check(self) -> None:
+        """Raise AssertionError unless the table is the one that the members alone would make."""
+        self.claimed.check()
+        again = RangeTable(self.claimed.gap)
+        for ranges in self._ranges.values():
+            again.subscribe(ranges)
+        require(again.ranges().pairs() == self.claimed.ranges().pairs(), "the table is not what its members make")
+
+
+def _verdict(fates: list[int]) -> Verdict:
+    if not fates[MERGED] and not fates[APART]:
+        return Verdict.SUBSUMED
+    return Verdict.PARTLY if fates[INSIDE] else Verdict.NEEDED

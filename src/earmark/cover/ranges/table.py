@@ -1,0 +1,462 @@
+"""What these subscriptions ask for together: a dynamic table of disjoint ranges, with counts of who asks for what.
+
+mics.txt, sections 3.5 to 4.3. A subscription is a set of ranges of curve numbers; the table holds their union as
+disjoint ranges, so one look-up decides whether a new range is covered or subsumed (inside one range of the table), or
+must be forwarded and merged (Algorithm 1); and whether a publication matches anyone (Algorithm 2).
+
+    subscribed   [2, 5]  [4, 9]  [15, 17]  [20, 20]            table, gap 0   [2, 9]  [15, 17]  [20, 20]
+    merged       key = first, value = last                     table, gap 2   [2, 9]  [15, 20]
+    edges        2:+1 4:+1 6:-1 10:-1 15:+1 18:-1 20:+1 21:-1  the sum up to a number = who asks for it
+
+**Merging.** Ranges that touch or overlap merge perfectly. With a gap, ranges that are at most that many numbers apart
+merge too; the table then claims the gap, so the gap is forwarded with the range that closed it. (If it were not, a
+later subscription inside the gap would look covered, and its publications would never come.)
+
+**Unsubscribing**, which the paper leaves open: `edges` counts who asks for each number, in two entries a range. What
+nobody asks for any more is taken out of the table and reported; what others still ask for stays. Hence the table is
+always the one that the remaining subscriptions alone would make, in whatever order they came.
+
+**What is forwarded** are operations on sets: the receiver adds `forward` to, and takes `withdraw` from, the set of what
+it knows to be wanted here (`RangeSet`).
+
+Invariant (`check`): merged = the numbers with a positive count, runs at most `gap` apart joined; no count is negative.
+Complexity, for a table of n ranges: a look-up O(log n); taking a range in O(log n), and as much for each range that it
+swallows; unsubscribing one O(log n), and as much for each hole that it leaves; it also walks the edges inside it.
+
+Where we differ from the paper: counts; step 3 of Algorithm 1 follows the text of 4.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.cover.given import check_whole
+from earmark.cover.ranges.ordered import (
+    ENTRIES,
+    NONE,
+    Ordered,
+    check_ordered,
+    delete,
+    entries,
+    floor_cursor,
+    new_ordered,
+    next_cursor,
+    put,
+    set_value,
+    sum_until,
+    with_room,
+)
+from earmark.errors import EarmarkError, require
+from earmark.flat.types import I64
+from earmark.jit import embedded, kernel
+from earmark.language.words import counted
+
+GREATEST = 2**63 - 2
+"""The last number that a range may hold: one more must be a number too."""
+MOST_GAP = 2**62
+A_RANGE = f"expected ranges as pairs of integers from 0 to {GREATEST}, the first not above the last"
+
+
+INSIDE, MERGED, APART = 0, 1, 2
+"""What becomes of a range (Algorithm 1): the table claims all of it already, covered or subsumed; it is forwarded, and
+joins ranges of the table that it overlaps, touches or comes near; it is forwarded, and joins none."""
+
+SHOWN = 8
+"""Ranges that a repr lists."""
+NO_NUMBERS: I64 = np.empty(0, np.int64)
+
+
+class Ranges(NamedTuple):
+    """Disjoint ranges, ascending, both ends included."""
+
+    first: I64
+    last: I64
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """As a list of (first, last)."""
+        return list(zip(self.first.tolist(), self.last.tolist(), strict=True))
+
+    def __bool__(self) -> bool:
+        return len(self.first) > 0
+
+    def __repr__(self) -> str:
+        pairs = list(map(str, Ranges(self.first[:SHOWN], self.last[:SHOWN]).pairs()))
+        return f"Ranges({', '.join([*pairs, '…'] if len(self.first) > SHOWN else pairs)})"
+
+
+def as_ranges(ranges: Any) -> Ranges:
+    """Ranges from a pair of arrays or a sequence of (first, last), in any order; overlapping ones are joined."""
+    if isinstance(ranges, Ranges):
+        first, last = ranges
+    else:
+        first, last = _pairs(ranges)
+    first, last = np.ascontiguousarray(first, np.int64), np.ascontiguousarray(last, np.int64)
+    if len(first) != len(last) or (first > last).any() or (len(first) and (first.min() < 0 or last.max() > GREATEST)):
+        raise EarmarkError(A_RANGE)
+    if len(first) > 1 and not (last[:-1] < first[1:] - 1).all():
+        order = np.argsort(first, kind="stable")
+        first, last = first[order], np.maximum.accumulate(last[order])
+        begins = np.concatenate([[True], first[1:] > last[:-1] + 1])
+        first, last = first[begins], last[np.concatenate([begins[1:], [True]])]
+    return Ranges(first, last)
+
+
+def _pairs(ranges: Any) -> tuple[I64, I64]:
+    """The first and the last numbers of a sequence of pairs."""
+    try:
+        pairs = np.array(list(ranges))
+    except (TypeError, ValueError, OverflowError):
+        raise EarmarkError(A_RANGE) from None
+    if not pairs.size:
+        return NO_NUMBERS, NO_NUMBERS
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or int(pairs.max()) > GREATEST:
+        raise EarmarkError(A_RANGE)
+    return pairs[:, 0], pairs[:, 1]
+
+
+class RangeSet:
+    """A set of numbers as disjoint ranges: what a neighbour is known to want."""
+
+    def __init__(self, ranges: Any = ()) -> None:
+        self._merged = new_ordered(summed=False)
+        self.add(ranges)
+
+    def __len__(self) -> int:
+        """How many ranges there are."""
+        return int(self._merged.info[ENTRIES])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {counted(len(self), 'range')}>"
+
+    def ranges(self) -> Ranges:
+        """The ranges, ascending."""
+        return Ranges(*entries(self._merged))
+
+    def add(self, ranges: Any) -> None:
+        """Add these numbers."""
+        first, last = as_ranges(ranges)
+        self._merged = with_room(self._merged, len(first))
+        out_first, out_last, fate = (np.empty(len(first), np.int64) for _ in range(3))
+        subsume_and_merge(self._merged, first, last, 0, out_first, out_last, fate)
+
+    def discard(self, ranges: Any) -> None:
+        """Remove these numbers, as far as they are in the set."""
+        first, last = as_ranges(ranges)
+        self._merged = with_room(self._merged, len(first))
+        subtract(self._merged, first, last)
+
+    def holds(self, numbers: I64) -> NDArray[np.bool_]:
+        """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
+        numbers = np.ascontiguousarray(numbers, np.int64)
+        out = np.zeros(len(numbers), np.bool_)
+        look_up(self._merged, numbers, out)
+        return out
+
+    def check(self) -> None:
+        """Raise AssertionError unless ranges are disjoint, apart and in order."""
+        check_ordered(self._merged)
+        first, last = self.ranges()
+        require(bool((first <= last).all()) and bool((last[:-1] + 1 < first[1:]).all()), "ranges overlap or touch")
+
+
+class RangeTable(RangeSet):
+    """The subscription table of a neighbour: the union of what its subscriptions ask for, with counts.
+
+    Ranges that are at most `gap` numbers apart are merged, and the numbers between them claimed.
+    """
+
+    def __init__(self, gap: int = 0) -> None:
+        check_whole(gap, "gap", 0, MOST_GAP)
+        self._merged = new_ordered(summed=False)
+        self.gap = gap
+        self._edges = new_ordered()
+
+    def subscribe(self, ranges: Any) -> Ranges:
+        """Add a subscription; returns the ranges to forward, none where it is covered or subsumed.
+
+        A range that is inside the table is not forwarded (partial covering and subsumption); any other is forwarded
+        whole, with the gaps that it closed.
+        """
+        return self.take_in(as_ranges(ranges))[0]
+
+    def take_in(self, ranges: Ranges) -> tuple[Ranges, I64]:
+        """Add ranges that are known to be valid; returns those to forward, and what became of each (INSIDE and so on).
+
+        They are added one by one, so ranges of several subscriptions may overlap.
+        """
+        first, last = ranges
+        self._edges = with_room(self._edges, 2 * len(first))
+        count_ranges(self._edges, first, last, 1)
+        self._merged = with_room(self._merged, len(first))
+        out_first, out_last, fate = (np.empty(len(first), np.int64) for _ in range(3))
+        found = subsume_and_merge(self._merged, first, last, self.gap, out_first, out_last, fate)
+        return as_ranges(Ranges(out_first[:found], out_last[:found])), fate
+
+    def unsubscribe(self, ranges: Any) -> Ranges:
+        """Remove a subscription; returns the ranges to withdraw: what the table no longer claims.
+
+        The table counts numbers, not subscribers: ranges that were never subscribed are refused only where nobody asks
+        for one of their numbers. Otherwise they are taken from what others asked for, who then miss events. So pass
+        what was subscribed, once; `Subsumption` knows who asked for what, and refuses the rest.
+        """
+        asked = as_ranges(ranges)
+        if not all_counted(self._edges, *asked):
+            raise EarmarkError("these ranges were not subscribed; nobody asks for some of their numbers")
+        return self.release(asked)
+
+    def release(self, ranges: Ranges) -> Ranges:
+        """Remove ranges that are known to have been added; those of several subscriptions may overlap.
+
+        A hole in what is asked for cuts the table once, so there is room for what is put. What goes are whole ranges of
+        the table, each of which held one of these or was put there, and parts of one at both ends of a hole.
+        """
+        first, last = ranges
+        self._edges = with_room(self._edges, 2 * len(first))
+        holes = int(count_ranges(self._edges, first, last, -1))
+        self._merged = with_room(self._merged, holes)
+        room = len(first) + 3 * holes
+        out_first, out_last = np.empty(room, np.int64), np.empty(room, np.int64)
+        found = recede(self._merged, self._edges, first, last, self.gap, out_first, out_last)
+        return as_ranges(Ranges(out_first[:found], out_last[:found]))
+
+    def add(self, ranges: Any) -> None:
+        """Raise: who asks would not be counted."""
+        raise EarmarkError("a table of subscriptions counts who asks for a number; use subscribe instead of add")
+
+    def discard(self, ranges: Any) -> None:
+        """Raise: others may ask for the same numbers."""
+        raise EarmarkError("a table of subscriptions counts who asks for a number; use unsubscribe instead of discard")
+
+    def covered(self, ranges: Any) -> bool:
+        """Whether the table claims every number of these ranges. O(log n) each."""
+        first, last = as_ranges(ranges)
+        return bool(self.covered_batch(np.array([0, len(first)], np.int64), first, last)[0])
+
+    def covered_batch(self, start: I64, first: I64, last: I64) -> NDArray[np.bool_]:
+        """`covered` of many sets of ranges: those of set s are at start[s] .. start[s + 1], each set in order."""
+        out = np.empty(len(start) - 1, np.bool_)
+        all_inside(self._merged, start, first, last, out)
+        return out
+
+    def asked(self) -> Ranges:
+        """The numbers that some subscription asks for: the table without the gaps it claims."""
+        keys, deltas = entries(self._edges)
+        return _positive(keys, np.cumsum(deltas))
+
+    def check(self) -> None:
+        """Raise AssertionError unless the table is what the counts say."""
+        super().check()
+        check_ordered(self._edges)
+        keys, deltas = entries(self._edges)
+        counts = np.cumsum(deltas)
+        require(
+            bool((deltas != 0).all()) and bool((counts >= 0).all()), "a count is negative, or an edge changes nothing"
+        )
+        require(not len(counts) or counts[-1] == 0, "a range never ends")
+        require(
+            self.ranges().pairs() == _joined(_positive(keys, counts), self.gap).pairs(), "table and counts disagree"
+        )
+
+
+def _positive(keys: I64, counts: I64) -> Ranges:
+    """The runs of numbers with a positive count, given the edges and the counts from each on."""
+    if not len(keys):
+        return Ranges(NO_NUMBERS, NO_NUMBERS)
+    positive = counts > 0
+    before = np.concatenate([[False], positive[:-1]])
+    return Ranges(keys[positive & ~before], keys[~positive & before] - 1)
+
+
+def _joined(ranges: Ranges, gap: int) -> Ranges:
+    """The same ranges, those that are at most `gap` apart joined."""
+    if not ranges:
+        return ranges
+    apart = ranges.first[1:] - ranges.last[:-1] - 1 > gap
+    return Ranges(ranges.first[np.concatenate([[True], apart])], ranges.last[np.concatenate([apart, [True]])])
+
+
+# --- the table of disjoint ranges ----------------------------------------------------------------------------
+
+
+@kernel
+def subsume_and_merge(
+    merged: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64, fate: I64
+) -> int:
+    """Algorithm 1: add ranges; fills those to forward, each with the gaps that it closed, and returns how many.
+
+    fate[i] says what became of range i: INSIDE, MERGED or APART.
+    """
+    found = 0
+    for i in range(len(first)):
+        begin, end = first[i], last[i]
+        cursor = floor_cursor(merged, begin)
+        reach = int(NONE)
+        if cursor != NONE:
+            reach = merged.value[cursor]
+            if reach >= end:
+                fate[i] = int(INSIDE)  # covered, or subsumed by several that merged
+                continue
+        low, high = begin, end
+        if cursor != NONE and begin - reach - 1 <= gap:
+            low = min(begin, reach + 1)
+            fate[i] = int(MERGED)
+        else:
+            fate[i] = int(APART)
+            put(merged, begin, end)
+            cursor = floor_cursor(merged, begin)
+        home = merged.key[cursor]
+        total = end
+        while True:
+            cursor = next_cursor(merged, floor_cursor(merged, home))
+            if cursor == NONE:
+                break
+            if merged.key[cursor] - total - 1 > gap:
+                break
+            high = max(high, merged.key[cursor] - 1)
+            total = max(total, merged.value[cursor])
+            fate[i] = int(MERGED)
+            delete(merged, cursor)
+        set_value(merged, floor_cursor(merged, home), total)
+        out_first[found], out_last[found] = low, high
+        found += 1
+    return found
+
+
+@kernel
+def subtract(merged: Ordered, first: I64, last: I64) -> None:
+    """Remove numbers from the table."""
+    unreported = np.empty(0, np.int64)
+    for i in range(len(first)):
+        subtract_one(merged, first[i], last[i], 0, unreported, unreported)
+
+
+@embedded
+def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I64, out_last: I64) -> int:
+    """Remove begin..end from the table, and append the parts that went, unless there is no array for them."""
+    cursor = floor_cursor(merged, begin)
+    if cursor == NONE or merged.value[cursor] < begin:
+        cursor = next_cursor(merged, cursor)
+    while cursor != NONE:
+        low, high = merged.key[cursor], merged.value[cursor]
+        if low > end:
+            break
+        if len(out_first):
+            out_first[found], out_last[found] = max(low, begin), min(high, end)
+        found += 1
+        if low < begin:
+            set_value(merged, cursor, begin - 1)
+        else:
+            delete(merged, cursor)
+        if high > end:
+            put(merged, end + 1, high)
+            break
+        cursor = next_cursor(merged, floor_cursor(merged, low))
+    return found
+
+
+@kernel
+def look_up(merged: Ordered, numbers: I64, out: NDArray[np.bool_]) -> None:
+    """Algorithm 2, for many publications: which numbers are in a range of the table."""
+    for i in range(len(numbers)):
+        cursor = floor_cursor(merged, numbers[i])
+        out[i] = cursor != NONE and merged.value[cursor] >= numbers[i]
+
+
+@kernel
+def all_inside(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[np.bool_]) -> None:
+    """Which sets of ranges (set s at start[s] .. start[s + 1]) are inside the table, range by range."""
+    for s in range(len(start) - 1):
+        out[s] = True
+        for i in range(start[s], start[s + 1]):
+            cursor = floor_cursor(merged, first[i])
+            if cursor == NONE or merged.value[cursor] < last[i]:
+                out[s] = False
+                break
+
+
+# --- who asks for what ---------------------------------------------------------------------------------------
+
+
+@kernel
+def count_ranges(edges: Ordered, first: I64, last: I64, change: int) -> int:
+    """Count one more (or one less) who asks for every number of these ranges; returns the most holes this can make.
+
+    A hole begins at an edge: one inside a range, or the last one before it.
+    """
+    for i in range(2 * len(first)):
+        begins = i & 1 == 0
+        add_edge(edges, first[i >> 1] if begins else last[i >> 1] + 1, change if begins else -change)
+    holes = 0
+    for i in range(len(first) if change < 0 else 0):
+        holes += 2
+        cursor = next_cursor(edges, floor_cursor(edges, first[i] - 1))
+        while cursor != NONE and edges.key[cursor] <= last[i]:
+            holes += 1
+            cursor = next_cursor(edges, cursor)
+    return holes
+
+
+@embedded
+def add_edge(edges: Ordered, number: int, change: int) -> None:
+    """Change by this much how many ask for the numbers from this one on."""
+    cursor = floor_cursor(edges, number)
+    if cursor == NONE or edges.key[cursor] != number:
+        put(edges, number, change)
+        return
+    value = edges.value[cursor] + change
+    if value:
+        set_value(edges, cursor, value)
+    else:
+        delete(edges, cursor)
+
+
+@kernel
+def all_counted(edges: Ordered, first: I64, last: I64) -> bool:
+    """Whether someone asks for every number of these ranges."""
+    for i in range(len(first)):
+        cursor = floor_cursor(edges, first[i])
+        count = sum_until(edges, cursor)
+        while count > 0:
+            cursor = next_cursor(edges, cursor)
+            if cursor == NONE or edges.key[cursor] > last[i]:
+                break
+            count += edges.value[cursor]
+        if count <= 0:
+            return False
+    return True
+
+
+@kernel
+def recede(merged: Ordered, edges: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64) -> int:
+    """Remove from the table what nobody asks for any more in and around these ranges; returns how many parts went.
+
+    For each range, walks the holes between the runs of numbers that are still asked for, from the last run before it to
+    the first after it. A hole of at most `gap` numbers stays claimed.
+    """
+    found = 0
+    for i in range(len(first)):
+        cursor = floor_cursor(edges, first[i] - 1)
+        count = sum_until(edges, cursor)
+        hole, after_run = 0, False  # where the present hole begins, and whether a run ends there
+        if count == 0 and cursor != NONE:
+            hole, after_run = edges.key[cursor], True
+        while True:
+            cursor = next_cursor(edges, cursor)
+            if cursor != NONE and count > 0 and edges.key[cursor] > last[i] + 1:
+                break
+            before = count
+            number = int(GREATEST) + 1
+            if cursor != NONE:
+                number = edges.key[cursor]
+                count += edges.value[cursor]
+            if before == 0:
+                if cursor == NONE or not after_run or number - hole > gap:
+                    found = subtract_one(merged, hole, number - 1, found, out_first, out_last)
+                if number > last[i]:
+                    break
+            elif count == 0:
+                hole, after_run = number, True
+    return found

@@ -1,0 +1,1 @@
+"""Rule hygiene on Spark: audit, backtest and merge more subscriptions than one process would like."""
