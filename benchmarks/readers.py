@@ -1,9 +1,9 @@
-"""Does a reader wait for writers, or for the merging of segments?
+"""Does a reader wait for writers, or for compaction?
 
     python benchmarks/readers.py [--quick]
 
 An event arrives every 20 ms, and one thread matches it, while another calls `add_many` 1,000 times with 1,000 rows
-each, with all the merges that this causes. The control is the same reader beside a thread that only keeps the
+each, with all the compactions that this causes. The control is the same reader beside a thread that only keeps the
 interpreter busy: Python's own lock costs a reader milliseconds whatever the other thread does. A latency counts from
 the arrival to the answer, so that an event behind a slow one is slow too. (A reader that asks without a pause loses
 the interpreter once in 5 ms, which is about one match in a hundred: its 99th percentile is now 0.1 ms, now 5.)
@@ -82,11 +82,11 @@ def measured(index: str, calls: int) -> tuple[float, float]:
     beside_writer = latencies(m, writer, None)
     took = time.perf_counter() - begun
     assert len(m) == first + calls * ROWS
-    merges = m.stats()["compactions"]
+    compactions = m.stats()["compactions"]
     control = latencies(m, busy, min(took, 20.0))
     p99, own = (float(np.quantile(one, 0.99)) for one in (beside_writer, control))
     print(
-        f"{index:14} {calls} x {ROWS} rows in {took:.1f} s, {merges} merges; p99 {p99 * 1e3:.2f} ms "
+        f"{index:14} {calls} x {ROWS} rows in {took:.1f} s, {compactions} compactions; p99 {p99 * 1e3:.2f} ms "
         f"({len(beside_writer):,} matches), control {own * 1e3:.2f} ms ({len(control):,}): ratio {p99 / own:.2f}",
         flush=True,
     )

@@ -15,20 +15,20 @@ ALONE = "condition"
 """The id of a subscription that is given as a condition alone."""
 
 
-class Loaded(NamedTuple):
+class TimedMatcher(NamedTuple):
     """A matcher, and the seconds it took to load."""
 
     matcher: Matcher
     seconds: float
 
 
-def load(path: str | None, reading: Reading, condition: str = "") -> Loaded:
+def load(path: str | None, reading: Reading, condition: str = "") -> TimedMatcher:
     """Load the subscriptions of a file or of a saved folder; without a path, one subscription of this condition."""
     begun = time.perf_counter()
     if path is not None and os.path.isdir(path):
         if reading.attributes or reading.zone:
             raise EarmarkError("a saved folder has its own types and zone: --attribute and --zone are for files")
-        return Loaded(Matcher.load(path, index=reading.index), time.perf_counter() - begun)
+        return TimedMatcher(Matcher.load(path, index=reading.index), time.perf_counter() - begun)
     matcher = Matcher(reading.index or DEFAULT_INDEX, attributes=reading.attributes, zone=reading.zone or "UTC")
     if path is None:
         matcher.add(ALONE, condition)
@@ -38,4 +38,4 @@ def load(path: str | None, reading: Reading, condition: str = "") -> Loaded:
             matcher.add_many(file.rows)
         except EarmarkError as problem:
             raise file.located(problem) from None
-    return Loaded(matcher, time.perf_counter() - begun)
+    return TimedMatcher(matcher, time.perf_counter() - begun)

@@ -21,7 +21,7 @@ from pyarrow import csv
 
 from earmark.errors import EarmarkError, shortened
 from earmark.events.mappings import Reject
-from earmark.tabular.records import Block, blocks
+from earmark.tabular.records import TextBlock, blocks
 from earmark.tabular.source import ByteStream, Source, reason
 
 ROWS = 16_384
@@ -144,25 +144,25 @@ def _read_csv(
         yield from _typed_parts(source, Chunk(empty, 0, 1.0), before, convert)
 
 
-def _blocks(source: Source, stream: ByteStream) -> Iterator[Block]:
+def _blocks(source: Source, stream: ByteStream) -> Iterator[TextBlock]:
     try:
         yield from blocks(stream.file.read, source.delimiter, _BLOCK)
     except EarmarkError as problem:
         raise problem.at(source=str(source)) from None
 
 
-def _header(source: Source, block: Block) -> tuple[list[str], Block]:
+def _header(source: Source, block: TextBlock) -> tuple[list[str], TextBlock]:
     """Return the names of the columns, and the block without them."""
     text, starts, lines = block
     end = int(starts[1]) if len(starts) > 1 else len(text)
     header = io.StringIO(text[int(starts[0]) : end].decode(), newline="")
     names = next(python_csv.reader(header, delimiter=source.delimiter))
     _check_names(source, names)
-    return names, Block(text[end:], starts[1:] - end, lines[1:])
+    return names, TextBlock(text[end:], starts[1:] - end, lines[1:])
 
 
 def _parsed(
-    source: Source, block: Block, names: list[str], chosen: list[str], tolerant: bool
+    source: Source, block: TextBlock, names: list[str], chosen: list[str], tolerant: bool
 ) -> tuple[pa.Table, list[Reject]]:
     """Return the records of a block as columns of strings; if `tolerant`, those of another length as empty rows."""
     rejects: list[Reject] = []
@@ -199,7 +199,7 @@ def _parsed(
     return table, rejects
 
 
-def _undecodable(block: Block) -> Reject | None:
+def _undecodable(block: TextBlock) -> Reject | None:
     """Return the first record that is not UTF-8."""
     try:
         block.text.decode()

@@ -32,7 +32,7 @@ _MARK = b"\xef\xbb\xbf"
 Places = NDArray[np.int64]
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """Whole records: the text, where each record that is not blank begins, and on which line."""
 
     text: bytes
@@ -48,7 +48,7 @@ class Breaks(NamedTuple):
     open_quote: int | None
 
 
-def blocks(read: Callable[[int], bytes], delimiter: str, size: int) -> Iterator[Block]:
+def blocks(read: Callable[[int], bytes], delimiter: str, size: int) -> Iterator[TextBlock]:
     """Yield the records of a text that `read` returns piece by piece; none may be longer than `size` bytes.
 
     An error has the line on which the problem begins.
@@ -103,14 +103,14 @@ def _end(text: bytes, breaks: Breaks, final: bool) -> int:
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def _block(text: bytes, breaks: Breaks, line: int) -> Block:
+def _block(text: bytes, breaks: Breaks, line: int) -> TextBlock:
     data = np.frombuffer(text, np.uint8)
     numbers = np.flatnonzero(breaks.outside)
     starts = np.append(0, breaks.at[numbers] + 1)
     lines = line + np.append(0, numbers + 1)
     lengths = np.diff(starts, append=len(text) + 1) - 1
     blank = (lengths <= 0) | ((lengths == 1) & (np.append(data, 0)[np.minimum(starts, len(data))] == _CR))
-    return Block(text, starts[~blank], lines[~blank])
+    return TextBlock(text, starts[~blank], lines[~blank])
 
 
 def _never_closed(line: int, breaks: Breaks) -> EarmarkError:
