@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from contenders import BULK, RIGID, SCAN, Bars, all_eligible, median, race, unequal
 from contenders import figures as as_figures
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.begen import Setting, generate
 from protocol import QUICK_REPEATS, REPEATS

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.jit import inlined, kernel
 
 CELLS = 1 << 16

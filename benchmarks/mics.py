@@ -38,7 +38,7 @@ from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import Space, boxes_of_events, space_of
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.types import I32, I64, frozen
+from earmark.flat.arrays import I32, I64, frozen
 from earmark.index.mics import MicsIndex
 from earmark.index.scan import Scan
 from earmark.jit import kernel

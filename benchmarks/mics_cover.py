@@ -49,7 +49,7 @@ from earmark.cover.ranges.table import Ranges, RangeTable, as_ranges
 from earmark.cover.subtract import clauses_that_meet
 from earmark.curves import hilbert
 from earmark.engine.batch import encode_many
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.index.mics import MicsIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.mics import CELLS, mics

@@ -26,7 +26,7 @@ import numpy as np
 
 from cover import clocked, told
 from earmark.cover.ranges.table import Ranges, RangeTable
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from results import Figure, Result
 
 SIZES, QUICK = [1_000, 10_000, 100_000, 1_000_000], [1_000, 10_000, 100_000]

@@ -33,7 +33,7 @@ import numpy as np
 
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.index.ranked import cell_table, interval_tree, ir_tree, r_tree, segment_tree, sopt_r_tree
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays

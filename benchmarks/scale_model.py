@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from earmark.flat.types import F64
+from earmark.flat.arrays import F64
 from earmark.spark import Snapshot, ensure_java, match, workload
 from earmark.spark.matching import prepared, result_batches, searched
 from protocol import clocked, summary

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from earmark import index
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import Workload
 from engines.base import Answer, Engine, Pointed

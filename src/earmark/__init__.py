@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from earmark.engine.searcher import Mode
     from earmark.engine.stats import AttributeInfo, Stats, Unseen
     from earmark.engine.verify import Verification
     from earmark.errors import (
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
     )
     from earmark.events.mappings import Interval, Reject
     from earmark.index.contract import MicsAdaptation, TreeAdaptation, Work
-    from earmark.index.given import Mode
     from earmark.language.parse import parse
     from earmark.language.predicate import Condition, Predicate
     from earmark.matcher import Match, Matcher
+    from earmark.segment.builder import Subscription
     from earmark.segment.explain import ClauseExplanation, ConstraintExplanation, Explanation, NearMiss
-    from earmark.segment.subscription import Subscription
     from earmark.segment.validate import Problem, validate
     from earmark.warming import warm
 
@@ -49,7 +49,7 @@ _HOMES = {
     "MicsAdaptation": "index.contract",
     "TreeAdaptation": "index.contract",
     "Work": "index.contract",
-    "Mode": "index.given",
+    "Mode": "engine.searcher",
     "Match": "matcher",
     "Matcher": "matcher",
     "Verification": "engine.verify",
@@ -63,7 +63,7 @@ _HOMES = {
     "parse": "language.parse",
     "Condition": "language.predicate",
     "Predicate": "language.predicate",
-    "Subscription": "segment.subscription",
+    "Subscription": "segment.builder",
     "Problem": "segment.validate",
     "validate": "segment.validate",
     "warm": "warming",

@@ -91,6 +91,20 @@ def embedded(function: F) -> F:
     return _compiled(function, **options, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 
+def entrance(function: Callable[..., Any], into: Any, types: tuple[Any, ...]) -> Callable[..., Any]:
+    """The way from Python into a part of kernels: `function`, which calls it, compiled for arguments of these types.
+
+    What is returned does not look at the types of its arguments any more. It is kept with the kernels of the file that
+    `into` is from.
+    """
+    allocates = into.targetoptions.get("_nrt", True)  # then an exception may come from it
+    dispatcher: Any = numba.njit(nogil=allocates, error_model="numpy", _nrt=allocates, boundscheck=BOUNDS)(function)
+    if isinstance(into._cache, KernelCache):
+        dispatcher._cache = KernelCache(into.py_func, f"{function.__name__}_")
+    dispatcher.compile(types)
+    return dispatcher.overloads[types].entry_point  # type: ignore[no-any-return]
+
+
 def _compiled(function: F, **options: Any) -> F:
     if not JIT:
         return function
@@ -108,9 +122,9 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 class KernelCache:
     """The compiled forms of one kernel, on disk. Has the methods that a Numba dispatcher asks of its cache."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], prefix: str = "") -> None:
         self._code = function.__code__
-        name = f"{function.__module__}.{function.__qualname__}"
+        name = f"{function.__module__}.{prefix}{function.__qualname__}"
         self._name = name.replace("<", "").replace(">", "")[-120:]
         self._enabled = True
 

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 from earmark import index as indexes
 from earmark.book import saving
 from earmark.engine import updates
-from earmark.engine.batch import Batch, OnError, check_on_error, read, read_one
+from earmark.engine.batch import Batch, One, OnError, check_on_error, read, read_one
 from earmark.engine.compaction import Compactor, compacted, settled
 from earmark.engine.probes import check_answers
-from earmark.engine.searcher import ALL, Ask, Searcher
+from earmark.engine.searcher import ALL, Ask, Mode, Searcher
 from earmark.engine.stats import AttributeInfo, Seen, Stats, Unseen, attributes_of, stats_of
 from earmark.engine.updates import KEEP
 from earmark.engine.verify import Verification, compare
@@ -37,19 +37,17 @@ from earmark.errors import EarmarkError, EventError, SubscriptionError, TableErr
 from earmark.events.frames import as_arrow, is_frame
 from earmark.events.mappings import Reject
 from earmark.index.contract import Adaptation, Work
-from earmark.index.given import Mode
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
 from earmark.segment import arrow
-from earmark.segment.builder import Prepared, prepare
+from earmark.segment.builder import Prepared, Subscription, checked_tags, prepare, with_params
 from earmark.segment.columns import Bounds
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
 from earmark.segment.forms import reader_of, subscription_at, to_frame
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.segment import DAMAGE, NO_TAGS, Tags, no_arrays
-from earmark.segment.subscription import Subscription, checked_tags, with_params
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -386,8 +384,8 @@ class Matcher:
 
         `scope` restricts the search to subscriptions with these tags.
         """
-        version, batch = self._one(event)
-        return Searcher(version, Ask(scope=_tags(scope))).match(batch)
+        version, one = self._one(event)
+        return Searcher(version, Ask(scope=_tags(scope)) if scope else ALL).match(one)
 
     def top_k(
         self,
@@ -403,24 +401,25 @@ class Matcher:
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
         the event's, by attribute.
         """
-        version, batch = self._one(event, weights)
-        return [Match(*one) for one in Searcher(version, Ask.best(k, mode, _tags(scope))).best(batch)]
+        version, one = self._one(event, weights)
+        return [Match(*best) for best in Searcher(version, Ask.best(k, mode, _tags(scope))).best(one)]
 
     def match_many(
         self,
         events: Any,
         *,
         scope: Mapping[str, str] | None = None,
+        scores: bool = True,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
     ) -> pa.Table:
-        """All matches of many events, as an Arrow table (event, subscription, score).
+        """All matches of many events, as an Arrow table (event, subscription, score; without `scores`, the first two).
 
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame; `event` is the
         row number. `on_error` says what becomes of an event that cannot be read: "raise" an error; take what cannot be
         read of it for "null"; or "reject" the event. What was not read is added to `rejects`, if that is given.
         """
-        searcher = Searcher(self._version, Ask(scope=_tags(scope)))
+        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores))
         return searcher.whole(self._read(searcher.version, events, None, on_error, rejects), "match_reader")
 
     def match_reader(
@@ -428,6 +427,7 @@ class Matcher:
         events: Any,
         *,
         scope: Mapping[str, str] | None = None,
+        scores: bool = True,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
     ) -> pa.RecordBatchReader:
@@ -436,7 +436,8 @@ class Matcher:
         Events may also be an iterator of mappings or a RecordBatchReader, of any length. All are matched against the
         subscriptions of the moment of this call.
         """
-        return self._reader(Searcher(self._version, Ask(scope=_tags(scope))), events, None, on_error, rejects)
+        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores))
+        return self._reader(searcher, events, None, on_error, rejects)
 
     def top_k_many(
         self,
@@ -505,9 +506,9 @@ class Matcher:
             raise EarmarkError(f"expected a number of missing constraints, 1 or more, got {missing!r}")
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise EarmarkError(f"expected a number of results as limit, got {limit!r}")
-        version, batch = self._one(event)
+        version, one = self._one(event)
         searcher = Searcher(version, Ask(scope=_tags(scope)))
-        return searcher.near_misses(batch, event, missing, limit)
+        return searcher.near_misses(one, event, missing, limit)
 
     def verify(self, events: Any) -> Verification:
         """Check the index against a row-by-row evaluation of every subscription, on these events.
@@ -589,12 +590,12 @@ class Matcher:
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _one(self, event: Event, weights: Weights | None = None) -> tuple[Version, Batch]:
+    def _one(self, event: Event, weights: Weights | None = None) -> tuple[Version, One]:
         """A single event as keys, with the version whose keys they are."""
         version = self._version
-        batch = read_one(version, event, weights)
-        self._seen.note(batch.events.attr, 1, [event])
-        return version, batch
+        one = read_one(version, event, weights)
+        self._seen.note_one(one.entries, event)
+        return version, one
 
     def _read(
         self, version: Version, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None

@@ -24,7 +24,7 @@ from tests.unit.index.ranked.scored_cases import (
 from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays, table_arrays
 
 from earmark.flat import bits
-from earmark.flat.types import I64, frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.index.ranked.arrays import BLOCKS, EMPTY, FIRST_BLOCK, LEFT, NODE, RIGHT, SIZE
 from earmark.index.ranked.base import ScoredIndex
 from earmark.index.ranked.ir_tree import IRTree

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.unit.made import Made, Maker, Subscription, event_arrays, table_arrays
 
 from earmark.flat import bits
-from earmark.flat.types import U64
+from earmark.flat.arrays import U64
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 

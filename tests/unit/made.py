@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.segment.arrays import SegmentArrays
 
 LEAST, GREATEST = -(2**63), 2**63 - 1

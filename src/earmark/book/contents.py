@@ -27,15 +27,14 @@ from earmark.book.keys import StoredKeys, read_keys
 from earmark.book.marks import Marks
 from earmark.book.packed_file import PackedFile, missing, read_packed, write_packed
 from earmark.book.segments import checked_bitmap, entry_of, read_router, read_segment
-from earmark.engine.indexed import IndexedSegment, no_slots
 from earmark.engine.lazy import Contents, LazySegment, Resident
-from earmark.engine.version import Version
+from earmark.engine.version import IndexedSegment, Version, no_slots
 from earmark.errors import require
 from earmark.flat import bits
-from earmark.flat.types import I32, U64, frozen
+from earmark.flat.arrays import I32, U64, frozen
 from earmark.keys.records import schema_of, schema_record
 from earmark.keys.schema import Schema
-from earmark.segment.rows import check_arrays
+from earmark.segment.arrays import check_arrays
 from earmark.segment.segment import DAMAGE, MAX_SEQUENCE, check_form, check_living
 
 REMOVED = "removed"

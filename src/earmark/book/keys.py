@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from earmark.book.packed_file import PackedFile, write_packed
 from earmark.errors import require
-from earmark.flat.packed import packed, unpacked
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64, packed, unpacked
 from earmark.keys.mapped_strings import MappedStrings
 from earmark.keys.schema import Schema
 from earmark.keys.strings import StringKeys

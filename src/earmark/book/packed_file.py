@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from earmark.book.files import allow_open_files, digest
 from earmark.errors import TableError, require
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 
 MAGIC, LAYOUT = b"earmark\0", 1
 ALIGNED = 64

@@ -18,11 +18,10 @@ from earmark.book.contents import open_version, said, verified, version_record, 
 from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, Building
 from earmark.book.keys import StoredKeys
 from earmark.book.segments import write_router, write_segment
-from earmark.engine.indexed import IndexedSegment
 from earmark.engine.lazy import LazySegment
-from earmark.engine.version import Version
+from earmark.engine.version import IndexedSegment, Version
 from earmark.errors import TableError, require
-from earmark.segment.rows import check_arrays
+from earmark.segment.arrays import check_arrays
 from earmark.segment.segment import Segment
 
 _ENTRY = ("file", "bytes", "checksum", "slots", "index")

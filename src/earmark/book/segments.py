@@ -25,21 +25,19 @@ from earmark import index as indexes
 from earmark.book.files import count_of
 from earmark.book.keys import keys_arrays, read_keys
 from earmark.book.packed_file import Entry, PackedFile, read_packed, write_packed
-from earmark.engine.indexed import no_slots
 from earmark.engine.lazy import Contents
 from earmark.engine.router import Router
+from earmark.engine.version import no_slots
 from earmark.errors import EarmarkError, TableError, require
 from earmark.flat import bits
-from earmark.flat.growable import Listed
-from earmark.flat.packed import PackedStrings
-from earmark.flat.types import U64, frozen
+from earmark.flat.arrays import U64, Listed, PackedStrings, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.keys.records import schema_of, schema_record
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.builder import checked_tags
 from earmark.segment.ids import Ids
 from earmark.segment.segment import DAMAGE, NO_TAGS, Segment, Tags
-from earmark.segment.subscription import checked_tags
 
 SEGMENT, WHOLE, ROUTER = "segment", "whole segment", "router"
 _INDEX, _EXTRA, _FORGOTTEN = "index.", "extra.", "index_forgotten"

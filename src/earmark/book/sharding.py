@@ -38,16 +38,14 @@ from earmark.book.packed_file import read_packed, write_packed
 from earmark.book.segments import read_segment, read_whole, write_segment, write_whole
 from earmark.engine import cutting
 from earmark.engine.covers import covers_of
-from earmark.engine.indexed import no_slots
 from earmark.engine.lazy import LazySegment
 from earmark.engine.router import Router
-from earmark.engine.version import Version
+from earmark.engine.version import Version, no_slots
 from earmark.errors import EarmarkError, require
-from earmark.flat.types import I64, frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.keys.schema import Schema
-from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrays import SegmentArrays, gather, uses_of
 from earmark.segment.join import join, translated
-from earmark.segment.rows import gather, uses_of
 from earmark.segment.segment import Segment, no_segment
 
 NOT_TAKEN = -1

@@ -17,7 +17,7 @@ import numpy as np
 from earmark.engine.batch import encode_many
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.keys.schema import Schema
 
 if TYPE_CHECKING:

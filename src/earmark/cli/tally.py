@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.matcher import Matcher
 
 

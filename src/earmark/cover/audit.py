@@ -29,7 +29,7 @@ from earmark.cover.containment import slot_contains
 from earmark.cover.indexes.blocks import CoverBlocks
 from earmark.cover.notebook import html_table
 from earmark.flat import bits
-from earmark.flat.types import I32, I64, U64
+from earmark.flat.arrays import I32, I64, U64
 from earmark.jit import kernel
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays

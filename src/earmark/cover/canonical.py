@@ -32,15 +32,13 @@ from numpy.typing import NDArray
 
 from earmark.cover.containment import clause_contains
 from earmark.errors import EarmarkError
-from earmark.flat.bits import read_only
+from earmark.flat.arrays import I32, I64, frozen, read_only
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, frozen
 from earmark.jit import kernel
 from earmark.keys.numbers import HIGHEST, LOWEST, position_at
 from earmark.keys.schema import INT64_MAX, NUMBER, Schema
 from earmark.keys.strings import StringKeys
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import offsets, spread, with_constraints
+from earmark.segment.arrays import SegmentArrays, offsets, spread, with_constraints
 from earmark.segment.segment import Segment
 
 Flags = NDArray[np.bool_]

@@ -38,10 +38,9 @@ from earmark.cover.indexes.contract import SUBSCRIBE, Cost
 from earmark.cover.indexes.members import Members
 from earmark.cover.witness import EventWriter
 from earmark.engine import updates
-from earmark.engine.indexed import IndexedSegment
-from earmark.engine.version import Version
+from earmark.engine.version import IndexedSegment, Version
 from earmark.errors import SubscriptionError, require
-from earmark.flat.types import I32
+from earmark.flat.arrays import I32
 from earmark.keys.schema import Schema
 from earmark.language.predicate import Condition
 from earmark.language.words import counted

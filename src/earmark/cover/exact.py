@@ -28,7 +28,7 @@ import numpy as np
 from earmark.cover.containment import slot_contains
 from earmark.cover.given import check_whole
 from earmark.cover.subtract import BOUND, LEFT, NO_DOMAIN, Rest, subtracted
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.ids import Id

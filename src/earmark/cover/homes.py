@@ -40,12 +40,11 @@ import numpy as np
 
 from earmark.engine.covers import LOWER, Ends, Flags, ends_of, ends_on, splits
 from earmark.engine.cutting import first_clauses
+from earmark.flat.arrays import I32, I64, frozen
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, frozen
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather
+from earmark.segment.arrays import SegmentArrays, gather
 
 CONSTRAINED = 2
 """Besides LOWER and UPPER, whose ends are compared with a cut: whether there is a constraint at all."""

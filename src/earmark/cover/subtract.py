@@ -33,9 +33,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.arrays import I32, I64, U8, U64
 from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import I32, I64, U8, U64
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays

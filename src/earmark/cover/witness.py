@@ -21,8 +21,8 @@ from math import ceil, floor
 from typing import Any
 
 from earmark.cover.canonical import first_text_after, is_valid_text
-from earmark.keys.cuts import float_key, float_of_key, value_of_key
-from earmark.keys.numbers import LOWEST, number_at, position_at
+from earmark.keys.cuts import value_of_key
+from earmark.keys.numbers import LOWEST, float_key, float_of_key, number_at, position_at
 from earmark.keys.schema import FLOAT, NUMBER, STRING, Schema
 
 LETTERS = ("a", "0", " ", "\0")

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 
 MOST_BITS = 63
 """The most that dimensions times bits of a grid can be."""

@@ -33,8 +33,8 @@ import numpy as np
 
 from earmark.curves.grid import checked_boxes, checked_cells, checked_numbers
 from earmark.errors import EarmarkError
+from earmark.flat.arrays import F64, I64
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import F64, I64
 from earmark.jit import inlined, kernel
 
 MOST_DIMENSIONS = 20

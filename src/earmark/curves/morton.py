@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.curves.grid import MOST_BITS, check_grid
-from earmark.flat.types import U64
+from earmark.flat.arrays import U64
 from earmark.jit import inlined
 
 

@@ -28,9 +28,9 @@ import numpy as np
 from earmark.curves import grid, hilbert
 from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I32, I64, frozen
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, frozen
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays

@@ -19,11 +19,11 @@ import numpy as np
 
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError
-from earmark.events.arrays import EventArrays
+from earmark.events.arrays import Entry, EventArrays
 from earmark.events.choice import some_events
 from earmark.events.frames import as_arrow, encode_frame, is_frame
-from earmark.events.mappings import Reject, encode_events, repeated
-from earmark.flat.types import I64
+from earmark.events.mappings import Reject, checked_weights, encode_event, encode_events, event_arrays, repeated
+from earmark.flat.arrays import I64
 from earmark.keys.schema import Schema
 from earmark.segment.segment import Segment
 
@@ -61,6 +61,38 @@ class Batch(NamedTuple):
         return self if end - begin == len(self) else self.choose(np.arange(begin, end))
 
 
+class One(NamedTuple):
+    """A single event as keys of the version's schema and, where there are older ones, of those."""
+
+    entries: list[Entry]
+    older: Mapping[int, list[Entry]]
+    """By generation."""
+    weights: Mapping[str, float]
+    """Those that are given, by attribute."""
+
+    def entries_for(self, segment: Segment) -> list[Entry]:
+        """The event in the keys of a segment."""
+        return self.older.get(segment.schema.generation, self.entries) if self.older else self.entries
+
+    def weights_of(self, entries: list[Entry]) -> list[float]:
+        """The weight of each value; none where all are 1."""
+        return [self.weights.get(entry[3], 1.0) for entry in entries] if self.weights else []
+
+    def arrays(self, entries: list[Entry]) -> EventArrays:
+        """The event in these keys, as a batch."""
+        return event_arrays([0, len(entries)], entries, self.weights_of(entries))
+
+    def for_segment(self, segment: Segment) -> EventArrays:
+        """The event in the keys of a segment, as a batch."""
+        return self.arrays(self.entries_for(segment))
+
+    @property
+    def batch(self) -> Batch:
+        """The event as a batch."""
+        older = {generation: self.arrays(entries) for generation, entries in self.older.items()}
+        return Batch(self.arrays(self.entries), older, None)
+
+
 def encoded(version: Version, encode: Callable[[Schema], EventArrays]) -> Batch:
     """Events as keys of a version, by what encodes them for a schema."""
     generations = {one.generation for one in version.segments} - {version.schema.generation}
@@ -68,13 +100,10 @@ def encoded(version: Version, encode: Callable[[Schema], EventArrays]) -> Batch:
     return Batch(encode(version.schema), older, None)
 
 
-def read_one(version: Version, event: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> Batch:
+def read_one(version: Version, event: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> One:
     """A single event as keys."""
-    given = [weights] if weights is not None else None
-    try:
-        return encoded(version, lambda schema: encode_events(schema, [event], given))
-    except EventError as problem:
-        raise problem.at(event=None) from None
+    older = {generation: encode_event(schema, event) for generation, schema in version.older.items()}
+    return One(encode_event(version.schema, event), older, checked_weights(weights, EventError))
 
 
 def read(

@@ -28,11 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from earmark.engine.indexed import IndexedSegment
-from earmark.engine.version import Version
+from earmark.engine.version import IndexedSegment, Version
 from earmark.errors import require
 from earmark.flat import bits
-from earmark.flat.types import I64, frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
@@ -90,7 +89,7 @@ def _sealing(version: Version) -> CompactionPlan | None:
     known, waiting = sum(map(len, sealed)), sum(map(len, tail))
     updatable = largest.index is not None and largest.index.is_updatable
     if updatable:
-        waiting += bits.count(largest.removed) - bits.count(largest.forgotten)
+        waiting += len(largest) - largest.live - largest.forgotten_count
     if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
         return None
     if updatable:

@@ -38,11 +38,10 @@ from numpy.typing import NDArray
 
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.arrays import F64, I32, I64
 from earmark.index.scan import Scan
 from earmark.keys.schema import INT64_MAX, INT64_MIN
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import boxes_table, offsets, spread
+from earmark.segment.arrays import SegmentArrays, boxes_table, offsets, spread
 
 MEMBERS = 6
 """Clauses for which a shard has about one cover."""

@@ -49,9 +49,8 @@ from earmark.engine.covers import (
     splits,
 )
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import F64, I32, I64, frozen
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather, offsets, spread, with_constraints
+from earmark.flat.arrays import F64, I32, I64, frozen
+from earmark.segment.arrays import SegmentArrays, gather, offsets, spread, with_constraints
 
 SAMPLE = 40_000
 """Subscriptions that a cut is learned from, about."""

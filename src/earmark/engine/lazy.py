@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import IndexedSegment
 from earmark.flat import bits
-from earmark.flat.types import U64, frozen
+from earmark.flat.arrays import U64, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.locks import remade_lock
 from earmark.segment.segment import NO_TAGS, Segment, Tags

@@ -10,13 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import IndexedSegment
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import I64, U64, frozen
+from earmark.flat.arrays import I64, U64, frozen
 from earmark.index.scan import Scan
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import spread
+from earmark.segment.arrays import SegmentArrays, spread
 
 PROBES, SCANNED, GROUP = 100_000, 1_024, 4_096
 

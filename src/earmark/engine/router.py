@@ -25,7 +25,7 @@ from earmark import index as indexes
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.types import I32, frozen
+from earmark.flat.arrays import I32, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import concat_all

@@ -8,18 +8,18 @@ events ──► routed to the segments that can match ──► each searched b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from earmark.engine.batch import Batch, groups
-from earmark.engine.indexed import IndexedSegment
-from earmark.engine.version import Version
-from earmark.errors import TooManyAnswers
-from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.answers import MOST_ANSWERS, check_room
+from earmark.engine.batch import Batch, One, groups
+from earmark.engine.version import IndexedSegment, Version
+from earmark.errors import EarmarkError, TooManyAnswers, shown
+from earmark.events.arrays import Entry
+from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index.contract import Floor, Work
-from earmark.index.given import asked_k, asked_relaxed
+from earmark.index.driver import MOST_ANSWERS, check_room
+from earmark.index.one import borrow, give_back
 from earmark.segment.explain import NearMiss, near_miss, nearest
 from earmark.segment.ids import Id, Ids
 from earmark.segment.segment import NO_TAGS, Tags
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ANSWERS_AT_ONCE = 4_000_000
+Mode = Literal["exact", "relaxed"]
+"""What a ranked search ranks: subscriptions that match, or those of which at least one constraint holds."""
 
 
 class Ask(NamedTuple):
@@ -38,6 +40,8 @@ class Ask(NamedTuple):
     relaxed: bool = False
     scope: Tags = NO_TAGS
     """Tags that a subscription must carry."""
+    scores: bool = True
+    """Whether all matches come with their scores."""
 
     @classmethod
     def best(cls, k: Any, mode: Any, scope: Tags) -> Ask:
@@ -91,17 +95,24 @@ class Searcher:
 
     # --- one event -------------------------------------------------------------------------------------------
 
-    def match(self, batch: Batch) -> list[Id]:
-        """The ids of all subscriptions that the first event matches, in order of insertion."""
+    def match(self, event: One) -> list[Id]:
+        """The ids of all subscriptions that an event matches, in order of insertion."""
         found = []
         version = self.version
         segments: Sequence[IndexedSegment] = version.segments
         if version.router is not None:
-            segments = [segments[number] for number, _ in version.routed(batch.events)]
+            segments = [segments[number] for number, _ in version.routed(event.batch.events)]
+        room = borrow()
+        entries: list[Entry] | None = None
         for indexed in segments:
-            slots = indexed.match(batch.for_segment(indexed.segment), indexed.eligible(self.ask.scope))
-            if len(slots):
+            own = event.entries_for(indexed.segment)
+            if own is not entries:
+                room.take(own)
+                entries = own
+            slots = indexed.match(room, indexed.eligible(self.ask.scope))
+            if slots:
                 found.append((indexed.segment, slots))
+        give_back(room)
         if len(found) == 1:
             segment, slots = found[0]
             return segment.ids.named(slots)
@@ -109,21 +120,24 @@ class Searcher:
         sequence = [number for segment, slots in found for number in segment.arrays.sequence[slots].tolist()]
         return [ids[at] for at in sorted(range(len(ids)), key=sequence.__getitem__)]
 
-    def best(self, batch: Batch) -> list[tuple[Id, float]]:
-        """The ids of the k best for the first event, with their scores, best first."""
+    def best(self, event: One) -> list[tuple[Id, float]]:
+        """The ids of the k best for an event, with their scores, best first."""
         if self._is_one:
-            indexed, eligible = self.version.segments[0], self.eligible(0)
-            events, index = batch.for_segment(indexed.segment), indexed.searched_by(eligible)
             assert self.ask.k is not None
-            slots, scores = index.top_k(events, self.ask.k, eligible, self.ask.relaxed)
-            return list(zip(indexed.segment.ids.named(slots), scores.tolist(), strict=True))
-        parts, _ = self._each(batch)
+            indexed, eligible, room = self.version.segments[0], self.eligible(0), borrow()
+            entries = event.entries_for(indexed.segment)
+            room.take(entries, event.weights_of(entries))
+            index = indexed.searched_by(eligible)
+            slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed)
+            give_back(room)
+            return list(zip(indexed.segment.ids.named(slots), scores, strict=True))
+        parts, _ = self._each(event.batch)
         _, order = _merged(parts, 1, self.ask.k)
-        ids = [one for part in parts for one in self._ids(part.number).named(part.slots)]
+        ids = [one for part in parts for one in self._ids(part.number).named(part.slots.tolist())]
         values = [score for part in parts for score in part.scores.tolist()]
         return [(ids[at], values[at]) for at in order.tolist()]
 
-    def near_misses(self, batch: Batch, event: Mapping[str, Any], missing: int, limit: int | None) -> list[NearMiss]:
+    def near_misses(self, batch: One, event: Mapping[str, Any], missing: int, limit: int | None) -> list[NearMiss]:
         """Subscriptions that would match the first event if at most `missing` constraints of one clause held.
 
         Nearest first, then in order of insertion, each by its nearest clause; at most `limit`. O(subscriptions).
@@ -171,7 +185,8 @@ class Searcher:
         events = batch.for_segment(indexed.segment)
         if ask.k is None:
             starts, slots = indexed.match_many(events, eligible)
-            return starts, slots, indexed.scores(events, starts, slots)
+            scores = indexed.scores(events, starts, slots) if ask.scores else np.broadcast_to(0.0, len(slots))
+            return starts, slots, scores
         return indexed.searched_by(eligible).top_k_many(events, ask.k, eligible, ask.relaxed, floor)
 
     def _each(self, batch: Batch) -> tuple[list[Found], I64]:
@@ -232,7 +247,8 @@ class Searcher:
         found = self.answers(batch)
         rows = np.arange(len(batch), dtype=np.int64) if batch.rows is None else batch.rows
         events = np.repeat(rows + first, np.diff(found.starts))
-        return pa.table({"event": events, "subscription": found.subscriptions, "score": found.scores})
+        columns = {"event": events, "subscription": found.subscriptions}
+        return pa.table(columns | ({"score": found.scores} if self.ask.scores else {}))
 
     def whole(self, batch: Batch, reader: str) -> pa.Table:
         """All answers in one table; where they are too many, the error names the call that gives them in parts."""
@@ -259,7 +275,8 @@ class Searcher:
         import pyarrow as pa
 
         kind = pa.int64() if self.version.id_type is int else pa.string()
-        schema = pa.schema({"event": pa.int64(), "subscription": kind, "score": pa.float64()})
+        score = {"score": pa.float64()} if self.ask.scores else {}
+        schema = pa.schema({"event": pa.int64(), "subscription": kind} | score)
 
         def batches() -> Iterator[pa.RecordBatch]:
             first = 0
@@ -298,3 +315,17 @@ def _raised(floor: Floor | None, part: Found, events: int, k: int) -> Floor:
     better = (score > floor.score[full]) | ((score == floor.score[full]) & (sequence < floor.sequence[full]))
     floor.score[full[better]], floor.sequence[full[better]] = score[better], sequence[better]
     return floor
+
+
+def asked_k(k: Any) -> int:
+    """The number of results that a user asks for."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise EarmarkError(f"expected a number of results k, 1 or more, got {shown(k)}")
+    return int(k)
+
+
+def asked_relaxed(mode: Any) -> bool:
+    """Whether the mode that a user asks for is "relaxed"."""
+    if mode not in get_args(Mode):
+        raise EarmarkError(f"expected 'exact' or 'relaxed' for mode, got {mode!r}")
+    return bool(mode == "relaxed")

@@ -14,7 +14,8 @@ import numpy as np
 
 from earmark.engine.compaction import Compactor
 from earmark.engine.version import Version
-from earmark.flat.types import I32
+from earmark.events.arrays import Entry
+from earmark.flat.arrays import I32
 from earmark.segment.segment import Segment
 
 
@@ -118,16 +119,24 @@ class Seen:
         self._fields: tuple[set[str], set[str]] = (set(), set())
         self._counts = (0, 0)
 
-    def note(self, attributes: I32, count: int, events: Iterable[Any]) -> None:
-        """Take note of encoded events, and of the fields of some of them as they came."""
+    def _count(self, events: int) -> None:
         if self._counts[0] >= WINDOW:
             self._attributes = (set(), self._attributes[0])
             self._fields = (set(), self._fields[0])
             self._counts = (0, self._counts[0])
-        self._counts = (self._counts[0] + count, self._counts[1])
-        if count == 1:
-            self._attributes[0].update(attributes.tolist())
-        elif len(attributes):
+        self._counts = (self._counts[0] + events, self._counts[1])
+
+    def note_one(self, entries: list[Entry], event: Mapping[str, Any]) -> None:
+        """Take note of a single event."""
+        self._count(1)
+        self._attributes[0].update([entry[0] for entry in entries])
+        if len(self._fields[0]) < MOST_FIELDS:
+            self._fields[0].update(event)
+
+    def note(self, attributes: I32, count: int, events: Iterable[Any]) -> None:
+        """Take note of encoded events, and of the fields of some of them as they came."""
+        self._count(count)
+        if len(attributes):
             self._attributes[0].update(np.flatnonzero(np.bincount(attributes)).tolist())
         fields = self._fields[0]
         for event in islice(events, 0, None, EVERY):

@@ -20,20 +20,22 @@ from earmark.index.contract import Adaptation
 from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.nearest import did_you_mean
-from earmark.segment.builder import Prepared, named, prepare
-from earmark.segment.forms import subscription_at
-from earmark.segment.ids import Id, Ids, checked_id
-from earmark.segment.rows import gather
-from earmark.segment.segment import Segment, no_arrays
-from earmark.segment.subscription import (
+from earmark.segment.arrays import gather
+from earmark.segment.builder import (
+    Prepared,
     Subscription,
     checked_score,
     checked_tags,
     id_problems,
+    named,
+    prepare,
     still_used,
     weights_on,
     with_params,
 )
+from earmark.segment.forms import subscription_at
+from earmark.segment.ids import Id, Ids, checked_id
+from earmark.segment.segment import Segment, no_arrays
 
 KEEP: Any = object()
 """In place of a field of a subscription that an update leaves as it is."""
@@ -45,7 +47,8 @@ def added(version: Version, prepared: Prepared, numbered: bool = True) -> Versio
     Into a version without any, rows that bring sequence numbers keep them.
     """
     rows = range(len(prepared.ids)) if numbered else [None] * len(prepared.ids)
-    refuse(id_problems(prepared.ids, rows, version))
+    if problems := id_problems(prepared.ids, rows, version):
+        refuse(problems)
     following = version.next_sequence
     if not version.segments:
         return version.appended(prepared.segment(following))

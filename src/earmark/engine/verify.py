@@ -65,5 +65,5 @@ def compare(searcher: Searcher, batch: Batch) -> Verification:
             found, _ = match_rows(segment.arrays, events, e, eligible, 0, out)
             wanted = out[:found]
             for kind, odd in (("missing", np.setdiff1d(wanted, got)), ("extra", np.setdiff1d(got, wanted))):
-                differences.extend(Difference(e, one, kind) for one in segment.ids.named(odd))
+                differences.extend(Difference(e, one, kind) for one in segment.ids.named(odd.tolist()))
     return Verification(len(batch), matches, tuple(sorted(differences, key=lambda one: one.event)))

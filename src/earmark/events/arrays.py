@@ -5,9 +5,12 @@ A point has lo == hi; an attribute that is not listed is NULL. `weight` is empty
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.arrays import F64, I32, I64
+
+Entry: TypeAlias = tuple[int, int, int, str]
+"""A value of an event: its attribute's number, the keys of both ends, and the name that the event used."""
 
 
 class EventArrays(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.bits import read_only
-from earmark.flat.types import I32, I64, frozen
+from earmark.flat.arrays import I32, I64, frozen, read_only
 from earmark.jit import kernel
 
 

@@ -14,7 +14,7 @@ from earmark.errors import EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import column_keys, encode_frame
 from earmark.events.mappings import checked_weights, event_weights
-from earmark.flat.types import I64, frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.keys.schema import Schema
 
 Weights = Mapping[str, float]

@@ -29,9 +29,9 @@ from earmark.events.mappings import (
     key_of,
     unfit,
 )
-from earmark.flat.types import F64, I64, frozen
-from earmark.keys.cuts import float_keys, timestamp_key
-from earmark.keys.numbers import EDGE, position_of, wide_keys
+from earmark.flat.arrays import F64, I64, frozen
+from earmark.keys.cuts import timestamp_key
+from earmark.keys.numbers import EDGE, float_keys, position_of, wide_keys
 from earmark.keys.schema import (
     BOOLEAN,
     DATE,

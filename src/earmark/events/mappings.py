@@ -14,15 +14,15 @@ from decimal import Decimal
 from itertools import pairwise
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from earmark.errors import AttributeTypeError, EarmarkError, EventError, shown
-from earmark.events.arrays import EventArrays
-from earmark.flat.types import F64, frozen
-from earmark.keys.cuts import SIGN, date_key, float_key, midnight_key, timestamp_key
-from earmark.keys.numbers import constant_of, narrow_key, position_of
+from earmark.events.arrays import Entry, EventArrays
+from earmark.flat.arrays import F64, frozen
+from earmark.keys.cuts import date_key, midnight_key, timestamp_key
+from earmark.keys.numbers import SIGN, constant_of, float_key, narrow_key, position_of
 from earmark.keys.schema import (
     DATE,
     DECIMAL,
@@ -40,9 +40,6 @@ from earmark.keys.schema import (
     attribute_type,
 )
 from earmark.language.literals import LiteralError, date_value, timestamp_value
-
-Entry: TypeAlias = tuple[int, int, int, str]
-"""Attribute number, keys of both ends, and the name that the event used."""
 
 _EMPTY_F64: F64 = frozen(np.empty(0, np.float64))
 _PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
@@ -93,21 +90,27 @@ def encode_events(
     starts, found = [0], []
     for i, event in enumerate(events):
         try:
-            found += _entries(schema, event)
+            found += encode_event(schema, event)
         except EventError as problem:
             if rejects is None:
                 raise problem.at(event=i) from None
             found += _readable(schema, event, i, rejects)
         starts.append(len(found))
-    low = [entry[1] for entry in found]
-    high = [entry[2] for entry in found]
+    names = [entry[3] for entry in found]
+    return event_arrays(starts, found, _EMPTY_F64 if weights is None else _weights(weights, starts, names))
+
+
+def event_arrays(starts: list[int], entries: list[Entry], weights: F64 | list[float] = _EMPTY_F64) -> EventArrays:
+    """Events as arrays, from the values of all of them."""
+    low = [entry[1] for entry in entries]
+    high = [entry[2] for entry in entries]
     lo = frozen(np.array(low, np.int64))
     return EventArrays(
         frozen(np.array(starts, np.int64)),
-        frozen(np.array([entry[0] for entry in found], np.int32)),
+        frozen(np.array([entry[0] for entry in entries], np.int32)),
         lo,
         lo if low == high else frozen(np.array(high, np.int64)),
-        _EMPTY_F64 if weights is None else _weights(weights, starts, [entry[3] for entry in found]),
+        frozen(np.array(weights, np.float64)),
     )
 
 
@@ -121,8 +124,8 @@ def _weights(weights: Sequence[Mapping[str, float] | None], starts: list[int], n
     return frozen(np.array(scales, np.float64))
 
 
-def _entries(schema: Schema, event: Mapping[str, Any]) -> list[Entry]:
-    """The attributes of one event, ascending by number."""
+def encode_event(schema: Schema, event: Mapping[str, Any]) -> list[Entry]:
+    """The values of one event, ascending by attribute. O(attributes of the event)."""
     if type(event) is not dict and not isinstance(event, Mapping):
         several = "; for several events use match_many" if isinstance(event, list | tuple) else ""
         raise EventError(f"expected a mapping of attribute names to values, got a {type(event).__name__}{several}")
@@ -201,7 +204,7 @@ def _readable(schema: Schema, event: Any, i: int, rejects: list[Reject]) -> list
 
 def _each(schema: Schema, prefix: str, event: Any, depth: int, i: int, rejects: list[Reject]) -> list[Entry]:
     if not isinstance(event, Mapping) or depth > MAX_NESTED:
-        return _entries(schema, event) if not depth else _nested(schema, prefix, event, depth)  # says what is wrong
+        return encode_event(schema, event) if not depth else _nested(schema, prefix, event, depth)  # says what is wrong
     found: list[Entry] = []
     for name, value in event.items():
         dotted = f"{prefix}.{name}" if depth else name

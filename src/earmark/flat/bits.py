@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.flat.types import I32, U64, A, frozen
+from earmark.flat.arrays import I32, U64, frozen
 
 WORD = 64
 
@@ -71,8 +71,3 @@ def count(bitmap: U64) -> int:
 
 def _bits(slots: NDArray[Any]) -> U64:
     return np.uint64(1) << (np.asarray(slots) % WORD).astype(np.uint64)
-
-
-def read_only(array: A) -> A:
-    """A read-only view of the same data; the caller's own array keeps its flag (compare `frozen`)."""
-    return frozen(array.view()) if array.flags.writeable else array

@@ -22,7 +22,7 @@ from numba.core.cgutils import gep_inbounds
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
-from earmark.flat.types import I64, U64
+from earmark.flat.arrays import I64, U64
 from earmark.jit import BOUNDS, JIT, inlined, intrinsic
 
 WORD = 64

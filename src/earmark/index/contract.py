@@ -16,11 +16,11 @@ structure. It reads no array that someone else may change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import F64, I32, I64, U64
+from earmark.flat.arrays import F64, I32, I64, U64
 
 
 class Work(NamedTuple):
@@ -47,9 +47,9 @@ class Work(NamedTuple):
     """Of those put aside, the leaves."""
 
     @classmethod
-    def counted(cls, counters: I64) -> Work:
+    def counted(cls, counters: Sequence[int] | I64) -> Work:
         """What a kernel counted (`counters.py`); it may have counted more, after these."""
-        return cls(*counters[: len(cls._fields)].tolist())
+        return cls(*map(int, counters[: len(cls._fields)]))
 
     @classmethod
     def total(cls, parts: Iterable[Work]) -> Work:

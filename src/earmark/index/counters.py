@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.jit import inlined
 
 NODES, CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED, LEAVES, PRUNED_LEAVES = range(8)

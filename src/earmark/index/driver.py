@@ -6,6 +6,7 @@ A subclass declares what differs (`kernels.py` has the shape of kernels):
 
     _match_kernel        finds all that match
     _rank_kernel         finds the k best; None: what matches is scored, and the best are kept
+    _one_kernel          finds all that match a single event, where another way is quicker for that
     _new_scratch()       working memory for one search; kernels leave it as they found it, so that it is used again
     _relaxed_by_scan     relaxed search, in which any constraint may hold, is that of a scan
     _residual            slots that the structure does not hold, and that are scanned
@@ -21,36 +22,28 @@ Complexity: that of the kernels; a call from Python costs 0.1 to 0.3 µs for eac
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, TooManyAnswers
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.bits import read_only
-from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.answers import (
-    chained,
-    check_room,
-    event_major,
-    in_event_order,
-    merged,
-    pointers_of,
-    ranked,
-    roomier,
-)
+from earmark.flat.arrays import F64, I32, I64, U64, pointers_of, read_only
+from earmark.flat.machine import at
+from earmark.flat.pinned import Pinned
 from earmark.index.contract import Adaptation, Floor, Work
 from earmark.index.counters import COUNTERS, MATCHED, SCORED
-from earmark.index.given import check_event, checked_k, read_only_events, read_only_table
-from earmark.index.kernels import Asked, Matches, Searched
+from earmark.index.kernels import Asked, Matches, Searched, entrance_of, run
 from earmark.index.marks import rank_matches
-from earmark.index.ranking import new_heaps
+from earmark.index.one import OneEvent
+from earmark.index.ranking import NO_SLOT, Heaps, new_heaps
 from earmark.index.stored import from_stored
+from earmark.jit import BOUNDS, JIT, kernel
 from earmark.segment.arrays import SegmentArrays
 
 A = TypeVar("A", bound=tuple[Any, ...])
@@ -79,6 +72,7 @@ class ArrayIndex(Generic[A]):
     """The NamedTuple of arrays."""
     _match_kernel: ClassVar[Callable[..., tuple[int, int]]]
     _rank_kernel: ClassVar[Callable[..., None] | None] = None
+    _one_kernel: ClassVar[Callable[..., tuple[int, int]] | None] = None
     _relaxed_by_scan: ClassVar[bool] = False
     _slot_major: ClassVar[bool] = False
     _lanes: ClassVar[int | None] = None
@@ -91,6 +85,11 @@ class ArrayIndex(Generic[A]):
     _residual: U64 | None = None
     _threads = 1
     _first_slot = 0
+    _enter: Callable[..., tuple[int, int]] | None = None
+    """The match kernel for a single event, once it is known; `_enter_rank` likewise."""
+    _rest: tuple[U64 | None, U64] = (None, bits.all_set(0))
+    """The eligible slots of the last single event, and those among them that are residual."""
+    _enter_rank: Callable[..., None] | None = None
 
     def __init__(self, table: SegmentArrays, arrays: A) -> None:
         self._hold(table, arrays)
@@ -99,9 +98,17 @@ class ArrayIndex(Generic[A]):
         """Be the index of these arrays over this table."""
         self._table = read_only_table(table)
         self._arrays = type(arrays)(*map(read_only, arrays)) if arrays else arrays
-        self._searched: Searched[Any] = Searched(self._table, self._read_by_kernels())
-        self._spare: deque[Any] = deque(maxlen=SPARES)
-        self._counted = NO_COUNTS
+        self._pinned: Pinned | None = None
+        self._spare: deque[Pinned] = deque(maxlen=SPARES)
+        self._enter = self._enter_rank = None
+        self._counted: Sequence[int] | I64 = NO_COUNTS
+
+    @property
+    def _searched(self) -> Pinned:
+        """What kernels are given of the index."""
+        if self._pinned is None:
+            self._pinned = Pinned(Searched(self._table, self._read_by_kernels()))
+        return self._pinned
 
     # --- making --------------------------------------------------------------------------------------------------
 
@@ -201,6 +208,59 @@ class ArrayIndex(Generic[A]):
         counts, slots, scores = self._best(asked, floor)
         return pointers_of(counts), slots, scores
 
+    # --- a single event ------------------------------------------------------------------------------------------
+
+    def match_one(self, one: OneEvent, eligible: U64) -> list[int]:
+        """Eligible slots that a single event matches, ascending."""
+        if not JIT:
+            return self.match(one.events, eligible).tolist()  # type: ignore[no-any-return]
+        slots = self._found(one, eligible)
+        if self._residual is None:
+            return slots
+        if self._rest[0] is not eligible:
+            self._rest = eligible, bits.both(eligible, self._residual)
+        rest = self._scan.match_one(one, self._rest[1])
+        return sorted(slots + rest) if rest else slots
+
+    def _found(self, one: OneEvent, eligible: U64) -> list[int]:
+        """What the kernel finds."""
+        scratch = self._spare_scratch()
+        one.ask(eligible, self._first_slot)
+        enter = self._enter
+        if enter is None:
+            types = (self._searched.type, one.asked.type, scratch.type, one.matches.type)
+            enter = self._enter = entrance_of(type(self)._one_kernel or type(self)._match_kernel, *types)
+        keeps_lock = BOUNDS or not self._slot_major or len(self._table.sequence) <= FIRST_ROOM
+        while True:
+            found, place = enter(
+                self._searched.address, one.asked.address, scratch.address, one.matches.address, keeps_lock
+            )
+            if place:
+                break
+            one.make_room()
+        self._give_back(scratch)
+        self._counted = one.counted(MATCHED, found)
+        return one.slots[:found].tolist()  # type: ignore[no-any-return]
+
+    def best_of_one(self, one: OneEvent, k: int, eligible: U64, relaxed: bool) -> tuple[list[int], list[float]]:
+        """The at most k best eligible slots for a single event, best first: (slots, scores)."""
+        kernel = type(self)._rank_kernel
+        if not JIT or kernel is None or self._slot_major or (relaxed and self._relaxed_by_scan):
+            slots, scores = self.top_k(one.events, k, eligible, relaxed)
+            return slots.tolist(), scores.tolist()
+        k = checked_k(k, self._table)
+        scratch = self._spare_scratch()
+        heaps = one.rank(eligible, k, relaxed)
+        enter = self._enter_rank
+        if enter is None:
+            types = (self._searched.type, one.asked.type, scratch.type, heaps.type, one.work.type)
+            enter = self._enter_rank = entrance_of(kernel, *types)
+        enter(self._searched.address, one.asked.address, scratch.address, heaps.address, one.work.address, True)
+        self._give_back(scratch)
+        count = int(heaps.value.size[0])
+        self._counted = one.counted(MATCHED, 0)
+        return heaps.value.slot[:count].tolist(), heaps.value.score[:count].tolist()
+
     # --- what subclasses declare ---------------------------------------------------------------------------------
 
     def _read_by_kernels(self) -> Any:
@@ -211,18 +271,18 @@ class ArrayIndex(Generic[A]):
         """Working memory for a search."""
         raise NotImplementedError
 
-    def _borrow(self, asked: Asked) -> Any:
+    def _borrow(self, asked: Asked) -> Pinned:
         """Scratch for a search of these events."""
         return self._spare_scratch()
 
-    def _spare_scratch(self) -> Any:
+    def _spare_scratch(self) -> Pinned:
         """Scratch that no other search uses; those in other threads have their own."""
         try:
             return self._spare.pop()
         except IndexError:
-            return self._new_scratch()
+            return Pinned(self._new_scratch())
 
-    def _give_back(self, scratch: Any) -> None:
+    def _give_back(self, scratch: Pinned) -> None:
         """Keep scratch that a search has left clean for the next; after an exception it is not given back."""
         self._spare.append(scratch)
 
@@ -259,7 +319,8 @@ class ArrayIndex(Generic[A]):
         scratch = self._borrow(asked)
         found = 0
         while True:
-            more, place = type(self)._match_kernel(self._searched, asked, scratch, matches)
+            kernel = type(self)._match_kernel
+            more, place = run(kernel, self._searched, Pinned(asked), scratch, Pinned(matches))
             found += more
             if place == end:
                 break
@@ -364,10 +425,124 @@ class ArrayIndex(Generic[A]):
             counters = np.zeros(self._counters, np.int64)
             heaps = new_heaps(lanes, k, floor, asked.first)
             scratch = self._borrow(asked)
-            kernel(self._searched, asked, scratch, heaps, counters)
+            run(kernel, self._searched, Pinned(asked), scratch, Pinned(heaps), Pinned(counters))
             self._give_back(scratch)
         return *ranked(heaps, k, floor is not None), counters
 
 
 def _not_offered(index: ArrayIndex[Any], what: str) -> EarmarkError:
     return EarmarkError(f"the index {type(index).__name__} does not {what}")
+
+
+def read_only_table(table: SegmentArrays) -> SegmentArrays:
+    """Read-only views of a table's columns."""
+    return SegmentArrays._make(read_only(column) for column in table)
+
+
+def read_only_events(events: EventArrays) -> EventArrays:
+    """Read-only views of a batch's columns."""
+    return EventArrays._make(read_only(column) for column in events)
+
+
+def check_event(events: EventArrays, e: int) -> None:
+    """Raise unless the batch has an event with this number."""
+    if not 0 <= e < len(events.start) - 1:
+        raise EarmarkError(f"there is no event {e} in a batch of {len(events.start) - 1}")
+
+
+def checked_k(k: int, table: SegmentArrays) -> int:
+    """How many answers to make room for: k, and no more than there are slots."""
+    if k < 1:
+        raise EarmarkError(f"k must be at least 1, got {k}")
+    return min(k, max(1, len(table.sequence)))
+
+
+GENEROUS = 1.2
+"""Room is made for this many times what the events so far let expect."""
+MOST_ANSWERS = 50_000_000
+"""Answers that one search may give; more are asked for in parts."""
+LONG_ANSWERS = 64
+"""Answers that are longer than this are put in order event by event, not slot by slot."""
+
+
+def check_room(answers: int) -> None:
+    """Raise when a search has more answers than one may have."""
+    if answers > MOST_ANSWERS:
+        raise TooManyAnswers(f"there are more than {MOST_ANSWERS:,} answers")
+
+
+def chained(parts: Sequence[Any]) -> Any:
+    """Arrays one after another; the array itself where there is one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def roomier(room: NDArray[Any], found: int, done: int, whole: int) -> NDArray[Any]:
+    """More room, with the `found` answers in it that `done` of the `whole` search has given."""
+    check_room(found)
+    expected = int(GENEROUS * found / max(1, done) * whole)
+    grown = np.empty(max(2 * len(room), min(MOST_ANSWERS, expected)), room.dtype)
+    grown[:found] = room[:found]
+    return grown
+
+
+def event_major(coded: I64) -> I32:
+    """Slots by event, ascending, from answers that name their event: (event << SLOT_BITS) | slot."""
+    return np.sort(coded).astype(np.int32)
+
+
+def merged(counts: I64, slots: I32, more: I64, others: I32) -> tuple[I64, I32]:
+    """Two answers to the same events as one: (answers per event, slots), ascending for each event."""
+    if not len(others):
+        return counts, slots
+    both = np.empty(len(slots) + len(others), np.int32)
+    merge_runs(counts, slots, more, others, both)
+    return counts + more, both
+
+
+@kernel
+def merge_runs(counts: I64, slots: I32, more: I64, others: I32, both: I32) -> None:
+    """Merge the ascending slots of each event with its ascending others."""
+    i = j = 0
+    for e in range(len(counts)):
+        last, last_other = i + counts[e], j + more[e]
+        while i < last or j < last_other:
+            if j == last_other or (i < last and at(slots, i) < at(others, j)):
+                both[i + j] = at(slots, i)
+                i += 1
+            else:
+                both[i + j] = at(others, j)
+                j += 1
+
+
+def ranked(heaps: Heaps, k: int, floored: bool = False) -> tuple[I64, I32, F64]:
+    """What sorted heaps of k places hold, which are not written to any more: (how many each, slots, scores).
+
+    `floored`: the heaps began with a floor, whose entries are left out; they are behind all answers.
+    """
+    size = heaps.size
+    if floored:
+        answers = (heaps.slot != NO_SLOT).reshape(len(size), k) & (np.arange(k) < size[:, None])
+        size = answers.sum(axis=1)
+    return without_gaps(k, size, heaps.slot, heaps.score)
+
+
+def without_gaps(k: int, size: I64, slot: I32, score: F64) -> tuple[I64, I32, F64]:
+    """The first `size` of the k places of each event: (how many each, slots, scores)."""
+    if not (size == k).all():
+        kept = (np.arange(k) < size[:, None]).ravel()
+        slot, score = slot[kept], score[kept]
+    return size, slot, score
+
+
+def in_event_order(order: I32 | None, pointers: I64, *columns: NDArray[Any]) -> tuple[Any, ...]:
+    """(event_ptr, *columns) of answers to events in this order, in the order of the events' numbers."""
+    if order is None:
+        return pointers, *columns
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    start = pointers_of(np.diff(pointers)[place])
+    if start[-1] > LONG_ANSWERS * len(order):
+        ends = list(zip(pointers[place].tolist(), pointers[place + 1].tolist(), strict=True))
+        return start, *(np.concatenate([column[a:b] for a, b in ends]) for column in columns)
+    positions = np.arange(start[-1]) + np.repeat(pointers[place] - start[:-1], np.diff(start))
+    return start, *(column[positions] for column in columns)

@@ -12,18 +12,28 @@ A rank kernel finds heaps that may be full already: with a floor, they hold k en
 must beat. It leaves each sorted, best first.
 
 Either leaves its scratch as it found it, and adds to `work` in the order of `counters.py`.
+
+A kernel is a part of its entrance, which takes addresses (`flat/pinned.py`): `run` calls it, `entrance_of` is for who
+calls it again and again. It gives up Python's lock, unless it is told to keep it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import I64, U64
+from earmark.flat.arrays import I64, U64
+from earmark.flat.gil import reacquire, release
+from earmark.flat.pinned import Pinned, unpinned
 from earmark.index.ranking import Heaps
+from earmark.jit import BOUNDS, JIT, entrance
 from earmark.segment.arrays import SegmentArrays
 
 A = TypeVar("A")
+SLOT_BITS = 32
+"""Number of bits of the slot, in an answer that names its event."""
 
 
 class Searched(NamedTuple, Generic[A]):
@@ -64,3 +74,31 @@ class TopK(NamedTuple):
     scratch: Any
     heaps: Heaps
     work: I64
+
+
+def run(kernel: Callable[..., Any], *arguments: Pinned) -> Any:
+    """Call a match or rank kernel, without Python's lock."""
+    if not JIT:
+        return kernel(*(one.value for one in arguments))
+    return entrance_of(kernel, *(one.type for one in arguments))(*(one.address for one in arguments), BOUNDS)
+
+
+@cache
+def entrance_of(kernel: Any, *types: Any) -> Callable[..., Any]:
+    """What calls a kernel with the addresses of arguments of these types, and whether to keep Python's lock."""
+    from numba.types import boolean
+
+    lock_is_free = kernel.targetoptions.get("_nrt", True)  # a kernel that allocates is called without the lock
+
+    def enter_match(searched: Any, asked: Any, scratch: Any, matches: Any, keeps_lock: bool) -> tuple[int, int]:
+        state = release(not keeps_lock and not lock_is_free)
+        answer = kernel(unpinned(searched), unpinned(asked), unpinned(scratch), unpinned(matches))
+        reacquire(state)
+        return answer  # type: ignore[no-any-return]
+
+    def enter_rank(searched: Any, asked: Any, scratch: Any, heaps: Any, work: Any, keeps_lock: bool) -> None:
+        state = release(not keeps_lock and not lock_is_free)
+        kernel(unpinned(searched), unpinned(asked), unpinned(scratch), unpinned(heaps), unpinned(work))
+        reacquire(state)
+
+    return entrance(enter_match if len(types) == 4 else enter_rank, kernel, (*types, boolean))

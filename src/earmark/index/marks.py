@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import at, ctz64, popcount64
-from earmark.flat.types import I32, I64, U64
 from earmark.index.counters import COMPARED
 from earmark.index.kernels import Asked, Matches
 from earmark.index.ranking import Heaps, push, sort_heap

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.arrays import F64, I32, I64
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64
 from earmark.index.contract import Floor
 from earmark.jit import inlined
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Self
 import numpy as np
 
 from earmark.flat import bits
-from earmark.flat.types import U64
+from earmark.flat.arrays import U64
 from earmark.index.driver import A, ArrayIndex
 from earmark.index.marks import scratch_words
 from earmark.index.scan import Scan

@@ -17,7 +17,6 @@ Nothing here overflows: Python integers inside, clipped to the domain when inter
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -25,13 +24,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from earmark.flat.types import F64, I64
+from earmark.keys.numbers import float_key, float_of_key
 from earmark.keys.schema import (
     BOOLEAN,
     DATE,
     DECIMAL,
     FLOAT,
-    FLOAT_NAN_KEY,
     INTEGER,
     NUMBER,
     STRING,
@@ -43,9 +41,6 @@ from earmark.language.literals import Value, decimal_size
 
 Cut: TypeAlias = tuple[int, int, bool]
 
-_AS_DOUBLE, _AS_INTEGER = struct.Struct("<d").pack, struct.Struct("<q").unpack
-SIGN = -(2**63)
-"""The bits of −0.0: those of a negative double, taken from it, are its key."""
 _EPOCH_DATE = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 _MICROSECOND = timedelta(microseconds=1)
@@ -55,36 +50,6 @@ _FIRST_MOMENT = (datetime.min.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROS
 _LAST_MOMENT = (datetime.max.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROSECOND
 _EXACT_DOUBLE = 2.0**53
 _MAX_DECIMAL_DIGITS = 38
-
-
-def float_key(value: float) -> int:
-    """Order-preserving key of a double.
-
-    >>> float_key(-0.0) == float_key(0.0), float_key(-5e-324), float_key(float("inf")) < float_key(float("nan"))
-    (True, -1, True)
-    """
-    if value != value:
-        return FLOAT_NAN_KEY
-    bits: int = _AS_INTEGER(_AS_DOUBLE(value))[0]
-    return bits if bits >= 0 else SIGN - bits
-
-
-def float_keys(values: F64) -> I64:
-    """`float_key` of an array."""
-    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
-    negative = bits >> 63  # all ones or all zeros
-    keys = bits ^ (negative & 0x7FFFFFFFFFFFFFFF)
-    keys -= negative
-    np.copyto(keys, FLOAT_NAN_KEY, where=np.isnan(values))
-    return keys
-
-
-def float_of_key(key: int) -> float:
-    """The inverse of `float_key`."""
-    if key == FLOAT_NAN_KEY:
-        return math.nan
-    value: float = struct.unpack("<d", struct.pack("<q", abs(key)))[0]
-    return -value if key < 0 else value
 
 
 def date_key(value: date) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from earmark.errors import require
-from earmark.flat.types import I64, U8
+from earmark.flat.arrays import I64, U8
 
 _KEPT = 1 << 16  # answers
 _FEW = 1 << 12  # constants

@@ -21,6 +21,7 @@ A write that brings a bound beyond 2^53 makes the attribute wide; only constrain
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -28,10 +29,44 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.flat.types import I64
-from earmark.keys.cuts import float_key, float_keys, float_of_key
+from earmark.flat.arrays import F64, I64
 from earmark.keys.schema import FLOAT_INF_KEY, FLOAT_NAN_KEY, INT64_MAX, INT64_MIN
 from earmark.keys.sets import Intervals, KeySet
+
+_AS_DOUBLE, _AS_INTEGER = struct.Struct("<d").pack, struct.Struct("<q").unpack
+SIGN = -(2**63)
+"""The bits of −0.0: those of a negative double, taken from it, are its key."""
+
+
+def float_key(value: float) -> int:
+    """Order-preserving key of a double.
+
+    >>> float_key(-0.0) == float_key(0.0), float_key(-5e-324), float_key(float("inf")) < float_key(float("nan"))
+    (True, -1, True)
+    """
+    if value != value:
+        return FLOAT_NAN_KEY
+    bits: int = _AS_INTEGER(_AS_DOUBLE(value))[0]
+    return bits if bits >= 0 else SIGN - bits
+
+
+def float_keys(values: F64) -> I64:
+    """`float_key` of an array."""
+    bits = np.ascontiguousarray(values, np.float64).view(np.int64)
+    negative = bits >> 63  # all ones or all zeros
+    keys = bits ^ (negative & 0x7FFFFFFFFFFFFFFF)
+    keys -= negative
+    np.copyto(keys, FLOAT_NAN_KEY, where=np.isnan(values))
+    return keys
+
+
+def float_of_key(key: int) -> float:
+    """The inverse of `float_key`."""
+    if key == FLOAT_NAN_KEY:
+        return math.nan
+    value: float = struct.unpack("<d", struct.pack("<q", abs(key)))[0]
+    return -value if key < 0 else value
+
 
 _WHOLE = 2**53
 EDGE = float_key(2.0**53)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shown
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.keys.strings import StringKeys
 from earmark.language.nearest import nearest_name
 from earmark.language.predicate import MAX_NAME, MAX_PARTS
@@ -195,6 +195,23 @@ class Schema:
         other = self.replaced(attributes, strings)
         other.generation = next(_generations)
         return other
+
+    def with_constants(self, wanted: Mapping[int, Iterable[bytes]]) -> Schema:
+        """The schema after constants, by attribute, have keys; a number attribute that is named here becomes wide.
+
+        Where the gaps between keys run out, or a number becomes wide, it is a schema of the next generation.
+        """
+        attributes: list[Attribute] = []
+        changed: dict[int, StringKeys] = {}
+        for number, constants in wanted.items():
+            attribute = self.by_name[self.names[number]]
+            assert attribute.type is not None
+            if not attribute.type.keyed:
+                attributes.append(replace(attribute, type=WIDE_NUMBER))
+                changed[number] = StringKeys().relabelled(constants)
+            elif not self.strings[number].insert(constants):
+                changed[number] = self.strings[number].relabelled(constants)
+        return self.rekeyed(attributes, changed) if changed else self
 
     def under(self, older: Schema) -> Schema:
         """This schema with the keys of an older generation: how events are encoded for segments that have those.

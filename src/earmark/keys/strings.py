@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.locks import awaited_lock
 
 _MIN, _END = -(2**63), 2**63  # _END is one past the greatest key

@@ -89,17 +89,6 @@ class AllOf:
     parts: tuple[Atom, ...]
 
 
-_set_predicate, _set_mode = Leaf.__dict__["predicate"].__set__, Leaf.__dict__["mode"].__set__
-
-
-def leaf_of(attribute: str, operator: str, values: tuple[Any, ...], mode: Mode) -> Leaf:
-    """A Leaf of a Predicate whose parts are known to be right; the parser makes millions, so it skips `__init__`."""
-    made = object.__new__(Leaf)
-    _set_predicate(made, test(attribute, operator, values))
-    _set_mode(made, mode)
-    return made
-
-
 Atom: TypeAlias = Leaf | AnyOf | AllOf
 Clause: TypeAlias = tuple[tuple[str, tuple[Atom, ...]], ...]
 Clauses: TypeAlias = tuple[Clause, ...]

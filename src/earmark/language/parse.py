@@ -19,21 +19,11 @@ from typing import Any
 
 from earmark.errors import SubscriptionError
 from earmark.language.grammar import Grammar, Hole
-from earmark.language.literals import LiteralError, negated, plain_pattern
-from earmark.language.normal import (
-    MAX_VALUES,
-    Atom,
-    Clauses,
-    Leaf,
-    Mode,
-    filled,
-    leaf_of,
-    normal_form,
-    too_many_values,
-)
-from earmark.language.predicate import MAX_TEXT, Condition
+from earmark.language.literals import LiteralError, negated, number_value, plain_pattern, string_value
+from earmark.language.normal import MAX_VALUES, Atom, Clauses, Leaf, Mode, filled, normal_form, too_many_values
+from earmark.language.predicate import MAX_TEXT, Condition, Predicate
 from earmark.language.refusals import refusal
-from earmark.language.tokens import KINDS, Kind, Lexed, lex, split_units, units_are_slots
+from earmark.language.tokens import KINDS, UNIT, Kind, Lexed, lex, units_are_slots
 from earmark.locks import remade_lock
 
 _MAX_TEMPLATES = 4096
@@ -92,6 +82,18 @@ def _error(text: Any, problem: SubscriptionError | _BadLiteral) -> SubscriptionE
         slot = lex(text).slots[problem.index]
         problem = refusal(problem.reason, text[slot.start : slot.end], slot.start, slot.end)
     return problem.at(condition=text) if isinstance(text, str) else problem
+
+
+def split_units(text: str) -> tuple[tuple[str, ...], list[str]]:
+    """What is between the units of a text (with its names in backticks), and the literals."""
+    parts = UNIT.split(text)
+    units = parts[1::2]
+    if units and units[-1] is None:
+        return (), []  # a quote is not closed: no known shape
+    if "`" not in text:
+        return tuple(parts[::2]), units
+    between = (*parts[::2], *[unit if unit[0] == "`" else "" for unit in units])
+    return between, [unit for unit in units if unit[0] != "`"]
 
 
 # --- templates -----------------------------------------------------------------------------------------------
@@ -167,6 +169,21 @@ class Template:
         return tuple([tuple([(name, _made(atoms, leaves)) for name, atoms in clause]) for clause in self._clauses])
 
 
+_set_attribute, _set_operator, _set_values = (Predicate.__dict__[name].__set__ for name in Predicate.__slots__)
+_set_predicate, _set_mode = (Leaf.__dict__[name].__set__ for name in Leaf.__slots__)
+
+
+def leaf_of(attribute: str, operator: str, values: tuple[Any, ...], mode: Mode) -> Leaf:
+    """A Leaf of a Predicate whose parts are known to be right; there are millions, so it skips `__init__`."""
+    predicate, leaf = object.__new__(Predicate), object.__new__(Leaf)
+    _set_attribute(predicate, attribute)
+    _set_operator(predicate, operator)
+    _set_values(predicate, values)
+    _set_predicate(leaf, predicate)
+    _set_mode(leaf, mode)
+    return leaf
+
+
 def _literals(kinds: list[Kind], tokens: list[str]) -> list[Any] | None:
     """The values of literals; None when one is not of its kind."""
     values: list[Any] = []
@@ -174,7 +191,12 @@ def _literals(kinds: list[Kind], tokens: list[str]) -> list[Any] | None:
         for (openings, read), token in zip(kinds, tokens, strict=True):
             if token[0] not in openings:
                 return None
-            values.append(read(token))
+            if read is number_value and len(token) <= 18 and token.isdigit():
+                values.append(int(token))
+            elif read is string_value and token.isascii() and "\\" not in token and token.count(token[0]) == 2:
+                values.append(token[1:-1])
+            else:
+                values.append(read(token))
     except LiteralError as problem:
         raise _BadLiteral(len(values), problem.reason) from None
     return values

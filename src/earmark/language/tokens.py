@@ -8,8 +8,8 @@
 A word is a keyword only where the language has one; everywhere else it is a name, whatever SQL dialects make of
 it. So the grammar never sees a word or a literal of the user's. Length, tokens and nesting are bounded.
 
-`split_units` finds names in backticks, literals and plain lists without looking at the rest. **Invariant**: two
-two texts that are the same between their units, and whose units are of the same kinds, have the same shape. (Between
+`UNIT` finds names in backticks, literals and plain lists without looking at the rest. **Invariant**: two texts that
+are the same between their units, and whose units are of the same kinds, have the same shape. (Between
 units no token can reach into the next unit: a number does not start right after a word or a number, and no sign or
 word goes on with a quote.) That is what lets the parser keep templates by what is between the units.
 
@@ -71,7 +71,7 @@ _TOKEN = re.compile(
       | (?P<stray>.)""",
     re.VERBOSE | re.DOTALL,
 )
-_UNIT = re.compile(
+UNIT = re.compile(
     rf"([0-9](?<![A-Za-z0-9_].)[0-9]*+(?:\.[0-9]*+)?{_TAIL}|\.(?<![A-Za-z0-9_].)[0-9]++{_TAIL}"
     rf"|{_STRING}|{_NAME}`|{_LIST})|['\"`].*+",
     re.DOTALL,
@@ -116,24 +116,9 @@ class Token(NamedTuple):
     word: str
 
 
-# --- text of a known shape ----------------------------------------------------------------------------------
-
-
-def split_units(text: str) -> tuple[tuple[str, ...], list[str]]:
-    """What is between the units of a text (with its names in backticks), and the literals."""
-    parts = _UNIT.split(text)
-    units = parts[1::2]
-    if units and units[-1] is None:
-        return (), []  # a quote is not closed: no known shape
-    if "`" not in text:
-        return tuple(parts[::2]), units
-    between = (*parts[::2], *[unit if unit[0] == "`" else "" for unit in units])
-    return between, [unit for unit in units if unit[0] != "`"]
-
-
 def units_are_slots(lexed: Lexed) -> bool:
     """Whether `split_units` sees the literals and names in backticks of this text as the tokens do."""
-    units = [(m.start(), m.end()) for m in _UNIT.finditer(lexed.text)]
+    units = [(m.start(), m.end()) for m in UNIT.finditer(lexed.text)]
     slots = {(slot.start, slot.end) for slot in lexed.slots}
     quoted = {span for span in lexed.spans if lexed.text[span[0]] == "`"}
     return len(units) == len(slots | quoted) and set(units) == slots | quoted

@@ -12,14 +12,23 @@ They nest four levels by offsets; the last offset closes the level:
       lo              3  1 7   2
       hi              5  1 7   2
 
-Columns that nobody used have length 0 and mean their default: `weight` 1.0, `score` 0.0.
+Columns that nobody used have length 0 and mean their default: `weight` 1.0, `score` 0.0. The functions make such arrays
+from bound clauses, gather them by slot, put them one after another and check them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate, chain
 from typing import NamedTuple
 
-from earmark.flat.types import F64, I32, I64, U8
+import numpy as np
+
+from earmark.errors import require
+from earmark.flat.arrays import F64, I32, I64, U8, frozen
+from earmark.keys.bind import BoundClauses, Constraint, resolved
+from earmark.keys.schema import Schema
+from earmark.keys.sets import KeySet
 
 
 class SegmentArrays(NamedTuple):
@@ -35,3 +44,231 @@ class SegmentArrays(NamedTuple):
     weight: F64
     score: F64
     sequence: I64
+
+
+_EMPTY_F64: F64 = np.empty(0, np.float64)
+_FEW = 64
+
+
+def arrays_of(
+    rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None], scores: Sequence[float], schema: Schema
+) -> SegmentArrays:
+    """The arrays of bound subscriptions. Columns that all have their default stay empty. Sequence is left empty."""
+    clauses = list(chain.from_iterable(rows))
+    constraints = list(chain.from_iterable(clauses))
+    sets = _resolved(constraints, schema)
+    intervals = list(chain.from_iterable(s.intervals for s in sets))
+    return SegmentArrays(
+        clause_start=offsets([len(row) for row in rows]),
+        constraint_start=offsets([len(clause) for clause in clauses]),
+        attr=np.array([number for number, _ in constraints], np.int32),
+        accepts_null=np.array([s.null for s in sets], np.uint8),
+        interval_start=offsets([len(s.intervals) for s in sets]),
+        lo=np.array([lo for lo, _ in intervals], np.int64),
+        hi=np.array([hi for _, hi in intervals], np.int64),
+        weight=_weights(rows, weights),
+        score=np.array(scores, np.float64) if any(scores) else _EMPTY_F64,
+        sequence=np.empty(0, np.int64),
+    )
+
+
+def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]:
+    """The sets of constraints as keys; one that many subscriptions share is resolved once."""
+    if not schema.strings:  # all are keys already
+        return [one for _, one in constraints]  # type: ignore[misc]
+    known: dict[int, KeySet] = {}
+    sets = []
+    for number, one in constraints:
+        strings = schema.strings.get(number)
+        if strings is None:
+            assert isinstance(one, KeySet)
+            sets.append(one)
+            continue
+        found = known.get(id(one))
+        if found is None:
+            found = known[id(one)] = resolved(one, strings)
+        sets.append(found)
+    return sets
+
+
+def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
+    """By attribute, how many constraints compare it with a value: neither empty nor wide open."""
+    if len(table.attr) <= _FEW:
+        return _few_uses(table, schema)
+    low, high = schema.domains
+    typed = (table.interval_start[1:] > table.interval_start[:-1]) & schema.typed[table.attr]
+    first = table.interval_start[:-1][typed]
+    attr = table.attr[typed]
+    compares = (table.lo[first] > low[attr]) | (table.hi[first] < high[attr])
+    counted = np.bincount(attr[compares], minlength=len(schema))
+    present = np.flatnonzero(np.bincount(table.attr))
+    return dict(zip(present.tolist(), counted[present].tolist(), strict=True))
+
+
+def _few_uses(table: SegmentArrays, schema: Schema) -> dict[int, int]:
+    """The same without arrays, which costs less for a subscription or two."""
+    found: dict[int, int] = {}
+    start, lo, hi = table.interval_start.tolist(), table.lo.tolist(), table.hi.tolist()
+    for c, number in enumerate(table.attr.tolist()):
+        type_, first = schema.by_name[schema.names[number]].type, start[c]
+        some = type_ is not None and first < start[c + 1] and (lo[first] > type_.low or hi[first] < type_.high)
+        found[number] = found.get(number, 0) + some
+    return found
+
+
+def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None]) -> F64:
+    if not any(weights):
+        return _EMPTY_F64
+    return np.array(
+        [
+            given.get(number, 1.0) if given else 1.0
+            for row, given in zip(rows, weights, strict=True)
+            for clause in row
+            for number, _ in clause
+        ],
+        np.float64,
+    )
+
+
+def offsets(counts: Sequence[int] | I64) -> I32:
+    """[0, counts[0], counts[0] + counts[1], …]."""
+    if isinstance(counts, list) and len(counts) <= _FEW:  # without the cost of numpy's calls
+        return np.array([0, *accumulate(counts)], np.int32)
+    start = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=start[1:])
+    return start.astype(np.int32)
+
+
+def spread(start: I32, rows: I64) -> tuple[I32, I64]:
+    """Offsets of the chosen rows, and the positions of their elements in order.
+
+    >>> spread(np.array([0, 2, 5], np.int32), np.array([1]))[1].tolist()
+    [2, 3, 4]
+    """
+    first = start[rows].astype(np.int64)
+    counts = start[rows + 1] - first
+    made = offsets(counts)
+    positions = np.arange(made[-1], dtype=np.int64) + np.repeat(first - made[:-1], counts)
+    return made, positions
+
+
+def intervals_on(table: SegmentArrays, attribute: int) -> I64:
+    """The positions of all intervals on one attribute."""
+    return spread(table.interval_start, np.flatnonzero(table.attr == attribute))[1]
+
+
+def gather(table: SegmentArrays, slots: I64) -> SegmentArrays:
+    """The arrays of the chosen slots. O(their size)."""
+    if len(slots) == 1:
+        return _one_slot(table, int(slots[0]))
+    clause_start, clauses = spread(table.clause_start, slots)
+    return with_constraints(table, *spread(table.constraint_start, clauses))._replace(
+        clause_start=clause_start,
+        score=table.score[slots] if len(table.score) else _EMPTY_F64,
+        sequence=table.sequence[slots],
+    )
+
+
+def with_constraints(table: SegmentArrays, constraint_start: I32, constraints: I64) -> SegmentArrays:
+    """The same subscriptions with the chosen constraints alone, which are those of clauses that begin where given."""
+    interval_start, intervals = spread(table.interval_start, constraints)
+    return table._replace(
+        constraint_start=constraint_start,
+        attr=table.attr[constraints],
+        accepts_null=table.accepts_null[constraints],
+        interval_start=interval_start,
+        lo=table.lo[intervals],
+        hi=table.hi[intervals],
+        weight=table.weight[constraints] if len(table.weight) else _EMPTY_F64,
+    )
+
+
+def _one_slot(table: SegmentArrays, slot: int) -> SegmentArrays:
+    """The arrays of one slot, by slices."""
+    first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
+    begin, end = int(table.constraint_start[first]), int(table.constraint_start[last])
+    low, high = int(table.interval_start[begin]), int(table.interval_start[end])
+    return SegmentArrays(
+        clause_start=np.array([0, last - first], np.int32),
+        constraint_start=table.constraint_start[first : last + 1] - np.int32(begin),
+        attr=table.attr[begin:end],
+        accepts_null=table.accepts_null[begin:end],
+        interval_start=table.interval_start[begin : end + 1] - np.int32(low),
+        lo=table.lo[low:high],
+        hi=table.hi[low:high],
+        weight=table.weight[begin:end],
+        score=table.score[slot : slot + 1],
+        sequence=table.sequence[slot : slot + 1],
+    )
+
+
+def concat(a: SegmentArrays, b: SegmentArrays) -> SegmentArrays:
+    """The slots of `a`, then those of `b`. A column that is all default in one of them is filled in."""
+
+    def joined(name: str, counts: tuple[int, int], default: float) -> F64:
+        left, right = getattr(a, name), getattr(b, name)
+        if not len(left) and not len(right):
+            return _EMPTY_F64
+        parts = [v if len(v) else np.full(n, default) for v, n in zip((left, right), counts, strict=True)]
+        return np.concatenate(parts)
+
+    slots = (len(a.clause_start) - 1, len(b.clause_start) - 1)
+    return SegmentArrays(
+        clause_start=_joined_offsets(a.clause_start, b.clause_start),
+        constraint_start=_joined_offsets(a.constraint_start, b.constraint_start),
+        attr=np.concatenate([a.attr, b.attr]),
+        accepts_null=np.concatenate([a.accepts_null, b.accepts_null]),
+        interval_start=_joined_offsets(a.interval_start, b.interval_start),
+        lo=np.concatenate([a.lo, b.lo]),
+        hi=np.concatenate([a.hi, b.hi]),
+        weight=joined("weight", (len(a.attr), len(b.attr)), 1.0),
+        score=joined("score", slots, 0.0),
+        sequence=np.concatenate([a.sequence, b.sequence]),
+    )
+
+
+def _joined_offsets(a: I32, b: I32) -> I32:
+    return np.concatenate([a, b[1:] + a[-1]])
+
+
+def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32, lo: I64, hi: I64) -> SegmentArrays:
+    """Boxes as a table with one clause per slot, frozen."""
+    count = len(constraint_start) - 1
+    columns = (
+        np.arange(count + 1, dtype=np.int32),
+        *(constraint_start, attr, null, interval_start, lo, hi),
+        *(_EMPTY_F64, _EMPTY_F64, np.arange(count, dtype=np.int64)),
+    )
+    return SegmentArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
+
+
+def check_arrays(table: SegmentArrays, attributes: int) -> None:
+    """Assert what kernels rely on; files from outside are checked with this before any kernel sees them."""
+    slots = len(table.sequence)
+    clauses = _check_offsets(table.clause_start, slots, "clause_start")
+    constraints = _check_offsets(table.constraint_start, clauses, "constraint_start")
+    intervals = _check_offsets(table.interval_start, constraints, "interval_start")
+    require(len(table.attr) == len(table.accepts_null) == constraints, "attr and accepts_null do not fit the offsets")
+    require(len(table.lo) == len(table.hi) == intervals, "lo and hi do not fit the offsets")
+    require(len(table.weight) in (0, constraints), "weight has a length of its own")
+    require(len(table.score) in (0, slots), "score has a length of its own")
+    require(not constraints or 0 <= table.attr.min() <= table.attr.max() < attributes, "an attribute number is unknown")
+    require(bool((table.lo <= table.hi).all()), "an interval ends before it begins")
+    require(np.isfinite(table.score).all(), "a score is not finite")
+    require(np.isfinite(table.weight).all() and (table.weight >= 0).all(), "a weight is negative or not finite")
+    require(bool((table.accepts_null <= 1).all()), "accepts_null is neither 0 nor 1")
+    _check_ascending(table.attr[:-1] < table.attr[1:], table.constraint_start, "attributes of a clause")
+    _check_ascending(table.hi[:-1] < table.lo[1:], table.interval_start, "intervals of a constraint")
+
+
+def _check_offsets(start: I32, count: int, name: str) -> int:
+    require(len(start) == count + 1 and start[0] == 0, f"{name} does not start at 0 or has the wrong length")
+    require(bool((start[:-1] <= start[1:]).all()), f"{name} descends")
+    return int(start[-1])
+
+
+def _check_ascending(ascends: np.ndarray, start: I32, what: str) -> None:
+    inner = np.ones(len(ascends), bool)
+    borders = start[1:-1].astype(np.int64) - 1
+    inner[borders[(borders >= 0) & (borders < len(inner))]] = False
+    require(bool(ascends[inner].all()), f"the {what} do not ascend")

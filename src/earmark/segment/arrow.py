@@ -20,16 +20,14 @@ import numpy as np
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.keys.records import restored_strings, schema_of, schema_record
 from earmark.keys.schema import DATE, TIMESTAMP, Draft, Schema, attribute_type
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.builder import Prepared
+from earmark.segment.arrays import SegmentArrays, check_arrays, uses_of
+from earmark.segment.builder import Prepared, checked_tags
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.join import constants_in, translated
-from earmark.segment.rows import check_arrays, uses_of
 from earmark.segment.segment import DAMAGE, Segment, check_content
-from earmark.segment.subscription import checked_tags
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,29 +11,211 @@ is a `Prepared` as well.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from typing import Any, Protocol
 
 import numpy as np
 
-from earmark.errors import EarmarkError, refuse
-from earmark.flat.types import I64, frozen
-from earmark.keys.bind import Binder, BoundClauses
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shortened, shown
+from earmark.events.mappings import checked_weights
+from earmark.flat.arrays import I64, frozen
+from earmark.keys.bind import Binder, BoundClauses, leaves
 from earmark.keys.schema import Draft, Schema
-from earmark.segment.arrays import SegmentArrays
+from earmark.language.normal import Clauses, Leaf
+from earmark.language.parameters import Params, bound
+from earmark.language.parse import parse_clauses
+from earmark.language.predicate import Condition, Predicate, check_text, literal_sql, to_sql
+from earmark.segment.arrays import SegmentArrays, arrays_of
 from earmark.segment.ids import Id, Ids, checked_id
-from earmark.segment.join import with_constants
-from earmark.segment.rows import arrays_of
-from earmark.segment.segment import Segment, Tags
-from earmark.segment.subscription import (
-    as_subscription,
-    checked_score,
-    checked_tags,
-    clauses_and_text,
-    used_weights,
-)
+from earmark.segment.segment import NO_TAGS, Segment, Tags
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """An id, a condition (SQL text or objects), and optionally weights, a static score, tags and params.
+
+    `params` are the values of the parameters in the condition's text, `?` or `:name`.
+    """
+
+    id: Id
+    condition: str | Condition
+    weights: Mapping[str, float] | None = None
+    score: float = 0.0
+    tags: Mapping[str, str] | None = None
+    params: Params | None = None
+
+
+_FIELDS = tuple(field.name for field in fields(Subscription))
+
+
+def as_subscription(item: Any) -> Subscription:
+    """A Subscription from one, from an (id, condition) pair, or from a mapping of its fields; its params written in."""
+    if isinstance(item, Subscription):
+        if item.params is None:
+            return item
+        return replace(item, condition=with_params(item.condition, item.params), params=None)
+    if isinstance(item, Mapping):
+        unknown = [k for k in item if k not in _FIELDS]
+        if unknown or "id" not in item or "condition" not in item:
+            raise SubscriptionError(
+                "a subscription has id, condition and optionally weights, score, tags and params,"
+                f" got {', '.join(sorted(map(str, item))) or 'nothing'}"
+            )
+        score = item.get("score")
+        condition = with_params(item["condition"], item.get("params"))
+        return Subscription(
+            item["id"], condition, item.get("weights"), 0.0 if score is None else score, item.get("tags")
+        )
+    if isinstance(item, tuple | list) and len(item) == 2:
+        return Subscription(item[0], item[1])
+    raise SubscriptionError(f"expected an (id, condition) pair or a mapping as a subscription, got {shown(item)}")
+
+
+def with_params(condition: Any, params: Params | None) -> Any:
+    """The condition with the values of its parameters written in."""
+    if params is None:
+        return condition
+    if not isinstance(condition, str):
+        raise SubscriptionError(f"params go with a condition as a string, got {type(condition).__name__}")
+    return bound(condition, params)
+
+
+def clauses_and_text(condition: Any) -> tuple[Clauses, str]:
+    """The clauses of a condition, and the text that keeps it."""
+    if isinstance(condition, Condition):
+        condition = to_sql(condition)  # one way for all, so that what is kept can always be read again
+    clauses = parse_clauses(condition)
+    check_lists(clauses)
+    return clauses, condition
+
+
+def check_lists(clauses: Clauses) -> None:
+    """Raise where the values of one predicate are of types that no attribute has at once. O(values)."""
+    for clause in clauses:
+        for _, atoms in clause:
+            for atom in atoms:
+                if type(atom) is not Leaf:
+                    for leaf in leaves(atom):
+                        _check_list(leaf.predicate)
+                elif len(atom.predicate.values) > 1:
+                    _check_list(atom.predicate)
+
+
+_FAMILIES = {int: "number", float: "number", Decimal: "number", bool: "boolean"}
+
+
+def _check_list(predicate: Predicate) -> None:
+    """Numbers, booleans and strings do not mix; dates and timestamps do with strings, which are cast for them."""
+    if len(set(map(type, predicate.values))) < 2:
+        return
+    values = [value for value in predicate.values if value is not None]
+    for value in values:
+        if _FAMILIES.get(type(value)) != _FAMILIES.get(type(values[0])):
+            raise AttributeTypeError(
+                f"expected values of one type,"
+                f" got {shortened(literal_sql(values[0]), 60)} and {shortened(literal_sql(value), 60)}",
+                attribute=predicate.attribute,
+                text=to_sql(predicate),
+            )
+
+
+class Known(Protocol):
+    """Who knows which ids are in use."""
+
+    @property
+    def id_type(self) -> type | None:
+        """What ids are there; None while there are none."""
+
+    def has_any(self, ids: set[Id]) -> bool:
+        """Whether one of these is in use."""
+
+    def find(self, one: object) -> object | None:
+        """Where an id is in use; None where it is not."""
+
+
+def id_problems(ids: Sequence[Id], rows: Sequence[int | None], known: Known | None = None) -> list[SubscriptionError]:
+    """What is wrong with ids, given in these rows: each must be new, of the kind of the others, and given once."""
+    distinct = set(ids)
+    kind = known.id_type if known is not None else None
+    kinds = set(map(type, ids)) | ({kind} if kind is not None else set())
+    if len(distinct) == len(ids) and len(kinds) <= 1 and not (known is not None and known.has_any(distinct)):
+        return []
+    problems: list[SubscriptionError] = []
+    seen: set[Id] = set()
+    kind = kind or type(ids[0])
+    words: dict[Any, str] = {str: "a string", int: "an integer"}
+    for row, one in zip(rows, ids, strict=True):
+        if type(one) is not kind:
+            reason = f"expected {words[kind]} as id, as the other ids are"
+        elif known is not None and known.find(one) is not None:
+            reason = "the id is already in use; use update() to change it"
+        elif one in seen:
+            reason = "the id is given twice"
+        else:
+            seen.add(one)
+            continue
+        problems.append(SubscriptionError(reason, row=row, id=one))
+    return problems
+
+
+def checked_score(score: Any) -> float:
+    """A static score: finite."""
+    if isinstance(score, bool) or (not isinstance(score, int | float) and not hasattr(score, "__float__")):
+        raise SubscriptionError(f"score must be a number, got {shown(score)}")
+    try:
+        value = float(score)
+    except (OverflowError, TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise SubscriptionError(f"score must be finite, got {shown(score)}")
+    return value
+
+
+def checked_tags(tags: Mapping[str, str] | None, what: str = "tags") -> Tags:
+    """Tags, sorted: strings to strings."""
+    if tags is None:
+        return NO_TAGS
+    if not isinstance(tags, Mapping):
+        raise SubscriptionError(f"{what} must map strings to strings, got {shown(tags)}")
+    for pair in tags.items():
+        for part in pair:
+            if not isinstance(part, str):
+                raise SubscriptionError(f"{what} must map strings to strings, got {shown(part)}")
+            check_text(part, f"{what}: {part[:50]!r}")
+    return tuple(sorted(tags.items()))
+
+
+def used_weights(weights: Mapping[str, float] | None, clauses: Clauses) -> dict[str, float]:
+    """Weights by attribute; each must be one that the condition uses."""
+    return weights_on(weights, {name for clause in clauses for name, _ in clause}) if weights else {}
+
+
+def weights_on(weights: Mapping[str, float] | None, used: set[str]) -> dict[str, float]:
+    """Weights by attribute; each must be one of these."""
+    checked = checked_weights(weights, SubscriptionError)
+    for name in checked:
+        if name not in used:
+            raise SubscriptionError(
+                f"weights refer to {name!r}, which the condition does not use ({_listed(used)})", attribute=name
+            )
+    return checked
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "it uses " + ", ".join(sorted(names)) if names else "it uses no attribute"
+
+
+def still_used(weights: Mapping[str, float] | None, condition: str | Condition) -> Mapping[str, float] | None:
+    """Weights kept over a change of condition: those of attributes that it still uses."""
+    try:
+        used = {name for clause in clauses_and_text(condition)[0] for name, _ in clause}
+    except SubscriptionError:
+        return None  # taking the condition in says what is wrong with it
+    return {name: weight for name, weight in (weights or {}).items() if name in used}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +232,7 @@ class Prepared:
 
     def segment(self, sequence: int | I64) -> Segment:
         """The rows as a segment, with these places in the order of insertion, or from this one on."""
-        schema = with_constants(self.draft.commit(), self.draft.constants)
+        schema = self.draft.commit().with_constants(self.draft.constants)
         arrays = self.arrays(schema)
         if not isinstance(sequence, int):
             arrays = arrays._replace(sequence=sequence)
@@ -115,7 +297,8 @@ def prepare(schema: Schema, items: Iterable[Any], numbered: bool = True) -> Prep
                 builder.take(item)
             except EarmarkError as problem:
                 wrong.append(named(problem, row if numbered else None, item))
-    refuse(wrong)
+    if wrong:
+        refuse(wrong)
     return builder.prepared()
 
 

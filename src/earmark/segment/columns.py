@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shown
 from earmark.events.frames import is_text, one_array, plain_array
 from earmark.events.mappings import checked_weights
-from earmark.flat.types import F64, I32, I64
-from earmark.keys.cuts import cut, float_keys, type_of
-from earmark.keys.numbers import constant_of, is_narrow, narrow_key, position_of
+from earmark.flat.arrays import F64, I32, I64
+from earmark.keys.cuts import cut, type_of
+from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
 from earmark.keys.schema import (
     FLOAT,
     INT64_MAX,
@@ -41,12 +41,10 @@ from earmark.keys.schema import (
     Draft,
     Schema,
 )
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.builder import Prepared, as_mapping
+from earmark.segment.arrays import SegmentArrays, offsets
+from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import Id, checked_id
-from earmark.segment.rows import offsets
 from earmark.segment.segment import Tags
-from earmark.segment.subscription import checked_score, checked_tags, id_problems
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import F64, I32, I64, U64
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -148,8 +148,8 @@ def eligible_word(eligible: U64, word: int, first: int, slots: int) -> np.uint64
     return bits
 
 
-@kernel
-def match_rows(
+@inlined
+def rows_matching(
     table: SegmentArrays, events: EventArrays, e: int, eligible: U64, first: int, out: I32
 ) -> tuple[int, int]:
     """Eligible slots from `first` on that match event e, one row at a time: the reference for every index.
@@ -169,6 +169,14 @@ def match_rows(
                 out[found] = slot
                 found += 1
     return found, slots
+
+
+@kernel
+def match_rows(
+    table: SegmentArrays, events: EventArrays, e: int, eligible: U64, first: int, out: I32
+) -> tuple[int, int]:
+    """`rows_matching`, to be called from Python."""
+    return rows_matching(table, events, e, eligible, first, out)
 
 
 @kernel
@@ -210,8 +218,38 @@ def near_misses(
 
 
 @kernel
-def score_matches(table: SegmentArrays, events: EventArrays, event_ptr: I64, slots: I32, out: F64) -> None:
-    """The exact scores of known matches: out[i] is that of slots[i] for the event whose answers it is among."""
+def fixed_scores(table: SegmentArrays) -> F64:
+    """By slot, the exact score that every event without weights gives it where it matches; NaN where that varies.
+
+    It varies where a constraint accepts NULL, since an event may lack the attribute, and where clauses differ in it.
+    """
+    slots = len(table.clause_start) - 1
+    fixed = np.full(slots, np.nan)
+    for slot in range(slots):
+        begin, end = at(table.clause_start, slot), at(table.clause_start, slot + 1)
+        for clause in range(begin, end):
+            total = static_score(table, slot)
+            for constraint in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
+                if at(table.accepts_null, constraint):
+                    total = np.nan
+                total += at(table.weight, constraint) if len(table.weight) else 1.0
+            if clause == begin or total == fixed[slot]:
+                fixed[slot] = total
+            else:
+                fixed[slot] = np.nan
+                break
+    return fixed
+
+
+@kernel
+def score_matches(table: SegmentArrays, fixed: F64, events: EventArrays, event_ptr: I64, slots: I32) -> F64:
+    """The exact scores of known matches, those of each event after those of the event before; `fixed_scores` helps."""
+    scores = np.empty(len(slots), np.float64)
+    weighted = len(events.weight) > 0
     for e in range(len(event_ptr) - 1):
         for i in range(event_ptr[e], event_ptr[e + 1]):
-            out[i] = slot_score(table, slots[i], events, e, False)[1]
+            score = fixed[slots[i]]
+            if weighted or score != score:
+                score = slot_score(table, slots[i], events, e, False)[1]
+            scores[i] = score
+    return scores

@@ -11,7 +11,7 @@ import numpy as np
 from earmark.events.arrays import EventArrays
 from earmark.events.mappings import Interval, as_interval, is_null
 from earmark.flat import bits
-from earmark.flat.types import I32, U64
+from earmark.flat.arrays import I32, U64
 from earmark.keys.cuts import value_of_key
 from earmark.keys.numbers import literal_at, position_at
 from earmark.keys.schema import STRING, Attribute, Schema
@@ -221,7 +221,7 @@ def never_matching(segment: Segment) -> list[Id]:
     broken[np.searchsorted(table.constraint_start, np.flatnonzero(empty), "right") - 1] = True
     good = np.zeros(len(segment), bool)
     good[np.searchsorted(table.clause_start, np.flatnonzero(~broken), "right") - 1] = True
-    return segment.ids.named(np.flatnonzero(~good).astype(np.int32))
+    return segment.ids.named(np.flatnonzero(~good).tolist())
 
 
 def clause_texts(segment: Segment, slot: int) -> list[dict[str, str]]:

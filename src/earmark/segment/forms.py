@@ -24,11 +24,10 @@ from earmark.events.frames import as_arrow, is_frame
 from earmark.keys.schema import Schema
 from earmark.progress import track
 from earmark.segment import arrow
-from earmark.segment.builder import Prepared, prepare, rows_of_frame
+from earmark.segment.builder import Prepared, Subscription, prepare, rows_of_frame
 from earmark.segment.columns import Bounds, prepare_columns
 from earmark.segment.explain import condition_text
 from earmark.segment.segment import Segment
-from earmark.segment.subscription import Subscription
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from earmark.errors import SubscriptionError, shown
-from earmark.flat.growable import Growable, Listed
-from earmark.flat.packed import NO_STRINGS, PackedStrings, from_arrow, joined_strings
-from earmark.flat.types import I32, I64, frozen
+from earmark.flat.arrays import (
+    I32,
+    I64,
+    NO_STRINGS,
+    Growable,
+    Listed,
+    PackedStrings,
+    from_arrow,
+    frozen,
+    joined_strings,
+)
 from earmark.language.predicate import check_text
 from earmark.locks import awaited_lock
 
@@ -108,12 +116,12 @@ class Ids:
             self._column = frozen(np.array(ids, np.int64)) if self.integers else from_arrow(self._as_arrow())
         return self._column
 
-    def named(self, slots: I32) -> list[Id]:
+    def named(self, slots: list[int]) -> list[Id]:
         """The ids of these slots."""
         if self._objects is None and len(slots) <= _FEW:
-            return [self[slot] for slot in slots.tolist()]
+            return [self[slot] for slot in slots]
         objects = self.objects
-        return [objects[slot] for slot in slots.tolist()]
+        return [objects[slot] for slot in slots]
 
     def taken(self, slots: I32) -> pa.Array:
         """The ids of these slots as an Arrow column."""

@@ -9,20 +9,16 @@ Complexity: O(size of the segments).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from earmark.flat.growable import Listed
-from earmark.flat.packed import joined_strings
-from earmark.flat.types import I32, I64, frozen
+from earmark.flat.arrays import I32, I64, Listed, frozen, joined_strings
 from earmark.keys.numbers import narrow_constants, wide_bounds
 from earmark.keys.schema import NUMBER, WIDE_NUMBER, Attribute, Schema
 from earmark.keys.strings import StringKeys
-from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrays import SegmentArrays, concat, intervals_on, spread
 from earmark.segment.ids import joined_ids
-from earmark.segment.rows import concat, intervals_on, spread
 from earmark.segment.segment import NO_TAGS, Segment, Tags, check_room, no_arrays
 
 
@@ -67,24 +63,6 @@ def _joined_tags(segments: Sequence[Segment]) -> tuple[I32, Listed[Tags]]:
 # --- keys ----------------------------------------------------------------------------------------------------
 
 
-def with_constants(schema: Schema, wanted: Mapping[int, Iterable[bytes]]) -> Schema:
-    """The schema after constants, by attribute, have keys; a number attribute that is named here becomes wide.
-
-    Where the gaps between keys run out, or a number becomes wide, it is a schema of the next generation.
-    """
-    attributes: list[Attribute] = []
-    changed: dict[int, StringKeys] = {}
-    for number, constants in wanted.items():
-        attribute = schema.by_name[schema.names[number]]
-        assert attribute.type is not None
-        if not attribute.type.keyed:
-            attributes.append(replace(attribute, type=WIDE_NUMBER))
-            changed[number] = StringKeys().relabelled(constants)
-        elif not schema.strings[number].insert(constants):
-            changed[number] = schema.strings[number].relabelled(constants)
-    return schema.rekeyed(attributes, changed) if changed else schema
-
-
 def with_constants_of(schema: Schema, segments: Iterable[Segment]) -> Schema:
     """The schema with keys for the constants that bounds of these segments are on (as `with_constants`)."""
     wanted: dict[int, set[bytes]] = {}
@@ -96,7 +74,7 @@ def with_constants_of(schema: Schema, segments: Iterable[Segment]) -> Schema:
             wide = WIDE_NUMBER in (theirs.type, own.type) and theirs.type is not None and theirs.type.kind == NUMBER
             if theirs.type is not None and own.type is not None and (own.number in schema.strings or wide):
                 wanted.setdefault(own.number, set()).update(constants_in(segment.arrays, segment.schema, theirs))
-    return with_constants(schema, {number: constants for number, constants in wanted.items() if constants})
+    return schema.with_constants({number: constants for number, constants in wanted.items() if constants})
 
 
 def with_all_constants(schema: Schema, segments: Sequence[Segment]) -> Schema:

@@ -26,13 +26,11 @@ import numpy as np
 
 from earmark.errors import EarmarkError, require
 from earmark.flat import bits
-from earmark.flat.growable import Growable, Listed
-from earmark.flat.packed import NO_STRINGS, PackedStrings, packed
-from earmark.flat.types import I32, I64, U64, frozen
+from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Growable, Listed, PackedStrings, frozen, packed
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Schema
-from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrays import SegmentArrays, check_arrays, gather
+from earmark.segment.evaluate import fixed_scores
 from earmark.segment.ids import Ids, Lookups, checked_id, distinct
-from earmark.segment.rows import check_arrays, gather
 
 Tags: TypeAlias = tuple[tuple[str, str], ...]
 NO_TAGS: Tags = ()
@@ -103,6 +101,11 @@ class Segment:
         """Whether slots ascend with sequence, so that slot order is the order of insertion."""
         sequence = self.arrays.sequence
         return bool((sequence[:-1] < sequence[1:]).all()) if self.known_order is None else self.known_order
+
+    @cached_property
+    def fixed_scores(self) -> F64:
+        """By slot, the score that does not depend on the event; NaN where it does. O(constraints)."""
+        return frozen(fixed_scores(self.arrays))
 
     def find(self, one: object) -> int | None:
         """The last slot that has this id. Amortised O(1)."""

@@ -22,12 +22,12 @@ from earmark.keys.schema import Draft, Schema
 from earmark.language.grammar import Grammar, Hole
 from earmark.language.literals import LiteralError
 from earmark.language.nearest import did_you_mean
-from earmark.language.normal import Clauses, Leaf, Mode, leaf_of, normal_form
-from earmark.language.parse import value_of
+from earmark.language.normal import Clauses, Leaf, Mode, normal_form
+from earmark.language.parse import leaf_of, value_of
 from earmark.language.predicate import Condition, Predicate
 from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, Lexed, check_order, scan
-from earmark.segment.subscription import check_lists, clauses_and_text
+from earmark.segment.builder import check_lists, clauses_and_text
 
 _BAD: Any = object()
 _MAX_LISTED = 10

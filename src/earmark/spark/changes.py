@@ -29,13 +29,11 @@ from earmark.book.saving import Shelf
 from earmark.book.segments import write_whole
 from earmark.book.sharding import NOT_TAKEN, Source, checked_shards, sharded
 from earmark.engine.compaction import compacted, united
-from earmark.engine.indexed import IndexedSegment
 from earmark.engine.lazy import LazySegment
-from earmark.engine.version import Place, Version
+from earmark.engine.version import IndexedSegment, Place, Version
 from earmark.errors import SubscriptionError
 from earmark.flat import bits
-from earmark.flat.packed import PackedStrings
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64, PackedStrings
 from earmark.segment.join import join, with_all_constants
 from earmark.segment.segment import Segment
 from earmark.spark.intake import Taken, check_on_error, in_order, refuse, rejected, source_of, take_rows

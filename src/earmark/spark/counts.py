@@ -21,7 +21,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
-from earmark.index.given import Mode
+from earmark.engine.searcher import Mode
 from earmark.spark.frames import Columns, arrow_id_type, struct_of
 from earmark.spark.matching import MatchPlan, Search, prepared, result_batches, searched, tables_of
 from earmark.spark.snapshot import Snapshot

@@ -30,7 +30,7 @@ from earmark.book import parts as rowparts
 from earmark.book.parts import FIELDS, GIVEN_TWICE, OP, ORDER, REJECTS, TIE, RowPlan
 from earmark.book.sharding import NOT_TAKEN
 from earmark.errors import EarmarkError, SubscriptionError
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.keys.schema import Attribute, Schema
 from earmark.language.words import counted
 from earmark.segment.columns import named_bounds

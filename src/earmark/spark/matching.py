@@ -36,14 +36,13 @@ from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, St
 
 from earmark.book.workers import opened
 from earmark.engine.batch import Batch
-from earmark.engine.searcher import Answers, Ask, Searcher
+from earmark.engine.searcher import Answers, Ask, Mode, Searcher, asked_k, asked_relaxed
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError, TooManyAnswers
 from earmark.events.mappings import checked_weights
-from earmark.flat.types import I64
-from earmark.index.given import Mode, asked_k, asked_relaxed
+from earmark.flat.arrays import I64
+from earmark.segment.builder import checked_tags
 from earmark.segment.segment import NO_TAGS, Tags
-from earmark.segment.subscription import checked_tags
 from earmark.spark import frames
 from earmark.spark.frames import RESULTS, Columns, EventProjection, column_names, encoded, struct_of
 from earmark.spark.snapshot import Snapshot

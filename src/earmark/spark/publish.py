@@ -21,8 +21,7 @@ from earmark import index as indexes
 from earmark.book.folder import Building, publishing, read_manifest
 from earmark.book.saving import Shelf, write_version
 from earmark.book.sharding import ShardPlan, Source, build_here, build_shard, checked_shards, sharded
-from earmark.engine.indexed import IndexedSegment
-from earmark.engine.version import Version
+from earmark.engine.version import IndexedSegment, Version
 from earmark.segment.join import with_all_constants
 from earmark.spark.frames import struct_of
 from earmark.spark.intake import ReadOptions, ordered, refuse, sequences, subscriptions_of, take_rows

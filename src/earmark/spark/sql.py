@@ -23,10 +23,10 @@ from pyspark.sql.functions import ArrowUDFType, arrow_udf  # type: ignore[attr-d
 from pyspark.sql.types import ArrayType, DoubleType
 
 from earmark.engine.batch import Batch
+from earmark.engine.searcher import Mode
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.columns import Weights, encode_columns, encode_map
-from earmark.index.given import Mode
 from earmark.keys.schema import Schema
 from earmark.spark import frames
 from earmark.spark.matching import Search, search_of

@@ -43,8 +43,8 @@ from pyspark.sql.types import StructType
 from earmark import errors
 from earmark.book.folder import current_version, pinned_by, unpin
 from earmark.book.ledger import KEPT, MARK, Pins, Report, claim_sink, forget, read_object, write_durably
+from earmark.engine.searcher import Mode
 from earmark.errors import EarmarkError, TableError
-from earmark.index.given import Mode
 from earmark.spark import counts
 from earmark.spark.frames import address, folder_of
 from earmark.spark.matching import LOCAL, check_route, match, prepared

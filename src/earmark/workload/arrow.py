@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.workload.standard import UNUSED, Workload
 
 

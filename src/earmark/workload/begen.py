@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.arrays import F64, I32, I64
 from earmark.workload.standard import NO_WEIGHTS, UNUSED, Workload, check
 
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max

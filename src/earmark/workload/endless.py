@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from earmark.flat.types import F64
+from earmark.flat.arrays import F64
 from earmark.workload import begen, mics, rectangles, skew, standard, zipf
 from earmark.workload.standard import CHUNK, EVENTS, SUBSCRIPTIONS, WORKLOADS, Floats, Random, Workload
 

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.workload.standard import Floats, Workload, check, dense
 
 CELLS = 256

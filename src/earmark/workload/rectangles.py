@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import check, dense
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import F64, I32, I64, frozen
+from earmark.flat.arrays import F64, I32, I64, frozen
 from earmark.segment.arrays import SegmentArrays
 
 SUBSCRIPTIONS = 1_000_000

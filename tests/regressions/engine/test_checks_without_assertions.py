@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import numpy as np
 from earmark import Matcher
-from earmark.segment.rows import check_arrays
+from earmark.segment.arrays import check_arrays
 
 m = Matcher()
 m.add("a", "x BETWEEN 1 AND 5 AND y = 3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from earmark import Matcher
-from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import IndexedSegment
 from earmark.keys.strings import StringKeys
 
 LEAST, GREATEST = -(2**63), 2**63 - 1

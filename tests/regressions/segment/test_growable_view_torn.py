@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from earmark.flat.growable import Growable
+from earmark.flat.arrays import Growable
 
 
 class Interrupted(Growable):

@@ -11,7 +11,7 @@ from earmark import Matcher
 from earmark.cover.canonical import canonical, canonized
 from earmark.cover.containment import covers
 from earmark.cover.indexes.linear import Linear
-from earmark.segment.rows import check_arrays
+from earmark.segment.arrays import check_arrays
 from earmark.segment.segment import Segment
 
 from .worlds import EVENTS, events_of, schema, world

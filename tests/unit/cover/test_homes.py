@@ -12,7 +12,7 @@ from tests.unit.cover.worlds import FULL, World, world
 
 from earmark.cover.homes import CONSTRAINED, HomeTree, learned, replicated, residents
 from earmark.engine.covers import LOWER, UPPER
-from earmark.flat.types import I64, frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.segment.arrays import SegmentArrays
 from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, EVERYTHING, NEVER, audit_home
 from earmark.workload.rectangles import boxes, table_of

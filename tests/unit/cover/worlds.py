@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from earmark.cover.canonical import canonized
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
 

@@ -14,7 +14,7 @@ from earmark import Matcher
 from earmark.engine import compaction, updates
 from earmark.engine.compaction import CompactionPlan, installed, keyed, next_compaction, run, settled, united
 from earmark.engine.version import Version
-from earmark.flat.types import I32
+from earmark.flat.arrays import I32
 from earmark.index.scan import Scan
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
@@ -169,7 +169,7 @@ def test_what_happens_meanwhile_is_repeated(build: Any) -> None:
 
 
 def later_version(one: int) -> Any:
-    from earmark.segment.subscription import Subscription
+    from earmark.segment.builder import Subscription
 
     return Subscription(one, "a < 3")
 

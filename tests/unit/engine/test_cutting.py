@@ -15,10 +15,9 @@ from earmark.engine.router import Router
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.index.scan import Scan
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.workload.standard import Workload, w1, w2
 
 SEEDS = range(30)

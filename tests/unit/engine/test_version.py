@@ -12,15 +12,13 @@ import pytest
 from earmark import EarmarkError, Matcher
 from earmark.engine import updates
 from earmark.engine.compaction import compacted
-from earmark.engine.indexed import IndexedSegment
-from earmark.engine.version import Version
+from earmark.engine.version import IndexedSegment, Version
 from earmark.flat import bits
 from earmark.keys.schema import Schema
 from earmark.segment import segment as module
-from earmark.segment.builder import prepare
+from earmark.segment.builder import Subscription, prepare
 from earmark.segment.ids import Ids
 from earmark.segment.segment import Segment
-from earmark.segment.subscription import Subscription
 from earmark.workload import standard
 
 

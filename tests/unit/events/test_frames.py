@@ -23,8 +23,7 @@ from earmark.errors import AttributeTypeError, EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import as_arrow, encode_frame, is_frame
 from earmark.events.mappings import Interval, encode_events
-from earmark.keys.cuts import float_key
-from earmark.keys.numbers import constant_of, position_of
+from earmark.keys.numbers import constant_of, float_key, position_of
 from earmark.keys.schema import INT64_MAX, INT64_MIN, PRESENT, WIDE_NUMBER, Draft, Schema, attribute_type
 
 TYPES = {

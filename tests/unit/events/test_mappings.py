@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from earmark.errors import AttributeTypeError, EarmarkError, EventError
 from earmark.events.mappings import Interval, Reject, encode_events, is_null, repeated
-from earmark.keys.cuts import date_key, float_key, timestamp_key
-from earmark.keys.numbers import constant_of, position_of
+from earmark.keys.cuts import date_key, timestamp_key
+from earmark.keys.numbers import constant_of, float_key, position_of
 from earmark.keys.schema import INT64_MAX, INT64_MIN, PRESENT, WIDE_NUMBER, Draft, Schema, attribute_type
 
 TYPES = {

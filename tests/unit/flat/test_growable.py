@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from earmark.flat.growable import Growable, Listed
+from earmark.flat.arrays import Growable, Listed
 
 pieces = st.lists(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=40), max_size=30)
 

@@ -31,7 +31,7 @@ from tests.unit.made import (
 
 from earmark.errors import EarmarkError
 from earmark.flat import bits
-from earmark.flat.types import U64
+from earmark.flat.arrays import U64
 
 PLAIN = bool(config.DISABLE_JIT)
 """Without the JIT a search is a thousand times slower: the same tests on less."""

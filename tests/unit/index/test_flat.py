@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from earmark.flat.types import F64, I32, I64, U64
+from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index import answers, counters, ranking
 from earmark.index.contract import Floor, Work
 from earmark.index.ranking import Heaps

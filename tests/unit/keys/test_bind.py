@@ -9,7 +9,7 @@ import pytest
 
 from earmark import AttributeTypeError, SubscriptionError
 from earmark.keys.bind import Binder, Deferred
-from earmark.keys.cuts import float_key
+from earmark.keys.numbers import float_key
 from earmark.keys.schema import Draft, Schema
 from earmark.keys.sets import KeySet
 from earmark.language.parse import parse_clauses

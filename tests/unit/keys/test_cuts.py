@@ -19,14 +19,12 @@ from earmark.keys.cuts import (
     cut,
     date_key,
     decimal_room,
-    float_key,
-    float_keys,
-    float_of_key,
     midnight_key,
     timestamp_key,
     type_of,
     value_of_key,
 )
+from earmark.keys.numbers import float_key, float_keys, float_of_key
 from earmark.keys.schema import INT64_MAX, INT64_MIN, AttributeType, attribute_type
 from earmark.language.literals import decimal_size
 

@@ -19,13 +19,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from earmark import AttributeTypeError, EarmarkError, EventError, Interval, Matcher
-from earmark.keys.cuts import float_key, float_of_key
 from earmark.keys.numbers import (
     EDGE,
     FAR,
     HIGHEST,
     LOWEST,
     constant_of,
+    float_key,
+    float_of_key,
     narrow_key,
     narrowed,
     number_at,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from earmark.errors import AttributeTypeError, EarmarkError
-from earmark.keys.cuts import float_key
+from earmark.keys.numbers import float_key
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, Draft, Schema, attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.predicate import MAX_NAME

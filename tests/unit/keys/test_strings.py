@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.keys.strings import StringKeys, _shared_prefix, successor
 
 LEAST, GREATEST = -(2**63), 2**63 - 1

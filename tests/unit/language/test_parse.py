@@ -9,9 +9,9 @@ import pytest
 
 from earmark import Matcher, Predicate, SubscriptionError, parse
 from earmark.language.order import misplaced
-from earmark.language.parse import parse_clauses
+from earmark.language.parse import parse_clauses, split_units
 from earmark.language.predicate import And, Condition, Constant, Is, Not, Or
-from earmark.language.tokens import lex, split_units, units_are_slots
+from earmark.language.tokens import lex, units_are_slots
 
 A, B = Predicate("a", "=", 1), Predicate("b", "=", 2)
 

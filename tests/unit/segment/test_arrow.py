@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from earmark import Matcher
-from earmark.engine.indexed import IndexedSegment
+from earmark.engine.version import IndexedSegment
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError
 from earmark.keys.strings import StringKeys
 

@@ -8,8 +8,8 @@ from numba import config
 from tests.unit.made import Made, Maker, event_arrays, held, matching, score, table_arrays
 
 from earmark.flat import bits
+from earmark.flat.arrays import I64, U64, read_only
 from earmark.flat.machine import aligned, and_between8, at, count_less8, ctz64, or_between8, popcount64
-from earmark.flat.types import I64, U64
 from earmark.jit import kernel
 from earmark.segment.evaluate import clause_failures, match_rows, near_misses, slot_score
 
@@ -100,7 +100,7 @@ def test_bitmaps() -> None:
 
 def test_read_only_leaves_the_callers_array_alone() -> None:
     array = np.zeros(3)
-    view = bits.read_only(array)
+    view = read_only(array)
     assert array.flags.writeable
     assert not view.flags.writeable
     assert view.base is array

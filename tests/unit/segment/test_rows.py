@@ -11,8 +11,7 @@ import pytest
 from earmark.keys.bind import Binder
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parse import parse_clauses
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import arrays_of, check_arrays, concat, gather, offsets, spread
+from earmark.segment.arrays import SegmentArrays, arrays_of, check_arrays, concat, gather, offsets, spread
 
 CONDITIONS = (
     "a > 3 AND b IN (1, 3, 5)",

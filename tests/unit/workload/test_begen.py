@@ -11,8 +11,7 @@ import pytest
 from tests.unit.made import GREATEST, LEAST
 
 from earmark.errors import EarmarkError
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import check_arrays
+from earmark.segment.arrays import SegmentArrays, check_arrays
 from earmark.workload.begen import Setting, generate, matching_probability
 from earmark.workload.standard import UNUSED, Workload
 

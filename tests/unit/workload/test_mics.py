@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from earmark.errors import EarmarkError
-from earmark.segment.rows import check_arrays
+from earmark.segment.arrays import check_arrays
 from earmark.workload.mics import CELLS, TABLE_2_ASKED, mics, table_2
 from earmark.workload.standard import Workload
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from earmark.errors import EarmarkError
-from earmark.segment.rows import check_arrays
+from earmark.segment.arrays import check_arrays
 from earmark.workload.rectangles import boxes, commands
 
 

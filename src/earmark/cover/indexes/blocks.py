@@ -33,12 +33,11 @@ from earmark.cover.indexes.members import COMPARISONS, NODES, Members, keep_cove
 from earmark.cover.indexes.scale import BOTTOM, Scale, code, learned, points_of
 from earmark.cover.indexes.vector import I16, LANES, dominating
 from earmark.errors import require
+from earmark.flat.arrays import I32, I64, U8, U64, frozen
 from earmark.flat.machine import aligned, at, ctz64
-from earmark.flat.types import I32, I64, U8, U64, frozen
 from earmark.index.blocks.dominance import block_columns, kd_order
 from earmark.jit import inlined, kernel
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import offsets, spread
+from earmark.segment.arrays import SegmentArrays, offsets, spread
 
 SMALL = 24
 """A group of fewer clauses is scanned one by one: a block of mostly padding costs more."""

@@ -31,11 +31,10 @@ from earmark.cover.indexes.members import Members
 from earmark.cover.indexes.scale import MOST_AXES, Scale, fill_point, learned, points_of
 from earmark.cover.indexes.vector import I16, LANES, dominating, lanes_below
 from earmark.errors import require
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import aligned, at, ctz64
-from earmark.flat.types import I32, I64, U64
 from earmark.jit import inlined
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import spread
+from earmark.segment.arrays import SegmentArrays, spread
 
 NOWHERE = -1
 FIRST_FREE, USED = 0, 1

@@ -24,7 +24,7 @@ from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-from earmark.flat.types import U64
+from earmark.flat.arrays import U64
 from earmark.jit import JIT, intrinsic
 from earmark.segment.arrays import SegmentArrays
 

@@ -22,7 +22,7 @@ import numpy as np
 from earmark.cover.indexes.buckets import NOWHERE, Buckets, free_bucket, grow, new_bucket, put_point
 from earmark.cover.indexes.scale import Scale
 from earmark.cover.indexes.vector import I16, LANES
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 

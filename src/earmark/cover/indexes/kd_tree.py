@@ -52,8 +52,8 @@ from earmark.cover.indexes.members import COMPARISONS, NODES
 from earmark.cover.indexes.scale import BOTTOM, TOP, fill_point, points_of, scale_at
 from earmark.cover.indexes.vector import I16, LANES
 from earmark.errors import require
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, U64
 from earmark.jit import inlined, kernel
 
 SLACK = 8

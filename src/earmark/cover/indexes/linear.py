@@ -14,8 +14,8 @@ import numpy as np
 
 from earmark.cover.containment import reports
 from earmark.cover.indexes.members import COMPARISONS, Members
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import I32, I64, U64
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import eligible_word

@@ -19,9 +19,9 @@ from earmark.cover.containment import clause_contains, covers, stands_above
 from earmark.cover.given import check_whole
 from earmark.cover.indexes.contract import SUBSCRIBE, UNSUBSCRIBE, Cost
 from earmark.errors import EarmarkError, require
-from earmark.flat.bits import WORD, from_slots, read_only, to_slots, words_for
+from earmark.flat.arrays import I32, I64, U64, read_only
+from earmark.flat.bits import WORD, from_slots, to_slots, words_for
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, U64
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 

@@ -36,7 +36,7 @@ from earmark.cover.indexes.members import NODES, Members, keep_covered, keep_cov
 from earmark.engine.compaction import REBUILD_SHARE, SHORTEST_TAIL, TAIL_SHARE
 from earmark.errors import require
 from earmark.flat import bits
-from earmark.flat.types import I32, I64, frozen
+from earmark.flat.arrays import I32, I64, frozen
 from earmark.index.mics import MicsIndex, built
 from earmark.index.mics.arrays import MicsArrays
 from earmark.index.mics.plan import MicsOptions

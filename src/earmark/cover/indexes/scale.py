@@ -25,13 +25,12 @@ import numpy as np
 from earmark.cover.given import check_whole
 from earmark.cover.indexes.handles import unpacker
 from earmark.cover.indexes.vector import I16
+from earmark.flat.arrays import I32, I64, frozen
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, frozen
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import spread
+from earmark.segment.arrays import SegmentArrays, spread
 
 MOST_AXES = 16
 TOP, BOTTOM = 32767, -32767

@@ -47,9 +47,9 @@ from earmark.cover.indexes.vector import I16, LANES
 from earmark.curves.grid import MOST_BITS
 from earmark.curves.morton import bits_for, first_inside, interleave, last_inside
 from earmark.errors import require
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.bisection import bisect_left, bisect_right
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, U64
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 

@@ -60,13 +60,12 @@ from earmark.engine.batch import encode_many
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.types import F64, I64, frozen
+from earmark.flat.arrays import F64, I64, frozen
 from earmark.jit import kernel
 from earmark.language.words import counted
-from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrays import SegmentArrays, boxes_table, concat, gather
 from earmark.segment.explain import condition_text
 from earmark.segment.ids import Id
-from earmark.segment.rows import boxes_table, concat, gather
 from earmark.segment.segment import Segment
 
 if TYPE_CHECKING:

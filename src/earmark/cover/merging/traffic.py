@@ -25,7 +25,7 @@ from earmark.cover.given import check_whole
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.types import F64, I32, I64, U64
+from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 

@@ -27,13 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import F64, I32, I64, U8, frozen
 from earmark.flat.bisection import bisect_left, bisect_right
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64, U8, frozen
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MIN
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import boxes_table
+from earmark.segment.arrays import SegmentArrays, boxes_table
 
 PIECES = 16
 """Intervals of a merged set before gaps are closed."""

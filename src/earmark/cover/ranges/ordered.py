@@ -31,8 +31,8 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import require
+from earmark.flat.arrays import I32, I64, A
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, A
 from earmark.jit import embedded, kernel
 
 NODE_BITS = 6

@@ -50,7 +50,7 @@ from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.events.frames import encoded
 from earmark.flat import bits as bitmaps
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.index.mics.arrays import LEVEL_BITS, MOST_NUMBER_BITS, TOP_LEVEL
 from earmark.index.mics.build import blocks_of_clauses
 from earmark.index.mics.plan import possible_cuts, values_of
@@ -58,8 +58,7 @@ from earmark.jit import kernel
 from earmark.keys.schema import Schema
 from earmark.language.nearest import did_you_mean
 from earmark.language.words import counted
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather, spread
+from earmark.segment.arrays import SegmentArrays, gather, spread
 
 PIECES = 1 << 10
 """Most blocks of a clause and most ranges of an event's box; beyond that, cells are enlarged."""

@@ -38,7 +38,7 @@ from earmark.curves.hilbert import MOST_DIMENSIONS
 from earmark.curves.space import MOST_BITS, Space, space_of
 from earmark.errors import EarmarkError, TableError
 from earmark.events.frames import encoded
-from earmark.flat.types import I64, frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.keys.numbers import check_numbers
 from earmark.keys.schema import INT64_MAX, INT64_MIN, NUMBER, WIDE_NUMBER, Attribute, Schema, attribute_type, check_name
 from earmark.keys.strings import StringKeys

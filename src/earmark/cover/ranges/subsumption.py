@@ -58,12 +58,11 @@ from earmark.curves.space import (
     variable_cuts,
 )
 from earmark.errors import EarmarkError, SubscriptionError, require
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.index.mics.plan import possible_cuts
 from earmark.language.words import counted
-from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrays import SegmentArrays, gather, spread
 from earmark.segment.ids import Id, checked_id
-from earmark.segment.rows import gather, spread
 from earmark.segment.segment import no_arrays
 
 AXES, BITS = 3, 8

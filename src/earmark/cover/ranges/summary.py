@@ -39,12 +39,11 @@ from earmark.engine.batch import encode_many
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.keys.strings import StringKeys
 from earmark.language.words import counted
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.segment import Segment
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ from earmark.cover.ranges.ordered import (
     with_room,
 )
 from earmark.errors import EarmarkError, require
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.jit import embedded, kernel
 from earmark.language.words import counted
 

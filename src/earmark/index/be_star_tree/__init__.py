@@ -39,8 +39,7 @@ from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.answers import pointers_of
+from earmark.flat.arrays import F64, I32, I64, U64, pointers_of, read_only
 from earmark.index.be_star_tree.arrays import TreeArrays, copied, empty_tree
 from earmark.index.be_star_tree.change import TreeChange
 from earmark.index.be_star_tree.check import check_shape, check_tree
@@ -48,8 +47,7 @@ from earmark.index.be_star_tree.search import TreeScratch, match_events, new_scr
 from earmark.index.be_star_tree.topk import rank_events, ranked
 from earmark.index.contract import TreeAdaptation
 from earmark.index.counters import COUNTERS
-from earmark.index.driver import ArrayIndex
-from earmark.index.given import read_only_events, read_only_table
+from earmark.index.driver import ArrayIndex, read_only_events, read_only_table
 from earmark.index.kernels import Asked, Searched
 from earmark.segment.arrays import SegmentArrays
 
@@ -172,7 +170,7 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         tree = self._tree if self._tree.head.flags.writeable else copied(self._tree)
         loss, work = np.zeros(int(tree.head[be.BUCKETS])), np.zeros(COUNTERS, np.int64)
         asked = Asked(events, bits.all_set(0), 0, count)
-        searched = Searched(self._table, TreeArrays._make(map(bits.read_only, tree)))
+        searched = Searched(self._table, TreeArrays._make(map(read_only, tree)))
         matched = adapt.observe(searched, asked, self._new_scratch(), loss, work)
         adapt.sum_losses(tree, loss, count)
         known = len(tree.rate)

@@ -26,8 +26,8 @@ import numpy as np
 import earmark.index.be_star_tree.arrays as be
 import earmark.index.be_star_tree.search as search
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import F64, I64
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I64
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.be_star_tree.search import TreeScratch

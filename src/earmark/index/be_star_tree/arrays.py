@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.flat.types import F32, F64, I32, I64, U64
+from earmark.flat.arrays import F32, F64, I32, I64, U64
 from earmark.index.stored import element_types
 
 NONE = -1

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
+from earmark.flat.arrays import F32, I32, I64
 from earmark.flat.machine import at
-from earmark.flat.types import F32, I32, I64
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.nodes import clear_bounds, constraint_on, copy_bounds, highest, lowest, raised, whole
 from earmark.jit import embedded, inlined

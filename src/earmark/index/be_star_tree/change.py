@@ -10,14 +10,13 @@ import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
 from earmark.errors import EarmarkError
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.index.be_star_tree.arrays import TreeArrays, trimmed, with_attributes, with_clauses, with_room
 from earmark.index.be_star_tree.bounds import new_path
 from earmark.index.be_star_tree.insert import CRAMPED, DEEP, OVERFLOW, SPARE, insert_clauses
 from earmark.index.be_star_tree.remove import remove_clauses
 from earmark.index.be_star_tree.settle import Desk, collapse, fill_root, new_desk, pack, renew_all, settle
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import spread
+from earmark.segment.arrays import SegmentArrays, spread
 
 GENEROUS = 256
 """Extra room to ask for, so that small changes do not stop for it."""

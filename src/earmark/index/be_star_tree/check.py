@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import earmark.index.be_star_tree.arrays as be
 import earmark.index.be_star_tree.nodes as nodes
 from earmark.errors import require
+from earmark.flat.arrays import I32, I64, U8
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64, U8
 from earmark.index.be_star_tree.arrays import TreeArrays, copied
 from earmark.index.be_star_tree.bounds import Path, boxes_of, new_path, path_to
 from earmark.index.be_star_tree.nodes import whole

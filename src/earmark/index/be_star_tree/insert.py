@@ -27,8 +27,8 @@ import math
 
 import earmark.index.be_star_tree.arrays as be
 import earmark.index.be_star_tree.nodes as nodes
+from earmark.flat.arrays import I32
 from earmark.flat.machine import at
-from earmark.flat.types import I32
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.bounds import Path, widen_bounds, widen_box
 from earmark.index.be_star_tree.nodes import whole

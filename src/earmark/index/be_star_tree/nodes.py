@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import earmark.index.be_star_tree.arrays as be
+from earmark.flat.arrays import I32, I64
 from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.jit import embedded, inlined
 from earmark.segment.arrays import SegmentArrays

@@ -20,7 +20,7 @@ import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
 import earmark.index.be_star_tree.nodes as nodes
-from earmark.flat.types import I32
+from earmark.flat.arrays import I32
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.bounds import Path, at_edge, boxes_of, path_to, renew
 from earmark.index.be_star_tree.insert import CRAMPED, DONE

@@ -24,9 +24,9 @@ import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.counters import CANDIDATES, COMPARED, LEAVES, NODES, back_to, work_so_far

@@ -26,8 +26,8 @@ import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
 import earmark.index.be_star_tree.nodes as nodes
+from earmark.flat.arrays import F32, I32, I64, U64
 from earmark.flat.machine import at
-from earmark.flat.types import F32, I32, I64, U64
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.bounds import Path, path_to, renew
 from earmark.index.be_star_tree.insert import cell_around, like_bucket, middle_of, set_cell

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.index.be_star_tree.insert import length, middle_of
 from earmark.jit import inlined, kernel
 

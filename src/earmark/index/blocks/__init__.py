@@ -27,7 +27,7 @@ import numpy as np
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
-from earmark.flat.types import I32
+from earmark.flat.arrays import I32
 from earmark.index.blocks.arrays import BLOCKS, LOOSE, PAIR, VACANT, BlockArrays, check_arrays
 from earmark.index.blocks.axes import new_query
 from earmark.index.blocks.build import built
@@ -35,8 +35,7 @@ from earmark.index.blocks.order import near_first
 from earmark.index.blocks.search import BlockScratch, match_events, scratch_words
 from earmark.index.blocks.topk import rank_events
 from earmark.index.contract import Work
-from earmark.index.driver import ArrayIndex
-from earmark.index.given import read_only_table
+from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.kernels import Asked
 from earmark.index.scan import Scan
 from earmark.index.scan.lanes import LANES as SCAN_LANES

@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from earmark.errors import require
+from earmark.flat.arrays import F64, I32, I64, U8, U64
 from earmark.flat.machine import VECTOR
-from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.blocks.dominance import I16, LANES
 from earmark.jit import inlined
 from earmark.segment.arrays import SegmentArrays

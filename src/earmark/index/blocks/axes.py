@@ -32,8 +32,8 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import F64, I32, I64, U8, U64
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.blocks.arrays import ALWAYS, ANY, LOWEST, PAIR, BlockArrays
 from earmark.index.blocks.dominance import I16
 from earmark.jit import embedded

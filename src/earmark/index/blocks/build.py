@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.flat.bits import read_only
+from earmark.flat.arrays import F64, I32, I64, U64, read_only
 from earmark.flat.machine import VECTOR, aligned
-from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.blocks.arrays import (
     ALWAYS,
     BLOCKS,
@@ -38,8 +37,7 @@ from earmark.index.blocks.arrays import (
 from earmark.index.blocks.axes import NO_AXIS, Axes, learned, signature_bits
 from earmark.index.blocks.dominance import I16, LANES, block_columns, kd_order
 from earmark.jit import kernel
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import spread
+from earmark.segment.arrays import SegmentArrays, spread
 
 FEW_AXES, SMALL_SETS = 16, 2_048
 FEWEST = 48

@@ -23,8 +23,8 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
+from earmark.flat.arrays import I64
 from earmark.flat.machine import check_inside, load, splat
-from earmark.flat.types import I64
 from earmark.jit import BOUNDS, JIT, embedded, inlined, intrinsic, kernel
 
 LANES = 64

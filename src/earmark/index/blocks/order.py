@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import I32, I64, U64
+from earmark.flat.arrays import I32, I64, U64
 from earmark.index.blocks.axes import MIX
 
 FEWEST_EVENTS = 16

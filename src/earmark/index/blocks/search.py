@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import VECTOR, at, ctz64
-from earmark.flat.types import I32, I64, U64
 from earmark.index.blocks.arrays import (
     ANY,
     BEGIN,

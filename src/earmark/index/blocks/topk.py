@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I64
 from earmark.flat.machine import at
-from earmark.flat.types import I64
 from earmark.index.blocks.arrays import ALWAYS, ANY, BLOCKS, LOOSE, BlockArrays
 from earmark.index.blocks.axes import EventQuery, ask, forget
 from earmark.index.blocks.dominance import LANES

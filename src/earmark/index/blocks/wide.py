@@ -8,8 +8,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
+from earmark.flat.arrays import U64
 from earmark.flat.machine import VECTOR, check_inside, load, splat
-from earmark.flat.types import U64
 from earmark.jit import BOUNDS, JIT, inlined, intrinsic
 
 

@@ -36,8 +36,7 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.errors import EarmarkError, require
-from earmark.index.driver import ArrayIndex
-from earmark.index.given import read_only_table
+from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.k_index.arrays import BITS, KIndexArrays, check_form
 from earmark.index.k_index.build import build_arrays
 from earmark.index.k_index.search import Postings, PostingScratch, match_events, new_scratch, rank_events
@@ -86,7 +85,7 @@ class KIndex(ArrayIndex[KIndexArrays]):
         inside[wanted.posting_start[:-1][wanted.posting_start[:-1] < len(inside)]] = False
         require((np.diff(wanted.posting, prepend=0)[inside] > 0).all(), "a posting list does not ascend")
         for scratch in list(self._spare):
-            require(np.array_equal(scratch.counts.left, wanted.required), "a search left counts behind")
+            require(np.array_equal(scratch.value.counts.left, wanted.required), "a search left counts behind")
 
     def _read_by_kernels(self) -> Postings:
         highest = float(self._table.score.max(initial=0.0))

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import require
-from earmark.flat.types import F32, F64, I32, I64, U8
+from earmark.flat.arrays import F32, F64, I32, I64, U8
 from earmark.segment.arrays import SegmentArrays
 
 NEVER = 255

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.flat.bits import read_only
+from earmark.flat.arrays import F32, F64, I32, I64, U8, Flags, pointers_of, read_only
 from earmark.flat.machine import at
-from earmark.flat.types import F32, F64, I32, I64, U8, Flags
-from earmark.index.answers import pointers_of
 from earmark.index.k_index.arrays import MOST, NEVER, KIndexArrays
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays

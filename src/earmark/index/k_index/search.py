@@ -33,9 +33,9 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import F64, I32, I64, U8, U64
 from earmark.flat.bisection import bisect_left, bisect_right
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64, U8, U64
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES, PRUNED, SCORED, back_to, work_so_far
 from earmark.index.k_index.arrays import BITS, KIndexArrays
 from earmark.index.kernels import Asked, Matches, Searched, TopK

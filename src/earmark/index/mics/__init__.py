@@ -37,11 +37,10 @@ import numpy as np
 from earmark.curves.space import Space
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits as bitmaps
-from earmark.flat.bits import read_only
-from earmark.flat.types import I32, I64, U64, frozen
+from earmark.flat.arrays import I32, I64, U64, frozen, read_only
 from earmark.index.contract import MicsAdaptation
 from earmark.index.counters import CANDIDATES, COUNTERS
-from earmark.index.given import read_only_table
+from earmark.index.driver import read_only_table
 from earmark.index.mics.arrays import (
     BASE,
     BOUNDS,
@@ -154,7 +153,7 @@ class MicsIndex(StagedIndex[MicsArrays]):
         counters, out = np.zeros(COUNTERS, np.int64), np.empty(FIRST_ROOM, np.int32)
         scratch = self._spare_scratch()
         while True:
-            found = find(self._arrays, question, scratch, out, counters)
+            found = find(self._arrays, question, scratch.value, out, counters)
             if found >= 0:
                 break
             counters[:] = 0

@@ -46,7 +46,7 @@ import numpy as np
 from earmark.curves.space import FEWEST_BITS, MOST_BITS, NO_AXIS, Space
 from earmark.errors import require
 from earmark.flat import bits
-from earmark.flat.types import I32, I64, U64, frozen
+from earmark.flat.arrays import I32, I64, U64, frozen
 from earmark.jit import inlined
 from earmark.segment.arrays import SegmentArrays
 

@@ -24,8 +24,8 @@ from earmark.curves import hilbert
 from earmark.curves.space import NO_AXIS, Space, boxes_of_clauses, cell_of
 from earmark.errors import require
 from earmark.flat import bits
+from earmark.flat.arrays import F64, I32, I64, U64, frozen
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64, U64, frozen
 from earmark.index.mics.arrays import (
     BASE,
     INFO,
@@ -48,8 +48,7 @@ from earmark.index.mics.arrays import (
 from earmark.index.mics.plan import MicsOptions, MicsPlan
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import spread
+from earmark.segment.arrays import SegmentArrays, spread
 
 SCANNED = 1 / 8
 """A clause that so much of the space is left of is scanned."""

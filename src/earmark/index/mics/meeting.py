@@ -27,8 +27,8 @@ import numpy as np
 
 from earmark.curves.hilbert import number_of
 from earmark.curves.space import Space, clause_boxes
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import at, ctz64, popcount64
-from earmark.flat.types import I32, I64, U64
 from earmark.index.marks import MAYBE, mark, words_of
 from earmark.index.mics.arrays import NO_BLOCK, MicsArrays, field_tops, field_width
 from earmark.index.mics.search import (

@@ -28,7 +28,7 @@ from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import MOST_BITS, Space, boxes_of_clauses, equal_cuts, space_of, variable_cuts
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.index.mics.arrays import (
     EQUAL,
     FREE,
@@ -40,8 +40,7 @@ from earmark.index.mics.arrays import (
 )
 from earmark.index.vcr.plan import shares
 from earmark.keys.schema import INT64_MAX, INT64_MIN
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather, intervals_on
+from earmark.segment.arrays import SegmentArrays, gather, intervals_on
 
 SAMPLE = 4_096
 """Slots that a decision looks at."""

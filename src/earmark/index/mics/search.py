@@ -23,8 +23,8 @@ import numpy as np
 from earmark.curves.hilbert import decompose, number_of
 from earmark.curves.space import NULL_CELL, Space, cell_of
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I64, U64
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import I64, U64
 from earmark.index.counters import CANDIDATES, NODES, back_to, work_so_far
 from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.marks import (

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from earmark.flat.types import F64, I32, I64, U8
+from earmark.flat.arrays import F64, I32, I64, U8
 
 int64: Any = np.int64
 """Converts a 32-bit or literal number to 64 bits in kernels; typed loosely, since without the JIT all are alike."""

@@ -12,11 +12,9 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 from earmark.errors import EarmarkError, require
-from earmark.flat.bits import read_only
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.arrays import F64, I32, I64, read_only
 from earmark.index.contract import Floor
-from earmark.index.driver import ArrayIndex
-from earmark.index.given import read_only_table
+from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.kernels import Asked
 from earmark.index.ranked import check
 from earmark.index.ranked.arrays import ScoredArrays, ScoredParts, Trees

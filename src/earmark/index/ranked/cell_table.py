@@ -33,13 +33,13 @@ from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
+from earmark.flat.arrays import F64, I32, I64, U64, pointers_of
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64, U64
-from earmark.index.answers import pointers_of, without_gaps
 from earmark.index.contract import Floor
 from earmark.index.counters import CANDIDATES, MATCHED
 from earmark.index.counters import NODES as NODES_SEEN
+from earmark.index.driver import without_gaps
 from earmark.index.kernels import Asked
 from earmark.index.marks import is_set
 from earmark.index.ranked.arrays import ScoredArrays, int64

@@ -11,7 +11,7 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 from earmark.errors import require
-from earmark.flat.types import F64, I32, I64, U8, Flags
+from earmark.flat.arrays import F64, I32, I64, U8, Flags
 from earmark.index.ranked.arrays import ScoredArrays, Trees, int64
 from earmark.index.ranked.forest import best_below, run_entries, summary
 from earmark.index.ranked.lists import Grids, LooseSlots, ScoredLists, lay_out

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import earmark.index.ranked.arrays as sc
 import earmark.index.ranked.walk as walk
+from earmark.flat.arrays import I64
 from earmark.flat.machine import at
-from earmark.flat.types import I64
 from earmark.index.counters import CANDIDATES, back_to, work_so_far
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.kernels import Asked, Matches, Searched

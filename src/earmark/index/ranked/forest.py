@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import earmark.index.ranked.arrays as sc
-from earmark.flat.bits import read_only
-from earmark.flat.types import F64, I32, I64, U8
+from earmark.flat.arrays import F64, I32, I64, U8, read_only
 from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.lists import EntryColumns, ScoredLists
 from earmark.jit import inlined, kernel

@@ -32,17 +32,15 @@ import numpy as np
 import earmark.index.ranked.arrays as sc
 import earmark.index.ranked.forest as forest
 import earmark.index.ranked.update as update
-from earmark.flat.bits import read_only
-from earmark.flat.types import I32, I64, Flags
-from earmark.index.given import read_only_table
+from earmark.flat.arrays import I32, I64, Flags, read_only
+from earmark.index.driver import read_only_table
 from earmark.index.ranked import check
 from earmark.index.ranked.arrays import ScoredArrays
 from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted, whole_table
 from earmark.index.ranked.forest import ForestDraft, TreePlan
 from earmark.index.ranked.lists import EntryColumns, Grids, Layout, ScoredLists, in_order, joined, lay_out, needed
 from earmark.index.ranked.update import Added, UpdateScratch
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather
+from earmark.segment.arrays import SegmentArrays, gather
 
 SPARE = 1 / 8
 """Room for growth in a copy that is about to change, as a share of its size."""

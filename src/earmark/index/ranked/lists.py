@@ -28,11 +28,9 @@ from typing import NamedTuple
 import numpy as np
 
 import earmark.index.ranked.arrays as sc
-from earmark.flat.types import F64, I32, I64, Flags
-from earmark.index.answers import pointers_of
+from earmark.flat.arrays import F64, I32, I64, Flags, pointers_of
 from earmark.jit import kernel
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import offsets, spread
+from earmark.segment.arrays import SegmentArrays, offsets, spread
 
 GRID = 64
 """Sampled endpoints of an attribute by which the reach of an interval is estimated."""

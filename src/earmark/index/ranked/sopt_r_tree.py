@@ -39,9 +39,8 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 from earmark.errors import require
+from earmark.flat.arrays import I32, I64, U64, pointers_of
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import I32, I64, U64
-from earmark.index.answers import pointers_of
 from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
 from earmark.index.ranked.check import list_entries

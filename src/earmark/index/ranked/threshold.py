@@ -38,8 +38,8 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 import earmark.index.ranked.walk as walk
+from earmark.flat.arrays import F64, I32, I64
 from earmark.flat.machine import at
-from earmark.flat.types import F64, I32, I64
 from earmark.index.counters import CANDIDATES, MATCHED, SCORED
 from earmark.index.kernels import Asked, Searched, TopK
 from earmark.index.marks import is_set

@@ -12,7 +12,7 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 from earmark.errors import EarmarkError, require
-from earmark.flat.types import I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
 from earmark.index.ranked.forest import TreePlan

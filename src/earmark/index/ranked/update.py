@@ -21,7 +21,7 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 import earmark.index.ranked.forest as forest
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.arrays import F64, I32, I64
 from earmark.index.ranked.arrays import int64
 from earmark.index.ranked.forest import ForestDraft
 from earmark.jit import inlined, kernel

@@ -30,9 +30,9 @@ from llvmlite import ir
 from numba import types
 
 import earmark.index.ranked.arrays as sc
+from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import VECTOR, at, at_most, check_inside, ctz64, load, splat
-from earmark.flat.types import F64, I32, I64, U64
 from earmark.index.counters import COMPARED, COUNTERS
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.marks import new_marks

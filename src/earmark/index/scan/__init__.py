@@ -18,16 +18,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
-from earmark.flat.types import I32
+from earmark.flat.arrays import I32, U8
+from earmark.flat.pinned import Pinned
 from earmark.index.driver import ArrayIndex
 from earmark.index.kernels import Asked
 from earmark.index.scan.lanes import LANES, Lanes, lay_out
-from earmark.index.scan.search import match_group, rank_group
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import check_arrays
+from earmark.index.scan.search import match_group, match_one, rank_group
+from earmark.segment.arrays import SegmentArrays, check_arrays
 
 
 class Scan(ArrayIndex[tuple[()]]):
@@ -40,6 +41,7 @@ class Scan(ArrayIndex[tuple[()]]):
     is_updatable = True
     _match_kernel = match_group
     _rank_kernel = rank_group
+    _one_kernel = match_one
     _slot_major = True
     _lanes = LANES
 
@@ -76,9 +78,15 @@ class Scan(ArrayIndex[tuple[()]]):
         attributes = int(self._table.attr.max(initial=-1)) + 1
         check_arrays(self._table, attributes)
 
-    def _borrow(self, asked: Asked) -> Lanes:
-        """The events as lanes."""
-        return lay_out(asked.events, asked.first, asked.last)
+    def _new_scratch(self) -> U8:
+        """Nothing: a single event needs none."""
+        return np.empty(0, np.uint8)
 
-    def _give_back(self, scratch: Lanes) -> None:
+    def _borrow(self, asked: Asked) -> Pinned:
+        """The events as lanes."""
+        return Pinned(lay_out(asked.events, asked.first, asked.last))
+
+    def _give_back(self, scratch: Pinned) -> None:
         """Lanes are laid out for each group again."""
+        if not isinstance(scratch.value, Lanes):
+            super()._give_back(scratch)

@@ -31,8 +31,8 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import VECTOR, aligned, at, count_less8
-from earmark.flat.types import I32, I64, U64
 from earmark.jit import inlined, kernel
 
 LANES = 512

@@ -13,11 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I64, U8, U64
 from earmark.flat.machine import VECTOR, and_between8, at, ctz64, or_between8, popcount64
-from earmark.flat.types import I64, U64
-from earmark.index.answers import SLOT_BITS
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, PRUNED, SCORED
-from earmark.index.kernels import Asked, Matches, Searched
+from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched
 from earmark.index.ranking import Heaps, push, raised, sort_heap
 from earmark.index.scan.lanes import (
     ALL,
@@ -37,9 +36,17 @@ from earmark.index.scan.lanes import (
     row_of,
     starting_by,
 )
-from earmark.jit import inlined, kernel
+from earmark.jit import embedded, inlined, kernel
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.evaluate import ABSENT, eligible_word, find_attribute, overlaps, slot_score, static_score
+from earmark.segment.evaluate import (
+    ABSENT,
+    eligible_word,
+    find_attribute,
+    overlaps,
+    rows_matching,
+    slot_score,
+    static_score,
+)
 
 FEW = 4
 """Up to this many intervals are or-ed together without asking how many lanes live."""
@@ -290,3 +297,11 @@ def _close_full(lanes: Lanes, heaps: Heaps, k: int) -> float:
             lanes.masks[CLOSED + (lane >> 6)] |= np.uint64(1) << np.uint64(lane & 63)
             floor = min(floor, heaps.score[lane * k])
     return floor
+
+
+@embedded
+def match_one(searched: Searched[tuple[()]], asked: Asked, scratch: U8, matches: Matches) -> tuple[int, int]:
+    """The eligible slots that a single event matches, row by row (`kernels.py`)."""
+    slots = len(searched.table.clause_start) - 1
+    found, stopped = rows_matching(searched.table, asked.events, asked.first, asked.eligible, asked.slot, matches.slots)
+    return found, asked.last if stopped == slots else asked.first

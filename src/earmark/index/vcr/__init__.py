@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from earmark.flat import bits
-from earmark.flat.types import I32, U64, frozen
+from earmark.flat.arrays import I32, U64, frozen
 from earmark.index.staged import StagedIndex
 from earmark.index.vcr.arrays import (
     GONE_BEFORE,

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from earmark.errors import require
 from earmark.flat import bits
-from earmark.flat.types import I32, I64, U64
+from earmark.flat.arrays import I32, I64, U64
 from earmark.index.marks import MAYBE, SLOT
 from earmark.index.vcr.rectangles import Runs, Steps, distances, runs_of, steps
 from earmark.segment.arrays import SegmentArrays

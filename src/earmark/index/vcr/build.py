@@ -13,8 +13,7 @@ import numpy as np
 
 from earmark.errors import EarmarkError, require
 from earmark.flat import bits
-from earmark.flat.bits import read_only
-from earmark.flat.types import I32, I64, U64, frozen
+from earmark.flat.arrays import I32, I64, U64, frozen, read_only
 from earmark.index.marks import MAYBE, SLOT
 from earmark.index.vcr.arrays import (
     ACTIVATED,

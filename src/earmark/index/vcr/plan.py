@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.flat.types import F64, I32, I64
+from earmark.flat.arrays import F64, I32, I64
 from earmark.index.vcr.arrays import (
     ARRAY,
     CELLS,
@@ -45,8 +45,7 @@ from earmark.index.vcr.arrays import (
 from earmark.index.vcr.arrays import ATTR_X as X
 from earmark.index.vcr.arrays import ATTR_Y as Y
 from earmark.index.vcr.rectangles import CORNER, SHAPE, count_pieces, exponent
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather, intervals_on
+from earmark.segment.arrays import SegmentArrays, gather, intervals_on
 
 SAMPLE = 4_096
 """Slots that a decision looks at."""

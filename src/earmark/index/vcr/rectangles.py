@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.jit import inlined
 
 CORNER, SHAPE = "corner", "shape"

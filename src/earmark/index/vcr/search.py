@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I64, U64
 from earmark.flat.machine import at, ctz64
-from earmark.flat.types import I64, U64
 from earmark.index.counters import CANDIDATES, COMPARED, NODES, back_to, work_so_far
 from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.marks import (

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from earmark.flat.arrays import I32, I64
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
-from earmark.flat.types import I32, I64
 from earmark.index.marks import MAYBE
 from earmark.index.vcr.arrays import (
     ATTR_X,

@@ -33,10 +33,9 @@ from earmark.cover.audit import first_equal
 from earmark.cover.homes import HomeTree as Tree
 from earmark.cover.homes import matching, replicated, residents
 from earmark.cover.indexes.blocks import CoverBlocks
-from earmark.flat.types import I64, frozen
-from earmark.segment.arrays import SegmentArrays
+from earmark.flat.arrays import I64, frozen
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.explain import clause_texts
-from earmark.segment.rows import gather
 from earmark.segment.segment import Segment
 from earmark.spark import frames
 from earmark.spark.hygiene import working as tasks

@@ -31,7 +31,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from earmark.book.parts import read_arrow, write_arrow
 from earmark.errors import EarmarkError, EventError, SubscriptionError
-from earmark.flat.types import I64
+from earmark.flat.arrays import I64
 from earmark.spark.frames import RESULTS, Columns, arrow_id_type, id_type, session_zone, struct_of, with_keys
 from earmark.spark.hygiene.working import removed_on_error, working_folder
 from earmark.spark.intake import ReadOptions

@@ -46,12 +46,11 @@ from earmark.cover.merging.traffic import Flags, Traffic, taken, taken_by_boxes
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
+from earmark.flat.arrays import I64, frozen
 from earmark.flat.bits import all_set
-from earmark.flat.types import I64, frozen
 from earmark.keys.schema import Schema
 from earmark.language.words import counted
-from earmark.segment.arrays import SegmentArrays
-from earmark.segment.rows import gather
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.segment import Segment
 from earmark.spark import frames
 from earmark.spark.frames import address

@@ -33,7 +33,7 @@ from earmark.cover.canonical import Canonized, canonized
 from earmark.cover.homes import HomeTree as Tree
 from earmark.cover.homes import learned
 from earmark.errors import EarmarkError
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.segment import Segment
 from earmark.spark.intake import ReadOptions, ordered, refuse, subscriptions_of, take_rows

@@ -14,7 +14,7 @@ from earmark.cover.indexes.kd_nodes import depth_of
 from earmark.cover.indexes.linear import Linear
 from earmark.cover.indexes.members import Members
 from earmark.errors import EarmarkError
-from earmark.flat.types import I32
+from earmark.flat.arrays import I32
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.rectangles import commands, table_of
 

@@ -22,7 +22,7 @@ from earmark.cover.indexes.linear import Linear
 from earmark.cover.indexes.mics import Auto, Mics
 from earmark.cover.ranges.subsumption import Subsumption, learned_space
 from earmark.errors import EarmarkError
-from earmark.flat.types import I32
+from earmark.flat.arrays import I32
 from earmark.index import mics as index_module
 from earmark.index.mics import MicsIndex, build
 from earmark.index.mics.plan import MicsOptions

@@ -20,7 +20,7 @@ from earmark.curves import hilbert
 from earmark.curves.space import Space, boxes_of_events, space_of
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 
 
 def worlds_space(random: Random) -> Space:

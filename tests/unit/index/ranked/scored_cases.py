@@ -16,7 +16,7 @@ from tests.unit.made import (
     table_arrays,
 )
 
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.index.ranked.cell_table import CellTable
 from earmark.index.ranked.ir_tree import IRTree
 from earmark.index.ranked.sopt_r_tree import SoptRTree

@@ -20,7 +20,7 @@ from tests.unit.index.ranked.scored_cases import (
 )
 from tests.unit.made import Made, table_arrays
 
-from earmark.flat.types import frozen
+from earmark.flat.arrays import frozen
 from earmark.index.ranked.arrays import DEPTH
 from earmark.index.ranked.ir_tree import IRTree
 
