@@ -45,14 +45,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         )
 
 
+SPREAD = ("tests/benchmarks/", "tests/contract/", "tests/docs/", "tests/faults/", "tests/regressions/")
+"""Where tests of one file take long, or have nothing in common."""
+
+
 class OneSession(LoadScopeScheduling):
-    """All tests that share a Spark session run in one worker; the others go where there is room.
+    """All tests that share a Spark session run in one worker; those of one file together, for the kernels they load.
 
     The marks of xdist do not reach its scheduler with every version of pytest, so it looks into the files.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if _shares_the_session(nodeid.partition("::")[0]) else nodeid
+        file = nodeid.partition("::")[0]
+        if _shares_the_session(file):
+            return "spark"
+        return nodeid if file.startswith(SPREAD) else file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest in one worker: the tests that share a Spark session."""
+    items.sort(key=lambda item: not _shares_the_session(item.nodeid.partition("::")[0]))
 
 
 @cache

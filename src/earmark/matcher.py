@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
+import pyarrow as pa
+
 from earmark import index as indexes
 from earmark.book import saving
 from earmark.engine import updates
@@ -50,8 +52,6 @@ from earmark.segment.ids import Id, checked_id
 from earmark.segment.segment import DAMAGE, NO_TAGS, Tags, no_arrays
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from earmark.cover.audit import Audit
     from earmark.cover.cover_index import CoverIndex
 

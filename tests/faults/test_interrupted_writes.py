@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -102,8 +103,16 @@ def pickled(m: Matcher) -> Matcher:
     return other
 
 
-@pytest.mark.parametrize("index", INDEXES)
-@pytest.mark.parametrize("kind", CHANGES)
+def every_change() -> list[Any]:
+    """Every change with a scan; with the others those that build an index, and all in the slow tests."""
+    builds = ("add many", "add columns", "compact", "retype")
+    return [
+        pytest.param(kind, index, marks=() if index == "scan" or kind in builds else pytest.mark.slow)
+        for kind, index in product(CHANGES, INDEXES)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "index"), every_change())
 def test_every_line(kind: str, index: str) -> None:
     change = CHANGES[kind]
     whole, undisturbed = Injection(), book(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class Made:
     scored: bool = False
     event_weighted: bool = False
     eligible: list[bool] = field(default_factory=list)
+    known: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Rankings that were asked for before."""
 
 
 def held(clause: Clause, event: Event) -> list[int]:
@@ -74,18 +77,23 @@ def score(subscription: Subscription, event: Event, relaxed: bool) -> float | No
     return max(scores, default=None)
 
 
+def ranking(made: Made, event: Event, relaxed: bool) -> list[tuple[float, int, int]]:
+    """(-score, sequence, slot) of all that qualify, eligible or not, best first; worked out once for each event."""
+    key = id(event), relaxed, len(made.subscriptions)
+    if key not in made.known:
+        scores = [(score(one, event, relaxed), one.sequence, slot) for slot, one in enumerate(made.subscriptions)]
+        ranks = sorted((-value, sequence, slot) for value, sequence, slot in scores if value is not None)
+        made.known[key] = ranks, event  # which keeps its id its own
+    return made.known[key][0]  # type: ignore[no-any-return]
+
+
 def matching(made: Made, event: Event) -> list[int]:
-    pairs = enumerate(zip(made.subscriptions, made.eligible, strict=True))
-    return [slot for slot, (s, ok) in pairs if ok and score(s, event, relaxed=False) is not None]
+    return sorted(slot for _, _, slot in ranking(made, event, False) if made.eligible[slot])
 
 
 def best(made: Made, event: Event, k: int, relaxed: bool) -> list[tuple[int, float]]:
-    found = []
-    for slot, subscription in enumerate(made.subscriptions):
-        value = score(subscription, event, relaxed)
-        if made.eligible[slot] and value is not None:
-            found.append((-value, subscription.sequence, slot))
-    return [(slot, -negative) for negative, _, slot in sorted(found)[:k]]
+    found = [(slot, -negative) for negative, _, slot in ranking(made, event, relaxed) if made.eligible[slot]]
+    return found[:k]
 
 
 def table_arrays(made: Made) -> SegmentArrays:

@@ -152,6 +152,16 @@ class TestNearMisses:
             matcher("a > 3").near_misses({}, limit=limit)
 
 
+def test_matches_without_their_scores() -> None:
+    m = Matcher()
+    m.add_many([(i, f"a > {i} AND (b = 1 OR b IS NULL)") for i in range(300)], progress=False)
+    m.add(300, "a > 2")  # in a segment of its own
+    events = [{"a": 3, "b": 1}, {"a": 5}, {"a": 0}]
+    whole = m.match_many(events)
+    assert m.match_many(events, scores=False).equals(whole.drop_columns("score"))
+    assert m.match_reader(iter(events), scores=False).read_all().equals(whole.drop_columns("score"))
+
+
 class TestScope:
     def test_is_applied_before_matching(self) -> None:
         """Only the tenant's subscriptions are looked at."""

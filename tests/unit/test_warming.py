@@ -89,7 +89,9 @@ def test_a_line_for_every_pause(monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
 
 
 def test_calls_of_a_matcher_are_announced(empty: Path) -> None:
-    code = "import earmark; m = earmark.Matcher('scan'); m.add(1, 'a > 3'); m.match({'a': 5}); m.top_k({'a': 5})"
+    code = """import earmark, earmark.jit
+earmark.jit.PAUSE_ENDS = 600  # however slow the machine is, one call is one pause
+m = earmark.Matcher('scan'); m.add(1, 'a > 3'); m.match({'a': 5}); m.top_k({'a': 5})"""
     _, said = python(code, empty)
     first = [line for line in said.splitlines() if "once on this machine" in line]
     assert [line.split(",")[0] for line in first] == [f"{MESSAGE} for match", f"{MESSAGE} for top_k"]

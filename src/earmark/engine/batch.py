@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError
@@ -160,7 +161,6 @@ def listed_events(events: Any) -> Sequence[Any]:
 
 def groups(events: Any) -> Iterator[tuple[Any, int]]:
     """Events in groups, and how many each has."""
-    import pyarrow as pa
 
     if isinstance(events, pa.RecordBatchReader):
         for batch in events:

@@ -8,9 +8,10 @@ events ──► routed to the segments that can match ──► each searched b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import pyarrow as pa
 
 from earmark.engine.batch import Batch, One, groups
 from earmark.engine.version import IndexedSegment, Version
@@ -23,9 +24,6 @@ from earmark.index.one import borrow, give_back
 from earmark.segment.explain import NearMiss, near_miss, nearest
 from earmark.segment.ids import Id, Ids
 from earmark.segment.segment import NO_TAGS, Tags
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ANSWERS_AT_ONCE = 4_000_000
 Mode = Literal["exact", "relaxed"]
@@ -219,7 +217,6 @@ class Searcher:
         return self.version.segments[number].segment.ids
 
     def _named(self, parts: Sequence[Found], order: I64) -> pa.Array:
-        import pyarrow as pa
 
         named = [self._ids(part.number).taken(part.slots) for part in parts if len(part.slots)]
         if not named:
@@ -242,7 +239,6 @@ class Searcher:
 
     def table(self, batch: Batch, first: int = 0) -> pa.Table:
         """The answers as rows of (event, subscription, score); the batch's events are those from row `first` on."""
-        import pyarrow as pa
 
         found = self.answers(batch)
         rows = np.arange(len(batch), dtype=np.int64) if batch.rows is None else batch.rows
@@ -272,7 +268,6 @@ class Searcher:
 
     def reader(self, events: Any, take: Callable[[Any, int], Batch]) -> pa.RecordBatchReader:
         """The answers as record batches, made when they are asked for. `take` reads a group, given its first row."""
-        import pyarrow as pa
 
         kind = pa.int64() if self.version.id_type is int else pa.string()
         score = {"score": pa.float64()} if self.ask.scores else {}

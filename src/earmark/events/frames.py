@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from earmark.errors import AttributeTypeError, EventError, shown
@@ -47,9 +49,6 @@ from earmark.keys.schema import (
     Schema,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 class Keys(NamedTuple):
     """A column as keys; where `valid` is False the key means nothing."""
@@ -66,7 +65,6 @@ def is_frame(data: Any) -> bool:
 
 def as_arrow(data: Any) -> pa.Table:
     """A frame of any of the kinds we read, as an Arrow table."""
-    import pyarrow as pa
 
     home = type(data).__module__.split(".")[0]
     try:
@@ -151,7 +149,6 @@ def _weights(names: list[str], weights: Sequence[Mapping[str, float] | None], ro
 
 def _columns(schema: Schema, table: pa.Table) -> list[tuple[Attribute, pa.Array]]:
     """The columns of attributes, those inside structs included."""
-    import pyarrow as pa
 
     nested = any(pa.types.is_struct(field.type) for field in table.schema)
     heads = {name[:i] for name in schema.names for i, c in enumerate(name) if c == "."} if nested else set()
@@ -174,7 +171,6 @@ def _columns(schema: Schema, table: pa.Table) -> list[tuple[Attribute, pa.Array]
 
 def one_array(column: Any) -> pa.Array:
     """A chunked column in one piece."""
-    import pyarrow as pa
 
     if not isinstance(column, pa.ChunkedArray):
         return column
@@ -190,7 +186,6 @@ def one_array(column: Any) -> pa.Array:
 
 def column_keys(schema: Schema, attribute: Attribute, column: pa.Array, rejects: list[Reject] | None = None) -> Keys:
     """The keys of a column of values or of intervals."""
-    import pyarrow as pa
 
     column = plain_array(column)
     if schema.nan_is_null and pa.types.is_floating(column.type):
@@ -220,7 +215,6 @@ def _field_names(column: pa.Array) -> str:
 
 
 def _without_nan(column: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
 
     return pc.if_else(pc.is_nan(column), None, column)
 
@@ -229,7 +223,6 @@ def _one_by_one(
     schema: Schema, attribute: Attribute, column: pa.Array, valid: NDArray[np.bool_], rejects: list[Reject]
 ) -> Keys:
     """The keys of a column in which some value cannot be read: such are NULL, and go to the rejects."""
-    import pyarrow as pa
 
     valid = valid.copy()
     keys = np.zeros((2, len(column)), np.int64)
@@ -251,8 +244,6 @@ def _one_by_one(
 
 def plain_array(column: pa.Array) -> pa.Array:
     """Without the encodings that say nothing about values, and with every NULL where `is_null` sees it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -274,8 +265,6 @@ def _valid(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Keys:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     valid = _valid(column)
     ends = [plain_array(pc.struct_field(column, name)) for name in ("lo", "hi")]
@@ -318,7 +307,6 @@ def value_keys(schema: Schema, attribute: Attribute, column: pa.Array, valid: ND
 
 
 def _family(type_: pa.DataType) -> str:
-    import pyarrow as pa
 
     for name, test in (
         ("integer", pa.types.is_integer),
@@ -335,7 +323,6 @@ def _family(type_: pa.DataType) -> str:
 
 def is_text(type_: pa.DataType) -> bool:
     """Whether a column of this type holds strings."""
-    import pyarrow as pa
 
     return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_))
 
@@ -398,7 +385,6 @@ def _dates(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
 
 
 def _decimals(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | None:
-    import pyarrow as pa
 
     type_ = attribute.type
     assert type_ is not None
@@ -424,7 +410,6 @@ def _scaled_integers(schema: Schema, attribute: Attribute, column: pa.Array) -> 
 
 
 def _timestamps(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
-    import pyarrow as pa
 
     try:
         micros = _numbers(column.cast(pa.timestamp("us", column.type.tz)).cast("int64"))
@@ -488,7 +473,6 @@ _QUICK: dict[tuple[str, str], Callable[[Schema, Attribute, Any], I64 | None]] = 
 
 def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array, valid: NDArray[np.bool_]) -> I64:
     """Each distinct value once, by the rules for single values."""
-    import pyarrow as pa
 
     try:
         coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

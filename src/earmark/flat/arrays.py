@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from earmark.errors import require
@@ -162,7 +163,6 @@ class PackedStrings:
 
     def to_arrow(self) -> Any:
         """A large_string column over the same bytes."""
-        import pyarrow as pa
 
         return pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(self.start), pa.py_buffer(self.joined))
 
@@ -200,7 +200,6 @@ def joined_strings(columns: Sequence[PackedStrings]) -> PackedStrings:
 
 def from_arrow(column: Any) -> PackedStrings:
     """An Arrow column of strings without NULL as offsets and bytes."""
-    import pyarrow as pa
 
     column = column.cast(pa.large_string())
     if not len(column):

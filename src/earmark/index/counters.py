@@ -7,6 +7,8 @@ from earmark.jit import inlined
 
 NODES, CANDIDATES, COMPARED, MATCHED, SCORED, PRUNED, LEAVES, PRUNED_LEAVES = range(8)
 COUNTERS = 8
+MOST_COUNTERS = 64
+"""An index may count more than these, up to this many fields."""
 
 
 @inlined

@@ -239,7 +239,7 @@ class ArrayIndex(Generic[A]):
                 break
             one.make_room()
         self._give_back(scratch)
-        self._counted = one.counted(MATCHED, found)
+        self._counted = one.counted(self._counters, found)
         return one.slots[:found].tolist()  # type: ignore[no-any-return]
 
     def best_of_one(self, one: OneEvent, k: int, eligible: U64, relaxed: bool) -> tuple[list[int], list[float]]:
@@ -258,7 +258,7 @@ class ArrayIndex(Generic[A]):
         enter(self._searched.address, one.asked.address, scratch.address, heaps.address, one.work.address, True)
         self._give_back(scratch)
         count = int(heaps.value.size[0])
-        self._counted = one.counted(MATCHED, 0)
+        self._counted = one.counted(self._counters, 0)
         return heaps.value.slot[:count].tolist(), heaps.value.score[:count].tolist()
 
     # --- what subclasses declare ---------------------------------------------------------------------------------

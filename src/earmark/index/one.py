@@ -19,7 +19,7 @@ import numpy as np
 from earmark.events.arrays import Entry, EventArrays
 from earmark.flat.arrays import F64, I32, I64, U64, frozen, read_only
 from earmark.flat.pinned import ARRAY_WORDS, DATA, ITEMS, SHAPE, Pinned, words_of
-from earmark.index.counters import COUNTERS
+from earmark.index.counters import MATCHED, MOST_COUNTERS
 from earmark.index.kernels import Asked, Matches
 from earmark.index.ranking import Heaps, new_heaps
 
@@ -39,7 +39,7 @@ def _packs(count: int, code: str) -> Struct:
     return Struct(f"={count}{code}")
 
 
-_NO_COUNTS = memoryview(np.zeros(COUNTERS, np.int64))  # type: ignore[arg-type]
+_NO_COUNTS = memoryview(np.zeros(MOST_COUNTERS, np.int64))  # type: ignore[arg-type]
 _double, _bits = Struct("=d").pack, Struct("=q").unpack
 
 
@@ -47,7 +47,7 @@ class OneEvent:
     """Room for one event and its answer."""
 
     def __init__(self) -> None:
-        self.work = Pinned(np.zeros(COUNTERS, np.int64))
+        self.work = Pinned(np.zeros(MOST_COUNTERS, np.int64))
         self._work: Any = memoryview(self.work.value)
         self.heaps = Pinned(new_heaps(1, 1))
         self._room(ATTRIBUTES)
@@ -119,11 +119,11 @@ class OneEvent:
             heaps.size[0] = 0
         return self.heaps
 
-    def counted(self, field: int, more: int) -> list[int]:
-        """What the search of this event has counted, with more in one field; counting begins again."""
-        self._work[field] += more
-        counters: list[int] = self._work.tolist()
-        self._work[:] = _NO_COUNTS
+    def counted(self, fields: int, matched: int) -> list[int]:
+        """What the search of this event has counted, and these matches; counting begins again."""
+        self._work[MATCHED] += matched
+        counters: list[int] = self._work[:fields].tolist()
+        self._work[:fields] = _NO_COUNTS[:fields]
         return counters
 
     def make_room(self) -> None:

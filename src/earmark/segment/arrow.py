@@ -14,9 +14,11 @@ import json
 import zlib
 from base64 import b64decode, b64encode
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
@@ -28,9 +30,6 @@ from earmark.segment.builder import Prepared, checked_tags
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.join import constants_in, translated
 from earmark.segment.segment import DAMAGE, Segment, check_content
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _RECORD, _STRINGS = b"earmark.table", b"earmark.strings"
 _VERSION = 1
@@ -47,7 +46,6 @@ def is_native(frame: pa.Table) -> bool:
 
 def to_arrow(segment: Segment) -> pa.Table:
     """All subscriptions of a segment, by slot."""
-    import pyarrow as pa
 
     arrays = segment.arrays
     made = pa.table(
@@ -68,7 +66,6 @@ def to_arrow(segment: Segment) -> pa.Table:
 
 def to_bytes(table: pa.Table) -> bytes:
     """A table as an Arrow stream."""
-    import pyarrow as pa
 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -78,15 +75,12 @@ def to_bytes(table: pa.Table) -> bytes:
 
 def from_bytes(stream: bytes) -> pa.Table:
     """The inverse of `to_bytes`."""
-    import pyarrow as pa
 
     with pa.ipc.open_stream(stream) as reader:
         return reader.read_all()
 
 
 def _conditions(segment: Segment) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     start = segment.asked.start
     made = pc.if_else(pa.array(start[1:] > start[:-1]), segment.asked.to_arrow(), None)
@@ -95,14 +89,12 @@ def _conditions(segment: Segment) -> pa.Array:
 
 def _checks(segment: Segment) -> pa.Array:
     """A checksum of each condition: the clauses beside it are what counts, so a changed text must not pass."""
-    import pyarrow as pa
 
     texts, ends = segment.asked.joined.tobytes(), segment.asked.start.tolist()
     return pa.array([zlib.crc32(texts[a:b]) for a, b in pairwise(ends)], pa.uint32())
 
 
 def _tags(segment: Segment) -> pa.Array:
-    import pyarrow as pa
 
     if not len(segment.tagset):
         return pa.nulls(len(segment), _tags_type())
@@ -111,13 +103,11 @@ def _tags(segment: Segment) -> pa.Array:
 
 
 def _tags_type() -> pa.DataType:
-    import pyarrow as pa
 
     return pa.map_(pa.string(), pa.string())
 
 
 def _clauses(arrays: SegmentArrays) -> pa.Array:
-    import pyarrow as pa
 
     intervals = pa.StructArray.from_arrays([pa.array(arrays.lo), pa.array(arrays.hi)], ["lo", "hi"])
     weight = arrays.weight if len(arrays.weight) else np.ones(len(arrays.attr))
@@ -135,7 +125,6 @@ def _clauses(arrays: SegmentArrays) -> pa.Array:
 
 
 def _strings(schema: Schema) -> bytes:
-    import pyarrow as pa
 
     attributes: list[int] = []
     constants: list[bytes] = []
@@ -158,7 +147,6 @@ def _strings(schema: Schema) -> bytes:
 
 def prepare_native(schema: Schema, frame: pa.Table) -> Prepared:
     """Check a table that `to_arrow` made; anything wrong is one sentence."""
-    import pyarrow as pa
 
     try:
         return _prepare(schema, frame)
@@ -170,7 +158,6 @@ def prepare_native(schema: Schema, frame: pa.Table) -> Prepared:
 
 
 def _prepare(schema: Schema, frame: pa.Table) -> Prepared:
-    import pyarrow as pa
 
     missing = [name for name in _COLUMNS if name not in frame.column_names]
     if missing:
@@ -243,7 +230,6 @@ def _column(frame: pa.Table, name: str, type_: pa.DataType, nulls: bool = False)
 
 
 def _ids(frame: pa.Table) -> list[Id]:
-    import pyarrow as pa
 
     column = _column(frame, "id", frame.schema.field("id").type)
     if pa.types.is_dictionary(column.type):
@@ -257,7 +243,6 @@ def _ids(frame: pa.Table) -> list[Id]:
 
 
 def _arrays(frame: pa.Table) -> SegmentArrays:
-    import pyarrow as pa
 
     interval = pa.struct({"lo": pa.int64(), "hi": pa.int64()})
     fields = {

@@ -18,9 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shown
@@ -45,9 +47,6 @@ from earmark.segment.arrays import SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.segment import Tags
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Bounds = Mapping[str, tuple[str, str]]
 _EXACT = 2**53
@@ -168,7 +167,6 @@ def _from_bounds(draft: Draft, frame: pa.Table, bounds: Bounds, faults: Faults) 
 
 def _plain(column: Any, rows: I64, faults: Faults) -> pa.Array:
     """A column of bounds, of these rows, in one piece and of a type that Arrow computes with."""
-    import pyarrow as pa
 
     column = plain_array(one_array(column))
     if pa.types.is_dictionary(column.type):
@@ -187,8 +185,6 @@ def _plain(column: Any, rows: I64, faults: Faults) -> pa.Array:
 
 
 def _from_ranges(draft: Draft, frame: pa.Table, faults: Faults) -> list[Pieces]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = one_array(frame.column("ranges"))
     is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
@@ -242,7 +238,6 @@ def _weight_field(column: pa.Array | None, names: pa.Array, rows: I64, faults: F
 
 
 def _doubles(column: pa.Array, name: str, default: float) -> F64:
-    import pyarrow as pa
 
     if _family(column) == "other" and not pa.types.is_decimal(column.type) and not pa.types.is_null(column.type):
         raise SubscriptionError(f"expected numbers in the column {name!r}, got the type {column.type}")
@@ -389,7 +384,6 @@ def _fits(draft: Draft, type_: AttributeType | None, value: Any) -> bool:
 
 
 def _family(column: pa.Array) -> str:
-    import pyarrow as pa
 
     if pa.types.is_integer(column.type):
         return "i"

@@ -17,7 +17,9 @@ Weights and tags are lists of pairs, not Arrow maps, which pandas and polars do 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from earmark.errors import SubscriptionError, shown
 from earmark.events.frames import as_arrow, is_frame
@@ -28,9 +30,6 @@ from earmark.segment.builder import Prepared, Subscription, prepare, rows_of_fra
 from earmark.segment.columns import Bounds, prepare_columns
 from earmark.segment.explain import condition_text
 from earmark.segment.segment import Segment
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def reader_of(
@@ -75,7 +74,6 @@ def subscription_at(segment: Segment, slot: int) -> Subscription:
 
 def to_frame(segment: Segment) -> pa.Table:
     """All subscriptions of a segment, by slot."""
-    import pyarrow as pa
 
     def pairs(value: pa.DataType) -> pa.DataType:
         return pa.list_(pa.struct({"key": pa.string(), "value": value}))

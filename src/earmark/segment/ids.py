@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from earmark.errors import SubscriptionError, shown
 from earmark.flat.arrays import (
@@ -28,8 +30,6 @@ from earmark.language.predicate import check_text
 from earmark.locks import awaited_lock
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from earmark.segment.segment import Segment
 
 Id: TypeAlias = str | int
@@ -125,14 +125,12 @@ class Ids:
 
     def taken(self, slots: I32) -> pa.Array:
         """The ids of these slots as an Arrow column."""
-        import pyarrow as pa
 
         found = self._as_arrow().take(pa.array(slots))
         return found if self.integers or found.type == pa.string() else found.cast(pa.string())
 
     def _as_arrow(self) -> pa.Array:
         """The ids of all slots as an Arrow column, kept; that of an earlier moment is continued. O(new slots)."""
-        import pyarrow as pa
 
         known = 0 if self._arrow is None else len(self._arrow)
         if known < self.size or self._arrow is None:
@@ -183,8 +181,6 @@ def distinct(parts: Sequence[Ids], slots: Sequence[I64]) -> int:
         return len(found)
     if not parts:
         return 0
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     columns = [part.taken(own.astype(np.int32)) for part, own in zip(parts, slots, strict=True)]
     return int(pc.count_distinct(pa.chunked_array(columns)).as_py())

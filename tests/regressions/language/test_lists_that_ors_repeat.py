@@ -21,9 +21,11 @@ def repeated(values: int, word: str = "a IN ({})") -> str:
     return " AND ".join(f"({word.format(numbers)} OR a{j} = 1)" for j, numbers in enumerate(lists))
 
 
-@pytest.mark.parametrize("word", ["a IN ({})", "a NOT IN ({})", "b{{}} IN ({})"])
-def test_it_is_refused_at_once(word: str) -> None:
-    sql = repeated(140_000, word.replace("{{}}", ""))
+@pytest.mark.parametrize(
+    ("word", "values"), [("a IN ({})", 140_000), ("a NOT IN ({})", 40_000), ("b{{}} IN ({})", 40_000)]
+)
+def test_it_is_refused_at_once(word: str, values: int) -> None:
+    sql = repeated(values, word.replace("{{}}", ""))
     tracemalloc.start()
     start = time.process_time()
     with pytest.raises(SubscriptionError, match="more than 524,288 in all clauses; split it"):

@@ -32,6 +32,7 @@ from tests.unit.made import (
 from earmark.errors import EarmarkError
 from earmark.flat import bits
 from earmark.flat.arrays import U64
+from earmark.index.one import borrow, give_back
 
 PLAIN = bool(config.DISABLE_JIT)
 """Without the JIT a search is a thousand times slower: the same tests on less."""
@@ -106,13 +107,19 @@ def assert_ranks(made: Made, index: Any, events: Sequence[Event], k: int, relaxe
 
 
 def assert_alone(made: Made, index: Any, count: int = 5, k: int = 4) -> None:
-    """The first so many events, one at a time out of the batch: all matches, and the k best in either mode."""
-    everything = event_arrays(made, made.events)
+    """The first events, one at a time, out of the batch and by themselves: all matches, and the k best in each mode."""
+    everything, room = event_arrays(made, made.events), borrow()
     for e, event in enumerate(made.events[:count]):
+        entries = [(attr, value.lo, value.hi, "") for attr, value in sorted(event.items())]
+        room.take(entries, [event[entry[0]].weight for entry in entries] if made.event_weighted else [])
         assert index.match(everything, eligible(made), e).tolist() == matching(made, event)
+        assert index.match_one(room, eligible(made)) == matching(made, event)
         for relaxed in (False, True):
             slots, scores = index.top_k(everything, k, eligible(made), relaxed, e)
             assert list(zip(slots.tolist(), scores.tolist(), strict=True)) == best(made, event, k, relaxed)
+            ranks = index.best_of_one(room, k, eligible(made), relaxed)
+            assert list(zip(*ranks, strict=True)) == best(made, event, k, relaxed)
+    give_back(room)
 
 
 def assert_answers(made: Made, index: Any, asked: Sequence[tuple[int, bool]] = EVERY) -> None:

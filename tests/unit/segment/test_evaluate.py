@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from numba import config
-from tests.unit.made import Made, Maker, event_arrays, held, matching, score, table_arrays
+from tests.unit.made import (
+    Clause,
+    Constraint,
+    Made,
+    Maker,
+    Subscription,
+    event_arrays,
+    held,
+    matching,
+    score,
+    table_arrays,
+)
 
 from earmark.flat import bits
-from earmark.flat.arrays import I64, U64, read_only
+from earmark.flat.arrays import I64, U64, pointers_of, read_only
 from earmark.flat.machine import aligned, and_between8, at, count_less8, ctz64, or_between8, popcount64
 from earmark.jit import kernel
-from earmark.segment.evaluate import clause_failures, match_rows, near_misses, slot_score
+from earmark.segment.evaluate import clause_failures, fixed_scores, match_rows, near_misses, score_matches, slot_score
 
 PLAIN = bool(config.DISABLE_JIT)
 SEEDS = range(3) if PLAIN else range(20)
@@ -32,6 +45,27 @@ def test_scores_are_bit_equal(seed: int) -> None:
                 qualifies, got = slot_score(table, slot, events, e, relaxed)
                 assert qualifies == (expected is not None)
                 assert got == (expected or 0.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_scores_of_matches_are_bit_equal_looked_up_or_not(seed: int) -> None:
+    made = make(seed)
+    table, events = table_arrays(made), event_arrays(made, made.events)
+    matches = [matching(made, event) for event in made.events]
+    slots, pointers = np.array(list(chain.from_iterable(matches)), np.int32), pointers_of([len(one) for one in matches])
+    expected = [score(made.subscriptions[s], e, False) for e, m in zip(made.events, matches, strict=True) for s in m]
+    fixed = fixed_scores(table)
+    assert score_matches(table, fixed, events, pointers, slots).tolist() == expected
+    assert score_matches(table, np.full_like(fixed, np.nan), events, pointers, slots).tolist() == expected
+
+
+def test_which_scores_depend_on_the_event() -> None:
+    one, null = Constraint([(0, 9)], weight=0.1), Constraint([(0, 9)], accepts_null=True)
+    clauses: list[list[Clause]] = [[{0: one, 1: one}], [{0: one, 1: null}], [{0: one}, {1: one}], [{0: one}, {}], [{}]]
+    made = Made([Subscription(own, 0.7, i) for i, own in enumerate(clauses)], [], weighted=True, scored=True)
+    fixed = fixed_scores(table_arrays(made))
+    assert np.isnan(fixed).tolist() == [False, True, False, True, False]
+    assert fixed[[0, 2, 4]].tolist() == [0.7 + 0.1 + 0.1, 0.7 + 0.1, 0.7]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

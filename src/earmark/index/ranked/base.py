@@ -100,7 +100,7 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
     @property
     def visits(self) -> I64:
         """Blocks of R-trees visited by the last call, by height; leaves first."""
-        return self._counted[VISITS:]
+        return np.asarray(self._counted[VISITS:])
 
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant holds. O(size log size)."""

@@ -33,7 +33,7 @@ import earmark.index.ranked.arrays as sc
 from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import VECTOR, at, at_most, check_inside, ctz64, load, splat
-from earmark.index.counters import COMPARED, COUNTERS
+from earmark.index.counters import COMPARED, COUNTERS, MOST_COUNTERS
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.marks import new_marks
 from earmark.index.ranked.arrays import ScoredArrays, Trees, int64
@@ -59,6 +59,7 @@ RUN_ROW = 4
 VISITS = COUNTERS
 """After the usual work counters: VISITS + h counts blocks of height h."""
 ALL_COUNTERS = VISITS + 40
+assert ALL_COUNTERS <= MOST_COUNTERS
 LAST_STAMP = 2**31 - 1
 
 

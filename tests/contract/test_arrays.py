@@ -1,0 +1,131 @@
+"""What every index must answer over any arrays, whatever its options: compared with a plain Python loop.
+
+`test_indexes.py` asks the same of a Matcher; here subscriptions and events are keys, so that every structure meets the
+tables it was not made for.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import pytest
+from tests.unit.index.asked import (
+    PLAIN,
+    assert_alone,
+    assert_answers,
+    assert_matches,
+    assert_ranks,
+    assert_refuses,
+    extremes,
+    made_of,
+    nothings,
+)
+from tests.unit.made import GREATEST, LEAST, Constraint, Made, Maker, Value, table_arrays
+
+from earmark import index as indexes
+
+SEEDS = range(1) if PLAIN else range(12)
+SLOTS, EVENTS = (20, 8) if PLAIN else (150, 40)
+FEW = ((1, False), (3, True), (1000, False))
+
+VCR = [
+    dict(zip(("mode", "store", "decomposition", "numbering"), way, strict=True))
+    for way in product(("cells", "points"), ("array", "hashed"), ("simple", "overlapped"), ("corner", "shape"))
+]
+GRIDS: list[dict[str, Any]] = [
+    {},
+    {"longest": (1, 1)},
+    {"longest": (4, 2), "cells": (5, 3)},
+    {"longest": (2, 8), "cells": (2, 40)},
+    {"attributes": (1, 0)},
+    {"attributes": (0,), "cells": (9, 2)},
+]
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "scan": [{}],
+    "blocks": [{}],
+    "be_star_tree": [{"capacity": 5, "alpha": 0.0}, {"capacity": 2, "bulk": False}, {"split": "approximate"}],
+    "be_tree": [{"capacity": 5}, {"capacity": 2, "bulk": False}],
+    "k_index": [{"fanout": fanout, "merge": merge} for fanout in (2, 8, 256) for merge in ("conjunction", "counting")],
+    "vcr": [way | GRIDS[i % len(GRIDS)] for i, way in enumerate(VCR)],
+    "mics": [
+        {},
+        {"attributes": (0,)},
+        {"attributes": (1, 0), "bits": 2},
+        {"attributes": (0, 1, 2), "bits": 3, "cells": "equal"},
+        {"attributes": (0, 1, 2, 3), "bits": 5, "pieces": 3},
+        {"attributes": (3, 1), "bits": 1, "pieces": 1},
+        {"attributes": (0, 1), "bits": 16},
+        {"most": 1},
+        {"most": 5, "cells": "equal", "pieces": 10},
+    ],
+    "interval_tree": [{}, {"leaf": 0}, {"sort": "endpoint", "leaf": 2}, {"intersect": True}],
+    "segment_tree": [{}, {"modes": "relaxed"}, {"intersect": True}],
+    "r_tree": [{}, {"branching": 2}, {"scored": False, "branching": 4}, {"branching": 64}],
+    "sopt_r_tree": [{}, {"branching": 2}, {"branching": 64}],
+    "ir_tree": [{}, {"branching": 2, "leaf": 0}, {"branching": 4, "leaf": 2}],
+    "cell_table": [{}, {"best": 1}, {"best": 3, "branching": 4}],
+}
+every_way = pytest.mark.parametrize(
+    ("name", "options"),
+    [pytest.param(name, one, id=f"{name}-{one}") for name, options in OPTIONS.items() for one in options],
+)
+every_index = pytest.mark.parametrize("name", OPTIONS)
+
+
+def test_every_index_is_tried() -> None:
+    assert set(OPTIONS) == set(indexes.names())
+
+
+@lru_cache(maxsize=2)
+def random_table(seed: int) -> Made:
+    """Any table; in one of three, subscriptions have at most one constraint, which lists alone can answer."""
+    made = Maker(seed).made(SLOTS, EVENTS)
+    if seed % 3 == 2:
+        for subscription in made.subscriptions:
+            subscription.clauses = [dict(list(clause.items())[:1]) for clause in subscription.clauses[:1]]
+    return made
+
+
+@every_way
+@pytest.mark.parametrize("seed", SEEDS)
+def test_answers_on_random_tables(name: str, options: dict[str, Any], seed: int) -> None:
+    made = random_table(seed)
+    assert_answers(made, indexes.builder(name, options)(table_arrays(made)), FEW)
+
+
+@lru_cache(maxsize=1)
+def ends() -> list[Made]:
+    """Intervals and rectangles whose ends are those of the key space, and their neighbours."""
+    keys = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
+    pairs = [(lo, hi) for lo in keys for hi in keys if lo <= hi]
+    points = [{0: Value(key, key)} for key in keys]
+    lines = made_of([{0: Constraint([pair])} for pair in pairs], [{0: Value(*pair)} for pair in pairs] + points + [{}])
+    return [lines, extremes()]
+
+
+@every_way
+def test_answers_at_the_ends_of_the_key_space(name: str, options: dict[str, Any]) -> None:
+    for made in ends():
+        built = indexes.builder(name, options)(table_arrays(made))
+        built.check()
+        assert_matches(made, built)
+        assert_alone(made, built)
+
+
+@every_index
+def test_nothing_to_find(name: str) -> None:
+    for made in (*nothings(), Maker(1).made(5, 0)):
+        built = indexes.builder(name)(table_arrays(made))
+        assert_answers(made, built)
+        assert_ranks(made, built, [], 2, False)
+
+
+@every_index
+def test_what_an_index_says_of_itself(name: str) -> None:
+    made = Maker(1).made(3, 1)
+    built = indexes.builder(name)(table_arrays(made))
+    assert type(built).__name__ == indexes.INDEXES[name][1]
+    assert built.nbytes == sum(array.nbytes for array in built.arrays)
+    assert_refuses(built, made)
