@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from earmark.errors import EarmarkError, shown
 from earmark.progress import shares
-from earmark.tabular.csvtypes import integers, typed_column, with_values
-from earmark.tabular.read import Row, read_batches
-from earmark.tabular.source import Source, reason
+from earmark.tabular.csvfile import integers, typed_column, with_values
+from earmark.tabular.read import read_batches
+from earmark.tabular.source import Row, Source, reason
 
 FIELDS = ("id", "condition", "weights", "score", "tags")
 COLUMNS = (*FIELDS, "ranges")
