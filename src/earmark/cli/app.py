@@ -48,10 +48,6 @@ class Stopped(BaseException):
     """The signal of this number ended the run. Not a child of Exception, so that libraries do not catch it."""
 
 
-class ReaderLeft(Exception):
-    """The reader of our output has closed the pipe. (For a broken pipe, click would exit with code 1.)"""
-
-
 class Sentences(click.Group):
     """Commands whose errors are one sentence on stderr and an exit code, never a traceback."""
 
@@ -59,21 +55,11 @@ class Sentences(click.Group):
         """Return the commands in the order in which a user meets them, not by name."""
         return list(self.commands)
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the arguments, and answer `--help`."""
-        try:
-            return super().make_context(*args, **kwargs)
-        except BrokenPipeError:
-            raise ReaderLeft from None
-
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except BrokenPipeError:
-            raise ReaderLeft from None
+        """Run a command, and write out its results while errors are still caught."""
+        result = super().invoke(ctx)
+        sys.stdout.flush()
+        return result
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
@@ -95,7 +81,7 @@ class Sentences(click.Group):
             return WRONG, _usage(problem)
         except EarmarkError as problem:
             return WRONG, str(problem)
-        except ReaderLeft:
+        except SystemExit:  # click leaves where the reader of our output has closed the pipe
             _drop_stdout()
             return 0, None
         except OSError as problem:

@@ -150,12 +150,15 @@ def _show_visitor(matcher: earmark.Matcher, seed: int) -> None:
 
 @contextlib.contextmanager
 def _kernels_compiling() -> Iterator[None]:
-    """Compile the kernels on another core meanwhile, if the cache has none; they are ready at the end."""
-    if _compiled():
+    """Compile the kernels on another core meanwhile, if there is a cache without any; they are ready at the end."""
+    from earmark.jit import JIT
+    from earmark.matcher import DEFAULT_INDEX
+    from earmark.segment.evaluate import score_matches
+
+    folder = score_matches._cache.cache_path if JIT else None  # type: ignore[attr-defined]
+    if folder is None or any(Path(folder).glob("*score_matches*")):
         yield
         return
-    from earmark.matcher import DEFAULT_INDEX
-
     click.echo("(first run: kernels are being compiled for this machine meanwhile; this happens once)\n", err=True)
     command = [sys.executable, "-c", f"from earmark.warming import warm_search; warm_search({DEFAULT_INDEX!r})"]
     helper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -165,17 +168,6 @@ def _kernels_compiling() -> Iterator[None]:
     finally:
         helper.kill()
         helper.wait()
-
-
-def _compiled() -> bool:
-    """Return whether the cache has kernels, or there is no cache."""
-    from earmark.jit import JIT
-    from earmark.segment.evaluate import score_matches
-
-    if not JIT:
-        return True
-    folder = score_matches._cache.cache_path  # type: ignore[attr-defined]
-    return folder is None or any(Path(folder).glob("*score_matches*"))
 
 
 # --- on Spark

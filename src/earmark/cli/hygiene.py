@@ -13,6 +13,7 @@ import click
 
 from earmark.cli import options
 from earmark.errors import EarmarkError
+from earmark.language.words import counted
 
 if TYPE_CHECKING:
     from earmark.cover.merging.merge import Merged
@@ -153,7 +154,6 @@ def _figures(result: Merged | Summary) -> dict[str, Any]:
 def _report(result: Merged | Summary) -> Iterator[str]:
     """Yield the lines of a report, for people."""
     from earmark.cover.ranges.summary import Summary
-    from earmark.language.words import counted
 
     held, of_ranges = result.held_back, isinstance(result, Summary)
     after = counted(len(result), "range" if of_ranges else "condition")

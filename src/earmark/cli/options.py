@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from earmark.errors import EarmarkError
+from earmark.tabular.source import STDIN, Source, format_of, source_of
 
 if TYPE_CHECKING:
     from earmark.cli.search import Rejects
-    from earmark.tabular.source import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
 NO_INDEX = "scan"
@@ -38,8 +38,6 @@ class Reading:
 
     def source(self, path: str) -> Source:
         """Return the file of this name, or standard input."""
-        from earmark.tabular.source import source_of
-
         return source_of(path, self.format, self.delimiter)
 
     def check(self, *paths: str, output: str | None = None) -> None:
@@ -47,7 +45,6 @@ class Reading:
 
         Refuse an output that could not be written, too, or that is one of the inputs.
         """
-        from earmark.tabular.source import STDIN, format_of
         from earmark.tabular.write import check_target
 
         if paths.count(STDIN) > 1:
@@ -176,26 +173,25 @@ def json_object(what: str) -> Callable[[F], F]:
 
 # --- the options -----------------------------------------------------------------------------------------------------
 
-_TYPES = "number, integer, float, boolean, string, date, timestamp or decimal(p,s)"
-_FORMATS = "csv, tsv, jsonl, parquet; csv.gz, …"
-_UNREAD = "the run fails, the value counts as NULL, or the event is left out.  [default: raise; with --reject, reject]"
+_types = "number, integer, float, boolean, string, date, timestamp or decimal(p,s)"
+_declare = f"Declare a type: {_types}. May be repeated; other types are inferred."
+_formats = "csv, tsv, jsonl, parquet; csv.gz, …"
+_format = f"Format of standard input and of files whose names do not say it: {_formats}"
+_modes = "exact takes subscriptions that match; relaxed also ranks those that match in part."
+_weight = "Weight of an attribute, 1 by default. May be repeated."
+_outcomes = (
+    "the run fails, the value counts as NULL, or the event is left out.  [default: raise; with --reject, reject]"
+)
+_on_error = f"What happens when an event cannot be read: {_outcomes}"
+_masters = "Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server."
 
 reading = _packed(
     "reading",
     Reading.__slots__,
     Reading,
-    _repeated(
-        "--attribute attributes",
-        _pairs,
-        "NAME=TYPE",
-        f"Declare a type: {_TYPES}. May be repeated; other types are inferred.",
-    ),
+    _repeated("--attribute attributes", _pairs, "NAME=TYPE", _declare),
     click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]"),
-    click.option(
-        "--format",
-        metavar="FORMAT",
-        help=f"Format of standard input and of files whose names do not say it: {_FORMATS}",
-    ),
+    click.option("--format", metavar="FORMAT", help=_format),
     click.option("--delimiter", callback=_character, metavar="CHAR", help="Separator of CSV fields.  [default: ,]"),
 )
 
@@ -210,23 +206,15 @@ rejects = _packed(
     "rejects",
     ("on_error", "reject"),
     _rejects,
-    click.option(
-        "--on-error",
-        type=click.Choice(["raise", "null", "reject"]),
-        help=f"What happens when an event cannot be read: {_UNREAD}",
-    ),
+    click.option("--on-error", type=click.Choice(["raise", "null", "reject"]), help=_on_error),
     file("--reject", "Write the values and events that could not be read here (.parquet, .csv, .tsv, .jsonl)."),
 )
 output = file("-o --output", "Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout.")
 json_rows = flag("--json as_json", "Print JSON lines; with -o, a summary as one JSON object.")
 event_id = click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
 scope = _repeated("--scope", _pairs, "TAG=VALUE", "Only subscriptions with this tag. May be repeated.")
-_modes = "exact takes subscriptions that match; relaxed also ranks those that match in part."
 mode = choice("--mode", "exact", ["exact", "relaxed"], _modes)
-weights = _repeated(
-    "--weight weights", _numbers, "NAME=NUMBER", "Weight of an attribute, 1 by default. May be repeated."
-)
-_masters = "Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server."
+weights = _repeated("--weight weights", _numbers, "NAME=NUMBER", _weight)
 on_spark = together(
     click.option("--master", default=MASTER, show_default=True, metavar="URL", help=_masters),
     _repeated("--conf", _settings, "KEY=VALUE", "A setting of Spark. May be repeated."),

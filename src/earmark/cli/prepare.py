@@ -13,6 +13,7 @@ import click
 import earmark.spark
 from earmark.cli import options
 from earmark.errors import EarmarkError
+from earmark.language.words import counted
 
 if TYPE_CHECKING:
     from earmark.book.folder import VersionInfo
@@ -42,7 +43,6 @@ def save(subscriptions: str, folder: str, as_json: bool, reading: options.Readin
     """
     from earmark.book.folder import refuse_foreign
     from earmark.cli.files import load
-    from earmark.language.words import counted
 
     reading.check(subscriptions)
     refuse_foreign(Path(folder))  # before the work, and again when it is done
@@ -116,8 +116,6 @@ def publish(
 
 
 def _sum_up(info: VersionInfo, path: str, took: float, rejects: list[Any], as_json: bool) -> None:
-    from earmark.language.words import counted
-
     if as_json:
         figures = {"snapshot": path, "version": info.number, "kind": info.kind, "subscriptions": info.subscriptions}
         click.echo(json.dumps({**figures, "rejected": info.rejected, "seconds": round(took, 3)}))
@@ -148,7 +146,6 @@ def warm(indexes: tuple[str, ...]) -> None:
     """
     from earmark.cache import cache_folder
     from earmark.jit import JIT, note
-    from earmark.language.words import counted
     from earmark.warming import warm
 
     if not JIT:

@@ -76,11 +76,11 @@ def run(
     rejects.check(inputs, output)
     source = reading.source(events)
     matcher, loading = load(subscriptions, reading, condition)
-    for name in weights:
-        if name not in _kinds(matcher):
-            raise EarmarkError(f"--weight names {name!r}, which no subscription uses")
     begun = time.perf_counter()
     searched = EventSearch(matcher, source, search, event_id, rejects)
+    for name in weights:
+        if name not in searched.kinds:
+            raise EarmarkError(f"--weight names {name!r}, which no subscription uses")
     results = searched.results(shown=output is not None or not sys.stdout.isatty())
     with rejects:
         if sample is not None:
@@ -201,10 +201,16 @@ class EventSearch:
     events: int = 0
     found: int = 0
 
+    def __post_init__(self) -> None:
+        self.kinds: dict[str, str | None] = self.matcher.stats()["attributes"]
+        """The types of attributes by name; None where no condition compares one with a value."""
+        nested = {name[:i] for name in self.kinds for i, character in enumerate(name) if character == "."}
+        self._columns = nested | self.kinds.keys()  # those of attributes, and those inside which they may be nested
+
     def results(self, shown: bool) -> Iterator[pa.Table]:
         """Yield results group by group; at least one table, so that an output has its columns."""
-        wanted: set[Any] = {*_columns(self.matcher), self.event_id}
-        kinds = {name: kind for name, kind in _kinds(self.matcher).items() if name != self.event_id}
+        wanted: set[Any] = {*self._columns, self.event_id}
+        kinds = {name: kind for name, kind in self.kinds.items() if name != self.event_id}
         chunks = read_batches(self.source, kinds, wanted, self.rejects.on_error != "raise")
         empty = True
         for group in shares(self._groups(chunks), "matching", shown):
@@ -223,9 +229,8 @@ class EventSearch:
                     if self.event_id not in names:
                         raise EarmarkError(f"{self.source} has no column {self.event_id!r} to name events by")
                     self.id_type = chunk.rows.schema.field(self.event_id).type
-                known = _columns(self.matcher)
-                if known and not known.intersection(names):
-                    listed = ", ".join(sorted(_kinds(self.matcher))[:10])
+                if self._columns and self._columns.isdisjoint(names):
+                    listed = ", ".join(sorted(self.kinds)[:10])
                     note = f"note: {self.source} has none of the attributes ({listed}), so all are NULL"
                     click.echo(f"earmark: {note}", err=True)
             yield from chunk.parts(GROUP, before)
@@ -238,7 +243,7 @@ class EventSearch:
         try:
             results = self.search(self.matcher, group.rows, on_error=self.rejects.on_error, rejects=unread)
         except EarmarkError as problem:
-            raise group.located(self.source, problem) from None
+            raise group.located(problem) from None
         if before:
             results = results.filter(pc.invert(pc.is_in(results["event"], pa.array(sorted(before), pa.int64()))))
         self.rejects.take(group, unread, names)
@@ -256,13 +261,13 @@ class EventSearch:
         unreadable = {reject.event for reject in unread if reject.attribute is None}
         ids: list[Any] = []
         for row, event in enumerate(group.rows):
-            value = event.get(self.event_id)
-            problem = None if row in unreadable else self._wrong_id(value)
-            if problem is not None and self.rejects.on_error == "raise":
-                raise group.located(self.source, problem.at(event=row))
+            ids.append(event.get(self.event_id))
+            problem = None if row in unreadable else self._wrong_id(ids[row])
             if problem is not None:
+                if self.rejects.on_error == "raise":
+                    raise group.located(problem.at(event=row))
                 unread.append(Reject.of(problem, row))
-            ids.append(None if row in unreadable or problem is not None else value)
+                ids[row] = None
         return pa.array(ids, self.id_type or pa.string()), unread
 
     def _wrong_id(self, value: Any) -> EventError | None:
@@ -274,18 +279,6 @@ class EventSearch:
         known = {pa.string(): "a string", pa.int64(): "an integer"}.get(self.id_type)
         wanted = "a string or an integer" if kind is None or known is None else known
         return EventError(f"expected {wanted} for {self.event_id!r}, which names events, got {shown(value)}")
-
-
-def _kinds(matcher: Matcher) -> dict[str, str | None]:
-    """Return the types of attributes by name; None where no condition compares one with a value."""
-    kinds: dict[str, str | None] = matcher.stats()["attributes"]
-    return kinds
-
-
-def _columns(matcher: Matcher) -> set[str]:
-    """Return the names of attributes, and of columns inside which they may be nested."""
-    nested = {name[:i] for name in _kinds(matcher) for i, character in enumerate(name) if character == "."}
-    return nested | _kinds(matcher).keys()
 
 
 class Tally:

@@ -66,30 +66,20 @@ def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
         except Exception as problem:  # Spark's own, Java's, py4j's
             why = _last_line(log) or message_of(problem)
             raise EarmarkError(f"Spark did not start with the master {master!r}: {why}") from None
-        abrupt = True
+        stop: Callable[[], None] = spark.stop
         try:
             yield spark
-            abrupt = False
+        except (EarmarkError, OSError):
+            raise
         except Exception as problem:  # Spark's own have no common base on classic and Connect
-            abrupt = False
-            if isinstance(problem, EarmarkError | OSError):
-                raise
             raise sentence_of(problem) from problem
+        except BaseException:  # a signal: the last call may still be waiting for its answer, so Java is ended
+            with contextlib.suppress(Exception):  # a Connect session has no process of ours
+                stop = spark.sparkContext._gateway.proc.terminate  # type: ignore[union-attr]
+            raise
         finally:
-            _end(spark, abrupt)
-
-
-def _end(spark: SparkSession, abrupt: bool) -> None:
-    """Stop a session; after a signal by ending Java, since the last call may still be waiting for its answer."""
-    process = None
-    if abrupt:
-        with contextlib.suppress(Exception):  # a Connect session has no process of ours
-            process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
-    with contextlib.suppress(Exception):
-        if process is None:
-            spark.stop()
-        else:
-            process.terminate()
+            with contextlib.suppress(Exception):
+                stop()
 
 
 def _started(master: str, conf: dict[str, str]) -> SparkSession:
@@ -110,40 +100,33 @@ def _started(master: str, conf: dict[str, str]) -> SparkSession:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[Path | None]:
+def _quiet() -> Iterator[Path]:
     """Send what Spark's processes write to stderr to a file, and drop log lines and warnings of pyspark and py4j.
 
     With EARMARK_DEBUG=1 everything stays on stderr.
     """
     if is_debugging():
-        yield None
+        yield Path(os.devnull)
         return
-    descriptor, name = tempfile.mkstemp(prefix="earmark-spark-", suffix=".log")
-    saved = os.dup(2)
-    terminal = sys.stderr
-    sys.stderr.flush()
-    os.dup2(descriptor, 2)
-    sys.stderr = os.fdopen(os.dup(saved), "w", buffering=1, encoding="utf-8", errors="backslashreplace")
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield Path(name)
-    finally:
-        logging.disable(logging.NOTSET)
+    with tempfile.NamedTemporaryFile(prefix="earmark-spark-", suffix=".log") as log, warnings.catch_warnings():
+        saved, terminal = os.dup(2), sys.stderr
         sys.stderr.flush()
-        sys.stderr = terminal
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(descriptor)
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        os.dup2(log.fileno(), 2)
+        sys.stderr = os.fdopen(os.dup(saved), "w", buffering=1, encoding="utf-8", errors="backslashreplace")
+        logging.disable(logging.CRITICAL)
+        warnings.simplefilter("ignore")
+        try:
+            yield Path(log.name)
+        finally:
+            logging.disable(logging.NOTSET)
+            sys.stderr.flush()
+            sys.stderr = terminal
+            os.dup2(saved, 2)
+            os.close(saved)
 
 
-def _last_line(log: Path | None) -> str | None:
+def _last_line(log: Path) -> str | None:
     """Return the last error that Spark logged before it failed to start."""
-    if log is None:
-        return None
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     errors = [line for line in lines if "Exception" in line and not line.startswith("at ")]
     return errors[-1][:300] if errors else None
@@ -152,26 +135,24 @@ def _last_line(log: Path | None) -> str | None:
 @contextlib.contextmanager
 def ticking(spark: SparkSession, what: str) -> Iterator[Callable[[], float]]:
     """Show on a terminal what is going on, and how many tasks are done; the result returns the seconds so far."""
-    begun = time.monotonic()
-    if not is_shown():
-        yield lambda: time.monotonic() - begun
-        return
-    done = threading.Event()
+    begun, done = time.monotonic(), threading.Event()
 
     def tick() -> None:
         while not done.wait(TICK):
             if (passed := time.monotonic() - begun) > 1:
                 click.echo(f"\r{what}: {passed:.0f} s{_tasks(spark)}\033[K", err=True, nl=False)
+        if time.monotonic() - begun > 1:
+            click.echo("\r\033[K", err=True, nl=False)
 
     thread = threading.Thread(target=tick, daemon=True)
-    thread.start()
+    if is_shown():
+        thread.start()
     try:
         yield lambda: time.monotonic() - begun
     finally:
         done.set()
-        thread.join()
-        if time.monotonic() - begun > 1:
-            click.echo("\r\033[K", err=True, nl=False)
+        if thread.ident is not None:
+            thread.join()
 
 
 def _tasks(spark: SparkSession) -> str:

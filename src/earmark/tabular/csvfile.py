@@ -87,14 +87,15 @@ def read_csv(
         if len(block.starts):
             table, rejects = _parsed(source, block, names, chosen, tolerant)
             lines: Any = block.lines if len(block.lines) == len(table) else ()
-            yield from _typed_parts(source, Chunk(table, done, stream.share, lines, rejects), before, kinds, tolerant)
+            chunk = Chunk(table, done, stream.share, lines, rejects, source)
+            yield from _typed_parts(chunk, before, kinds, tolerant)
             done += len(table)
         before = stream.share
     if not names:
         raise EarmarkError(f"{source} is empty; a CSV file begins with a line of column names")
     if done == 0:
         empty = pa.table({name: pa.array([], pa.string()) for name in chosen})
-        yield from _typed_parts(source, Chunk(empty, 0, 1.0), before, kinds, tolerant)
+        yield from _typed_parts(Chunk(empty, 0, 1.0, source=source), before, kinds, tolerant)
 
 
 def _header(source: Source, block: TextBlock) -> tuple[list[str], TextBlock]:
@@ -154,16 +155,14 @@ def _undecodable(block: TextBlock) -> Reject | None:
     return None
 
 
-def _typed_parts(
-    source: Source, chunk: Chunk, before: float | None, kinds: Kinds | None, tolerant: bool
-) -> Iterator[Chunk]:
+def _typed_parts(chunk: Chunk, before: float | None, kinds: Kinds | None, tolerant: bool) -> Iterator[Chunk]:
     """Yield a chunk in parts of at most `ROWS` rows, whose columns have their types."""
     for part in chunk.parts(ROWS, before):
         rejects = [*part.rejects]
         try:
             rows = typed_table(part.rows, kinds or {}, rejects if tolerant else None)
         except EarmarkError as problem:
-            raise part.located(source, problem) from None
+            raise part.located(problem) from None
         yield replace(part, rows=rows, rejects=rejects)
 
 

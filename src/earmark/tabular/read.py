@@ -38,7 +38,7 @@ def read_batches(
             elif source.format == "csv":
                 yield from read_csv(source, stream, kinds, wanted, tolerant)
             else:
-                yield from _read_jsonl(stream, tolerant)
+                yield from _read_jsonl(source, stream, tolerant)
     except pa.ArrowCancelled:
         raise KeyboardInterrupt from None
     except EarmarkError as problem:  # one with a line does not know of which file
@@ -54,13 +54,13 @@ def _read_parquet(source: Source, stream: ByteStream, wanted: Container[str] | N
         total, done = max(file.metadata.num_rows, 1), 0
         for batch in file.iter_batches(batch_size=ROWS, columns=names):
             table = pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
-            yield Chunk(table, done, (done + batch.num_rows) / total)
+            yield Chunk(table, done, (done + batch.num_rows) / total, source=source)
             done += batch.num_rows
         if done == 0:
-            yield Chunk(schema.empty_table().select(names), 0, 1.0)
+            yield Chunk(schema.empty_table().select(names), 0, 1.0, source=source)
 
 
-def _read_jsonl(stream: ByteStream, tolerant: bool) -> Iterator[Chunk]:
+def _read_jsonl(source: Source, stream: ByteStream, tolerant: bool) -> Iterator[Chunk]:
     pending, number, first = 0, 0, 0
     rows: list[Row] = []
     lines: list[int] = []
@@ -81,10 +81,10 @@ def _read_jsonl(stream: ByteStream, tolerant: bool) -> Iterator[Chunk]:
             rows.append(row)
             lines.append(number)
         if len(rows) == ROWS or (rows and pending > BLOCK):
-            yield Chunk(rows, first, stream.share, lines, rejects)
+            yield Chunk(rows, first, stream.share, lines, rejects, source)
             first, pending, rows, lines, rejects = first + len(rows), 0, [], [], []
     if rows:
-        yield Chunk(rows, first, 1.0, lines, rejects)
+        yield Chunk(rows, first, 1.0, lines, rejects, source)
 
 
 def _json_row(line: bytes, number: int) -> Row:

@@ -148,30 +148,30 @@ class Chunk:
     share: float | None
     lines: Sequence[int] = ()
     rejects: Sequence[Reject] = ()
-
-    def part(self, start: int, end: int, before: float | None) -> Chunk:
-        """Return some of the rows; `before` is the share of the source that had been read before this chunk."""
-        rows = self.rows[start:end] if isinstance(self.rows, list) else self.rows.slice(start, end - start)
-        share = self.share
-        if share is not None and end < len(self.rows):
-            before = before or 0.0
-            share = before + (share - before) * end / len(self.rows)
-        rejects = [r._replace(event=r.event - start) for r in self.rejects if start <= r.event < end]
-        return Chunk(rows, self.first + start, share, self.lines[start:end], rejects)
+    source: Source | None = None
 
     def parts(self, size: int, before: float | None) -> Iterator[Chunk]:
-        """Yield the rows in parts of at most `size`; at least one part, perhaps without rows."""
-        for start in range(0, max(len(self.rows), 1), size):
-            yield self.part(start, min(start + size, len(self.rows)), before)
+        """Yield the rows in parts of at most `size`; at least one part, perhaps without rows.
 
-    def located(self, source: Source, problem: EarmarkError) -> EarmarkError:
-        """Return the problem with its line in the source, or else its row."""
+        `before` is the share of the source that had been read before this chunk.
+        """
+        for start in range(0, max(len(self.rows), 1), size):
+            end, share = min(start + size, len(self.rows)), self.share
+            rows = self.rows[start:end] if isinstance(self.rows, list) else self.rows.slice(start, end - start)
+            if share is not None and end < len(self.rows):
+                share = (before or 0.0) + (share - (before or 0.0)) * end / len(self.rows)
+            rejects = [r._replace(event=r.event - start) for r in self.rejects if start <= r.event < end]
+            yield Chunk(rows, self.first + start, share, self.lines[start:end], rejects, self.source)
+
+    def located(self, problem: EarmarkError) -> EarmarkError:
+        """Return the problem, and those it lists, with the source, and the line there or else the row."""
         row = problem.row if problem.event is None else problem.event
+        problem = problem.at(source=str(self.source), problems=tuple(map(self.located, problem.problems)))
         if row is None:
-            return problem.at(source=str(source))
+            return problem
         event = None if problem.event is None else self.first + row
         line = int(self.lines[row]) if len(self.lines) else None
-        return problem.at(source=str(source), line=line, row=self.first + row, event=event)
+        return problem.at(line=line, row=self.first + row, event=event)
 
 
 def source_of(path: Name, format: str | None = None, delimiter: str | None = None) -> Source:
