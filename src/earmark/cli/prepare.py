@@ -6,7 +6,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +13,6 @@ import earmark.spark
 from earmark.cli import options
 from earmark.errors import EarmarkError
 from earmark.language.words import counted
-
-if TYPE_CHECKING:
-    from earmark.book.folder import VersionInfo
 
 SHOWN_REJECTS = 5
 INDEX = "blocks"  # as Snapshot.publish
@@ -112,15 +108,12 @@ def publish(
             how |= {"index": reading.index, "shards": shards, "on_error": on_error}
             version = earmark.spark.Snapshot.publish(frame, snapshot, **how)
         rejects = version.rejects.limit(SHOWN_REJECTS).collect() if version.info.rejected else []
-    _sum_up(version.info, snapshot, time.perf_counter() - begun, rejects, as_json)
-
-
-def _sum_up(info: VersionInfo, path: str, took: float, rejects: list[Any], as_json: bool) -> None:
+    info, took = version.info, time.perf_counter() - begun
     if as_json:
-        figures = {"snapshot": path, "version": info.number, "kind": info.kind, "subscriptions": info.subscriptions}
+        figures = {"snapshot": snapshot, "version": info.number, "kind": info.kind, "subscriptions": info.subscriptions}
         click.echo(json.dumps({**figures, "rejected": info.rejected, "seconds": round(took, 3)}))
         return
-    click.echo(f"{path}: version {info.number}, {counted(info.subscriptions, 'subscription')}")
+    click.echo(f"{snapshot}: version {info.number}, {counted(info.subscriptions, 'subscription')}")
     if info.rejected:
         click.echo(f"{counted(info.rejected, 'row')} rejected:", err=True)
         for row in rejects:
