@@ -16,7 +16,7 @@ from pyarrow import csv
 
 from earmark import Matcher, __version__
 from earmark.cli.app import main
-from earmark.cli.commands.generate import NAMES
+from earmark.cli.generate import NAMES
 from earmark.workload.standard import WORKLOADS, Workload
 
 from .conftest import Earmark

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from earmark import progress
-from earmark.tabular.read import Chunk
+from earmark.tabular.source import Chunk
 
 from .conftest import NOTICE
 

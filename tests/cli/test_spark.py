@@ -54,8 +54,6 @@ def here(
 ) -> Callable[..., Result]:
     """Run a command in this process, in the test's folder, with the session of the tests."""
     from earmark.cli import app
-    from earmark.cli.commands import demo_spark, publish, stream
-    from earmark.cli.spark import engine
 
     @contextlib.contextmanager
     def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
@@ -66,8 +64,7 @@ def here(
         except Exception as problem:
             raise sentence_of(problem) from problem
 
-    for module in (demo_spark, engine, publish, stream):
-        monkeypatch.setattr(f"{module.__name__}.session", session)
+    monkeypatch.setattr("earmark.cli.spark.session", session)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> Result:

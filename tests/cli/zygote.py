@@ -39,7 +39,7 @@ def _child(request: dict[str, Any], files: list[int]) -> None:
 
 
 def main() -> None:
-    import earmark.cli.run  # noqa: F401
+    import earmark.cli.search  # noqa: F401
     from earmark.matcher import DEFAULT_INDEX
     from earmark.warming import warm_search
 

@@ -23,8 +23,7 @@ from earmark import (
     Reject,
     SubscriptionError,
 )
-from earmark.cli.rejects import Rejects
-from earmark.cli.search import EventSearch
+from earmark.cli.search import EventSearch, Rejects
 from earmark.errors import MOST_LISTED, Fields, refuse
 from earmark.tabular.source import source_of
 from earmark.tabular.subscriptions import read_subscriptions

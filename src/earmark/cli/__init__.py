@@ -1,5 +1,12 @@
 """The command line: every command is a call or two of the API.
 
+    app.py         the group of commands; errors and signals become sentences and exit codes
+    options.py     options that commands share, each worded once
+    match.py, prepare.py, hygiene.py, generate.py, demo.py    the commands, by kind
+    search.py      events read, searched, named, counted, sampled: the work behind `match`, `top-k` and `backtest`
+    files.py       subscriptions in, results out
+    spark.py       the same on Spark: a session, subscriptions as a DataFrame, the search
+
 Exit codes: 0 done; 1 `explain` of a subscription that does not match; 2 wrong input or usage, with one sentence on
 stderr; 70 a bug in earmark; 130 interrupted (143 terminated, 129 hung up). Results go to stdout or to a file,
 everything else to stderr.

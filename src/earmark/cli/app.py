@@ -1,11 +1,24 @@
-"""The group of all commands, and how their errors become sentences and exit codes."""
+"""The group of all commands, and how their errors and signals become sentences and exit codes.
+
+    signal ──► Stopped, in the main thread ──► `with` and `finally` undo what is half done ──► exit code 128 + n
+
+Requests to end (Ctrl-C, SIGTERM, SIGHUP) are an exception, so that a run cleans up. Three cases need care:
+
+* A second Ctrl-C would interrupt the cleaning: for a second after the first, signals are ignored.
+* Python drops exceptions that are raised inside a destructor or a callback from C, and goes on: then Stopped is raised
+  again a moment later.
+* A library that is being imported turns it into an error of its own: `_stopped` says that a signal was the cause.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +26,26 @@ import click
 
 from earmark import __version__
 from earmark.cli import INTERRUPTED, INTERRUPTED_CODE, is_debugging
-from earmark.cli.commands import audit, backtest, demo, generate, match, merge, publish, save, stream, warm
-from earmark.cli.signals import SIGNALLED, Stopped, signals_stop, stopped_by
+from earmark.cli.demo import demo
+from earmark.cli.generate import generate
+from earmark.cli.hygiene import audit, merge
+from earmark.cli.match import backtest, explain, match, stream, top_k
+from earmark.cli.prepare import publish, save, warm
 from earmark.errors import EarmarkError
 from earmark.progress import end_bars
 
 WRONG = 2
 OUR_FAULT = 70
+SIGNALLED = 128  # plus the number of the signal is the exit code that shells know
+CLEANING = 1.0  # seconds that belong to the first signal
+SOON = 0.01
+
+# Numbers and times. Not the exceptions: they would keep the objects of the run alive until the interpreter exits.
+_stopped: list[tuple[int, float]] = []
 
 
-class ReaderLeft(Exception):
-    """The reader of our output has closed the pipe. (For a broken pipe, click would exit with code 1.)"""
+class Stopped(BaseException):
+    """The signal of this number ended the run. Not a child of Exception, so that libraries do not catch it."""
 
 
 class Sentences(click.Group):
@@ -33,26 +55,16 @@ class Sentences(click.Group):
         """Return the commands in the order in which a user meets them, not by name."""
         return list(self.commands)
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the arguments, and answer `--help`."""
-        try:
-            return super().make_context(*args, **kwargs)
-        except BrokenPipeError:
-            raise ReaderLeft from None
-
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
-        try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
-            return result
-        except BrokenPipeError:
-            raise ReaderLeft from None
+        """Run a command, and write out its results while errors are still caught."""
+        result = super().invoke(ctx)
+        sys.stdout.flush()
+        return result
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
         _open_closed_streams()
-        with signals_stop():
+        with _signals_stop():
             code, message = self._outcome(*args, **kwargs)
         if message is not None:
             with contextlib.suppress(OSError):
@@ -69,7 +81,7 @@ class Sentences(click.Group):
             return WRONG, _usage(problem)
         except EarmarkError as problem:
             return WRONG, str(problem)
-        except ReaderLeft:
+        except SystemExit:  # click leaves where the reader of our output has closed the pipe
             _drop_stdout()
             return 0, None
         except OSError as problem:
@@ -79,13 +91,12 @@ class Sentences(click.Group):
         except MemoryError:
             return WRONG, "not enough memory"
         except Stopped as stop:
-            return stop.code, INTERRUPTED
+            return SIGNALLED + stop.args[0], INTERRUPTED
         except (click.Abort, KeyboardInterrupt):
             return INTERRUPTED_CODE, INTERRUPTED
         except Exception as problem:
             # A signal may reach us as something else, such as a module that could not be imported.
-            number = stopped_by()
-            return (OUR_FAULT, _fault(problem)) if number is None else (SIGNALLED + number, INTERRUPTED)
+            return (SIGNALLED + _stopped[-1][0], INTERRUPTED) if _stopped else (OUR_FAULT, _fault(problem))
 
 
 def _usage(problem: click.ClickException) -> str:
@@ -119,6 +130,42 @@ def _drop_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _stop(number: int, frame: Any) -> None:
+    if _stopped and time.monotonic() - _stopped[-1][1] < CLEANING:
+        return
+    _stopped.append((number, time.monotonic()))
+    raise Stopped(number)
+
+
+def _stop_again(number: int, frame: Any) -> None:
+    raise Stopped(_stopped[-1][0])
+
+
+def _dropped(unraisable: Any) -> None:
+    """Raise Stopped again soon, where Python had to drop it."""
+    if isinstance(unraisable.exc_value, Stopped):
+        signal.setitimer(signal.ITIMER_REAL, SOON)
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+@contextlib.contextmanager
+def _signals_stop() -> Iterator[None]:
+    """Let signals raise Stopped inside; afterwards ignore Ctrl-C, since the run is over. Only in the main thread."""
+    handlers = dict.fromkeys(("SIGINT", "SIGTERM", "SIGHUP"), _stop) | {"SIGALRM": _stop_again}
+    for name, handler in handlers.items():
+        with contextlib.suppress(ValueError, AttributeError):  # another thread; a system without this signal
+            number = getattr(signal, name)
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):  # nohup stays nohup
+                signal.signal(number, handler)
+                sys.unraisablehook = _dropped
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @click.group(
     cls=Sentences,
     invoke_without_command=True,
@@ -144,8 +191,5 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (
-    *(demo.demo, match.match, match.top_k, match.explain, save.save, audit.audit, backtest.backtest),
-    *(merge.merge, generate.generate, publish.publish, stream.stream, warm.warm),
-):
+for command in (demo, match, top_k, explain, save, audit, backtest, merge, generate, publish, stream, warm):
     main.add_command(command)

@@ -7,18 +7,64 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from earmark.cli.reading import Reading
-from earmark.cli.rejects import MODES, OnError, Rejects
-from earmark.cli.spark.session import MASTER
+from earmark.errors import EarmarkError
+from earmark.tabular.source import STDIN, Source, format_of, source_of
+
+if TYPE_CHECKING:
+    from earmark.cli.search import Rejects
 
 F = TypeVar("F", bound=Callable[..., Any])
 NO_INDEX = "scan"
 """The index of commands that do not search: it takes no time to build."""
+MASTER = "local[*]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The options that say how subscriptions and events are read, and which index searches them."""
+
+    attributes: Mapping[str, str]
+    zone: str | None
+    format: str | None
+    delimiter: str | None
+    index: str | None = NO_INDEX
+
+    def source(self, path: str) -> Source:
+        """Return the file of this name, or standard input."""
+        return source_of(path, self.format, self.delimiter)
+
+    def check(self, *paths: str, output: str | None = None) -> None:
+        """Refuse inputs that could not be read, standard input given twice, and options that no input needs.
+
+        Refuse an output that could not be written, too, or that is one of the inputs.
+        """
+        from earmark.tabular.write import check_target
+
+        if paths.count(STDIN) > 1:
+            raise EarmarkError("only one input can be '-': standard input is read once")
+        if self.index is not None:
+            from earmark.index import builder
+
+            builder(self.index)
+        files = [path for path in paths if not os.path.isdir(path)]
+        if self.format is not None and all(format_of(path) is not None for path in files):
+            raise EarmarkError("--format is for standard input and for file names that do not say their format")
+        sources = [self.source(path) for path in files]
+        separated = [source for source in sources if source.format == "csv" and source.delimiter == self.delimiter]
+        if self.delimiter is not None and not separated:
+            raise EarmarkError("--delimiter is for CSV, and no input is CSV")
+        if output is not None:
+            check_target(output, paths)
+
+
+# --- how the values of options are read ------------------------------------------------------------------------------
 
 
 def _split(param: click.Parameter, values: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -29,7 +75,7 @@ def _split(param: click.Parameter, values: tuple[str, ...]) -> Iterator[tuple[st
         yield name, rest
 
 
-def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Return NAME=VALUE options as a dict; a name may be given once."""
     found: dict[str, str] = {}
     for name, rest in _split(param, values):
@@ -39,22 +85,21 @@ def pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
     return found
 
 
-def settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def _settings(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     """Return KEY=VALUE options as a dict; the last value of a key counts, as in Spark."""
     return dict(_split(param, values))
 
 
-def numbers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+def _numbers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
     """Return NAME=NUMBER options as a dict of weights."""
     found = {}
-    for name, text in pairs(ctx, param, values).items():
+    for name, text in _pairs(ctx, param, values).items():
         try:
-            number = float(text)
+            found[name] = float(text)
         except ValueError:
             raise click.BadParameter(f"the weight of {name!r} must be a number, got {text!r}") from None
-        if not math.isfinite(number) or number < 0:
+        if not math.isfinite(found[name]) or found[name] < 0:
             raise click.BadParameter(f"the weight of {name!r} must be finite and not negative, got {text}")
-        found[name] = number
     return found
 
 
@@ -67,13 +112,24 @@ def _character(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return value
 
 
+# --- kinds of options ------------------------------------------------------------------------------------------------
+
+
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     """Return several decorators as one, the first on top."""
+    return lambda command: functools.reduce(lambda inner, decorate: decorate(inner), reversed(decorators), command)
+
+
+def _packed(name: str, fields: Sequence[str], make: Callable[..., Any], *added: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds options, and passes those called `fields` as one argument, which `make` makes."""
 
     def decorate(command: F) -> F:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
+        @functools.wraps(command)
+        def call(**given: Any) -> Any:
+            own = {field: given.pop(field) for field in fields if field in given}
+            return command(**{name: make(**own)}, **given)
+
+        return together(*added)(cast(F, call))
 
     return decorate
 
@@ -84,28 +140,14 @@ def number(name: str, default: int | None, text: str, *, least: int = 1, most: i
     return click.option(name, default=default, show_default=default is not None, type=kind, metavar="N", help=text)
 
 
-def repeated(name: str, variable: str, read: Callable[..., Any], metavar: str, text: str) -> Callable[[F], F]:
+def choice(name: str, default: str, choices: Sequence[str], text: str) -> Callable[[F], F]:
+    """Return an option that takes one of a few values."""
+    return click.option(*name.split(), default=default, show_default=True, type=click.Choice(choices), help=text)
+
+
+def _repeated(name: str, read: Callable[..., Any], metavar: str, text: str) -> Callable[[F], F]:
     """Return an option that may be repeated, whose values `read` makes into a dict."""
-    return click.option(name, variable, multiple=True, callback=read, metavar=metavar, help=text)
-
-
-_read = together(
-    repeated(
-        "--attribute",
-        "attributes",
-        pairs,
-        "NAME=TYPE",
-        "Declare a type: number, integer, float, boolean, string, date, timestamp or decimal(p,s). May be repeated; "
-        "other types are inferred.",
-    ),
-    click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]"),
-    click.option(
-        "--format",
-        metavar="FORMAT",
-        help="Format of standard input and of files whose names do not say it: csv, tsv, jsonl, parquet; csv.gz, …",
-    ),
-    click.option("--delimiter", callback=_character, metavar="CHAR", help="Separator of CSV fields.  [default: ,]"),
-)
+    return click.option(*name.split(), multiple=True, callback=read, metavar=metavar, help=text)
 
 
 def index(default: str | None = None, shown: str = "be_star_tree; of a saved folder, its own") -> Callable[[F], F]:
@@ -114,84 +156,66 @@ def index(default: str | None = None, shown: str = "be_star_tree; of a saved fol
     return click.option("--index", default=default, metavar="NAME", help=text)
 
 
-def reading(command: F) -> F:
-    """Add the options that say how inputs are read, and pass them as one `Reading`, with `--index` if there is one."""
-
-    @functools.wraps(command)
-    def packed(
-        attributes: dict[str, str], zone: str | None, format: str | None, delimiter: str | None, **rest: Any
-    ) -> Any:
-        index = rest.pop("index", NO_INDEX)
-        return command(reading=Reading(attributes, zone, format, delimiter, index), **rest)
-
-    return cast(F, _read(packed))
-
-
 def file(name: str, text: str) -> Callable[[F], F]:
     """Return an option that names a file to write."""
     return click.option(*name.split(), metavar="FILE", help=text)
 
 
-output = file("-o --output", "Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout.")
-
-
-def flag(name: str, text: str, variable: str | None = None) -> Callable[[F], F]:
-    """Return an option without a value."""
-    return click.option(name, *([variable] if variable else []), is_flag=True, help=text)
-
-
-json_rows = flag("--json", "Print JSON lines; with -o, a summary as one JSON object.", "as_json")
+def flag(name: str, text: str) -> Callable[[F], F]:
+    """Return an option without a value; `name` may be followed by that of the argument."""
+    return click.option(*name.split(), is_flag=True, help=text)
 
 
 def json_object(what: str) -> Callable[[F], F]:
     """Return the option --json of a command that prints one object."""
-    return flag("--json", f"{what} as one JSON object.", "as_json")
+    return flag("--json as_json", f"{what} as one JSON object.")
 
 
-event_id = click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
+# --- the options -----------------------------------------------------------------------------------------------------
 
-_unread = together(
-    click.option(
-        "--on-error",
-        type=click.Choice(MODES),
-        help="What happens when an event cannot be read: the run fails, the value counts as NULL, or the event is "
-        "left out.  [default: raise; with --reject, reject]",
-    ),
+_types = "number, integer, float, boolean, string, date, timestamp or decimal(p,s)"
+_declare = f"Declare a type: {_types}. May be repeated; other types are inferred."
+_formats = "csv, tsv, jsonl, parquet; csv.gz, …"
+_format = f"Format of standard input and of files whose names do not say it: {_formats}"
+_modes = "exact takes subscriptions that match; relaxed also ranks those that match in part."
+_weight = "Weight of an attribute, 1 by default. May be repeated."
+_outcomes = (
+    "the run fails, the value counts as NULL, or the event is left out.  [default: raise; with --reject, reject]"
+)
+_on_error = f"What happens when an event cannot be read: {_outcomes}"
+_masters = "Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server."
+
+reading = _packed(
+    "reading",
+    Reading.__slots__,
+    Reading,
+    _repeated("--attribute attributes", _pairs, "NAME=TYPE", _declare),
+    click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]"),
+    click.option("--format", metavar="FORMAT", help=_format),
+    click.option("--delimiter", callback=_character, metavar="CHAR", help="Separator of CSV fields.  [default: ,]"),
+)
+
+
+def _rejects(on_error: Any, reject: str | None) -> Rejects:
+    from earmark.cli.search import Rejects
+
+    return Rejects(on_error, reject)
+
+
+rejects = _packed(
+    "rejects",
+    ("on_error", "reject"),
+    _rejects,
+    click.option("--on-error", type=click.Choice(["raise", "null", "reject"]), help=_on_error),
     file("--reject", "Write the values and events that could not be read here (.parquet, .csv, .tsv, .jsonl)."),
 )
-
-
-def rejects(command: F) -> F:
-    """Add the options that say what happens to events that cannot be read, and pass them as one `Rejects`."""
-
-    @functools.wraps(command)
-    def packed(on_error: OnError | None, reject: str | None, **rest: Any) -> Any:
-        return command(rejects=Rejects(on_error, reject), **rest)
-
-    return cast(F, _unread(packed))
-
-
-scope = repeated("--scope", "scope", pairs, "TAG=VALUE", "Only subscriptions with this tag. May be repeated.")
-
-mode = click.option(
-    "--mode",
-    default="exact",
-    show_default=True,
-    type=click.Choice(["exact", "relaxed"]),
-    help="exact takes subscriptions that match; relaxed also ranks those that match in part.",
-)
-
-weights = repeated(
-    "--weight", "weights", numbers, "NAME=NUMBER", "Weight of an attribute, 1 by default. May be repeated."
-)
-
+output = file("-o --output", "Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout.")
+json_rows = flag("--json as_json", "Print JSON lines; with -o, a summary as one JSON object.")
+event_id = click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
+scope = _repeated("--scope", _pairs, "TAG=VALUE", "Only subscriptions with this tag. May be repeated.")
+mode = choice("--mode", "exact", ["exact", "relaxed"], _modes)
+weights = _repeated("--weight weights", _numbers, "NAME=NUMBER", _weight)
 on_spark = together(
-    click.option(
-        "--master",
-        default=MASTER,
-        show_default=True,
-        metavar="URL",
-        help="Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server.",
-    ),
-    repeated("--conf", "conf", settings, "KEY=VALUE", "A setting of Spark. May be repeated."),
+    click.option("--master", default=MASTER, show_default=True, metavar="URL", help=_masters),
+    _repeated("--conf", _settings, "KEY=VALUE", "A setting of Spark. May be repeated."),
 )

@@ -1,4 +1,4 @@
-"""Where rows come from: a file or standard input, its format and its compression.
+"""Where rows come from: a file or standard input, its format and its compression, and chunks of its rows.
 
 The name of a file says its format (`events.csv`, `events.jsonl.zst`). For standard input, written `-`, and for names
 that do not say it, the user does.
@@ -14,22 +14,21 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 from earmark.errors import EarmarkError
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from earmark.events.mappings import Reject
+
 STDIN = "-"
-FORMATS = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-}
+FORMATS = {".parquet": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 READABLE = ".parquet, .csv, .tsv or .jsonl, and the last three also with .gz or .zst"
 CHOICES = "csv, tsv, jsonl or parquet"
@@ -38,6 +37,7 @@ _HEAD = 32  # bytes that show the kind of a file
 _BUFFER = 1 << 18
 
 Name = str | os.PathLike[str]
+Row = dict[str, Any]
 
 # How files of other kinds begin: the pattern, what it is, and the suffix that would be right.
 _KINDS = (
@@ -70,6 +70,13 @@ class Source:
         """The format and compression, for messages."""
         return f"{self.compression + '-compressed ' if self.compression else ''}{_WORDS[self.format]}"
 
+    def columns(self, names: list[str], wanted: Container[str] | None) -> list[str]:
+        """Return the columns to read: those wanted, or else one, so that rows can be counted. Refuse equal names."""
+        name, count = (Counter(names).most_common(1) or [("", 0)])[0]
+        if count > 1:
+            raise EarmarkError(f"{self} has two columns {name!r}")
+        return [name for name in names if wanted is None or name in wanted] or names[:1]
+
     @contextlib.contextmanager
     def opened(self) -> Iterator[ByteStream]:
         """Open the bytes of this source, decompressed; refuse a file that is plainly of another kind."""
@@ -77,8 +84,11 @@ class Source:
             raw: Any = sys.stdin.buffer if self.path == STDIN else stack.enter_context(open(self.path, "rb"))
             stream = ByteStream(raw, self.compression)
             if self.format == "parquet":
-                if not stream.is_regular:  # a Parquet file is read from its end
-                    stream = ByteStream(stack.enter_context(_on_disk(raw)))
+                if stream.share is None:  # a Parquet file is read from its end, so a pipe is copied to disk
+                    file = stack.enter_context(tempfile.TemporaryFile(prefix="earmark-"))
+                    shutil.copyfileobj(raw, file, 1 << 20)
+                    file.seek(0)
+                    stream = ByteStream(file)
                 head = stream.file.read(_HEAD)
                 stream.file.seek(0)
             else:
@@ -119,23 +129,49 @@ class ByteStream:
             self.file = io.BufferedReader(decompressed, _BUFFER)
 
     @property
-    def is_regular(self) -> bool:
-        """Whether this is a file on disk, not a pipe."""
-        return self._size is not None
-
-    @property
     def share(self) -> float | None:
         """How much of the source has been read, from 0 to 1; None for a pipe, whose length is not known."""
         return None if self._size is None else min(self._raw.tell() / self._size, 1.0)
 
 
-@contextlib.contextmanager
-def _on_disk(raw: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Copy a pipe to a temporary file, which can be read from its end."""
-    with tempfile.TemporaryFile(prefix="earmark-") as file:
-        shutil.copyfileobj(raw, file, 1 << 20)
-        file.seek(0)
-        yield file
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some rows of a source.
+
+    `first` is the number of the first row in the source; `share` how much of the source has been read after them, from
+    0 to 1, or None where that is not known; `lines` the line of each row of a text file; `rejects` what could not be
+    read, with rows counted from the first of this chunk.
+    """
+
+    rows: pa.Table | list[Row]
+    first: int
+    share: float | None
+    lines: Sequence[int] = ()
+    rejects: Sequence[Reject] = ()
+    source: Source | None = None
+
+    def parts(self, size: int, before: float | None) -> Iterator[Chunk]:
+        """Yield the rows in parts of at most `size`; at least one part, perhaps without rows.
+
+        `before` is the share of the source that had been read before this chunk.
+        """
+        for start in range(0, max(len(self.rows), 1), size):
+            end, share = min(start + size, len(self.rows)), self.share
+            rows = self.rows[start:end] if isinstance(self.rows, list) else self.rows.slice(start, end - start)
+            if share is not None and end < len(self.rows):
+                share = (before or 0.0) + (share - (before or 0.0)) * end / len(self.rows)
+            rejects = [r._replace(event=r.event - start) for r in self.rejects if start <= r.event < end]
+            yield Chunk(rows, self.first + start, share, self.lines[start:end], rejects, self.source)
+
+    def located(self, problem: EarmarkError) -> EarmarkError:
+        """Return the problem, and those it lists, with the source, and the line there or else the row."""
+        row = problem.row if problem.event is None else problem.event
+        problem = problem.at(source=str(self.source), problems=tuple(map(self.located, problem.problems)))
+        if row is None:
+            return problem
+        event = None if problem.event is None else self.first + row
+        line = int(self.lines[row]) if len(self.lines) else None
+        return problem.at(line=line, row=self.first + row, event=event)
 
 
 def source_of(path: Name, format: str | None = None, delimiter: str | None = None) -> Source:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from earmark.errors import EarmarkError, shown
 from earmark.progress import shares
-from earmark.tabular.csvtypes import integers, typed_column, with_values
-from earmark.tabular.read import Row, read_batches
-from earmark.tabular.source import Source, reason
+from earmark.tabular.csvfile import integers, typed_column, with_values
+from earmark.tabular.read import read_batches
+from earmark.tabular.source import Chunk, Row, Source, reason
 
 FIELDS = ("id", "condition", "weights", "score", "tags")
 COLUMNS = (*FIELDS, "ranges")
@@ -27,22 +27,8 @@ _BLANKS = " \t\r\n\u00a0\ufeff"  # also the no-break space and the byte order ma
 _DELIMITERS = ";\t|,"
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionFile:
-    """The subscriptions of a source, and the line of each in a text file."""
-
-    source: Source
-    rows: pa.Table | list[Row]
-    lines: Sequence[int]
-
-    def located(self, problem: EarmarkError) -> EarmarkError:
-        """Return the problem with the file, and the line of its row."""
-        line = None if problem.row is None or not len(self.lines) else int(self.lines[problem.row])
-        return problem.at(source=str(self.source), line=line, problems=tuple(map(self.located, problem.problems)))
-
-
-def read_subscriptions(source: Source, declared: Mapping[str, str], extra: Sequence[str] = ()) -> SubscriptionFile:
-    """Read the subscriptions of a source, with progress on a terminal.
+def read_subscriptions(source: Source, declared: Mapping[str, str], extra: Sequence[str] = ()) -> Chunk:
+    """Read all subscriptions of a source, with progress on a terminal.
 
     `declared` are the types of attributes, for bounds that are strings; `extra` names columns to keep beside those of a
     subscription.
@@ -56,7 +42,7 @@ def read_subscriptions(source: Source, declared: Mapping[str, str], extra: Seque
         rows = pa.concat_tables([chunk.rows for chunk in chunks])
         names = rows.column_names
     _check_columns(source, names, (*COLUMNS, *extra))
-    file = SubscriptionFile(source, rows, lines if len(lines) == len(rows) else ())
+    file = Chunk(rows, 0, 1.0, lines if len(lines) == len(rows) else (), source=source)
     if isinstance(rows, list) and (not rows or "condition" in names):
         known = [{name: row[name] for name in (*FIELDS, *extra) if name in row} for row in rows]
         return replace(file, rows=known)

@@ -51,17 +51,14 @@ def _is_same(path: Name, source: Name) -> bool:
 
 def _obstacle(path: Path) -> str | None:
     folder = path.absolute().parent
-    if path.is_dir():
-        return "it is a folder"
-    if path.exists() and not path.is_file():
-        return "it is not a plain file"
-    if path.exists() and not os.access(path, os.W_OK):
-        return "you may not write to it"
-    if not folder.is_dir():
-        return f"there is no folder {str(path.parent)!r}"
-    if not os.access(folder, os.W_OK | os.X_OK):
-        return f"you may not write in the folder {str(folder)!r}"
-    return None
+    obstacles = (
+        (path.is_dir(), "it is a folder"),
+        (path.exists() and not path.is_file(), "it is not a plain file"),
+        (path.exists() and not os.access(path, os.W_OK), "you may not write to it"),
+        (not folder.is_dir(), f"there is no folder {str(path.parent)!r}"),
+        (not os.access(folder, os.W_OK | os.X_OK), f"you may not write in the folder {str(folder)!r}"),
+    )
+    return next((why for is_there, why in obstacles if is_there), None)
 
 
 @contextlib.contextmanager
@@ -88,7 +85,13 @@ def writing(path: Name, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None
             os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
             if target.exists():  # a file that others may not read stays one
                 shutil.copymode(target, aside)
-            sink = _opened(aside, kind, "\t" if Path(path).suffix.lower() == ".tsv" else ",", schema)
+            if kind == "parquet":
+                sink = pq.ParquetWriter(aside, schema)
+            elif kind == "csv":
+                tabs = Path(path).suffix.lower() == ".tsv"
+                sink = csv.CSVWriter(aside, schema, write_options=csv.WriteOptions(delimiter="\t" if tabs else ","))
+            else:
+                sink = aside.open("w", encoding="utf-8")
         yield write
         with _reported(path):
             sink.close()
@@ -97,14 +100,6 @@ def writing(path: Name, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None
         aside.unlink(missing_ok=True)
         with contextlib.suppress(Exception):
             sink.close()
-
-
-def _opened(path: Path, kind: str, delimiter: str, schema: pa.Schema) -> Any:
-    if kind == "parquet":
-        return pq.ParquetWriter(path, schema)
-    if kind == "csv":
-        return csv.CSVWriter(str(path), schema, write_options=csv.WriteOptions(delimiter=delimiter))
-    return path.open("w", encoding="utf-8")
 
 
 @contextlib.contextmanager

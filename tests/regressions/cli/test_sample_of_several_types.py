@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from earmark import Matcher
-from earmark.cli.sample import Sample, sampled
+from earmark.cli.search import Sample, sampled
 from earmark.engine.batch import encode_many
 from earmark.tabular.source import source_of
 

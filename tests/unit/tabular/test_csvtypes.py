@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from earmark import EarmarkError, Matcher
 from earmark.events.mappings import Reject
 from earmark.keys.numbers import position_of
-from earmark.tabular.csvtypes import typed_column, typed_table
+from earmark.tabular.csvfile import typed_column, typed_table
 from earmark.tabular.source import source_of
 from earmark.tabular.subscriptions import read_subscriptions
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from earmark.tabular import read
+from earmark.tabular import csvfile
 from earmark.tabular.read import read_batches
 from earmark.tabular.source import source_of
 
@@ -57,7 +57,7 @@ def test_csv_in_blocks_of_any_size(rows: list[tuple[str, str]], block: int, deli
     with tempfile.NamedTemporaryFile(suffix=".csv") as file, pytest.MonkeyPatch.context() as patch:
         file.write(text.getvalue().encode())
         file.flush()
-        patch.setattr(read, "_BLOCK", block)
+        patch.setattr(csvfile, "BLOCK", block)
         chunks = list(read_batches(source_of(file.name, delimiter=delimiter)))
     found: list[Any] = [row for chunk in chunks for row in chunk.rows.to_pylist()]  # type: ignore[union-attr]
     assert [(row["x"], row["y"]) for row in found] == rows

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from earmark.errors import EarmarkError
-from earmark.tabular.records import blocks
+from earmark.tabular.csvfile import blocks
 
 MARK = b"\xef\xbb\xbf"
 PARTS = st.lists(st.sampled_from([b'"', b'"', b'""', b"a", b";", b"\n", b"\n", b"\r\n", b"\r"]), max_size=25)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,17 +14,19 @@ from earmark.cli import options
 from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
-    from earmark.tabular.read import Chunk
+    from earmark.tabular.source import Chunk
     from earmark.workload.standard import Workload
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 STEP = 20_000
 NAMES = ["w1", "w1u", "w1z", "w2"]
 MICS = {"mics-uniform": "uniform", "mics-zipf": "zipf"}
 BEGEN = "begen"
 STANDARD_EVENTS = 1_000
-_KINDS = click.Choice(["parquet", "csv", "jsonl"])
+_MATCHES = "Subscriptions that an event matches, on average.  [default: 0.1]"
+_WEIGHTS = (
+    "By inv, the inverse frequency of the dimension: N(0.8 inv, 0.05 inv), clipped to inv; or, as the paper prints it,"
+    " the greater of that and inv.  [default: clipped]"
+)
 
 
 class _Command(click.Command):
@@ -55,8 +58,19 @@ def _clusters(value: str) -> int | str:
     return value if value == "none" else int(value)
 
 
-def _of_begen(name: str, metavar: str, kind: Any, text: str) -> Callable[[F], F]:
-    return click.option(name, cls=_OfBegen, type=kind, metavar=metavar, help=text)
+_PARAMETERS = (
+    ("--dimensions", "N", click.IntRange(1, 1_000_000), "Number of attributes.  [default: 400]"),
+    ("--cardinality", "N", click.IntRange(2), "Values that a dimension can have.  [default: 250,000,000]"),
+    ("--clusters", "N", _clusters, "Points around which a dimension's values are, or none.  [default: 4]"),
+    ("--cluster-size", "N", click.IntRange(0), "Greatest distance of a value from its point.  [default: 100]"),
+    ("--subscription-size", "N", click.IntRange(1), "Predicates per subscription, on average.  [default: 8]"),
+    ("--event-size", "N", click.IntRange(1), "Values per event, on average.  [default: 15]"),
+    ("--match-percent", "P", click.FloatRange(0, 100), _MATCHES),
+    ("--zipf", "EXPONENT", click.FloatRange(0, 10), "Odds of dimension i: i to the power of -EXPONENT.  [default: 0]"),
+    ("--range-size", "N", click.IntRange(1), "Most values in the range of a predicate.  [default: 12]"),
+    ("--weights", "clipped|printed|none", click.Choice(["clipped", "printed", "none"]), _WEIGHTS),
+)
+_begen = (click.option(n, cls=_OfBegen, type=kind, metavar=m, help=text) for n, m, kind, text in _PARAMETERS)
 
 
 @click.command(cls=_Command, short_help="Write a standard workload as files, to try and compare.")
@@ -64,31 +78,9 @@ def _of_begen(name: str, metavar: str, kind: Any, text: str) -> Callable[[F], F]
 @click.argument("folder")
 @options.number("--subscriptions", 100_000, "Number of subscriptions.", most=1_000_000)
 @options.number("--events", STANDARD_EVENTS, "Number of events; w1 to w2 have at most 1,000.", most=1_000_000)
-@click.option("--format", "kind", default="parquet", show_default=True, type=_KINDS, help="Format of both files.")
+@options.choice("--format kind", "parquet", ["parquet", "csv", "jsonl"], "Format of both files.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Draw other data than the standard data.")
-@_of_begen("--dimensions", "N", click.IntRange(1, 1_000_000), "Number of attributes.  [default: 400]")
-@_of_begen("--cardinality", "N", click.IntRange(2), "Values that a dimension can have.  [default: 250,000,000]")
-@_of_begen("--clusters", "N", _clusters, "Points around which a dimension's values are, or none.  [default: 4]")
-@_of_begen("--cluster-size", "N", click.IntRange(0), "Greatest distance of a value from its point.  [default: 100]")
-@_of_begen("--subscription-size", "N", click.IntRange(1), "Predicates per subscription, on average.  [default: 8]")
-@_of_begen("--event-size", "N", click.IntRange(1), "Values per event, on average.  [default: 15]")
-@_of_begen(
-    "--match-percent", "P", click.FloatRange(0, 100), "Subscriptions that an event matches, on average.  [default: 0.1]"
-)
-@_of_begen(
-    "--zipf",
-    "EXPONENT",
-    click.FloatRange(0, 10),
-    "Odds of dimension i: i to the power of -EXPONENT.  [default: 0]",
-)
-@_of_begen("--range-size", "N", click.IntRange(1), "Most values in the range of a predicate.  [default: 12]")
-@_of_begen(
-    "--weights",
-    "clipped|printed|none",
-    click.Choice(["clipped", "printed", "none"]),
-    "By inv, the inverse frequency of the dimension: N(0.8 inv, 0.05 inv), clipped to inv; or, as the paper prints it,"
-    " the greater of that and inv.  [default: clipped]",
-)
+@options.together(*_begen)
 @options.json_object("Print what was written")
 def generate(workload: str, folder: str, kind: str, as_json: bool, **asked: Any) -> None:
     """Write a workload to FOLDER, as files of subscriptions and of events, to try and compare.
@@ -111,17 +103,20 @@ def generate(workload: str, folder: str, kind: str, as_json: bool, **asked: Any)
       earmark generate w2 data --subscriptions 10000 --format csv
       earmark generate begen data --dimensions 50 --clusters none --match-percent 1 --zipf 1
     """
-    from earmark.cli.output import write_tables
+    from earmark.cli.files import write_tables
     from earmark.progress import shares
 
     subscriptions, events, seed = (asked.pop(name) for name in ("subscriptions", "events", "seed"))
     data = _drawn(workload, subscriptions, events, seed, {n: value for n, value in asked.items() if value is not None})
-    target = _folder(folder)
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise EarmarkError(f"the folder {folder!r} cannot be created: {problem.strerror}") from None
     ready = kind == "parquet" or (kind == "jsonl" and len(data.sub_weight) > 0)
-    rows = _ranges if ready else _conditions
+    rows = partial(_subscriptions, ready)
     files = {}
     for name, count, make in (("subscriptions", subscriptions, rows), ("events", events, _events)):
-        files[name] = str(target / f"{name}.{kind}")
+        files[name] = str(Path(folder) / f"{name}.{kind}")
         write_tables((chunk.rows for chunk in shares(_chunks(data, count, make), name)), files[name])
         if not as_json:
             click.echo(files[name])
@@ -152,39 +147,27 @@ def _drawn(workload: str, subscriptions: int, events: int, seed: int | None, giv
     return standard.WORKLOADS[workload](subscriptions=subscriptions, **seeded)
 
 
-def _folder(name: str) -> Path:
-    try:
-        Path(name).mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise EarmarkError(f"the folder {name!r} cannot be created: {problem.strerror}") from None
-    return Path(name)
-
-
 def _chunks(data: Workload, count: int, make: Callable[[Workload, int, int], dict[str, Any]]) -> Iterator[Chunk]:
     """Yield the rows that `make` gives for each stretch of them, as tables."""
     import pyarrow as pa
 
-    from earmark.tabular.read import Chunk
+    from earmark.tabular.source import Chunk
 
     for start in range(0, count, STEP):
         end = min(start + STEP, count)
         yield Chunk(pa.table(make(data, start, end)), start, end / count)
 
 
-def _ranges(data: Workload, start: int, end: int) -> dict[str, Any]:
-    from earmark.workload.arrow import ranges
+def _subscriptions(ready: bool, data: Workload, start: int, end: int) -> dict[str, Any]:
+    """Return subscriptions as columns: `ready`-made ranges, or SQL conditions."""
+    from earmark.workload.arrow import conditions, maps, ranges
 
-    part = data.part(start, end)
-    weights = {"weight": part.sub_weight} if len(part.sub_weight) else {}
-    return {"id": range(start, end), "ranges": ranges(part, **weights)}
-
-
-def _conditions(data: Workload, start: int, end: int) -> dict[str, Any]:
-    from earmark.workload.arrow import conditions, maps
-
-    part = data.part(start, end)
-    columns: dict[str, Any] = {"id": range(start, end), "condition": conditions(part)}
-    if len(part.sub_weight):
+    part, ids = data.part(start, end), range(start, end)
+    weighted = len(part.sub_weight) > 0
+    if ready:
+        return {"id": ids, "ranges": ranges(part, **({"weight": part.sub_weight} if weighted else {}))}
+    columns: dict[str, Any] = {"id": ids, "condition": conditions(part)}
+    if weighted:
         weights = maps(part.sub_attr, part.sub_weight, part.attributes)
         columns["weights"] = [json.dumps(dict(pairs)) for pairs in weights.to_pylist()]
     return columns

@@ -1,4 +1,4 @@
-"""`earmark merge`: fewer conditions that match every event the subscriptions match, within a budget."""
+"""`earmark audit`: subscriptions that are redundant or never match; `earmark merge`: fewer, within a budget."""
 
 from __future__ import annotations
 
@@ -12,14 +12,44 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from earmark.cli import options
-from earmark.cli.reading import Reading
 from earmark.errors import EarmarkError
+from earmark.language.words import counted
 
 if TYPE_CHECKING:
     from earmark.cover.merging.merge import Merged
     from earmark.cover.ranges.summary import Summary
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)")
+_EXTRA = "Extra traffic: unwanted events, as a share of the wanted ones. 0 needs no sample."
+_ROWS = "Write the findings here, one row each (.parquet, .csv, .tsv, .jsonl)"
+
+
+@click.command(short_help="Find duplicates, covered subscriptions, and clauses that never match.")
+@click.argument("subscriptions")
+@options.json_object("Print the findings")
+@options.file("-o --output", f"{_ROWS}; the report goes to stdout as well.")
+@options.number("--shown", 10, "Findings of each kind to list.", least=0)
+@options.reading
+def audit(subscriptions: str, as_json: bool, output: str | None, shown: int, reading: options.Reading) -> None:
+    """Find subscriptions that are duplicates, are covered by others, never match, or match everything.
+
+    Every event that matches a covered subscription matches another one too; the report names one to keep. All redundant
+    subscriptions can be removed together without leaving any event unmatched. Only conditions are compared, not scores,
+    weights or tags. SUBSCRIPTIONS is as for `earmark match`.
+
+    \b
+    Examples
+      earmark audit ads.csv
+      earmark audit ads.parquet --json
+      earmark audit ads.csv -o findings.csv
+    """
+    from earmark.cli.files import load, write_tables
+
+    reading.check(subscriptions, output=output)
+    findings = load(subscriptions, reading)[0].audit()
+    if output is not None:
+        write_tables(iter([findings.to_arrow()]), output)
+    click.echo(json.dumps(findings.to_dict(), ensure_ascii=False) if as_json else findings.report(shown))
 
 
 def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
@@ -33,14 +63,7 @@ def _share(ctx: click.Context, param: click.Parameter, text: str) -> float:
 
 @click.command(short_help="Write fewer conditions that let through at most a little more.")
 @click.argument("subscriptions")
-@click.option(
-    "--budget",
-    default="2%",
-    show_default=True,
-    callback=_share,
-    metavar="SHARE",
-    help="Extra traffic: unwanted events, as a share of the wanted ones. 0 needs no sample.",
-)
+@click.option("--budget", default="2%", show_default=True, callback=_share, metavar="SHARE", help=_EXTRA)
 @click.option("--sample", metavar="EVENTS", help="File of past events, as for `earmark match`, to measure traffic on.")
 @options.flag("--ranges", "Write ranges of cells on a curve instead of conditions.")
 @options.output
@@ -55,7 +78,7 @@ def merge(
     output: str | None,
     as_json: bool,
     seed: int,
-    reading: Reading,
+    reading: options.Reading,
 ) -> None:
     """Write a smaller set of conditions that matches every event the subscriptions match, and a few others.
 
@@ -72,9 +95,8 @@ def merge(
       earmark merge ads.csv --budget 0
       earmark merge ads.parquet --sample visitors.parquet --ranges -o ranges.parquet --json
     """
-    from earmark.cli.load import load
-    from earmark.cli.output import write_tables
-    from earmark.cli.sample import sampled
+    from earmark.cli.files import load, write_tables
+    from earmark.cli.search import sampled
     from earmark.cover.merging.merge import merge_segment
     from earmark.cover.ranges.summary import summarize_segment
 
@@ -83,8 +105,8 @@ def merge(
     if sample is None and budget > 0:
         raise EarmarkError("a budget is measured on events: name a file of past ones with --sample, or say --budget 0")
     reading.check(subscriptions, *([sample] if sample else []), output=output)
-    loaded = load(subscriptions, reading)
-    view, events = sampled(loaded.matcher, reading.source(sample) if sample else None, seed)
+    matcher, loading = load(subscriptions, reading)
+    view, events = sampled(matcher, reading.source(sample) if sample else None, seed)
     begun = time.perf_counter()
     result: Merged | Summary
     if ranges:
@@ -93,7 +115,7 @@ def merge(
         result = merge_segment(view, events, budget, seed=seed, progress=_progress())
     write_tables(iter([result.to_arrow()]), output, as_json)
     if as_json and output is not None:
-        seconds = {"load_seconds": loaded.seconds, "merge_seconds": time.perf_counter() - begun}
+        seconds = {"load_seconds": loading, "merge_seconds": time.perf_counter() - begun}
         rounded = {name: round(value, 3) for name, value in seconds.items()}
         click.echo(json.dumps({**_figures(result), **rounded, "output": output}, ensure_ascii=False))
     elif not as_json:
@@ -132,7 +154,6 @@ def _figures(result: Merged | Summary) -> dict[str, Any]:
 def _report(result: Merged | Summary) -> Iterator[str]:
     """Yield the lines of a report, for people."""
     from earmark.cover.ranges.summary import Summary
-    from earmark.language.words import counted
 
     held, of_ranges = result.held_back, isinstance(result, Summary)
     after = counted(len(result), "range" if of_ranges else "condition")

@@ -1,0 +1,71 @@
+"""What a command reads and writes: subscriptions in, with the time it took to load them; results out."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from itertools import chain
+
+import click
+import pyarrow as pa
+
+from earmark.cli.options import Reading
+from earmark.errors import EarmarkError
+from earmark.matcher import DEFAULT_INDEX, Matcher
+from earmark.tabular.subscriptions import read_subscriptions
+from earmark.tabular.write import csv_text, json_lines, writing, written_format
+
+ALONE = "condition"
+"""The id of a subscription that is given as a condition alone."""
+
+
+def load(path: str | None, reading: Reading, condition: str = "") -> tuple[Matcher, float]:
+    """Load the subscriptions of a file or of a saved folder; without a path, one subscription of this condition.
+
+    Returns a matcher, and the seconds it took.
+    """
+    begun = time.perf_counter()
+    if path is not None and os.path.isdir(path):
+        if reading.attributes or reading.zone:
+            raise EarmarkError("a saved folder has its own types and zone: --attribute and --zone are for files")
+        return Matcher.load(path, index=reading.index), time.perf_counter() - begun
+    matcher = Matcher(reading.index or DEFAULT_INDEX, attributes=reading.attributes, zone=reading.zone or "UTC")
+    if path is None:
+        matcher.add(ALONE, condition)
+    else:
+        file = read_subscriptions(reading.source(path), reading.attributes)
+        try:
+            matcher.add_many(file.rows)
+        except EarmarkError as problem:
+            raise file.located(problem) from None
+    return matcher, time.perf_counter() - begun
+
+
+def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool = False) -> int:
+    """Write tables of one schema, at least one, as they come, to stdout as CSV or JSON lines; return how many rows."""
+    count = 0
+    if output is None:
+        for number, table in enumerate(tables):
+            text = "".join(json_lines(table)) if as_json else csv_text(_flat(table), header=number == 0)
+            click.echo(text, nl=False)
+            count += int(table.num_rows)
+        return count
+    if written_format(output) == "csv":
+        tables = map(_flat, tables)
+    first = next(tables)
+    with writing(output, first.schema) as write:
+        for table in chain([first], tables):
+            write(table)
+            count += int(table.num_rows)
+    return count
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Return the table with lists as JSON strings, since CSV has no lists."""
+    for i, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            lists = [json.dumps(values, ensure_ascii=False, default=str) for values in table.column(i).to_pylist()]
+            table = table.set_column(i, field.name, pa.array(lists, pa.string()))
+    return table
