@@ -19,11 +19,11 @@ from earmark.spark.java import ensure_java as ensure_java
 
 if TYPE_CHECKING:
     from earmark.book.folder import Conflict as Conflict
-    from earmark.spark.counts import shard_counts as shard_counts
     from earmark.spark.hygiene.auditing import audit as audit
     from earmark.spark.hygiene.backtesting import backtest as backtest
     from earmark.spark.hygiene.merging import merge as merge
     from earmark.spark.matching import match as match
+    from earmark.spark.matching import shard_counts as shard_counts
     from earmark.spark.snapshot import Snapshot as Snapshot
     from earmark.spark.sources import register_sources as register_sources
     from earmark.spark.sources import workload as workload
@@ -41,7 +41,7 @@ _HOMES = {
     "read_matches": "earmark.spark.streaming",
     "register": "earmark.spark.sql",
     "register_sources": "earmark.spark.sources",
-    "shard_counts": "earmark.spark.counts",
+    "shard_counts": "earmark.spark.matching",
     "stream": "earmark.spark.streaming",
     "workload": "earmark.spark.sources",
 }

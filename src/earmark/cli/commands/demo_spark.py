@@ -15,8 +15,8 @@ from earmark.cli.spark.session import MASTER, session, ticking
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from earmark.book.ledger import Report
     from earmark.spark import Snapshot
+    from earmark.spark.streaming import Report
 
 BATCHES = 10  # a tenth of the visitors in each
 CHANGE_AFTER = 2  # batches

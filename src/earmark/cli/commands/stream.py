@@ -17,8 +17,7 @@ from earmark.errors import EarmarkError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from earmark.book.ledger import Report
-    from earmark.spark.streaming import Stream
+    from earmark.spark.streaming import Report, Stream
 
 
 @click.command(short_help="Match events as they arrive, while the snapshot changes.")

@@ -79,7 +79,7 @@ def _from_rows(shown: str, rows: list[dict[str, Any]], extra: tuple[str, ...]) -
 
 
 def _check_ops(file: SubscriptionFile, table: Any) -> None:
-    from earmark.book.parts import OPS
+    from earmark.spark.intake import OPS
 
     ops = table.column("op").to_pylist() if "op" in table.column_names else [None] * len(table)
     for row, op in enumerate(ops):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,18 +29,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
-from earmark.book.parts import read_arrow, write_arrow
 from earmark.errors import EarmarkError, EventError, SubscriptionError
 from earmark.flat.types import I64
 from earmark.spark.frames import RESULTS, Columns, arrow_id_type, id_type, session_zone, struct_of, with_keys
-from earmark.spark.hygiene.working import removed_on_error, working_folder
-from earmark.spark.intake import ReadOptions
+from earmark.spark.hygiene.auditing import removed_on_error, working_folder
+from earmark.spark.intake import ReadOptions, read_arrow, write_arrow
 from earmark.spark.matching import Search, prepared, searched
-from earmark.spark.publish import publish
-from earmark.spark.snapshot import DEFAULT_INDEX, Snapshot
-
-if TYPE_CHECKING:
-    from earmark.spark.snapshot import Folder
+from earmark.spark.snapshot import DEFAULT_INDEX, Folder, Snapshot, publish
 
 SAMPLE = 3
 ALONE = "condition"

@@ -1,6 +1,6 @@
 """Merge more subscriptions than one process can take into fewer conditions, within a budget of extra traffic.
 
-    DataFrame ──► one segment, homes (working.py)      ──1──► who is covered; what the residents of each home want
+    DataFrame ──► one segment, homes (auditing.py)      ──1──► who is covered; what the residents of each home want
               ──2──► each home merges its own (cover/merging/merge.py), with its share of the budget ──► conditions
 
 **1.** The covering of auditing.py: duplicates and covered subscriptions go to one that covers them, in whichever home
@@ -23,7 +23,7 @@ Complexity: twice O(table) per home; the roots of a home and their merged condit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,8 +36,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType
 
-from earmark.book.events import read_events, write_events
-from earmark.book.packed_file import read_packed, write_packed
+from earmark.book.segments import read_packed, write_packed
 from earmark.cover.given import check_budget
 from earmark.cover.homes import HomeTree as Tree
 from earmark.cover.homes import matching, residents
@@ -55,8 +54,8 @@ from earmark.segment.rows import gather
 from earmark.segment.segment import Segment
 from earmark.spark import frames
 from earmark.spark.frames import address
-from earmark.spark.hygiene import working as tasks
-from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, audit_home, id_array
+from earmark.spark.hygiene import auditing as tasks
+from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, Batches, audit_home, id_array
 from earmark.spark.intake import FAIL, ReadOptions
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
 MOST_SAMPLE = 200_000
 DECIDING = 2 / 3
 OUTPUT_ROWS = 1 << 14
-_ROOTS = "roots"
+_ROOTS, _EVENTS = "roots", "events"
 _COLUMNS = ("id", "condition", "stands_for", "taken")
 
 
@@ -131,14 +130,14 @@ def merge(
         options = ReadOptions(attributes, zone, bounds, order_by, on_error)
         segment, rejects = tasks.read_rows(subscriptions, folder, options, "merged")
         events = _encoded(sample, segment.schema, event)
-        write_events(folder / "events", events)
+        write_packed(folder / _EVENTS, _EVENTS, {}, events._asdict())
         file, tree, canonical = tasks.write_table(segment, folder, homes)
         deciding = _deciding(len(events.start) - 1, seed)
         plan = MergePlan(file, tree, str(folder), budget, seed)
         top, by_home = _first_step(spark, plan, len(segment))
         anybody: Flags = np.logical_or.reduce(by_home, axis=0)
         helpful = np.packbits(deciding & (by_home | ~anybody), axis=1)
-        write_packed(folder / "roots", _ROOTS, {}, {"top": top, "helpful": helpful})
+        write_packed(folder / _ROOTS, _ROOTS, {}, {"top": top, "helpful": helpful})
         everywhere = int(by_home[:, deciding].sum())
         plan = plan._replace(budget=budget * int(anybody[deciding].sum()) / everywhere if everywhere else 0.0)
         frame, matched = _second_step(spark, plan, segment.ids.integers, len(anybody))
@@ -194,7 +193,7 @@ class MergePlan(NamedTuple):
     """What a task needs to know."""
 
     table: str
-    """The file of the segment (working.py)."""
+    """The file of the segment (auditing.py)."""
     tree: Tree
     folder: str
     budget: float
@@ -234,10 +233,14 @@ def _second_step(spark: SparkSession, plan: MergePlan, integer_ids: bool, events
 # --- on the workers ----------------------------------------------------------------------------------------------
 
 
-def find_roots(plan: MergePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_events(plan: MergePlan) -> EventArrays:
+    return EventArrays(**read_packed(Path(plan.folder) / _EVENTS, _EVENTS).arrays)
+
+
+def find_roots(plan: MergePlan, batches: Batches) -> Batches:
     """Yield for each home who is covered by whom, and which events the others match."""
     segment, table, _ = tasks.read_table(plan.table)
-    events, attributes = read_events(Path(plan.folder) / "events"), len(segment.schema)
+    events, attributes = _read_events(plan), len(segment.schema)
     for home in tasks.numbers_in(batches):
         members = residents(table, plan.tree, home)
         found = [kind[1:] for kind in audit_home(table, members, attributes) if kind.finding in (DUPLICATE, COVERED)]
@@ -250,11 +253,10 @@ def find_roots(plan: MergePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[p
         yield pa.RecordBatch.from_pydict({"home": pa.array([home], pa.int64()), **columns})
 
 
-def merge_homes(plan: MergePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge_homes(plan: MergePlan, batches: Batches) -> Batches:
     """Yield for each home its conditions, and in one more row the events that merged ones match."""
-    folder = Path(plan.folder)
     segment, table, _ = tasks.read_table(plan.table, in_place=False)
-    events, roots_file = read_events(folder / "events"), read_packed(folder / "roots", _ROOTS)
+    events, roots_file = _read_events(plan), read_packed(Path(plan.folder) / _ROOTS, _ROOTS)
     top, helpful = roots_file.array("top", np.int64), roots_file.arrays["helpful"]
     covered = CoveredSlots(id_array(segment), top)
     for home in tasks.numbers_in(batches):
@@ -286,7 +288,7 @@ class CoveredSlots:
         return ids
 
 
-def _batches(segment: Segment, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Iterator[pa.RecordBatch]:
+def _batches(segment: Segment, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Batches:
     kind = frames.arrow_id_type(segment.ids.integers)
     types = (kind, pa.string(), pa.list_(kind), pa.binary())
     schema = pa.schema(list(zip(_COLUMNS, types, strict=True)))
