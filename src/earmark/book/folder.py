@@ -35,7 +35,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from earmark.book.segments import digest
+from earmark.book.segments import Record, digest
 from earmark.errors import EarmarkError, TableError, require
 from earmark.segment.segment import DAMAGE
 
@@ -112,7 +112,8 @@ def write_record(file: Path, record: dict[str, Any]) -> None:
 
 
 def replace_record(file: Path, record: dict[str, Any]) -> None:
-    """Put a record in the place of a file, in one step; readers see the old one or the new one."""
+    """Put a record in the place of a file, in one step; readers see the old one or the new one. Makes its folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.parent / f".building-{secrets.token_hex(8)}"
     try:
         write_record(unfinished, record)
@@ -205,16 +206,16 @@ def _read_sealed(root: Path, file: Path, what: str) -> dict[str, Any]:
             found = read_json(file)
         except (ValueError, RecursionError):
             raise AssertionError("it is not JSON") from None
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            format_ = found.get("format") if isinstance(found, dict) else None
+        format_ = found.get("format") if isinstance(found, dict) else None
+        if format_ != FORMAT:
             said = f"has the format {str(format_)[:50]!r}" if format_ is not None else "has no format"
             raise TableError(f"{what} of {str(root)!r} {said}; this earmark reads {FORMAT!r} of layout {LAYOUT}")
         layout = found.get("layout")
         if layout != LAYOUT or isinstance(layout, bool):
             raise TableError(f"{str(root)!r} has layout {str(layout)[:50]}; this earmark reads layout {LAYOUT}")
-        body = {name: value for name, value in found.items() if name != "checksum"}
-        require(found.get("checksum") == sealed(body)["checksum"], "its checksum is wrong")
-        return found
+        made = sealed({name: value for name, value in found.items() if name != "checksum"})
+        require(found.get("checksum") == made["checksum"], "its checksum is wrong")
+        return made
 
 
 def current_version(path: str | os.PathLike[str]) -> int:
@@ -269,7 +270,7 @@ def version_numbers(root: Path) -> list[int]:
     return []
 
 
-def described(record: Mapping[str, Any]) -> VersionInfo:
+def described(record: Record) -> VersionInfo:
     """A record as users see it."""
     try:
         known = {**record, "number": record["version"], "created": datetime.fromisoformat(record["created"])}
@@ -278,7 +279,7 @@ def described(record: Mapping[str, Any]) -> VersionInfo:
         raise TableError(f"the record of a version is damaged: {problem}") from None
 
 
-def files_of(record: Mapping[str, Any]) -> set[Path]:
+def files_of(record: Record) -> set[Path]:
     """The files of segments and keys that a version is made of, as paths inside the book."""
     listed = [(SEGMENTS, entry) for entry in record["segments"]] + [(KEYS, entry) for entry in record["keys"]]
     if record["router"] is not None:
@@ -311,7 +312,7 @@ class Building:
         (self.folder / kind).mkdir(exist_ok=True)
         return self.folder / kind / secrets.token_hex(8)
 
-    def commit(self, record: Mapping[str, Any], lock: bool = True) -> dict[str, Any]:
+    def commit(self, record: Record, lock: bool = True) -> dict[str, Any]:
         """Make this the newest version, or raise `Conflict` when the parent no longer is; returns its record.
 
         Without `lock` the caller holds the book's.
@@ -319,17 +320,10 @@ class Building:
         with alone_with(self.root) if lock else nullcontext(True) as alone:
             self.check_parent()
             number = max(self.parent or 0, *(version_numbers(self.root) if alone else ()), 0) + 1
-            made = sealed(
-                {
-                    "format": FORMAT,
-                    "layout": LAYOUT,
-                    **record,
-                    "version": number,
-                    "parent": self.parent,
-                    "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                    "base": number if record["kind"] == FULL else record["base"],
-                }
-            )
+            body = {"format": FORMAT, "layout": LAYOUT, **record, "version": number, "parent": self.parent}
+            body["created"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+            body["base"] = number if record["kind"] == FULL else record["base"]
+            made = sealed(body)
             moved: list[Path] = []
             try:
                 self._move(made, moved)
@@ -361,7 +355,7 @@ class Building:
         body = {"format": FORMAT, "layout": LAYOUT, "version": record["version"], "record": record["checksum"]}
         replace_record(self.root / CURRENT, sealed(body))
 
-    def _move_files(self, record: Mapping[str, Any], moved: list[Path]) -> None:
+    def _move_files(self, record: Record, moved: list[Path]) -> None:
         """Put the new files of segments and keys in their places, and see that the others are there."""
         for kind in (SEGMENTS, KEYS):
             (self.root / kind).mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ import json
 import os
 import shutil
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from earmark import index as indexes
 from earmark.book import folder as folders
 from earmark.book import segments as stored
 from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, Building, guarded
-from earmark.book.segments import PackedFile, StoredKeys, checked_bitmap, count_of, read_keys, read_packed, read_segment
+from earmark.book.segments import PackedFile, Record, StoredKeys, checked_bitmap, count_of, read_packed, read_segment
 from earmark.cache import cache_folder, write_atomically
 from earmark.engine.indexed import IndexedSegment, no_slots
 from earmark.engine.lazy import Contents, LazySegment, Resident
@@ -54,7 +54,6 @@ from earmark.locks import remade_lock
 from earmark.segment.rows import check_arrays
 from earmark.segment.segment import DAMAGE, MAX_SEQUENCE, Segment, check_form, check_living
 
-Record = Mapping[str, Any]
 KEPT = 3
 """Versions that a process keeps open."""
 REMOVED = "removed"
@@ -127,30 +126,25 @@ def write_version(site: Building, version: Version, index: str, shelf: Shelf) ->
 
 
 def open_version(
-    root: Path,
-    record: Record,
-    *,
-    in_place: bool = False,
-    mmap: bool = True,
-    resident: Resident | None = None,
-    on_open: Callable[[], Any] | None = None,
+    root: Path, record: Record, *, mmap: bool = True, for_search: bool = False
 ) -> tuple[Version, StoredKeys]:
     """A version of a book, whose segments open when they are first asked for; and where its keys are stored.
 
-    With `in_place` strings are looked up in the mapped files, which is for reading only. `on_open` is called after a
-    segment was opened.
+    With `for_search`, which is for reading only, strings are looked up in the mapped files, segments leave memory when
+    others need the room, and the garbage collector does not look at them.
     """
+    resident = Resident() if for_search else None
 
     def contents(entry: Record) -> Contents:
         with guarded(root, record["version"]):
             segment, forgotten, index, mapped = read_segment(_file(root, entry), entry, schema, mmap=mmap)
-        if on_open is not None:
-            on_open()
+        if for_search:
+            gc.freeze()
         return segment, forgotten, guarded(root, record["version"])(index), mapped
 
     with guarded(root, record["version"]):
         files = _keys_files(root, record)
-        schema = schema_of(record, read_keys(files, in_place))
+        schema = schema_of(record, stored.read_keys(files, for_search))
         removed = _removed(root, record)
         segments: list[IndexedSegment] = []
         for number, entry in enumerate(record["segments"]):
@@ -310,7 +304,7 @@ def open_for_search(root: Path, number: int, checksum: str | None = None) -> Ver
             "published again; open the book again"
         )
     verify(root, record)
-    return open_version(root, record, in_place=True, resident=Resident(), on_open=gc.freeze)[0]
+    return open_version(root, record, for_search=True)[0]
 
 
 # --- verifying -----------------------------------------------------------------------------------------------
@@ -387,7 +381,7 @@ def verified(root: Path, record: Record, *, by_block: bool = False, counts: bool
 
 def _check(marks: Marks, root: Path, record: Record, by_block: bool) -> list[str]:
     """Verify what was not seen yet; returns the marks of segments that stay right whatever is removed later."""
-    schema = schema_of(record, read_keys(_keys_files(root, record, verify=True), in_place=False))
+    schema = schema_of(record, stored.read_keys(_keys_files(root, record, verify=True), in_place=False))
     removed = _removed(root, record, verify=True)
     _uses(record)
     for kind in (SEGMENTS, KEYS):

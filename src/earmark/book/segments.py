@@ -73,6 +73,7 @@ from earmark.segment.ids import Ids
 from earmark.segment.segment import DAMAGE, NO_TAGS, Segment
 from earmark.segment.subscription import checked_tags
 
+Record = Mapping[str, Any]
 MAGIC, LAYOUT = b"earmark\0", 1
 ALIGNED = 64
 MAX_DIRECTORY = 64 << 20
@@ -140,18 +141,16 @@ def count_of(value: Any, most: int = 2**62) -> int:
 @cache
 def allow_open_files() -> None:
     """Let this process open as many files as it may: each mapped segment holds one, and the usual limit is 1,024."""
-    try:
+    with suppress(ImportError, ValueError, OSError):  # as many as before, then; on Windows there is no such limit
         import resource
-    except ImportError:  # not on Windows
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else hard
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):  # as many as before, then
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else hard
+        if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def write_packed(file: Path, kind: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+def write_packed(file: Path, kind: str, about: Record, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Write arrays to a new file, flushed to disk; returns what a record says of it."""
     columns = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     listed, end = [], 0
@@ -184,30 +183,23 @@ def _aligned(at: int) -> int:
 
 
 def read_packed(
-    file: Path, kind: str, entry: Mapping[str, Any] | None = None, *, mmap: bool = True, verify: bool = False
+    file: Path, kind: str, entry: Record | None = None, *, mmap: bool = True, verify: bool = False
 ) -> PackedFile:
     """Open a packed file of this kind: that of the entry, if one is given.
 
     AssertionError or ValueError where it is damaged, TableError where it is missing or of another layout.
     """
     allow_open_files()
-    descriptor = _opened(file)
-    try:
-        size = os.fstat(descriptor).st_size
+    with os.fdopen(_opened(file), "rb") as opened:
+        size = os.fstat(opened.fileno()).st_size
         require(
             entry is None or size == count_of(entry["bytes"]),
             f"{file.name} has {size:,} bytes instead of the recorded ones",
         )
         require(size >= ALIGNED, f"{file.name} is shorter than its header")
-        if mmap:
-            mapped = mapping.mmap(descriptor, size, access=mapping.ACCESS_READ)
-            content = np.frombuffer(mapped, np.uint8)
-        else:
-            with os.fdopen(os.dup(descriptor), "rb") as opened:
-                mapped, content = None, np.fromfile(opened, np.uint8, size)
-            require(len(content) == size, f"{file.name} became shorter")
-    finally:
-        os.close(descriptor)
+        mapped = mapping.mmap(opened.fileno(), size, access=mapping.ACCESS_READ) if mmap else None
+        content = np.frombuffer(mapped, np.uint8) if mapped else np.fromfile(opened, np.uint8, size)
+        require(len(content) == size, f"{file.name} became shorter")
     listed, body, checksum = _directory(file.name, kind, content, entry)
     arrays = dict(_arrays(file.name, listed["arrays"], content, body))
     if verify:
@@ -234,7 +226,7 @@ def missing(file: Path) -> TableError:
     return TableError(f"{str(file.parent)!r} lacks its file {file.name}")
 
 
-def _directory(name: str, kind: str, content: Any, entry: Mapping[str, Any] | None) -> tuple[dict[str, Any], int, str]:
+def _directory(name: str, kind: str, content: Any, entry: Record | None) -> tuple[dict[str, Any], int, str]:
     """The directory, where the arrays begin, and the identity of the file."""
     magic, layout, length, checksum = _HEADER.unpack(content[: _HEADER.size].tobytes())
     require(magic == MAGIC, f"{name} is not a packed file of earmark")
@@ -329,7 +321,7 @@ class StoredKeys:
     """By attribute: how many constants all files have."""
 
     @classmethod
-    def of(cls, entries: Sequence[Mapping[str, Any]], files: Sequence[PackedFile], schema: Schema) -> StoredKeys:
+    def of(cls, entries: Sequence[Record], files: Sequence[PackedFile], schema: Schema) -> StoredKeys:
         """What was read from these files."""
         made = cls([dict(entry) for entry in entries], sizes={n: len(own) for n, own in schema.strings.items()})
         for file in files:
@@ -345,7 +337,8 @@ class StoredKeys:
         if not strings:
             return StoredKeys()
         sizes = {number: len(own) for number, own in strings.items()}
-        follows = bool(self.entries) and all(self._has(number, own) for number, own in strings.items())
+        # whether the files have nothing of these attributes but keys of these
+        follows = bool(self.entries) and all(self.first.get(n, (own, 0))[0] is own for n, own in strings.items())
         if follows and all(self.sizes.get(number) == size for number, size in sizes.items()):
             return self
         before = {number: self.first.get(number, (None, 0))[1] for number in strings}
@@ -358,20 +351,12 @@ class StoredKeys:
         first = {**{n: (own, 0) for n, own in strings.items()}, **self.first}
         return StoredKeys([self.entries[0], entry], first, sizes)
 
-    def _has(self, number: int, strings: StringKeys) -> bool:
-        """Whether the files have nothing of this attribute but keys of these."""
-        return number not in self.first or self.first[number][0] is strings
-
 
 # --- segments ------------------------------------------------------------------------------------------------
 
 
 def write_segment(
-    file: Path,
-    segment: Segment,
-    name: str | None = None,
-    index: ArrayIndex[Any] | None = None,
-    forgotten: U64 | None = None,
+    file: Path, segment: Segment, name: str, index: ArrayIndex[Any] | None = None, forgotten: U64 | None = None
 ) -> dict[str, Any]:
     """Write a segment with its index, called `name`; returns what a version's record says of it.
 
@@ -387,12 +372,7 @@ def write_segment(
     return {**entry, "slots": len(segment), "index": kind}
 
 
-def write_whole(
-    file: Path,
-    segment: Segment,
-    facts: Mapping[str, Any] | None = None,
-    extras: Mapping[str, NDArray[Any]] | None = None,
-) -> None:
+def write_whole(file: Path, segment: Segment, facts: Record | None = None, extras: Record | None = None) -> None:
     """Write a segment with its schema, some facts (JSON) and some more arrays."""
     about = {**_about(segment), "schema": schema_record(segment.schema), "facts": dict(facts or {})}
     more = {_EXTRA + name: array for name, array in (extras or {}).items()}
@@ -419,9 +399,7 @@ def _arrays_of(segment: Segment) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def read_segment(
-    file: Path, entry: Mapping[str, Any], schema: Schema, *, mmap: bool = True, verify: bool = False
-) -> Contents:
+def read_segment(file: Path, entry: Record, schema: Schema, *, mmap: bool = True, verify: bool = False) -> Contents:
     """The segment of an entry of a record, under a schema; its index is opened when it is asked for."""
     opened = read_packed(file, SEGMENT, entry, mmap=mmap, verify=verify)
     require(opened.about["index"] == entry["index"], f"{file.name} has another index than was recorded")
@@ -466,15 +444,8 @@ def _segment_of(opened: PackedFile, schema: Schema) -> Segment:
         sets = json.loads(opened.array("tagsets", np.uint8).tobytes())
         tagset, tagsets = opened.array("tagset", np.int32), [checked_tags(dict(tags)) for tags in sets]
         require(tagsets and tagsets[0] == NO_TAGS, "the first set of tags is not the empty one")
-    segment = Segment(
-        schema,
-        opened.table(),
-        Ids.of(ids),
-        opened.strings("asked"),
-        tagset,
-        Listed(tagsets),
-        known_order=bool(about["ordered"]),
-    )
+    asked, ordered = opened.strings("asked"), bool(about["ordered"])
+    segment = Segment(schema, opened.table(), Ids.of(ids), asked, tagset, Listed(tagsets), known_order=ordered)
     require(len(segment) == slots == len(segment.ids), "ids and slots disagree")
     require(len(segment.asked) == slots, "conditions and slots disagree")
     require(len(tagset) in (0, slots), "tags and slots disagree")
@@ -500,7 +471,7 @@ def write_router(file: Path, router: Router) -> dict[str, Any]:
     return {**entry, "segments": router.segments}
 
 
-def read_router(file: Path, entry: Mapping[str, Any], *, verify: bool = False) -> Router:
+def read_router(file: Path, entry: Record, *, verify: bool = False) -> Router:
     """The router of an entry of a record."""
     opened = read_packed(file, ROUTER, entry, verify=verify)
     covers = opened.table()

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.feather import read_table, write_feather
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, DoubleType, MapType, StringType, StructType
@@ -237,22 +238,10 @@ def build_part(plan: RowPlan, frame: pa.Table) -> str:
     if plan.changes:
         removed = frame.filter(pc.equal(frame[OP], REMOVE))
         rows = pa.concat_tables([rows, _rows(removed, np.full(removed.num_rows, -1))])
-    write_arrow(folder / "rows.arrow", rows)
+    write_feather(rows, folder / "rows.arrow", compression="uncompressed")
     listed = [{**one, "id": None if one["id"] is None else str(one["id"])} for one in rejects + refused]
-    write_arrow(folder / "rejects.arrow", pa.Table.from_pylist(listed, REJECTS))
+    write_feather(pa.Table.from_pylist(listed, REJECTS), folder / "rejects.arrow")
     return folder.name
-
-
-def write_arrow(file: Path, table: pa.Table) -> None:
-    """Write a table as an Arrow file."""
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-
-
-def read_arrow(file: Path) -> pa.Table:
-    """Map what `write_arrow` wrote."""
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).read_all()
 
 
 def _rows(frame: pa.Table, slots: Any) -> pa.Table:
@@ -368,11 +357,11 @@ def take_rows(source: RowSource, folder: Path, seed: Schema) -> Taken:
             segment, known, _ = read_whole(part / "segment")
             segments.append(segment)
             facts.append(known)
-        rows = [read_arrow(part / "rows.arrow") for part in parts]
+        rows = [read_table(part / "rows.arrow") for part in parts]
         schema, settled = agree(segments, rows, facts, seed)
         if settled:
             frames.refuse_case_variants(source.spark, schema.names)
-            rejects = pa.concat_tables([REJECTS.empty_table(), *(read_arrow(part / "rejects.arrow") for part in parts)])
+            rejects = pa.concat_tables([REJECTS.empty_table(), *(read_table(part / "rejects.arrow") for part in parts)])
             return Taken(schema, segments, rows, rejects, [part / "segment" for part in parts], source.integer_ids)
         seed = schema
         shutil.rmtree(folder)

@@ -191,7 +191,7 @@ def search_of(
     elif relaxed:
         raise EarmarkError("mode 'relaxed' ranks, so it needs k, the number of results per event")
     frames.refuse_case_variants(spark, snapshot.schema.names)
-    frames.check_zone(spark, snapshot.schema)
+    frames.check_zone(spark, snapshot.schema, snapshot.attributes)
     tags = checked_tags(scope, "a scope") if scope is not None else NO_TAGS
     checked = checked_weights(weights, EventError) if weights is not None else None
     return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, checked)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -35,13 +35,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType
-from pyspark.sql.utils import is_remote
 
 from earmark import index as indexes
 from earmark.book import folder as folders
 from earmark.book.folder import SEGMENTS, Building, VersionInfo, publishing
 from earmark.book.saving import Shelf, open_version, verify, write_version
-from earmark.book.segments import write_whole
+from earmark.book.segments import Record, write_whole
 from earmark.book.sharding import NOT_TAKEN, ShardPlan, Source, build_here, build_shard, sharded
 from earmark.engine.compaction import compacted, united
 from earmark.engine.indexed import IndexedSegment
@@ -59,7 +58,6 @@ from earmark.spark import frames, intake
 from earmark.spark.intake import FAIL, REJECTS, ReadOptions, Taken, refuse, rejected
 
 Folder = str | os.PathLike[str]
-Record = Mapping[str, Any]
 DEFAULT_INDEX = "blocks"
 """A version never changes, so its index need not support updates."""
 PARTS = "parts"
@@ -91,6 +89,8 @@ class Snapshot:
             """The number of shards, apart from what was changed since the last full version."""
             self.segments = len(record["segments"])
             """The number of segments: the shards, and what was changed since the last full version."""
+            self.attributes = {a.name: str(a.type) if a.type else None for a in self.schema}
+            """The types of attributes by name; None where conditions only ask for NULL."""
             self.zone = self.schema.zone_name
             """The time zone in which times without one are read."""
 
@@ -154,11 +154,6 @@ class Snapshot:
     def info(self) -> VersionInfo:
         """Number, parent, kind, time, counts of this version."""
         return folders.described(self.record)
-
-    @property
-    def attributes(self) -> dict[str, str | None]:
-        """The types of attributes by name; None where conditions only ask for NULL."""
-        return {a.name: str(a.type) if a.type else None for a in self.schema}
 
     @property
     def rejects(self) -> DataFrame:
@@ -316,12 +311,8 @@ def build_shards(plan: ShardPlan, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 def _session() -> Any:
     """Return the active session, if there is one."""
-    if not is_remote():
-        return SparkSession.getActiveSession()
-    try:
+    with suppress(Exception):  # without a session, Spark raises errors of its own
         return SparkSession.active()
-    except Exception:  # without a session, Connect raises an error of its own
-        return None
 
 
 def _settled(version: Version, build: Any) -> Version:

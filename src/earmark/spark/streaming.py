@@ -152,14 +152,8 @@ class Report:
 OnProgress = Callable[[Report], None]
 
 
-def write_durably(path: Path, content: dict[str, Any]) -> None:
-    """Write a small JSON file as a whole or not at all, even if the machine crashes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_record(path, content)
-
-
 def read_object(path: Path) -> dict[str, Any] | None:
-    """Return what `write_durably` wrote; None where there is no such file."""
+    """Return what `replace_record` wrote; None where there is no such file."""
     try:
         content = read_json(path)
     except FileNotFoundError:
@@ -184,7 +178,7 @@ class Pins:
 
     def put(self, batch: int, version: int) -> None:
         """Write down a version before any work is done with it; forget old batches."""
-        write_durably(self.folder / f"{batch}.json", {"batch": batch, "version": version})
+        replace_record(self.folder / f"{batch}.json", {"batch": batch, "version": version})
         with suppress(OSError):
             (self.folder / f"{batch - KEPT}.json").unlink()
 
@@ -206,13 +200,13 @@ def claim_sink(checkpoint: Path, sink: Path | None, schema: str) -> str:
             where = f"with another checkpoint than {str(checkpoint)!r}"
             raise EarmarkError(f"the sink {str(sink)!r} belongs to a stream {where}: {both}")
         own = {"stream": uuid.uuid4().hex}
-        write_durably(checkpoint / "earmark" / "stream.json", own)
+        replace_record(checkpoint / "earmark" / "stream.json", own)
     name = str(own["stream"])
     if sink is None:
         return name
     if claimed is None and not Pins(checkpoint).batches():
         claimed = {"stream": name, "schema": schema}
-        write_durably(sink / MARK, claimed)
+        replace_record(sink / MARK, claimed)
     if claimed is None or claimed["stream"] != name:
         where = f"with another sink than {str(sink)!r}"
         raise EarmarkError(f"the checkpoint {str(checkpoint)!r} belongs to a stream {where}: {both}")
@@ -246,7 +240,7 @@ class Sink:
 
     def commit(self, report: Report) -> None:
         """Write the report: from now on the batch counts. A function's old reports are forgotten."""
-        write_durably(self.report_file(report.batch), asdict(report))
+        replace_record(self.report_file(report.batch), asdict(report))
         if self.function is not None:
             with suppress(OSError):
                 self.report_file(report.batch - KEPT).unlink()

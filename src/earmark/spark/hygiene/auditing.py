@@ -34,11 +34,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow.feather import read_table as read_feather
+from pyarrow.feather import write_feather
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructType
 
@@ -55,10 +57,8 @@ from earmark.segment.explain import clause_texts
 from earmark.segment.rows import gather
 from earmark.segment.segment import Segment
 from earmark.spark import frames, intake
-from earmark.spark.intake import FAIL, ReadOptions, read_arrow, write_arrow
-
-if TYPE_CHECKING:
-    from earmark.spark.snapshot import Folder
+from earmark.spark.intake import FAIL, ReadOptions
+from earmark.spark.snapshot import Folder
 
 RESIDENTS = 50_000
 """Residents per home, about, unless the caller says how many homes there are."""
@@ -122,12 +122,11 @@ def audit(
     removed once the result has been used. `on_plan` is called with the way the work is spread.
     """
     check_homes(homes)
-    folder = working_folder(working, "audit")
-    with removed_on_error(folder):
+    with working_folder(working, "audit") as folder:
         options = ReadOptions(attributes, zone, bounds, order_by, on_error)
         segment, rejects = read_rows(subscriptions, folder, options, "audited")
         file, tree, canonical = write_table(segment, folder, homes)
-        write_arrow(folder / "rejects.arrow", rejects)
+        write_feather(rejects, folder / "rejects.arrow")
         if on_plan is not None:
             on_plan(spread_of(canonical.table, tree, len(segment.schema)))
     plan = AuditPlan(file, tree, str(folder / "rejects.arrow"))
@@ -146,24 +145,22 @@ def spread_of(table: SegmentArrays, tree: Tree, attributes: int) -> Homes:
 # --- the working folder ------------------------------------------------------------------------------------------
 
 
-def working_folder(parent: Folder | None, what: str) -> Path:
-    """Create a folder: under `parent`, where it stays, or else a temporary one, until this process ends."""
+@contextmanager
+def working_folder(parent: Folder | None, what: str) -> Iterator[Path]:
+    """Create a folder: under `parent`, where it stays, or else a temporary one, until this process ends.
+
+    It is removed at once if the block raises.
+    """
     if parent is None:
         folder = Path(tempfile.mkdtemp(prefix=f"earmark-{what}-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
-    if not Path(parent).is_dir():
+    elif Path(parent).is_dir():
+        folder = Path(parent).absolute() / f"earmark-{what}-{secrets.token_hex(8)}"
+        folder.mkdir()  # not a private one: workers may belong to another user
+    else:
         raise EarmarkError(f"working: expected a folder that all workers see, got {str(parent)!r}")
-    folder = Path(parent).absolute() / f"earmark-{what}-{secrets.token_hex(8)}"
-    folder.mkdir()  # not a private one: workers may belong to another user
-    return folder
-
-
-@contextmanager
-def removed_on_error(folder: Path) -> Iterator[None]:
-    """Remove a folder if the block raises."""
     try:
-        yield
+        yield folder
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -251,7 +248,7 @@ def audit_homes(plan: AuditPlan, batches: Batches) -> Batches:
             yield from _rows(ids, kind, ids.take(pa.array(slots)), ids.take(pa.array(others, mask=others == NOBODY)))
         yield from _clause_rows(plan, ids, segment, np.flatnonzero(never), matching(canonical, members))
         if home == FIRST_HOME:
-            rejects = read_arrow(Path(plan.rejects))  # a row without an id has none here either
+            rejects = read_feather(plan.rejects)  # a row without an id has none here either
             yield from _rows(ids, REJECTED, rejects["id"], text=rejects["reason"])
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -57,9 +57,7 @@ from earmark.spark.frames import address
 from earmark.spark.hygiene import auditing as tasks
 from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, Batches, audit_home, id_array
 from earmark.spark.intake import FAIL, ReadOptions
-
-if TYPE_CHECKING:
-    from earmark.spark.snapshot import Folder
+from earmark.spark.snapshot import Folder
 
 MOST_SAMPLE = 200_000
 DECIDING = 2 / 3
@@ -125,8 +123,7 @@ def merge(
     if sample.isStreaming:
         raise EarmarkError("a sample has past events; it cannot be a streaming DataFrame")
     spark = subscriptions.sparkSession
-    folder = tasks.working_folder(working, "merge")
-    with tasks.removed_on_error(folder):
+    with tasks.working_folder(working, "merge") as folder:
         options = ReadOptions(attributes, zone, bounds, order_by, on_error)
         segment, rejects = tasks.read_rows(subscriptions, folder, options, "merged")
         events = _encoded(sample, segment.schema, event)
@@ -258,7 +255,7 @@ def merge_homes(plan: MergePlan, batches: Batches) -> Batches:
     segment, table, _ = tasks.read_table(plan.table, in_place=False)
     events, roots_file = _read_events(plan), read_packed(Path(plan.folder) / _ROOTS, _ROOTS)
     top, helpful = roots_file.array("top", np.int64), roots_file.arrays["helpful"]
-    covered = CoveredSlots(id_array(segment), top)
+    ids, by_top = id_array(segment), np.argsort(top, kind="stable")
     for home in tasks.numbers_in(batches):
         members = matching(table, residents(table, plan.tree, home))
         roots = members[top[members] == members]
@@ -267,25 +264,17 @@ def merge_homes(plan: MergePlan, batches: Batches) -> Batches:
         deciding = np.flatnonzero(np.unpackbits(helpful[home], count=len(events.start) - 1))
         merged = merge_segment(segment.pick(roots), some_events(events, deciding), plan.budget, seed=plan.seed)
         groups = np.split(merged.members, merged.start[1:-1])
-        stands_for = [covered.by(roots[group]) for group in groups]
+        stands_for = [_covered(ids, top, by_top, roots[group]) for group in groups]
         rows = [(id, text, ids) for (id, text, _), ids in zip(merged.rows(), stands_for, strict=True)]
         yield from _batches(segment, rows, taken_by_boxes(merged.boxes, events))
 
 
-class CoveredSlots:
-    """The subscriptions that each root covers, from the table of all tops."""
-
-    def __init__(self, ids: pa.Array, top: I64) -> None:
-        self._ids = ids
-        self._order = np.argsort(top, kind="stable")
-        self._tops = top[self._order]
-
-    def by(self, roots: I64) -> list[Any]:
-        """Return the ids that these roots cover, their own included, oldest first."""
-        first, last = np.searchsorted(self._tops, roots), np.searchsorted(self._tops, roots, "right")
-        slots = np.sort(np.concatenate([self._order[a:b] for a, b in zip(first, last, strict=True)]))
-        ids: list[Any] = self._ids.take(pa.array(slots)).to_pylist()
-        return ids
+def _covered(ids: pa.Array, top: I64, by_top: I64, roots: I64) -> list[Any]:
+    """Return the ids that these roots cover, their own included, oldest first."""
+    first, last = (np.searchsorted(top, roots, side, by_top) for side in ("left", "right"))
+    slots = np.sort(np.concatenate([by_top[a:b] for a, b in zip(first, last, strict=True)]))
+    covered: list[Any] = ids.take(pa.array(slots)).to_pylist()
+    return covered
 
 
 def _batches(segment: Segment, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Batches:
