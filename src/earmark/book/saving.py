@@ -243,8 +243,7 @@ def load(path: Any, number: int | None, mmap: bool, index: str | None) -> tuple[
     The stored indexes are not opened where `index` names another.
     """
     root = folders.path_of(path)
-    read = lambda record: guarded(root, record["version"])(_load)(root, record, mmap, index)  # noqa: E731
-    return folders.newest(root, number, read)
+    return folders.newest(root, number, lambda one: guarded(root, one["version"])(_load)(root, one, mmap, index))
 
 
 def _load(root: Path, record: Record, mmap: bool, index: str | None) -> tuple[Version, str, Shelf]:

@@ -192,20 +192,17 @@ def read_packed(
     allow_open_files()
     with os.fdopen(_opened(file), "rb") as opened:
         size = os.fstat(opened.fileno()).st_size
-        require(
-            entry is None or size == count_of(entry["bytes"]),
-            f"{file.name} has {size:,} bytes instead of the recorded ones",
-        )
+        recorded = size if entry is None else count_of(entry["bytes"])
+        require(size == recorded, f"{file.name} has {size:,} bytes instead of the recorded ones")
         require(size >= ALIGNED, f"{file.name} is shorter than its header")
         mapped = mapping.mmap(opened.fileno(), size, access=mapping.ACCESS_READ) if mmap else None
-        content = np.frombuffer(mapped, np.uint8) if mapped else np.fromfile(opened, np.uint8, size)
+        content = np.frombuffer(mapped, np.uint8) if mapped is not None else np.fromfile(opened, np.uint8, size)
         require(len(content) == size, f"{file.name} became shorter")
     listed, body, checksum = _directory(file.name, kind, content, entry)
     arrays = dict(_arrays(file.name, listed["arrays"], content, body))
     if verify:
         _verify(file.name, listed["arrays"], content, body, arrays)
-    known = {"file": file.name, "bytes": size, "checksum": checksum}
-    return PackedFile(listed["about"], arrays, known, mapped)
+    return PackedFile(listed["about"], arrays, {"file": file.name, "bytes": size, "checksum": checksum}, mapped)
 
 
 def _opened(file: Path) -> int:

@@ -216,7 +216,7 @@ def build_parts(plan: RowPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     """Turn a partition into parts; yield their names."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
-    for batch in chain(batches, [None]):
+    for batch in chain(batches, [None]):  # None: what is left becomes a part
         if batch is not None:
             waiting.append(batch)
             rows += batch.num_rows

@@ -212,7 +212,8 @@ class Snapshot:
         with self._next() as (site, version, shelf):
             whole = _whole(site, self.record, version.with_free_types(), _session(), shards or self.shards)
             index, base = self.record["index"], self.record["base"]
-            return Snapshot(self.path, _commit(site, whole, index, REJECTS.empty_table(), shelf, base))
+            record = _commit(site, whole, index, REJECTS.empty_table(), shelf, base)
+        return Snapshot(self.path, record)
 
     @contextmanager
     def _next(self) -> Iterator[tuple[Building, Version, Shelf]]:
