@@ -51,7 +51,7 @@ def oracle(hits: DataFrame, sharded: Snapshot, spark: SparkSession, events: int)
     """How many shards hold a match of an event, on the average."""
     from pyspark.sql.types import LongType, StructField, StructType
 
-    from earmark.book.workers import open_for_search
+    from earmark.book.saving import open_for_search
 
     homes = []
     for number, one in enumerate(open_for_search(sharded.path, sharded.version).segments):

@@ -12,7 +12,7 @@ from tests.oracle import generate
 from tests.spark.books import answers, book_frame, event_frame, events, expected, matcher_of, subscriptions
 
 import earmark
-from earmark.book.workers import open_for_search
+from earmark.book.saving import open_for_search
 from earmark.engine import lazy
 from earmark.engine.batch import Batch
 from earmark.events.columns import encode_columns

@@ -15,8 +15,7 @@ from tests.spark.books import answers, book_frame, event_frame, events, expected
 
 import earmark
 from earmark import TableError
-from earmark.book import parts as parts_module
-from earmark.spark import Conflict, Snapshot, match
+from earmark.spark import Conflict, Snapshot, intake, match
 from earmark.spark.snapshot import DEFAULT_INDEX
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def test_parts_of_a_partition(spark: SparkSession, tmp_path: Path, monkeypatch: 
     rows = subscriptions("parts", 60)
     whole = Snapshot.publish(book_frame(spark, rows, 1), tmp_path / "whole", attributes=generate.SCHEMA)
     frame = book_frame(spark, rows, 4).toArrow()
-    monkeypatch.setattr(parts_module, "PART_ROWS", 10)
+    monkeypatch.setattr(intake, "PART_ROWS", 10)
 
     class Local:
         """As much of a DataFrame as `take_rows` uses."""
@@ -135,8 +134,6 @@ def test_parts_of_a_partition(spark: SparkSession, tmp_path: Path, monkeypatch: 
 
         def collect(self) -> list[tuple[str]]:
             return [(name,) for names in self.made for name in names]
-
-    from earmark.spark import intake
 
     source = intake.source_of(book_frame(spark, rows), None, None, changes=False)._replace(frame=Local())  # type: ignore[arg-type]
     monkeypatch.setattr(intake, "source_of", lambda *given, **named: source)
@@ -394,18 +391,18 @@ def test_retention(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_two_publishers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One wins, the other is told, whichever way they overlap; nothing of the second remains."""
-    from earmark.spark import publish
+    from earmark.spark import snapshot as making
 
     snapshot = Snapshot.publish(book(spark, "a = 1"), tmp_path / "s")
-    write = publish.write_version
+    write = making.write_version
 
     def overtaken(*given: Any) -> Any:
-        monkeypatch.setattr(publish, "write_version", write)
+        monkeypatch.setattr(making, "write_version", write)
         Snapshot.publish(book(spark, "a = 2"), tmp_path / "s")
         return write(*given)
 
     for slow in (lambda: Snapshot.publish(book(spark, "a = 3"), tmp_path / "s"), lambda: snapshot.latest().compact()):
-        monkeypatch.setattr(publish, "write_version", overtaken)
+        monkeypatch.setattr(making, "write_version", overtaken)
         before = snapshot.latest().version
         with pytest.raises(Conflict, match=f"version {before + 1} .* was published while this one, begun on version"):
             slow()
@@ -541,14 +538,14 @@ def test_verified_once_a_host(
     spark: SparkSession, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who opens it first reads every byte; the others look at sizes and headers, until a file changes."""
-    from earmark.book import packed_file
-    from earmark.book.workers import open_for_search
+    from earmark.book import segments
+    from earmark.book.saving import open_for_search
 
     folder = tmp_path / "copy"
     shutil.copytree(whole, folder)
     read: list[str] = []
-    verify = packed_file._verify
-    monkeypatch.setattr(packed_file, "_verify", lambda file, *more: read.append(file) or verify(file, *more))
+    verify = segments._verify
+    monkeypatch.setattr(segments, "_verify", lambda file, *more: read.append(file) or verify(file, *more))
     monkeypatch.setenv("EARMARK_CACHE_DIR", str(tmp_path / "cache"))
     Snapshot.open(folder, 1)
     assert len(read) == 2

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from earmark import EarmarkError, Matcher
-from earmark.book.ledger import Pins, Report
 from earmark.spark import Snapshot, read_matches, stream, workload
-from earmark.spark.streaming import FolderSink, MicroBatch
+from earmark.spark.streaming import MicroBatch, Pins, Report, Sink
 from earmark.workload.ads import Campaigns, visitors
 
 if TYPE_CHECKING:
@@ -262,7 +261,7 @@ REPORT = Report(3, 2, 4, 10, 20, 1.5, None, 0.0)
 
 
 def test_a_batch_counts_from_its_report_on(tmp_path: Path) -> None:
-    sink = FolderSink(tmp_path)
+    sink = Sink(tmp_path)
     (tmp_path / "batch=3").mkdir()
     assert sink.done(3) is None
     assert sink.batches() == []

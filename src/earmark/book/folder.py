@@ -5,7 +5,7 @@
       CURRENT                     the number of the newest version and the checksum of its record
       LOCK                        held to change CURRENT or to remove versions
       segments/3f08c1…            subscriptions and their index, one packed file each (segments.py); never changed
-      keys/90b2aa…                string constants and their keys (keys.py)
+      keys/90b2aa…                string constants and their keys (segments.py)
       versions/00000001/          a version; it never changes
         version.json              parent, schema, counts, and the files of segments and keys that it is made of
         removed                   for some of its segments, the bitmap of removed slots
@@ -29,33 +29,27 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from earmark.book.files import (
-    flush_folder,
-    guarded,
-    locked,
-    read_json,
-    record_checksum,
-    replace_record,
-    sealed,
-    write_record,
-)
-from earmark.errors import TableError, require
+from earmark.book.segments import Record, digest
+from earmark.errors import EarmarkError, TableError, require
 from earmark.segment.segment import DAMAGE
 
+T = TypeVar("T")
 FORMAT, LAYOUT = "earmark-book", 1
+MAX_RECORD = 256 << 20
 TRUTH = "versions"
 MANIFEST, CURRENT, LOCK, RECORD = "book.json", "CURRENT", "LOCK", "version.json"
 SEGMENTS, KEYS, VERSIONS, PINS = "segments", "keys", "versions", "pins"
@@ -92,6 +86,67 @@ class VersionInfo:
     subscriptions: int
     rejected: int
     index: str
+
+
+# --- records -------------------------------------------------------------------------------------------------
+
+
+def sealed(body: dict[str, Any]) -> dict[str, Any]:
+    """A record with the checksum of the rest of itself."""
+    return {**body, "checksum": digest(json.dumps(body, sort_keys=True).encode())}
+
+
+def read_json(file: Path) -> Any:
+    """A small JSON file."""
+    if file.stat().st_size > MAX_RECORD:
+        raise ValueError("it is too large")
+    return json.loads(file.read_bytes())
+
+
+def write_record(file: Path, record: dict[str, Any]) -> None:
+    """Write a new JSON file, flushed to disk."""
+    with file.open("xb") as opened:
+        opened.write(json.dumps(record, ensure_ascii=True).encode())
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def replace_record(file: Path, record: dict[str, Any]) -> None:
+    """Put a record in the place of a file, in one step; readers see the old one or the new one. Makes its folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.parent / f".building-{secrets.token_hex(8)}"
+    try:
+        write_record(unfinished, record)
+        unfinished.replace(file)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    flush_folder(file.parent)
+
+
+@contextmanager
+def guarded(root: Path, what: str | int) -> Iterator[None]:
+    """Inside, whatever is wrong with files is one sentence about `what`: a file, or the number of a version."""
+    try:
+        yield
+    except TableError:
+        raise
+    except OSError as problem:
+        reason = f"cannot be read: {problem.strerror or problem}"
+    except (EarmarkError, *DAMAGE) as problem:
+        reason = f"is damaged: {str(problem) or type(problem).__name__}"
+    else:
+        return
+    raise TableError(f"{what if isinstance(what, str) else f'version {what}'} of {str(root)!r} {reason}") from None
+
+
+def flush_folder(folder: Path) -> None:
+    """See that the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 # --- reading -------------------------------------------------------------------------------------------------
@@ -146,24 +201,21 @@ def _old_format(root: Path) -> str | None:
 
 def _read_sealed(root: Path, file: Path, what: str) -> dict[str, Any]:
     """A JSON record whose format, layout and checksum are right."""
-
-    def read() -> dict[str, Any]:
+    with guarded(root, what):
         try:
             found = read_json(file)
         except (ValueError, RecursionError):
             raise AssertionError("it is not JSON") from None
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            format_ = found.get("format") if isinstance(found, dict) else None
+        format_ = found.get("format") if isinstance(found, dict) else None
+        if format_ != FORMAT:
             said = f"has the format {str(format_)[:50]!r}" if format_ is not None else "has no format"
             raise TableError(f"{what} of {str(root)!r} {said}; this earmark reads {FORMAT!r} of layout {LAYOUT}")
         layout = found.get("layout")
         if layout != LAYOUT or isinstance(layout, bool):
             raise TableError(f"{str(root)!r} has layout {str(layout)[:50]}; this earmark reads layout {LAYOUT}")
-        body = {name: value for name, value in found.items() if name != "checksum"}
-        require(found.get("checksum") == record_checksum(body), "its checksum is wrong")
-        return found
-
-    return guarded(root, what, read)
+        made = sealed({name: value for name, value in found.items() if name != "checksum"})
+        require(found.get("checksum") == made["checksum"], "its checksum is wrong")
+        return made
 
 
 def current_version(path: str | os.PathLike[str]) -> int:
@@ -183,35 +235,29 @@ def _current(root: Path) -> tuple[int, str]:
     return number, checksum
 
 
-def read_record(root: Path, number: int | None = None) -> dict[str, Any]:
-    """The record of a version, the newest unless given."""
-    if number is not None and (type(number) is not int or not 0 < number <= _LAST):
+def read_record(root: Path, number: int, checksum: str | None = None) -> dict[str, Any]:
+    """The record of a version: that with this checksum, if one is given."""
+    if type(number) is not int or not 0 < number <= _LAST:
         raise TableError(f"expected the number of a version, 1 or more, got {number!r}")
-    for attempt in range(_ATTEMPTS):
-        wanted, checksum = _current(root) if number is None else (number, None)
-        file = version_folder(root, wanted) / RECORD
-        if file.is_symlink() or not file.is_file():
-            # It may have been superseded and removed since CURRENT was read.
-            if number is None and attempt + 1 < _ATTEMPTS and _current(root)[0] != wanted:
-                continue
-            _current(root)  # says when this is not a book at all
-            there = ", ".join(map(str, version_numbers(root))) or "none"
-            raise TableError(f"the book {str(root)!r} has no version {wanted}; there are {there}")
-        record = _read_sealed(root, file, f"version {wanted}")
-        if record.get("version") != wanted or (checksum is not None and record["checksum"] != checksum):
-            raise TableError(f"version {wanted} of {str(root)!r} is damaged: its record is not the one published")
-        return record
-    raise AssertionError("unreachable")
+    file = version_folder(root, number) / RECORD
+    if file.is_symlink() or not file.is_file():
+        _current(root)  # says when this is not a book at all
+        there = ", ".join(map(str, version_numbers(root))) or "none"
+        raise TableError(f"the book {str(root)!r} has no version {number}; there are {there}")
+    record = _read_sealed(root, file, f"version {number}")
+    if record.get("version") != number or checksum not in (None, record["checksum"]):
+        raise TableError(f"version {number} of {str(root)!r} is damaged: its record is not the one published")
+    return record
 
 
-def newest(root: Path, version: int | None, read: Callable[[dict[str, Any]], Any]) -> Any:
+def newest(root: Path, version: int | None, read: Callable[[dict[str, Any]], T]) -> T:
     """Read a version, the newest unless given; again, if it was superseded and removed meanwhile."""
     for attempt in range(_ATTEMPTS):
-        record = read_record(root, version)
+        number, checksum = _current(root) if version is None else (version, None)
         try:
-            return read(record)
+            return read(read_record(root, number, checksum))
         except TableError:
-            if version is not None or attempt + 1 == _ATTEMPTS or _current(root)[1] == record["checksum"]:
+            if version is not None or attempt + 1 == _ATTEMPTS or _current(root)[1] == checksum:
                 raise
     raise AssertionError("unreachable")
 
@@ -224,24 +270,16 @@ def version_numbers(root: Path) -> list[int]:
     return []
 
 
-def described(record: Mapping[str, Any]) -> VersionInfo:
+def described(record: Record) -> VersionInfo:
     """A record as users see it."""
     try:
-        return VersionInfo(
-            number=record["version"],
-            parent=record["parent"],
-            kind=record["kind"],
-            base=record["base"],
-            created=datetime.fromisoformat(record["created"]),
-            subscriptions=record["subscriptions"],
-            rejected=record["rejected"],
-            index=record["index"],
-        )
+        known = {**record, "number": record["version"], "created": datetime.fromisoformat(record["created"])}
+        return VersionInfo(**{field.name: known[field.name] for field in fields(VersionInfo)})
     except DAMAGE as problem:
         raise TableError(f"the record of a version is damaged: {problem}") from None
 
 
-def files_of(record: Mapping[str, Any]) -> set[Path]:
+def files_of(record: Record) -> set[Path]:
     """The files of segments and keys that a version is made of, as paths inside the book."""
     listed = [(SEGMENTS, entry) for entry in record["segments"]] + [(KEYS, entry) for entry in record["keys"]]
     if record["router"] is not None:
@@ -258,77 +296,66 @@ def file_name(name: Any) -> str:
 # --- writing -------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class Building:
     """A version in the making: fill `folder`, then `commit`.
 
     New files of segments and keys go to the folders of these names in it.
     """
 
-    def __init__(self, root: Path, folder: Path, parent: int | None) -> None:
-        self.root = root
-        self.folder = folder
-        self.parent = parent
+    root: Path
+    folder: Path
+    parent: int | None
 
     def new_file(self, kind: str) -> Path:
         """The path of a new file of segments or keys."""
         (self.folder / kind).mkdir(exist_ok=True)
         return self.folder / kind / secrets.token_hex(8)
 
-    def commit(self, record: Mapping[str, Any], lock: bool = True) -> dict[str, Any]:
+    def commit(self, record: Record, lock: bool = True) -> dict[str, Any]:
         """Make this the newest version, or raise `Conflict` when the parent no longer is; returns its record.
 
         Without `lock` the caller holds the book's.
         """
-        if not lock:
-            return self._commit(record, alone=True)
-        with alone_with(self.root) as alone:
-            return self._commit(record, alone)
-
-    def _commit(self, record: Mapping[str, Any], alone: bool) -> dict[str, Any]:
-        self.check_parent()
-        known = [self.parent or 0, *(version_numbers(self.root) if alone else ())]
-        number = max(known) + 1
-        made = sealed(
-            {
-                "format": FORMAT,
-                "layout": LAYOUT,
-                **record,
-                "version": number,
-                "parent": self.parent,
-                "created": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "base": number if record["kind"] == FULL else record["base"],
-            }
-        )
-        moved: list[Path] = []
-        target = version_folder(self.root, number)
-        try:
-            self._move_files(made, moved)
-            write_record(self.folder / RECORD, made)
-            _flush_tree(self.folder)
-            target.parent.mkdir(exist_ok=True)
+        with alone_with(self.root) if lock else nullcontext(True) as alone:
+            self.check_parent()
+            number = max(self.parent or 0, *(version_numbers(self.root) if alone else ()), 0) + 1
+            body = {"format": FORMAT, "layout": LAYOUT, **record, "version": number, "parent": self.parent}
+            body["created"] = datetime.now(UTC).isoformat(timespec="milliseconds")
+            body["base"] = number if record["kind"] == FULL else record["base"]
+            made = sealed(body)
+            moved: list[Path] = []
             try:
-                self.folder.rename(target)
-            except OSError as problem:
-                if problem.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                    raise self.conflict(number) from None
+                self._move(made, moved)
+            except BaseException:
+                now = None
+                with suppress(TableError):
+                    now = newest_or_none(self.root)
+                if now != number:  # else it was interrupted when all was done
+                    for path in reversed(moved):
+                        _remove(self.root, path)
                 raise
-            moved.append(target)
-            flush_folder(target.parent)
-            point_at(self.root, made)
-        except BaseException:
-            if not self._is_current(number):  # else it was interrupted when all was done
-                for path in reversed(moved):
-                    _remove(self.root, path)
-            raise
-        return made
+            return made
 
-    def _is_current(self, number: int) -> bool:
+    def _move(self, record: dict[str, Any], moved: list[Path]) -> None:
+        """Put the version in its place, and point at it; what was moved is noted in `moved`."""
+        self._move_files(record, moved)
+        write_record(self.folder / RECORD, record)
+        _flush_tree(self.folder)
+        target = version_folder(self.root, record["version"])
+        target.parent.mkdir(exist_ok=True)
         try:
-            return newest_or_none(self.root) == number
-        except TableError:
-            return False
+            self.folder.rename(target)
+        except OSError as problem:
+            if problem.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                raise self.conflict(record["version"]) from None
+            raise
+        moved.append(target)
+        flush_folder(target.parent)
+        body = {"format": FORMAT, "layout": LAYOUT, "version": record["version"], "record": record["checksum"]}
+        replace_record(self.root / CURRENT, sealed(body))
 
-    def _move_files(self, record: Mapping[str, Any], moved: list[Path]) -> None:
+    def _move_files(self, record: Record, moved: list[Path]) -> None:
         """Put the new files of segments and keys in their places, and see that the others are there."""
         for kind in (SEGMENTS, KEYS):
             (self.root / kind).mkdir(exist_ok=True)
@@ -358,17 +385,18 @@ class Building:
         )
 
 
-def point_at(root: Path, record: Mapping[str, Any]) -> None:
-    """Replace CURRENT, in one step."""
-    body = {"format": FORMAT, "layout": LAYOUT, "version": record["version"], "record": record["checksum"]}
-    replace_record(root / CURRENT, sealed(body))
-
-
 @contextmanager
 def alone_with(root: Path) -> Iterator[bool]:
     """Hold the lock of a book; False where the file system has none."""
-    with locked(root / LOCK) as alone:
+    held = os.open(root / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        alone = False
+        with suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX)
+            alone = True
         yield alone
+    finally:
+        os.close(held)
 
 
 def prepare_root(root: Path) -> None:
@@ -436,13 +464,9 @@ def refuse_foreign(root: Path) -> None:
         raise TableError(
             f"{str(root)!r} has the format {old!r}; this earmark writes {FORMAT!r} of layout {LAYOUT}, to a new folder"
         )
-    foreign = sorted(entry.name for entry in root.iterdir() if not _is_ours(entry.name))
-    if foreign:
+    names = sorted(entry.name for entry in root.iterdir())
+    if foreign := [name for name in names if name not in _OWN_NAMES and not _BUILDING.match(name)]:
         raise TableError(f"{refusal} (it holds {foreign[0]!r})")
-
-
-def _is_ours(name: str) -> bool:
-    return name in _OWN_NAMES or bool(_BUILDING.match(name))
 
 
 def _clear_abandoned(root: Path) -> None:
@@ -494,16 +518,9 @@ def _pin_file(root: Path, number: int, owner: str) -> Path:
     return root / PINS / f"{number:08d}.{owner}"
 
 
-def pinned(root: Path) -> set[int]:
-    """The numbers of pinned versions."""
-    with suppress(FileNotFoundError):
-        return {int(one.name[:8]) for one in (root / PINS).iterdir() if _NUMBER.match(one.name[:8])}
-    return set()
-
-
-def pinned_by(root: Path, owner: str) -> set[int]:
-    """The numbers of the versions with a pin of this owner's."""
-    return {int(file.name[:8]) for file in (root / PINS).glob(f"*.{owner}")}
+def pinned(root: Path, owner: str = "*") -> set[int]:
+    """The numbers of pinned versions: those with a pin of this owner's, or of anybody's."""
+    return {int(file.name[:8]) for file in (root / PINS).glob(f"*.{owner}") if _NUMBER.match(file.name[:8])}
 
 
 def remove_versions(root: Path, chosen: Callable[[list[VersionInfo]], set[int]]) -> list[int]:

@@ -4,7 +4,7 @@
              ──► each shard: its slots from every segment, in order; index; covers (one shard at a time, anywhere)
              ──► the router over all covers (engine/router.py)
 
-The segments are the parts that executors made (parts.py), or those of an older version. Numbers and types of
+The segments are the parts that executors made (spark/intake.py), or those of an older version. Numbers and types of
 attributes, string keys and sequence numbers are the planner's and the same for all shards. What shard a subscription is
 in depends on the subscriptions and their sequence numbers alone, not on how they were spread.
 
@@ -26,22 +26,22 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from earmark import index as indexes
-from earmark.book.events import read_events, write_events
 from earmark.book.folder import SEGMENTS, Building
-from earmark.book.packed_file import read_packed, write_packed
-from earmark.book.segments import read_segment, read_whole, write_segment, write_whole
+from earmark.book.segments import read_packed, read_segment, read_whole, write_packed, write_segment, write_whole
 from earmark.engine import cutting
 from earmark.engine.covers import covers_of
 from earmark.engine.lazy import LazySegment
 from earmark.engine.router import Router
 from earmark.engine.version import Version, no_slots
-from earmark.errors import EarmarkError, require
+from earmark.errors import require
+from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I64, frozen
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays, gather, uses_of
@@ -49,20 +49,12 @@ from earmark.segment.join import join, translated
 from earmark.segment.segment import Segment, no_segment
 
 NOT_TAKEN = -1
-MOST_SHARDS = 9_999
 PLAN = "plan"
-_PLACES, _COVERS = "places", "covers"
+_PLACES, _COVERS, _PROXIES = "places", "covers", "proxies"
 
 Source: TypeAlias = tuple[Path, Mapping[str, Any] | None, Segment, I64]
 """Some subscriptions that become part of a version: the file of their segment; its entry in the record of an older
 version, or None where the file is whole; the segment; and for each slot its place in the order, or NOT_TAKEN."""
-
-
-def checked_shards(shards: Any) -> int:
-    """A number of shards, or an error."""
-    if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
-        raise EarmarkError(f"expected a number of shards from 1 to {MOST_SHARDS:,}, got {shards!r}")
-    return shards
 
 
 class ShardPlan(NamedTuple):
@@ -101,24 +93,20 @@ def sharded(
     for number in range(shards):
         entry, own = reports[number]["entry"], reports[number]["uses"]
         file = Path(plan.folder) / entry["file"]
-        covers.append(_read_covers(file))
+        found = read_packed(file.with_name(f"{file.name}.{_COVERS}"), _COVERS, mmap=False)
+        covers.append(SegmentArrays(**found.arrays))
         target = site.new_file(SEGMENTS)
         file.rename(target)
         entry["file"] = target.name
         for attribute, count in own.items():
             uses[int(attribute)] += count
-        segments.append(_built(target, entry, schema))
+        slots, opener = int(entry["slots"]), partial(read_segment, target, entry, schema)
+        segments.append(LazySegment(entry, schema.generation, slots, no_slots(slots), slots, opener))
     held, live = sum(map(len, segments)), sum(int(np.count_nonzero(one[3] != NOT_TAKEN)) for one in sources)
     require(held == live, f"the shards hold {held:,} of {live:,} subscriptions")
     shutil.rmtree(plan.folder)
     made = Version(schema, tuple(segments), next_sequence, frozen(uses), Router.of(covers), integer_ids)
     return made.with_free_types()
-
-
-def _built(file: Path, entry: dict[str, Any], schema: Schema) -> LazySegment:
-    slots = int(entry["slots"])
-    opener = lambda: read_segment(file, entry, schema)  # noqa: E731
-    return LazySegment(entry, schema.generation, slots, no_slots(slots), slots, opener)
 
 
 # --- the plan ------------------------------------------------------------------------------------------------
@@ -132,7 +120,7 @@ def _planned(site: Building, sources: Sequence[Source], schema: Schema, shards: 
     if older:
         write_whole(target / "source", no_segment(older[0].schema))
     sample = _sample(sources, schema)
-    write_events(target / "proxies", cutting.proxies(sample))
+    write_packed(target / _PROXIES, _PROXIES, {}, cutting.proxies(sample)._asdict())
     cut = cutting.learned(sample, shards)
     for number, (_, _, segment, sequence) in enumerate(sources):
         arrays = translated(segment.arrays, segment.schema, schema)._replace(sequence=sequence)
@@ -163,17 +151,9 @@ def build_shard(plan: ShardPlan, number: int) -> str:
     segment = _slots_of(plan, number)
     file = folder / secrets.token_hex(8)
     entry = write_segment(file, segment, plan.build, indexes.builder(plan.build)(segment.arrays))
-    covers = covers_of(segment.arrays, read_events(folder / "proxies"))
-    write_packed(_covers_file(file), _COVERS, {}, covers._asdict())
+    covers = covers_of(segment.arrays, EventArrays(**read_packed(folder / _PROXIES, _PROXIES).arrays))
+    write_packed(folder / f"{file.name}.{_COVERS}", _COVERS, {}, covers._asdict())
     return json.dumps({"entry": entry, "uses": uses_of(segment.arrays, segment.schema)})
-
-
-def _covers_file(file: Path) -> Path:
-    return file.with_name(f"{file.name}.{_COVERS}")
-
-
-def _read_covers(file: Path) -> SegmentArrays:
-    return SegmentArrays(**read_packed(_covers_file(file), _COVERS, mmap=False).arrays)
 
 
 def _slots_of(plan: ShardPlan, number: int) -> Segment:

@@ -22,8 +22,8 @@ from earmark.progress import track
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from earmark.book.ledger import Report
     from earmark.spark import Snapshot
+    from earmark.spark.streaming import Report
 
 Figures = dict[str, Any]
 

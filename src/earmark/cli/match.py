@@ -20,8 +20,7 @@ from earmark.errors import EarmarkError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from earmark.book.ledger import Report
-    from earmark.spark.streaming import Stream
+    from earmark.spark.streaming import Report, Stream
 
 EXAMPLE = """'{"age": 27}'"""
 _files = options.together(click.argument("subscriptions"), click.argument("events"))

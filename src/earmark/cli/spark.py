@@ -26,13 +26,13 @@ import pyarrow as pa
 
 import earmark.spark
 from earmark.book.folder import is_book
-from earmark.book.parts import OPS
 from earmark.cli import is_debugging
 from earmark.cli.files import load, write_tables
 from earmark.cli.options import NO_INDEX, Reading
 from earmark.cli.search import Rejects, sum_up
 from earmark.errors import EarmarkError
 from earmark.progress import is_shown
+from earmark.spark.intake import OPS
 from earmark.tabular.subscriptions import NESTED, as_pairs, column_of, read_subscriptions
 
 if TYPE_CHECKING:

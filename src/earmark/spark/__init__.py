@@ -19,11 +19,11 @@ from earmark.spark.java import ensure_java as ensure_java
 
 if TYPE_CHECKING:
     from earmark.book.folder import Conflict as Conflict
-    from earmark.spark.counts import shard_counts as shard_counts
     from earmark.spark.hygiene.auditing import audit as audit
     from earmark.spark.hygiene.backtesting import backtest as backtest
     from earmark.spark.hygiene.merging import merge as merge
     from earmark.spark.matching import match as match
+    from earmark.spark.matching import shard_counts as shard_counts
     from earmark.spark.snapshot import Snapshot as Snapshot
     from earmark.spark.sources import register_sources as register_sources
     from earmark.spark.sources import workload as workload
@@ -31,20 +31,18 @@ if TYPE_CHECKING:
     from earmark.spark.streaming import read_matches as read_matches
     from earmark.spark.streaming import stream as stream
 
-_HOMES = {
-    "Conflict": "earmark.book.folder",
-    "Snapshot": "earmark.spark.snapshot",
-    "audit": "earmark.spark.hygiene.auditing",
-    "backtest": "earmark.spark.hygiene.backtesting",
-    "merge": "earmark.spark.hygiene.merging",
-    "match": "earmark.spark.matching",
-    "read_matches": "earmark.spark.streaming",
-    "register": "earmark.spark.sql",
-    "register_sources": "earmark.spark.sources",
-    "shard_counts": "earmark.spark.counts",
-    "stream": "earmark.spark.streaming",
-    "workload": "earmark.spark.sources",
+_NAMES = {
+    "book.folder": ["Conflict"],
+    "spark.hygiene.auditing": ["audit"],
+    "spark.hygiene.backtesting": ["backtest"],
+    "spark.hygiene.merging": ["merge"],
+    "spark.matching": ["match", "shard_counts"],
+    "spark.snapshot": ["Snapshot"],
+    "spark.sources": ["register_sources", "workload"],
+    "spark.sql": ["register"],
+    "spark.streaming": ["read_matches", "stream"],
 }
+_HOMES = {name: f"earmark.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = ["ensure_java", *_HOMES]
 

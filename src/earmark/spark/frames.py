@@ -193,9 +193,9 @@ def session_zone(spark: SparkSession) -> str:
     return "UTC" if zone in _UTC else zone
 
 
-def check_zone(spark: SparkSession, schema: Schema) -> None:
-    """Raise if times do not mean the same to the session and to the snapshot."""
-    moments = [a.name for a in schema if a.type is not None and a.type.kind in (DATE, TIMESTAMP)]
+def check_zone(spark: SparkSession, schema: Schema, types: Mapping[str, str | None]) -> None:
+    """Raise if times do not mean the same to the session and to the snapshot, whose attributes have these types."""
+    moments = [name for name, type_ in types.items() if type_ in (DATE, TIMESTAMP)]
     zone = session_zone(spark)
     if moments and zone != schema.zone_name and zone_of(zone) != schema.zone:
         raise EarmarkError(

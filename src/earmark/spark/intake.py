@@ -1,9 +1,21 @@
 """How do the rows of a DataFrame, of subscriptions or of changes, become parts in one order of insertion?
 
-    DataFrame ──source_of──► the columns that count ──mapInArrow──► parts (book/parts.py, on the executors)
+    DataFrame ──source_of──► the columns that count ──mapInArrow──► parts, made by the executors
               ──agree──► numbers and types of attributes ──in_order──► each id once; the others are rejected
 
 The executors parse, validate and encode, which is nearly all of the work; the driver handles whole columns.
+
+    rows ──► sorted by (order, id) ──► parsed and bound, one by one ──► a part's folder
+                                            └─ what cannot be taken ──► its rejects
+
+A part is a small segment with attribute numbers and string keys of its own, which learns types from its own rows;
+`agree` settles what holds for all, and `join` (segment/join.py) makes them one. What a task gives back is only the name
+of the part's folder, so a task that is run twice does no harm.
+
+    part-1f…/segment          a whole segment (book/segments.py), slots in (order, id) order; and as facts, which slot
+                              was the first to use, and to give a type to, each attribute
+    part-1f…/rows.arrow       id, op, order, tie, slot (-1 for a removal)
+    part-1f…/rejects.arrow    id, op, condition, reason
 
 **Invariant.** Whatever the partitioning, the same rows give the same result. The order of insertion is that of the
 column `order_by`, then of `id`. Of the rows with one id the first in that order counts and the others are rejected;
@@ -12,33 +24,46 @@ where they have one place in it too, the first by `op`, then by a hash of the ro
 
 from __future__ import annotations
 
+import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.feather import read_table, write_feather
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.functions import col, struct
-from pyspark.sql.types import ArrayType, DataType, DoubleType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, MapType, StringType, StructType
 
-from earmark.book import parts as rowparts
-from earmark.book.parts import FIELDS, GIVEN_TWICE, OP, ORDER, REJECTS, TIE, RowPlan
+from earmark.book.segments import read_whole, write_whole
 from earmark.book.sharding import NOT_TAKEN
 from earmark.errors import EarmarkError, SubscriptionError
 from earmark.flat.arrays import I64
-from earmark.keys.schema import Attribute, Schema
+from earmark.keys.records import schema_of, schema_record
+from earmark.keys.schema import Attribute, Schema, attribute_type
 from earmark.language.words import counted
+from earmark.segment.builder import Builder, collector_held, rows_of_frame
 from earmark.segment.columns import named_bounds
+from earmark.segment.forms import reader_of
+from earmark.segment.ids import Id
 from earmark.segment.join import join, with_all_constants
 from earmark.segment.segment import Segment, no_segment
 from earmark.spark import frames
 
 FAIL, REJECT = "fail", "reject"
+PART_ROWS = 100_000
+GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
+ADD, UPDATE, UPSERT, REMOVE = OPS = ("add", "update", "upsert", "remove")
+FIELDS = ("id", "condition", "weights", "score", "tags")
+ORDER, OP, TIE = "__order", "op", "__tie"
+"""Columns: the place in the order; what a change does; a hash of the row, which decides between equal places."""
+REJECTS = pa.schema({"id": pa.string(), "op": pa.string(), "condition": pa.string(), "reason": pa.string()})
+_ROWS = {"op": (OP, pa.string()), "order": (ORDER, pa.int64()), "tie": (TIE, pa.int64())}
 _SHOWN = 3
 
 
@@ -52,15 +77,26 @@ class ReadOptions(NamedTuple):
     on_error: str = FAIL
 
 
+class RowPlan(NamedTuple):
+    """What executors need to know. It travels with the task."""
+
+    bounds: dict[str, tuple[str, str]] | None
+    ready: bool
+    """Ready-made bounds instead of conditions."""
+    changes: bool
+    """Rows have an `op`."""
+    folder: str = ""
+    record: Mapping[str, Any] = {}
+    """The attributes that are known already, without the keys of string constants."""
+
+
 class RowSource(NamedTuple):
     """A DataFrame of subscriptions or changes, checked, with only the columns that count."""
 
     spark: SparkSession
     frame: DataFrame
-    bounds: dict[str, tuple[str, str]] | None
-    ready: bool
-    changes: bool
     integer_ids: bool
+    plan: RowPlan
 
 
 class Taken(NamedTuple):
@@ -69,7 +105,7 @@ class Taken(NamedTuple):
     schema: Schema
     segments: list[Segment]
     rows: list[pa.Table]
-    """id, op, order, tie and slot of the rows of each part (book/parts.py)."""
+    """id, op, order, tie and slot of the rows of each part."""
     rejects: pa.Table
     files: list[Path]
     """Of the segments."""
@@ -88,7 +124,7 @@ def subscriptions_of(frame: DataFrame, options: ReadOptions) -> tuple[RowSource,
         raise EarmarkError(f"attributes: expected a mapping such as {{'age': 'integer'}}, got {declared!r}")
     seed.declare(declared or {})
     source = source_of(frame, options.bounds, options.order_by, changes=False)
-    for name in source.bounds or ():
+    for name in source.plan.bounds or ():
         if name not in seed.by_name:
             seed.put(Attribute(len(seed), name, None, False, ""))
     return source, seed
@@ -117,7 +153,7 @@ def source_of(
     used |= {"ranges"} if ready and pairs is None else {c for pair in (pairs or {}).values() for c in pair}
     used |= {OP} if changes else set()
     selected = _selected(frame, [name for name in names if name in used], order_by, frames.id_type(integer_ids))
-    return RowSource(frame.sparkSession, selected, pairs, ready, changes, integer_ids)
+    return RowSource(frame.sparkSession, selected, integer_ids, RowPlan(pairs, ready, changes))
 
 
 def _selected(frame: DataFrame, names: list[str], order_by: str | None, id_type: DataType) -> DataFrame:
@@ -129,12 +165,12 @@ def _selected(frame: DataFrame, names: list[str], order_by: str | None, id_type:
             raise SubscriptionError(f"the DataFrame has two columns of one name: {same}")
     casts = {"id": id_type, "score": DoubleType(), OP: StringType()}
     types = {name: casts.get(name, frame.schema[name].dataType) for name in names}
-    columns = {name: col(frames.quoted(name)) for name in names}
+    columns = {name: f.col(frames.quoted(name)) for name in names}
     columns |= {name: columns[name].cast(casts[name]) for name in names if name in casts}
     selected = [column.alias(name) for name, column in columns.items()]
     selected.append(_tie([(columns[name], types[name]) for name in names]).alias(TIE))
     if order_by is not None:
-        selected.append(col(frames.quoted(order_by)).alias(ORDER))
+        selected.append(f.col(frames.quoted(order_by)).alias(ORDER))
     return frame.select(*selected)
 
 
@@ -170,30 +206,203 @@ def _tie(columns: Iterable[tuple[Column, DataType]]) -> Column:
 
 def _nulls(names: list[str], value: Column) -> Column:
     """Return which of these fields of a struct are NULL."""
-    return struct(*(value[name].isNull() for name in names))
+    return f.struct(*(value[name].isNull() for name in names))
 
 
-# --- parts ---------------------------------------------------------------------------------------------------
+# --- parts, on the executors ---------------------------------------------------------------------------------
+
+
+def build_parts(plan: RowPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn a partition into parts; yield their names."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in chain(batches, [None]):  # None: what is left becomes a part
+        if batch is not None:
+            waiting.append(batch)
+            rows += batch.num_rows
+        if rows >= (1 if batch is None else PART_ROWS):
+            yield pa.record_batch({"part": [build_part(plan, pa.Table.from_batches(waiting))]})
+            waiting, rows = [], 0
+
+
+def build_part(plan: RowPlan, frame: pa.Table) -> str:
+    """Make a part of its rows; return its name."""
+    keys = [(name, "ascending") for name in (ORDER, "id", OP, TIE) if name in frame.column_names]
+    frame, rejects = _usable(plan, frame.take(pc.sort_indices(frame, keys)).combine_chunks())
+    added = frame.filter(pc.not_equal(frame[OP], REMOVE)) if plan.changes else frame
+    segment, taken, refused, facts = (_ready_made if plan.ready else _parsed)(plan, added)
+    folder = Path(plan.folder) / f"part-{secrets.token_hex(8)}"
+    folder.mkdir(parents=True)
+    write_whole(folder / "segment", segment, facts)
+    rows = _rows(added.take(pa.array(taken, pa.int64())), np.arange(len(taken)))
+    if plan.changes:
+        removed = frame.filter(pc.equal(frame[OP], REMOVE))
+        rows = pa.concat_tables([rows, _rows(removed, np.full(removed.num_rows, -1))])
+    write_feather(rows, folder / "rows.arrow", compression="uncompressed")
+    listed = [{**one, "id": None if one["id"] is None else str(one["id"])} for one in rejects + refused]
+    write_feather(pa.Table.from_pylist(listed, REJECTS), folder / "rejects.arrow")
+    return folder.name
+
+
+def _rows(frame: pa.Table, slots: Any) -> pa.Table:
+    columns = {
+        name: frame[column] if column in frame.column_names else pa.nulls(frame.num_rows, type_)
+        for name, (column, type_) in _ROWS.items()
+    }
+    return pa.table({"id": frame["id"], **columns, "slot": pa.array(slots, pa.int32())})
+
+
+def _usable(plan: RowPlan, frame: pa.Table) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """Put aside rows without an id, a place in the order, or a known op."""
+    problems: dict[int, str] = {}
+    if plan.changes:
+        for row, op in enumerate(frame[OP].to_pylist()):
+            if op not in OPS:
+                problems[row] = f"expected {', '.join(OPS[:-1])} or {OPS[-1]} for op, got {op!r}"
+    for name, problem in ((ORDER, "the column of the order is NULL"), ("id", "a subscription has an id; it is NULL")):
+        if name in frame.column_names:
+            problems |= dict.fromkeys(pc.indices_nonzero(frame[name].is_null()).to_pylist(), problem)
+    if not problems:
+        return frame, []
+    rejects = [_rejected(frame, row, reason) for row, reason in sorted(problems.items())]
+    keep = [row for row in range(frame.num_rows) if row not in problems]
+    return frame.take(pa.array(keep, pa.int64())), rejects
+
+
+def _rejected(frame: pa.Table, row: int, reason: str) -> dict[str, Any]:
+    values = {name: frame[name][row].as_py() for name in ("id", OP, "condition") if name in frame.column_names}
+    return {**values, "reason": reason}
+
+
+Read = tuple[Segment, list[int], list[dict[str, Any]], dict[str, Any]]
+"""The segment of a part; which rows of the frame are in it; what was refused; and the facts about its attributes:
+`first`, the slot that first used each one that the plan does not know, `typed`, the slot that first gave it a type."""
+
+
+def _parsed(plan: RowPlan, frame: pa.Table) -> Read:
+    builder = Builder(schema_of(plan.record))
+    draft = builder.draft
+    seen: set[Id] = set()
+    taken: list[int] = []
+    rejects: list[dict[str, Any]] = []
+    first: dict[str, int] = {}
+    typed: dict[str, int] = {}
+    with collector_held():
+        for row, item in enumerate(rows_of_frame(frame)):
+            mark, slot = len(draft.log), len(builder)
+            try:
+                if item["id"] in seen:
+                    raise SubscriptionError(GIVEN_TWICE.format(item["id"]))
+                builder.take(item)
+            except EarmarkError as problem:
+                rejects.append(_rejected(frame, row, str(problem.at(id=None))))
+                continue
+            for name, before in draft.log[mark:]:
+                if before is None and name not in draft.schema.by_name:
+                    first[name] = slot
+                if draft.new[name].type is not None:
+                    typed.setdefault(name, slot)
+            seen.add(item["id"])
+            taken.append(row)
+    return builder.prepared().segment(0), taken, rejects, {"first": first, "typed": typed}
+
+
+def _ready_made(plan: RowPlan, frame: pa.Table) -> Read:
+    """Whole columns at once; an error has all the rows at fault, and the others are taken without them."""
+    columns = frame.select([name for name in frame.column_names if name not in (OP, ORDER, TIE)])
+    schema = schema_of(plan.record)
+    known = set(schema.names)
+    segment = no_segment(schema)
+    taken = list(range(columns.num_rows))
+    wrong: dict[int, EarmarkError] = {}
+    while taken:
+        some = columns.take(pa.array(taken, pa.int64())) if wrong else columns
+        try:
+            prepared = reader_of(some, plan.bounds, progress=False)(schema)
+        except EarmarkError as problem:
+            for one in problem.problems or (problem,):
+                wrong |= dict.fromkeys(taken if one.row is None else [taken[one.row]], one)  # of a column: all rows
+            taken = [row for row in taken if row not in wrong]
+        else:
+            segment = prepared.segment(0)
+            break
+    rejects = [_rejected(frame, row, str(one.at(row=None, id=None))) for row, one in sorted(wrong.items())]
+    used = first_slots(segment)
+    new = {name: used.get(name, 0) for name in segment.schema.names if name not in known}
+    typed = {a.name: used.get(a.name, 0) for a in segment.schema if a.type}
+    return segment, taken, rejects, {"first": new, "typed": typed}
+
+
+def first_slots(segment: Segment) -> dict[str, int]:
+    """Return attribute -> the first slot that has a constraint on it."""
+    arrays = segment.arrays
+    numbers, constraints = np.unique(arrays.attr, return_index=True)
+    clauses = np.searchsorted(arrays.constraint_start, constraints, "right") - 1
+    slots = np.searchsorted(arrays.clause_start, clauses, "right") - 1
+    return {segment.schema.names[n]: slot for n, slot in zip(numbers.tolist(), slots.tolist(), strict=True)}
+
+
+# --- all parts, on the driver --------------------------------------------------------------------------------
 
 
 def take_rows(source: RowSource, folder: Path, seed: Schema) -> Taken:
     """Run the executors until all parts agree on the types of attributes: once, and rarely twice."""
-    report = StructType([StructField("part", StringType(), False)])
     while True:
         folder.mkdir()
-        plan = RowPlan(str(folder), rowparts.plan_record(seed), source.bounds, source.ready, source.changes)
-        reports = source.frame.mapInArrow(partial(rowparts.build_parts, plan), report)
-        names = sorted(row[0] for row in reports.collect())
-        parts = [rowparts.read_part(folder / name) for name in names]
-        segments, rows, rejects, facts = (list(column) for column in zip(*parts, strict=True)) if parts else ([],) * 4
-        schema, settled = rowparts.agree(segments, rows, facts, seed)
+        plan = source.plan._replace(folder=str(folder), record=schema_record(seed))
+        reports = source.frame.mapInArrow(partial(build_parts, plan), frames.struct_of({"part": StringType()}))
+        parts = [folder / name for name in sorted(row[0] for row in reports.collect())]
+        segments, facts = [], []
+        for part in parts:
+            segment, known, _ = read_whole(part / "segment")
+            segments.append(segment)
+            facts.append(known)
+        rows = [read_table(part / "rows.arrow") for part in parts]
+        schema, settled = agree(segments, rows, facts, seed)
         if settled:
             frames.refuse_case_variants(source.spark, schema.names)
-            refused = pa.concat_tables([REJECTS.empty_table(), *rejects])
-            files = [folder / name / "segment" for name in names]
-            return Taken(schema, segments, rows, refused, files, source.integer_ids)
+            rejects = pa.concat_tables([REJECTS.empty_table(), *(read_table(part / "rejects.arrow") for part in parts)])
+            return Taken(schema, segments, rows, rejects, [part / "segment" for part in parts], source.integer_ids)
         seed = schema
         shutil.rmtree(folder)
+
+
+def agree(
+    segments: Sequence[Segment], rows: Sequence[pa.Table], facts: Sequence[dict[str, Any]], seed: Schema
+) -> tuple[Schema, bool]:
+    """Numbers and types for the attributes of all parts, after those of `seed`, which stay; and whether all have these.
+
+    Both follow from the order of insertion, whatever the partitioning: an attribute's number is its place in the order
+    of first use, and its type is what its first typed use says, as if one Matcher had taken the rows one by one. A part
+    that learned something else has to be made again under the agreed types.
+    """
+    first: dict[str, Any] = {}
+    typed: dict[str, list[tuple[Any, Attribute]]] = {}
+    for segment, own, said in zip(segments, rows, facts, strict=True):
+        schema, place = segment.schema, _places(own, len(segment))
+        for name, slot in said["first"].items():
+            used = (place(slot), schema.by_name[name].number)
+            first[name] = min(first.get(name, used), used)
+        for name, slot in said["typed"].items():
+            if len(segment) and schema.by_name[name].type is not None:
+                typed.setdefault(name, []).append((place(slot), schema.by_name[name]))
+    names = sorted(first, key=first.__getitem__)
+    made = {name: Attribute(len(seed) + i, name, None, False, "") for i, name in enumerate(names)}
+    for name, uses in typed.items():
+        known = made.get(name) or seed.by_name[name]
+        if known.type is None:
+            chosen = min(uses, key=lambda use: use[0])[1]
+            assert chosen.type is not None
+            type_ = attribute_type(str(chosen.type))
+            made[name] = Attribute(known.number, name, type_, False, chosen.origin)
+    agreed = seed.replaced(made.values())
+    own_types = [a for segment in segments for a in segment.schema if a.type is not None and a.name in agreed.by_name]
+    return agreed, all(str(a.type) == str(agreed.by_name[a.name].type) for a in own_types)
+
+
+def _places(rows: pa.Table, slots: int) -> Callable[[int], tuple[Any, ...]]:
+    """What gives the place of a slot in the order of insertion."""
+    return lambda slot: tuple(rows[name][slot].as_py() for name in ("order", "id", "op", "tie")) if slots else ()
 
 
 # --- the order of insertion ----------------------------------------------------------------------------------
@@ -202,25 +411,14 @@ def take_rows(source: RowSource, folder: Path, seed: Schema) -> Taken:
 def in_order(rows: pa.Table) -> tuple[I64, I64]:
     """Return the first row of each id, in the order of insertion, and the rows that repeat an id. O(n log n)."""
     keys = ["order", "id"] if rows["order"].null_count < rows.num_rows else ["id"]
-    order = _sorted(rows, keys)
-    first = _firsts(rows, order)
-    if not first.all():
-        order = _sorted(rows, [*keys, "op", "tie"])
-        first = _firsts(rows, order)
+    codes = rows["id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    for by in (keys, [*keys, "op", "tie"]):
+        order = pc.sort_indices(rows, [(key, "ascending") for key in by]).to_numpy().astype(np.int64)
+        first = np.zeros(len(order), bool)
+        first[np.unique(codes[order], return_index=True)[1]] = True
+        if first.all():
+            break
     return order[first], order[~first]
-
-
-def _sorted(rows: pa.Table, keys: list[str]) -> I64:
-    order: I64 = pc.sort_indices(rows, [(key, "ascending") for key in keys]).to_numpy().astype(np.int64)
-    return order
-
-
-def _firsts(rows: pa.Table, order: I64) -> Any:
-    """Return which rows, in this order, are the first of their id."""
-    codes = rows["id"].combine_chunks().dictionary_encode().indices.to_numpy()[order]
-    first = np.zeros(len(codes), bool)
-    first[np.unique(codes, return_index=True)[1]] = True
-    return first
 
 
 def sequences(taken: Taken) -> tuple[list[I64], pa.Table]:
@@ -248,20 +446,14 @@ def ordered(taken: Taken) -> tuple[Segment, pa.Table]:
     return segment.with_sequence(sequence).pick(kept[np.argsort(sequence[kept])]), rejects
 
 
-# --- rejected rows ---------------------------------------------------------------------------------------------
+# --- rejected rows -------------------------------------------------------------------------------------------
 
 
 def rejected(rows: pa.Table, which: I64, reason: Callable[[Any], str]) -> pa.Table:
     """Return rejects for rows that were fine by themselves."""
-    chosen = rows.take(pa.array(which, pa.int64()))
-    ids = chosen["id"].to_pylist()
-    columns = {
-        "id": pa.array(list(map(str, ids)), pa.string()),
-        "op": chosen["op"].cast(pa.string()),
-        "condition": pa.nulls(len(ids), pa.string()),
-        "reason": pa.array(list(map(reason, ids)), pa.string()),
-    }
-    return pa.table(columns, schema=REJECTS)
+    chosen = rows.take(pa.array(which, pa.int64())).select(["id", "op"]).to_pylist()
+    listed = [{"id": str(row["id"]), "op": row["op"], "reason": reason(row["id"])} for row in chosen]
+    return pa.Table.from_pylist(listed, REJECTS)
 
 
 def check_on_error(on_error: str) -> None:

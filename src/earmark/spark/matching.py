@@ -3,7 +3,7 @@
     events ──select──► carried columns, attributes ──mapInArrow──► carried columns, subscription, score, version
 
 Only the columns that are needed go to Python: those of the attributes that the snapshot has, and those that the caller
-wants carried along. Each worker maps the version (book/workers.py), encodes a batch, searches, and returns Arrow
+wants carried along. Each worker maps the version (book/saving.py), encodes a batch, searches, and returns Arrow
 batches of a fixed schema. Nothing is kept between batches, so a stream stays stateless.
 
 With `route="shuffle"`, each shard of a sharded snapshot has partitions of its own:
@@ -20,21 +20,31 @@ input must have the same rows in the same partitions and order when a task runs 
 tables do. An input that does not (`rand()`, a limit without an order, rows from a shuffle that arrive in another order)
 must be written or checkpointed first, or take the local route, which needs no numbers.
 
+Which shards are busy? A worker counts while it searches, and returns the counts as a row at the end of its partition,
+so that the counts of a task that failed and ran again do not count twice:
+
+    carried columns   subscription   score   snapshot_version   __shards
+    ...               ad-7           1.5     3                  NULL
+    NULL              NULL           NULL    NULL               [events of shard 0, its matches, events of 1, ...]
+
+The matches of a shard are those it found, of which the k best of all shards are kept.
+
 Invariant: (event, sequence) is unique among what is merged; the order is by score, then sequence, as everywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructType
 
-from earmark.book.workers import opened
+from earmark.book.saving import opened
 from earmark.engine.batch import Batch
 from earmark.engine.searcher import Answers, Ask, Mode, Searcher, asked_k, asked_relaxed
 from earmark.engine.version import Version
@@ -44,15 +54,23 @@ from earmark.flat.arrays import I64
 from earmark.segment.builder import checked_tags
 from earmark.segment.segment import NO_TAGS, Tags
 from earmark.spark import frames
-from earmark.spark.frames import RESULTS, Columns, EventProjection, column_names, encoded, struct_of
+from earmark.spark.frames import RESULTS, Columns, EventProjection, arrow_id_type, column_names, encoded, struct_of
 from earmark.spark.snapshot import Snapshot
 
 FIRST_STEP, LAST_STEP = 2_048, 65_536  # events per search
 WANTED_ANSWERS = 1 << 20  # per search
 OUTPUT_ROWS = 1 << 16  # per batch returned
+Scope = Mapping[str, str] | None
+Weights = Mapping[str, float]
 LOCAL, SHUFFLE = ROUTES = ("local", "shuffle")
 AUTO = "auto"
 MOST_REPLICAS = 1_000
+EVENT, PLACE, SEQUENCE, RANK, EVENTS = "event", "place", "sequence", "rank", "events"
+TALLY = "__shards"
+MOST_TALLIED = 256
+"""The most tables that a stream counts; Spark plans an expression for each."""
+_TALLY_TYPE = pa.list_(pa.int64())
+_COUNTS = pa.schema({"shard": pa.int32(), "events": pa.int64(), "matches": pa.int64()})
 
 
 class Search(NamedTuple):
@@ -87,8 +105,8 @@ def match(
     *,
     mode: Mode = "exact",
     columns: Sequence[str] | None = None,
-    scope: Mapping[str, str] | None = None,
-    weights: Mapping[str, float] | str | None = None,
+    scope: Scope = None,
+    weights: Weights | str | None = None,
     event: str | None = None,
     route: str = LOCAL,
     replicas: int | str = 1,
@@ -113,8 +131,7 @@ def match(
     ready = prepared(events, snapshot, k, mode=mode, columns=columns, scope=scope, weights=weights, event=event)
     if route == SHUFFLE:
         return shuffled(ready, snapshot, replicas)
-    search, plan = ready.search, ready.columns
-    return ready.frame.mapInArrow(lambda batches: match_batches(search, plan, batches), ready.schema)
+    return ready.run(match_batches, ready.schema)
 
 
 def check_route(route: str, replicas: int | str) -> None:
@@ -135,6 +152,10 @@ class MatchPlan(NamedTuple):
     columns: Columns
     schema: StructType
 
+    def run(self, function: Any, schema: StructType, *given: Any, frame: DataFrame | None = None) -> DataFrame:
+        """Return what a function of search, columns, these arguments and the batches of a partition yields."""
+        return (frame or self.frame).mapInArrow(partial(function, self.search, self.columns, *given), schema)
+
 
 def prepared(
     events: DataFrame,
@@ -143,8 +164,8 @@ def prepared(
     *,
     mode: Mode = "exact",
     columns: Sequence[str] | None = None,
-    scope: Mapping[str, str] | None = None,
-    weights: Mapping[str, float] | str | None = None,
+    scope: Scope = None,
+    weights: Weights | str | None = None,
     event: str | None = None,
 ) -> MatchPlan:
     """Check the arguments of `match`, and find the columns in the DataFrame."""
@@ -160,12 +181,7 @@ def prepared(
 
 
 def search_of(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    k: int | None,
-    mode: Mode,
-    scope: Mapping[str, str] | None,
-    weights: Mapping[str, float] | None,
+    spark: SparkSession, snapshot: Snapshot, k: int | None, mode: Mode, scope: Scope, weights: Weights | None
 ) -> Search:
     """Check the arguments of a search, and whether the session reads events as the snapshot does."""
     relaxed = asked_relaxed(mode)
@@ -174,7 +190,7 @@ def search_of(
     elif relaxed:
         raise EarmarkError("mode 'relaxed' ranks, so it needs k, the number of results per event")
     frames.refuse_case_variants(spark, snapshot.schema.names)
-    frames.check_zone(spark, snapshot.schema)
+    frames.check_zone(spark, snapshot.schema, snapshot.attributes)
     tags = checked_tags(scope, "a scope") if scope is not None else NO_TAGS
     checked = checked_weights(weights, EventError) if weights is not None else None
     return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, checked)
@@ -233,8 +249,7 @@ def _result_columns(
     return [*carried, subscriptions, pa.array(scores), version]
 
 
-EVENT, PLACE, SEQUENCE, RANK, EVENTS = "event", "place", "sequence", "rank", "events"
-_COUNTS = pa.schema({PLACE: pa.int32(), EVENTS: pa.int64()})
+# --- the route through partitions of one shard ----------------------------------------------------------------
 
 
 def shuffled(ready: MatchPlan, snapshot: Snapshot, replicas: int | str) -> DataFrame:
@@ -244,13 +259,13 @@ def shuffled(ready: MatchPlan, snapshot: Snapshot, replicas: int | str) -> DataF
     search, columns = ready.search, ready.columns
     numbered = ready.frame.withColumn(EVENT, f.monotonically_increasing_id())
     first = _places(ready, snapshot, replicas)
-    travelling = StructType([*numbered.schema.fields, StructField(PLACE, IntegerType(), True)])
-    routed = numbered.mapInArrow(lambda batches: route_batches(search, columns, first, batches), travelling)
-    placed = routed.repartitionById(int(first[-1]), f.col(PLACE))
+    travelling = StructType([*numbered.schema.fields]).add(PLACE, IntegerType())
+    routed = ready.run(route_batches, travelling, first, frame=numbered)
     inner = column_names(len(columns.names))
     types = {name: field.dataType for name, field in zip(inner, ready.schema.fields, strict=True)}
     schema = struct_of({**types, EVENT: LongType(), SEQUENCE: LongType()})
-    found = placed.mapInArrow(lambda batches: search_batches(search, columns, first, batches), schema)
+    placed = routed.repartitionById(int(first[-1]), f.col(PLACE))
+    found = ready.run(search_batches, schema, first, frame=placed)
     named = [f.col(name).alias(result) for name, result in zip(inner, columns.names, strict=True)]
     if search.k is None:
         return found.repartition(EVENT).sortWithinPartitions(EVENT, SEQUENCE).select(*named)
@@ -268,21 +283,54 @@ def tables_of(snapshot: Snapshot) -> int:
 def _places(ready: MatchPlan, snapshot: Snapshot, replicas: int | str) -> I64:
     """Return where the places of each table begin; the last is how many there are."""
     tables = tables_of(snapshot)
-    if replicas == AUTO:
-        return np.cumsum([0, *_by_load(ready, tables)])
-    return np.arange(0, tables * int(replicas) + 1, int(replicas))
-
-
-def _by_load(ready: MatchPlan, tables: int) -> list[int]:
-    """Return the replicas of each table: its events divided by the average. Runs the routing once."""
-    search, columns = ready.search, ready.columns
-    schema = struct_of({PLACE: IntegerType(), EVENTS: LongType()})
-    counted = ready.frame.mapInArrow(lambda batches: count_routed(search, columns, batches), schema)
-    events = np.zeros(tables, np.int64)
-    for table, count in counted.collect():
+    if replicas != AUTO:
+        return np.arange(0, tables * int(replicas) + 1, int(replicas))
+    events = np.zeros(tables, np.int64)  # a table has as many places as its events are times the average
+    for table, count in ready.run(count_routed, struct_of({PLACE: IntegerType(), EVENTS: LongType()})).collect():
         events[table] += count
-    wanted = np.rint(events / max(float(events.mean()), 1.0))
-    return np.clip(wanted, 1, MOST_REPLICAS).astype(np.int64).tolist()  # type: ignore[no-any-return]
+    wanted = np.clip(np.rint(events / max(float(events.mean()), 1.0)), 1, MOST_REPLICAS)
+    return np.cumsum([0, *wanted.astype(np.int64)])
+
+
+# --- counts by shard -----------------------------------------------------------------------------------------
+
+
+def shard_counts(
+    events: DataFrame,
+    snapshot: Snapshot,
+    k: int | None = None,
+    *,
+    mode: Mode = "exact",
+    scope: Scope = None,
+    event: str | None = None,
+) -> DataFrame:
+    """Return (shard, events, matches): how many events are searched in each shard, and how many matches it finds.
+
+    If the snapshot has changed since its last full version, the last shard is the table of those changes, in which all
+    events are searched. Shards in which no event is searched are not listed.
+    """
+    ready = prepared(events, snapshot, k, mode=mode, columns=[], scope=scope, event=event)
+    counted = ready.run(count_batches, struct_of({"shard": IntegerType(), "events": LongType(), "matches": LongType()}))
+    sums = [f.sum(name).alias(name) for name in ("events", "matches")]
+    return counted.groupBy("shard").agg(*sums).orderBy("shard")
+
+
+def is_tallied(snapshot: Snapshot) -> bool:
+    """Return whether a stream counts by shard."""
+    return snapshot.record["router"] is not None and tables_of(snapshot) <= MOST_TALLIED
+
+
+def tallied(ready: MatchPlan, snapshot: Snapshot, noted: Observation) -> DataFrame:
+    """Return the matches; `noted` gets sums over what workers counted, two for each table (`counts_of`)."""
+    made = ready.run(tally_batches, StructType([*ready.schema.fields]).add(TALLY, ArrayType(LongType())))
+    sums = [f.sum(f.get(TALLY, f.lit(i))).alias(f"n{i}") for i in range(2 * tables_of(snapshot))]
+    return made.observe(noted, *sums).where(f.col(TALLY).isNull()).drop(TALLY)
+
+
+def counts_of(found: Mapping[str, Any]) -> list[list[int]]:
+    """Return pairs of events and matches by table, from the sums of `tallied`."""
+    values = [int(found[f"n{i}"] or 0) for i in range(len(found))]
+    return [list(pair) for pair in zip(values[::2], values[1::2], strict=True)]
 
 
 # --- on the workers ------------------------------------------------------------------------------------------
@@ -302,7 +350,7 @@ def _routed(
 def count_routed(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield how many events go to each table."""
     for _, table, chosen in _routed(search, columns, batches):
-        yield pa.RecordBatch.from_pydict({PLACE: [table], EVENTS: [len(chosen)]}, _COUNTS)
+        yield pa.record_batch({PLACE: pa.array([table], pa.int32()), EVENTS: [len(chosen)]})
 
 
 def route_batches(
@@ -332,3 +380,26 @@ def search_batches(
             made = _result_columns(search, columns, part, found.events, searcher.named(found), found.scores)
             made += [part.column(part.num_columns - 2).take(pa.array(found.events)), pa.array(found.sequence)]
             yield pa.RecordBatch.from_arrays(made, [*column_names(len(columns.names)), EVENT, SEQUENCE])
+
+
+def count_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the counts of a partition, one row per table."""
+    total: Any = sum(answers.counts for _, answers in searched(search, columns, batches))
+    if np.ndim(total):
+        met = np.flatnonzero(total[:, 0])
+        yield pa.RecordBatch.from_arrays([pa.array(met, pa.int32()), *map(pa.array, total[met].T)], schema=_COUNTS)
+
+
+def tally_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the answers for the batches of a partition, and what was counted."""
+    total: Any = 0
+    carried: list[pa.DataType] = []
+    for part, answers in searched(search, columns, batches):
+        total = total + answers.counts
+        carried = [part.column(at).type for at in columns.carried]
+        for made in result_batches(search, columns, part, answers):
+            yield made.append_column(TALLY, pa.nulls(made.num_rows, _TALLY_TYPE))
+    if np.ndim(total):
+        types = [*carried, arrow_id_type(search.opened().id_type is int), pa.float64(), pa.int64()]
+        nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type_) for type_ in types], columns.names)
+        yield nothing.append_column(TALLY, pa.array([total.ravel().tolist()], _TALLY_TYPE))

@@ -25,8 +25,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -35,9 +36,6 @@ from pyspark.sql.types import StructType
 
 from earmark.errors import EarmarkError
 from earmark.workload import blocks
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FORMAT = "earmark.workload"
 ROWS_PER_PARTITION = 50_000

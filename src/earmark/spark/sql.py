@@ -90,14 +90,12 @@ def best(search: Search, sensitive: bool, event: pa.Array, k: pa.Array | None = 
         search = search._replace(k=int(wanted.max()))
     batch = Batch(_encoded(version.schema, search.weights, sensitive, event), {}, None)
     answers = search.searcher(version).answers(batch)
-    starts, keep = answers.starts, None
-    counts = np.diff(starts)
+    starts, counts = answers.starts, np.diff(answers.starts)
+    columns = [answers.subscriptions, pa.array(answers.scores)]
     if len(wanted) and (wanted != search.k).any():
         rank = np.arange(len(answers.scores)) - np.repeat(starts[:-1], counts)
         keep = pa.array(np.flatnonzero(rank < np.repeat(wanted, counts)))
         starts = np.concatenate([[0], np.cumsum(np.minimum(counts, wanted))])
-    columns = [answers.subscriptions, pa.array(answers.scores)]
-    if keep is not None:
         columns = [column.take(keep) for column in columns]
     structs = pa.StructArray.from_arrays(columns, ["subscription", "score"])
     return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), structs)

@@ -6,7 +6,7 @@
 
 A batch pins the newest version when it begins, in a file that is on disk before any work is done; run again after a
 crash it takes the version that the file names, however many newer ones there are. Matches go to a folder of the batch,
-which counts from the moment its report is written. `book/ledger.py` has the files, and why nothing is lost or doubled.
+which counts from the moment its report is written.
 
     batch begins ─ done before? ──yes──> nothing to do
                        │no
@@ -15,6 +15,21 @@ which counts from the moment its report is written. `book/ledger.py` has the fil
                  newest version, kept from `retain`, written down
                        │
                  match, overwrite the batch's folder, write its report, release the version
+
+What is written down so that a batch that runs twice counts once:
+
+    checkpoint/                           Spark's own: offsets/ commits/ metadata …
+      earmark/stream.json                 {"stream": name}: checkpoint and sink of one name belong together
+      earmark/batches/12.json             {"batch": 12, "version": 7}: written before any work of batch 12
+    sink/
+      _earmark.json                       {"stream": name, "schema": …}
+      batch=12/part-….parquet             the matches of batch 12
+      batch=12/_earmark.json              its report: written last, so a batch without one does not count
+
+**Invariant**: a batch with a report is never written again; a batch with a pin is only ever matched with the version it
+names. So whatever is killed whenever, and however often Spark runs a batch again, its matches are in the sink once, and
+are those of one version. (Names with an underscore are invisible to Spark's readers.) A batch costs two small files and
+their directory entries, forced to disk.
 
 On a Connect session the function of a micro-batch runs in a process of the server, so sink, checkpoint and snapshot are
 folders that the server sees; reports (and `on_progress`) need the client to see them as well.
@@ -30,10 +45,12 @@ import json
 import re
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
@@ -41,16 +58,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from earmark import errors
-from earmark.book.folder import current_version, pinned_by, unpin
-from earmark.book.ledger import KEPT, MARK, Pins, Report, claim_sink, forget, read_object, write_durably
+from earmark.book.folder import current_version, pinned, read_json, replace_record, unpin
 from earmark.engine.searcher import Mode
 from earmark.errors import EarmarkError, TableError
-from earmark.spark import counts
+from earmark.language.words import counted
 from earmark.spark.frames import address, folder_of
-from earmark.spark.matching import LOCAL, check_route, match, prepared
+from earmark.spark.matching import LOCAL, Scope, Weights, check_route, counts_of, is_tallied, match, prepared, tallied
 from earmark.spark.snapshot import Folder, Snapshot
 
-OnProgress = Callable[[Report], None]
+MARK = "_earmark.json"
+KEPT = 200  # batches whose pins stay, to be looked at; Spark itself keeps 100
 POLL = 0.2
 ATTEMPTS = 10
 DEFAULT_WAIT = 60.0
@@ -91,20 +108,130 @@ class MicroBatch:
     version: int
 
 
-class Sink:
-    """Where matches go."""
+# --- what is written down ------------------------------------------------------------------------------------
 
-    __slots__ = ()
-    counted: ClassVar[bool]
-    """Whether writing runs through all matches, so that they can be counted on the way."""
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was done with a micro-batch."""
+
+    batch: int
+    version: int
+    newest: int
+    """The newest version by the time the batch was done."""
+    rows: int | None
+    """Number of events; None where the sink is a function, which may not read all of them."""
+    matches: int | None
+    seconds: float
+    lag: float | None
+    """Seconds from the newest event to the report; None without a column of event times."""
+    committed: float
+    """When, in seconds since 1970."""
+    shards: list[list[int]] | None = None
+    """For each shard, how many events were searched in it and how many matches it found; last, if there is one, the
+    table of what changed since the last full version. None where there are no shards, or nothing was counted."""
+
+    @property
+    def behind(self) -> int:
+        """How many versions were newer by the time the batch was done."""
+        return self.newest - self.version
+
+    def __str__(self) -> str:
+        behind = f" ({self.behind} behind)" if self.behind else ""
+        text = f"batch {self.batch}: version {self.version}{behind}, {self.seconds:.1f} s"
+        if self.rows is not None:
+            rate = self.rows / max(self.seconds, 1e-9)
+            matches = counted(self.matches or 0, "match", "matches")
+            text += f", {counted(self.rows, 'event')} ({rate:,.0f} per second), {matches}"
+        if self.shards is not None and self.rows:
+            searched = sum(events for events, _ in self.shards) / self.rows
+            text += f", {searched:.1f} of {len(self.shards)} shards per event"
+        return text if self.lag is None else f"{text}, lag {self.lag:.1f} s"
+
+
+OnProgress = Callable[[Report], None]
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """Return what `replace_record` wrote; None where there is no such file."""
+    try:
+        content = read_json(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as problem:
+        raise EarmarkError(f"{str(path)!r} cannot be read: {problem}") from None
+    if not isinstance(content, dict):
+        raise EarmarkError(f"{str(path)!r}: expected a JSON object, got {type(content).__name__}")
+    return content
+
+
+class Pins:
+    """Which version each batch saw."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.folder = checkpoint / "earmark" / "batches"
+
+    def get(self, batch: int) -> int | None:
+        """Return the version of a batch, if it ever began."""
+        pin = read_object(self.folder / f"{batch}.json")
+        return None if pin is None else int(pin["version"])
+
+    def put(self, batch: int, version: int) -> None:
+        """Write down a version before any work is done with it; forget old batches."""
+        replace_record(self.folder / f"{batch}.json", {"batch": batch, "version": version})
+        with suppress(OSError):
+            (self.folder / f"{batch - KEPT}.json").unlink()
+
+    def batches(self) -> list[int]:
+        """Return the batches that began, except old ones."""
+        return sorted(int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdigit())
+
+
+def claim_sink(checkpoint: Path, sink: Path | None, schema: str) -> str:
+    """Return the name of the stream that this checkpoint and this sink belong to; a new one if both are new.
+
+    Another checkpoint would count batches from 0 again, and overwrite what is in the sink.
+    """
+    own = read_object(checkpoint / "earmark" / "stream.json")
+    claimed = None if sink is None else read_object(sink / MARK)
+    both = "give both as they were, or both new"
+    if own is None:
+        if claimed is not None:
+            where = f"with another checkpoint than {str(checkpoint)!r}"
+            raise EarmarkError(f"the sink {str(sink)!r} belongs to a stream {where}: {both}")
+        own = {"stream": uuid.uuid4().hex}
+        replace_record(checkpoint / "earmark" / "stream.json", own)
+    name = str(own["stream"])
+    if sink is None:
+        return name
+    if claimed is None and not Pins(checkpoint).batches():
+        claimed = {"stream": name, "schema": schema}
+        replace_record(sink / MARK, claimed)
+    if claimed is None or claimed["stream"] != name:
+        where = f"with another sink than {str(sink)!r}"
+        raise EarmarkError(f"the checkpoint {str(checkpoint)!r} belongs to a stream {where}: {both}")
+    if claimed["schema"] != schema:
+        raise EarmarkError(f"the sink {str(sink)!r} holds matches with other columns or types: use a new one")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where matches go: Parquet files, one folder per batch; or to a function, with reports beside the checkpoint."""
+
+    folder: Path
+    function: Callable[[DataFrame, MicroBatch], None] | None = None
 
     def report_file(self, batch: int) -> Path:
         """Return the file of a batch's report."""
-        raise NotImplementedError
+        return self.folder / (f"batch={batch}/{MARK}" if self.function is None else f"{batch}.json")
 
     def write(self, matches: DataFrame, batch: MicroBatch) -> None:
         """Write the matches of a batch, in place of anything that an interrupted attempt left."""
-        raise NotImplementedError
+        if self.function is not None:
+            self.function(matches, batch)
+        else:
+            matches.write.mode("overwrite").parquet(address(self.report_file(batch.id).parent))
 
     def done(self, batch: int) -> Report | None:
         """Return the report of a batch that counts."""
@@ -112,51 +239,19 @@ class Sink:
         return None if report is None else Report(**report)
 
     def commit(self, report: Report) -> None:
-        """Write the report: from now on the batch counts."""
-        write_durably(self.report_file(report.batch), asdict(report))
-
-
-@dataclass(frozen=True, slots=True)
-class FolderSink(Sink):
-    """Parquet files, one folder per batch."""
-
-    root: Path
-    counted: ClassVar[bool] = True
-
-    def report_file(self, batch: int) -> Path:
-        """Return the file in the folder of the batch."""
-        return self.root / f"batch={batch}" / MARK
-
-    def write(self, matches: DataFrame, batch: MicroBatch) -> None:
-        """Overwrite the folder of a batch."""
-        matches.write.mode("overwrite").parquet(address(self.report_file(batch.id).parent))
+        """Write the report: from now on the batch counts. A function's old reports are forgotten."""
+        replace_record(self.report_file(report.batch), asdict(report))
+        if self.function is not None:
+            with suppress(OSError):
+                self.report_file(report.batch - KEPT).unlink()
 
     def batches(self) -> list[int]:
-        """Return the batches that count, ascending."""
-        names = [path.parent.name.removeprefix("batch=") for path in self.root.glob(f"batch=*/{MARK}")]
+        """Return the batches in the folder that count, ascending."""
+        names = [path.parent.name.removeprefix("batch=") for path in self.folder.glob(f"batch=*/{MARK}")]
         return sorted(int(name) for name in names if name.isdigit())
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSink(Sink):
-    """A function of the user's; reports stay with the checkpoint."""
-
-    function: Callable[[DataFrame, MicroBatch], None]
-    folder: Path
-    counted: ClassVar[bool] = False
-
-    def report_file(self, batch: int) -> Path:
-        """Return the file beside the checkpoint."""
-        return self.folder / f"{batch}.json"
-
-    def write(self, matches: DataFrame, batch: MicroBatch) -> None:
-        """Call the function."""
-        self.function(matches, batch)
-
-    def commit(self, report: Report) -> None:
-        """Write the report; forget old ones."""
-        Sink.commit(self, report)
-        forget(self.report_file(report.batch - KEPT))
+# --- streams -------------------------------------------------------------------------------------------------
 
 
 def stream(
@@ -168,8 +263,8 @@ def stream(
     k: int | None = None,
     mode: Mode = "exact",
     columns: Sequence[str] | None = None,
-    scope: Mapping[str, str] | None = None,
-    weights: Mapping[str, float] | str | None = None,
+    scope: Scope = None,
+    weights: Weights | str | None = None,
     event: str | None = None,
     event_time: str | None = None,
     route: str = LOCAL,
@@ -195,12 +290,8 @@ def stream(
     options: dict[str, Any] = {"k": k, "mode": mode, "scope": scope and dict(scope), "weights": weights, "event": event}
     options["columns"] = None if columns is None else tuple(columns)
     schema = match(events, Snapshot.open(snapshots), **options).schema.json()
-    place: Sink
-    if callable(sink):
-        root, place = None, FunctionSink(sink, folder / "earmark" / "done")
-    else:
-        root = folder_of(sink, "the sink")
-        place = FolderSink(root)
+    root = None if callable(sink) else folder_of(sink, "the sink")
+    place = Sink(folder / "earmark" / "done", sink) if callable(sink) else Sink(root or folder)
     for used in (root or folder, folder):
         address(used)  # refuses what Spark would misread, before anything is written there
     owner = f"stream-{claim_sink(folder, root, schema)}"
@@ -226,7 +317,7 @@ def read_matches(spark: SparkSession, sink: Folder) -> DataFrame:
     if described is None:
         raise EarmarkError(f"{str(root)!r} is not a sink that a stream of earmark writes to")
     schema = StructType.fromJson(json.loads(described["schema"])).add("batch", "long")
-    folders = [address(root / f"batch={batch}") for batch in FolderSink(root).batches()]
+    folders = [address(root / f"batch={batch}") for batch in Sink(root).batches()]
     if not folders:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).option("basePath", address(root)).parquet(*folders)
@@ -280,7 +371,7 @@ class BatchWork:
         """Unpin versions that a killed run pinned, except that of the batch that will run again."""
         begun = self.pins.batches()
         needed = self.pins.get(begun[-1]) if begun and self.sink.done(begun[-1]) is None else None
-        for number in pinned_by(self.snapshots, self.owner) - {needed}:
+        for number in pinned(self.snapshots, self.owner) - {needed}:
             unpin(self.snapshots, number, self.owner)
 
     def _write(self, events: DataFrame, snapshot: Snapshot, batch: int) -> tuple[Any, Any, Any, Any]:
@@ -289,13 +380,12 @@ class BatchWork:
         looked = [f.count(f.lit(1)).alias("rows")]
         if self.event_time is not None:
             looked.append(f.max(f.unix_micros(f.col(self.event_time).cast("timestamp"))).alias("time"))
-        if self.sink.counted:
+        counting = self.sink.function is None  # else counts would never arrive if it did not read all matches
+        if counting:
             events = events.observe(seen, *looked)
-        tallied = self.sink.counted and self.routing["route"] == LOCAL and counts.is_tallied(snapshot)
-        if tallied:
-            matches = counts.tallied(prepared(events, snapshot, **self.options))
-            matches = matches.observe(by_shard, *counts.sums(snapshot))
-            matches = matches.where(f.col(counts.TALLY).isNull()).drop(counts.TALLY)
+        tallying = counting and self.routing["route"] == LOCAL and is_tallied(snapshot)
+        if tallying:
+            matches = tallied(prepared(events, snapshot, **self.options), snapshot, by_shard)
         else:
             matches = match(events, snapshot, **self.options, **self.routing)
         if matches.schema.json() != self.schema:
@@ -303,14 +393,14 @@ class BatchWork:
                 f"matches of version {snapshot.version} have other types than the sink: "
                 "start a stream with a new sink and a new checkpoint"
             )
-        if not self.sink.counted:  # the counts would never arrive if the function did not read all matches
-            self.sink.write(matches, MicroBatch(batch, snapshot.version))
+        known = MicroBatch(batch, snapshot.version)
+        if not counting:
+            self.sink.write(matches, known)
             return None, None, None, None
-        self.sink.write(matches.observe(found, f.count(f.lit(1)).alias("rows")), MicroBatch(batch, snapshot.version))
+        self.sink.write(matches.observe(found, f.count(f.lit(1)).alias("rows")), known)
         micros = seen.get.get("time")
-        newest = None if micros is None else micros / 1e6
-        shards = counts.counts_of(by_shard.get) if tallied else None
-        return int(seen.get["rows"]), int(found.get["rows"]), newest, shards
+        shards = counts_of(by_shard.get) if tallying else None
+        return int(seen.get["rows"]), int(found.get["rows"]), None if micros is None else micros / 1e6, shards
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import resource
-from earmark.book.files import allow_open_files
+from earmark.book.segments import allow_open_files
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
 allow_open_files()

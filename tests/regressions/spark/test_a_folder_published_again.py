@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from earmark import TableError
-from earmark.book.workers import open_for_search
+from earmark.book.saving import open_for_search
 from earmark.spark import Snapshot, match
 
 if TYPE_CHECKING:

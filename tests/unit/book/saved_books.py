@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
-from earmark.book.files import sealed
-from earmark.book.folder import CURRENT, KEYS, RECORD, SEGMENTS, version_folder
-from earmark.book.packed_file import read_packed, write_packed
+from earmark.book.folder import CURRENT, KEYS, RECORD, SEGMENTS, sealed, version_folder
+from earmark.book.segments import read_packed, write_packed
 from earmark.errors import TableError
 
 TYPES = {"d": "date", "m": "decimal(9,2)", "unused": "timestamp"}
@@ -105,7 +104,7 @@ def change_array(folder: Path, name: str, change: Callable[[np.ndarray[Any, Any]
 def replace_file(folder: Path, file: Path, kind: str, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a packed file again, and record it."""
     file.unlink()
-    record_file(folder, file, write_packed(file, kind, about, arrays)._asdict())
+    record_file(folder, file, write_packed(file, kind, about, arrays))
 
 
 def record_file(folder: Path, file: Path, new: dict[str, Any]) -> None:

@@ -30,9 +30,8 @@ from tests.unit.book.saved_books import (
 )
 
 from earmark import Matcher
-from earmark.book.files import digest, sealed
-from earmark.book.folder import CURRENT, LOCK, MANIFEST, RECORD, SEGMENTS, version_folder
-from earmark.book.packed_file import ALIGNED, LAYOUT, MAGIC, read_packed
+from earmark.book.folder import CURRENT, LOCK, MANIFEST, RECORD, SEGMENTS, sealed, version_folder
+from earmark.book.segments import ALIGNED, LAYOUT, MAGIC, digest, read_packed
 from earmark.errors import EarmarkError, TableError
 from earmark.segment.segment import Segment
 
@@ -184,11 +183,11 @@ def test_reading_needs_no_permission_to_write(saved: Path, monkeypatch: pytest.M
 
 def test_verified_once_on_a_host(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who opens it first reads every byte; the others look at sizes and directories, until a file changes."""
-    from earmark.book import packed_file
+    from earmark.book import segments
 
     verified: list[str] = []
-    real = packed_file._verify
-    monkeypatch.setattr(packed_file, "_verify", lambda file, *more: verified.append(file) or real(file, *more))
+    real = segments._verify
+    monkeypatch.setattr(segments, "_verify", lambda file, *more: verified.append(file) or real(file, *more))
     monkeypatch.setenv("EARMARK_CACHE_DIR", str(tmp_path / "cache"))
     Matcher.load(saved)
     assert len(verified) == 3
@@ -548,11 +547,11 @@ def test_tags_that_are_none(saved: Path, tags: str) -> None:
     ],
 )
 def test_bitmaps_that_are_none(saved: Path, bitmap: Any, problem: str) -> None:
-    from earmark.book.packed_file import write_packed
+    from earmark.book.segments import write_packed
 
     file = version_folder(saved, 1) / "removed"
     file.unlink()
-    entry = write_packed(file, "removed", {}, {"removed.0": bitmap})._asdict()
+    entry = write_packed(file, "removed", {}, {"removed.0": bitmap})
     reseal(saved, lambda record: record.update(removed=entry))
     refused(saved, problem)
 

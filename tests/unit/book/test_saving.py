@@ -11,7 +11,7 @@ import pytest
 from tests.unit.book.saved_books import EVENTS, answers, filled, record_of
 
 from earmark import Matcher
-from earmark.book import files, folder, packed_file, saving
+from earmark.book import folder, saving, segments
 from earmark.errors import TableError
 
 OWN = ["CURRENT", "LOCK", "book.json", "keys", "segments", "versions"]
@@ -41,7 +41,7 @@ def listed(folder_: Path) -> set[str]:
 def test_a_failed_save_leaves_the_old_version(saved: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full at the first or the second packed file, at a record, at CURRENT, at a rename, at the end."""
     wanted, files_before = answers(Matcher.load(saved)), stored(saved)
-    real_packed, real_record, real_rename, left = packed_file.write_packed, files.write_record, Path.rename, {"n": step}
+    real_packed, real_record, real_rename, left = segments.write_packed, folder.write_record, Path.rename, {"n": step}
 
     def packed(path: Path, *given: Any) -> Any:
         if step < 2:
@@ -65,11 +65,8 @@ def test_a_failed_save_leaves_the_old_version(saved: Path, step: int, monkeypatc
     def refuse(self: Path, target: Path) -> Path:
         raise OSError(5, "Input/output error")
 
-    for module in (packed_file, files, folder):
-        if hasattr(module, "write_record"):
-            monkeypatch.setattr(module, "write_record", record)
-    for module in ("segments", "keys", "contents"):
-        monkeypatch.setattr(f"earmark.book.{module}.write_packed", packed)
+    monkeypatch.setattr(folder, "write_record", record)
+    monkeypatch.setattr(segments, "write_packed", packed)
     monkeypatch.setattr(Path, "rename", rename)
     if step == 5:
         monkeypatch.setattr(Path, "replace", refuse)

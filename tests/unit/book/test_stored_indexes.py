@@ -12,7 +12,7 @@ from tests.unit.book.saved_books import arrays_in, change_array, record_of, repl
 
 from earmark import Matcher, TableError
 from earmark import index as indexes
-from earmark.book.packed_file import read_packed, write_packed
+from earmark.book.segments import read_packed, write_packed
 from earmark.keys.mapped_strings import MappedStrings
 from earmark.keys.strings import StringKeys
 
@@ -35,7 +35,7 @@ def test_arrays_there_and_back(tmp_path: Path) -> None:
         "columns": np.arange(12, dtype=np.int64).reshape(3, 4).T,
     }
     entry = write_packed(tmp_path / "f", "test", {"fact": [1, "é"]}, arrays)
-    assert entry.bytes == (tmp_path / "f").stat().st_size
+    assert entry["bytes"] == (tmp_path / "f").stat().st_size
     for mmap in (True, False):
         opened = read_packed(tmp_path / "f", "test", entry, mmap=mmap, verify=True)
         assert opened.about == {"fact": [1, "é"]} and opened.arrays.keys() == arrays.keys()

@@ -20,27 +20,22 @@ Complexity: one search per event; O(matches) to count; a task keeps and returns 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.feather import read_table, write_feather
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
-from earmark.book.parts import read_arrow, write_arrow
 from earmark.errors import EarmarkError, EventError, SubscriptionError
 from earmark.flat.arrays import I64
 from earmark.spark.frames import RESULTS, Columns, arrow_id_type, id_type, session_zone, struct_of, with_keys
-from earmark.spark.hygiene.working import removed_on_error, working_folder
+from earmark.spark.hygiene.auditing import working_folder
 from earmark.spark.intake import ReadOptions
 from earmark.spark.matching import Search, prepared, searched
-from earmark.spark.publish import publish
-from earmark.spark.snapshot import DEFAULT_INDEX, Snapshot
-
-if TYPE_CHECKING:
-    from earmark.spark.snapshot import Folder
+from earmark.spark.snapshot import DEFAULT_INDEX, Folder, Snapshot, publish
 
 SAMPLE = 3
 ALONE = "condition"
@@ -81,14 +76,13 @@ def backtest(
         raise EventError("a backtest reads past events; for a streaming DataFrame use match or stream")
     spark = events.sparkSession
     frame = _frame(spark, candidates)
-    folder = working_folder(working, "backtest")
-    with removed_on_error(folder):
+    with working_folder(working, "backtest") as folder:
         root, options = folder / "snapshot", ReadOptions(attributes, zone or session_zone(spark), bounds)
         record = publish(frame, root, options, DEFAULT_INDEX, done="backtested")
         snapshot = Snapshot(root, record)
         kind = arrow_id_type(snapshot.integer_ids)
         ids = pa.table({"id": pa.array([row[0] for row in frame.select("id").collect()], kind)})
-        write_arrow(folder / "ids.arrow", ids)
+        write_feather(ids, folder / "ids.arrow")
         ready = prepared(events, snapshot, columns=columns if sample else [], event=event)
         carried = ready.schema.fields[: -len(RESULTS)]
         if sample and not carried:
@@ -204,7 +198,7 @@ class LeastKeys:
 
 def count_batches(plan: Counting, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the counts of a partition, and a sample of each candidate's events."""
-    ids = read_arrow(Path(plan.ids))["id"].combine_chunks()
+    ids = read_table(plan.ids)["id"].combine_chunks()
     place = {id: i for i, id in enumerate(ids.to_pylist())}
     counts, kept, seen = np.zeros(len(ids), np.int64), LeastKeys(len(ids), plan.sample), 0
     names = plan.columns.names[: len(plan.columns.carried)]

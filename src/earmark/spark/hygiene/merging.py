@@ -1,6 +1,6 @@
 """Merge more subscriptions than one process can take into fewer conditions, within a budget of extra traffic.
 
-    DataFrame ──► one segment, homes (working.py)      ──1──► who is covered; what the residents of each home want
+    DataFrame ──► one segment, homes (auditing.py)      ──1──► who is covered; what the residents of each home want
               ──2──► each home merges its own (cover/merging/merge.py), with its share of the budget ──► conditions
 
 **1.** The covering of auditing.py: duplicates and covered subscriptions go to one that covers them, in whichever home
@@ -23,10 +23,10 @@ Complexity: twice O(table) per home; the roots of a home and their merged condit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,8 +36,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType
 
-from earmark.book.events import read_events, write_events
-from earmark.book.packed_file import read_packed, write_packed
+from earmark.book.segments import read_packed, write_packed
 from earmark.cover.given import check_budget
 from earmark.cover.homes import HomeTree as Tree
 from earmark.cover.homes import matching, residents
@@ -54,17 +53,15 @@ from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.segment import Segment
 from earmark.spark import frames
 from earmark.spark.frames import address
-from earmark.spark.hygiene import working as tasks
-from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, audit_home, id_array
+from earmark.spark.hygiene import auditing as tasks
+from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, Batches, audit_home, id_array
 from earmark.spark.intake import FAIL, ReadOptions
-
-if TYPE_CHECKING:
-    from earmark.spark.snapshot import Folder
+from earmark.spark.snapshot import Folder
 
 MOST_SAMPLE = 200_000
 DECIDING = 2 / 3
 OUTPUT_ROWS = 1 << 14
-_ROOTS = "roots"
+_ROOTS, _EVENTS = "roots", "events"
 _COLUMNS = ("id", "condition", "stands_for", "taken")
 
 
@@ -125,19 +122,18 @@ def merge(
     if sample.isStreaming:
         raise EarmarkError("a sample has past events; it cannot be a streaming DataFrame")
     spark = subscriptions.sparkSession
-    folder = tasks.working_folder(working, "merge")
-    with tasks.removed_on_error(folder):
+    with tasks.working_folder(working, "merge") as folder:
         options = ReadOptions(attributes, zone, bounds, order_by, on_error)
         segment, rejects = tasks.read_rows(subscriptions, folder, options, "merged")
         events = _encoded(sample, segment.schema, event)
-        write_events(folder / "events", events)
+        write_packed(folder / _EVENTS, _EVENTS, {}, events._asdict())
         file, tree, canonical = tasks.write_table(segment, folder, homes)
         deciding = _deciding(len(events.start) - 1, seed)
         plan = MergePlan(file, tree, str(folder), budget, seed)
         top, by_home = _first_step(spark, plan, len(segment))
         anybody: Flags = np.logical_or.reduce(by_home, axis=0)
         helpful = np.packbits(deciding & (by_home | ~anybody), axis=1)
-        write_packed(folder / "roots", _ROOTS, {}, {"top": top, "helpful": helpful})
+        write_packed(folder / _ROOTS, _ROOTS, {}, {"top": top, "helpful": helpful})
         everywhere = int(by_home[:, deciding].sum())
         plan = plan._replace(budget=budget * int(anybody[deciding].sum()) / everywhere if everywhere else 0.0)
         frame, matched = _second_step(spark, plan, segment.ids.integers, len(anybody))
@@ -193,7 +189,7 @@ class MergePlan(NamedTuple):
     """What a task needs to know."""
 
     table: str
-    """The file of the segment (working.py)."""
+    """The file of the segment (auditing.py)."""
     tree: Tree
     folder: str
     budget: float
@@ -233,10 +229,14 @@ def _second_step(spark: SparkSession, plan: MergePlan, integer_ids: bool, events
 # --- on the workers ----------------------------------------------------------------------------------------------
 
 
-def find_roots(plan: MergePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_events(plan: MergePlan) -> EventArrays:
+    return EventArrays(**read_packed(Path(plan.folder) / _EVENTS, _EVENTS).arrays)
+
+
+def find_roots(plan: MergePlan, batches: Batches) -> Batches:
     """Yield for each home who is covered by whom, and which events the others match."""
     segment, table, _ = tasks.read_table(plan.table)
-    events, attributes = read_events(Path(plan.folder) / "events"), len(segment.schema)
+    events, attributes = _read_events(plan), len(segment.schema)
     for home in tasks.numbers_in(batches):
         members = residents(table, plan.tree, home)
         found = [kind[1:] for kind in audit_home(table, members, attributes) if kind.finding in (DUPLICATE, COVERED)]
@@ -249,13 +249,12 @@ def find_roots(plan: MergePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[p
         yield pa.RecordBatch.from_pydict({"home": pa.array([home], pa.int64()), **columns})
 
 
-def merge_homes(plan: MergePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge_homes(plan: MergePlan, batches: Batches) -> Batches:
     """Yield for each home its conditions, and in one more row the events that merged ones match."""
-    folder = Path(plan.folder)
     segment, table, _ = tasks.read_table(plan.table, in_place=False)
-    events, roots_file = read_events(folder / "events"), read_packed(folder / "roots", _ROOTS)
+    events, roots_file = _read_events(plan), read_packed(Path(plan.folder) / _ROOTS, _ROOTS)
     top, helpful = roots_file.array("top", np.int64), roots_file.arrays["helpful"]
-    covered = CoveredSlots(id_array(segment), top)
+    ids, by_top = id_array(segment), np.argsort(top, kind="stable")
     for home in tasks.numbers_in(batches):
         members = matching(table, residents(table, plan.tree, home))
         roots = members[top[members] == members]
@@ -264,28 +263,20 @@ def merge_homes(plan: MergePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[
         deciding = np.flatnonzero(np.unpackbits(helpful[home], count=len(events.start) - 1))
         merged = merge_segment(segment.pick(roots), some_events(events, deciding), plan.budget, seed=plan.seed)
         groups = np.split(merged.members, merged.start[1:-1])
-        stands_for = [covered.by(roots[group]) for group in groups]
+        stands_for = [_covered(ids, top, by_top, roots[group]) for group in groups]
         rows = [(id, text, ids) for (id, text, _), ids in zip(merged.rows(), stands_for, strict=True)]
         yield from _batches(segment, rows, taken_by_boxes(merged.boxes, events))
 
 
-class CoveredSlots:
-    """The subscriptions that each root covers, from the table of all tops."""
-
-    def __init__(self, ids: pa.Array, top: I64) -> None:
-        self._ids = ids
-        self._order = np.argsort(top, kind="stable")
-        self._tops = top[self._order]
-
-    def by(self, roots: I64) -> list[Any]:
-        """Return the ids that these roots cover, their own included, oldest first."""
-        first, last = np.searchsorted(self._tops, roots), np.searchsorted(self._tops, roots, "right")
-        slots = np.sort(np.concatenate([self._order[a:b] for a, b in zip(first, last, strict=True)]))
-        ids: list[Any] = self._ids.take(pa.array(slots)).to_pylist()
-        return ids
+def _covered(ids: pa.Array, top: I64, by_top: I64, roots: I64) -> list[Any]:
+    """Return the ids that these roots cover, their own included, oldest first."""
+    first, last = (np.searchsorted(top, roots, side, by_top) for side in ("left", "right"))
+    slots = np.sort(np.concatenate([by_top[a:b] for a, b in zip(first, last, strict=True)]))
+    covered: list[Any] = ids.take(pa.array(slots)).to_pylist()
+    return covered
 
 
-def _batches(segment: Segment, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Iterator[pa.RecordBatch]:
+def _batches(segment: Segment, rows: list[tuple[Any, str, list[Any]]], flags: Flags) -> Batches:
     kind = frames.arrow_id_type(segment.ids.integers)
     types = (kind, pa.string(), pa.list_(kind), pa.binary())
     schema = pa.schema(list(zip(_COLUMNS, types, strict=True)))

@@ -9,13 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.feather import read_table
 
-from earmark.book import parts
 from earmark.engine.updates import added
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError
+from earmark.keys.records import schema_of, schema_record
 from earmark.keys.schema import Schema
 from earmark.segment.forms import reader_of
+from earmark.spark import intake as parts
 
 MOMENTS = pa.timestamp("ns")
 
@@ -23,12 +25,12 @@ MOMENTS = pa.timestamp("ns")
 def plan(folder: Path = Path(), attributes: dict[str, str] | None = None) -> parts.RowPlan:
     schema = Schema()
     schema.declare(attributes or {})
-    return parts.RowPlan(str(folder), parts.plan_record(schema), None, ready=True, changes=False)
+    return parts.RowPlan(None, True, False, str(folder), schema_record(schema))
 
 
 def one_by_one(given: parts.RowPlan, frame: pa.Table) -> dict[int, EarmarkError]:
     """The rows that are refused when each comes by itself, after the good ones before it."""
-    version = Version.empty(parts.planned_schema(given.record))
+    version = Version.empty(schema_of(given.record))
     wrong: dict[int, EarmarkError] = {}
     for row in range(frame.num_rows):
         try:
@@ -96,8 +98,8 @@ def test_the_rows_at_fault_are_those_refused_one_by_one(seed: int) -> None:
     _, taken, rejects, _ = parts._ready_made(plan(attributes=attributes), given)
     wrong = one_by_one(plan(attributes=attributes), given)
     assert taken == [row for row in range(given.num_rows) if row not in wrong]
-    assert [one.id for one in rejects] == [given["id"][row].as_py() for row in sorted(wrong)]
-    assert all(one.reason and not one.reason.startswith(("row", "subscription")) for one in rejects)
+    assert [one["id"] for one in rejects] == [given["id"][row].as_py() for row in sorted(wrong)]
+    assert all(one["reason"] and not one["reason"].startswith(("row", "subscription")) for one in rejects)
 
 
 def test_reasons_are_those_of_the_rows() -> None:
@@ -105,7 +107,7 @@ def test_reasons_are_those_of_the_rows() -> None:
     rows = [[entry], [{**entry, "weight": -3.0}], None, [entry], [{**entry, "attribute": ""}], [entry]]
     _, taken, rejects, _ = parts._ready_made(plan(), pa.table({"id": ["a", "b", "c", "a", "e", "f"], "ranges": rows}))
     assert taken == [0, 5]
-    assert {one.id: one.reason for one in rejects} == {
+    assert {one["id"]: one["reason"] for one in rejects} == {
         "b": "the weight of 'n' must be finite and not negative, got -3.0",
         "c": "'ranges' is NULL",
         "a": "the id is given twice",
@@ -117,7 +119,7 @@ def test_a_column_at_fault_is_one_of_all_rows() -> None:
     given = pa.table({"id": [1, 2], "n_lo": [1, 2], "n_hi": [3, 4], "score": ["x", "y"]})
     _, taken, rejects, _ = parts._ready_made(plan(), given)
     assert taken == []
-    assert [one.reason for one in rejects] == ["expected numbers in the column 'score', got the type string"] * 2
+    assert [one["reason"] for one in rejects] == ["expected numbers in the column 'score', got the type string"] * 2
 
 
 def test_at_most_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,9 +143,9 @@ def test_conditions_that_cannot_be_taken(tmp_path: Path) -> None:
     """The reason says what is wrong with the condition; the id has a column of its own."""
     given = plan(tmp_path)._replace(ready=False)
     name = parts.build_part(given, pa.table({"id": ["a", "b", "c"], "condition": ["n > 1", "n >", "n = 'x'"]}))
-    rejects = parts.read_arrow(tmp_path / name / "rejects.arrow").to_pylist()
+    rejects = read_table(tmp_path / name / "rejects.arrow").to_pylist()
     assert [(one["id"], one["reason"]) for one in rejects] == [
         ("b", "condition 'n >': expected a value after '>', got the end of the condition"),
         ("c", "n = 'x': expected a number for 'n' (first used so by subscription 'a': n > 1), got 'x'"),
     ]
-    assert json.loads(given.record)
+    assert json.loads(json.dumps(given.record)) == given.record
