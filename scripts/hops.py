@@ -30,7 +30,12 @@ def entered(run: Callable[[], Any]) -> list[str]:
     def note(frame: Any, event: str, _: Any) -> None:
         name = frame.f_code.co_filename
         if event == "call" and name.startswith(str(ROOT)) and frame.f_code.co_name != "<module>":
-            seen.setdefault(str(Path(name).relative_to(ROOT)))
+            file = Path(name).relative_to(ROOT)
+            module = sys.modules[".".join(("earmark", *file.with_suffix("").parts)).removesuffix(".__init__")]
+            if not hasattr(
+                getattr(module, frame.f_code.co_name, None), "py_func"
+            ):  # else Numba only says it was called
+                seen.setdefault(str(file))
         return None
 
     threading.setprofile(note)

@@ -14,8 +14,7 @@ from pyarrow.feather import read_table
 from earmark.engine.updates import added
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError
-from earmark.keys.records import schema_of, schema_record
-from earmark.keys.schema import Schema
+from earmark.keys.schema import Schema, schema_of, schema_record
 from earmark.segment.forms import reader_of
 from earmark.spark import intake as parts
 

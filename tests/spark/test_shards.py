@@ -15,7 +15,7 @@ import earmark
 from earmark.book.saving import open_for_search
 from earmark.engine import lazy
 from earmark.engine.batch import Batch
-from earmark.events.columns import encode_columns
+from earmark.events.frames import encode_columns
 from earmark.spark import Snapshot, match, read_matches, register, shard_counts, stream
 from earmark.spark.matching import search_of
 

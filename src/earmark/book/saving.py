@@ -48,7 +48,7 @@ from earmark.engine.version import IndexedSegment, Version, no_slots
 from earmark.errors import TableError, require
 from earmark.flat import bits
 from earmark.flat.arrays import I32, U64, frozen
-from earmark.keys.records import schema_of, schema_record
+from earmark.keys.schema import schema_of, schema_record
 from earmark.locks import remade_lock
 from earmark.segment.arrays import check_arrays
 from earmark.segment.segment import DAMAGE, MAX_SEQUENCE, Segment, check_form, check_living

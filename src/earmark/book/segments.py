@@ -63,8 +63,7 @@ from earmark.flat import bits
 from earmark.flat.arrays import U64, Listed, PackedStrings, frozen, packed, unpacked
 from earmark.index.driver import ArrayIndex
 from earmark.keys.mapped_strings import MappedStrings
-from earmark.keys.records import schema_of, schema_record
-from earmark.keys.schema import Schema
+from earmark.keys.schema import Schema, schema_of, schema_record
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import checked_tags

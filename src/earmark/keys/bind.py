@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shortened
-from earmark.keys.cuts import Cut, cut, decimal_room, type_of
+from earmark.keys.cuts import Cut, cut, decimal_room
 from earmark.keys.numbers import HIGHEST, LOWEST, bounds_of, narrowed, position_of, wide_intervals, widened
 from earmark.keys.schema import (
     DATE,
@@ -28,12 +28,13 @@ from earmark.keys.schema import (
     Attribute,
     AttributeType,
     Draft,
+    type_of,
 )
 from earmark.keys.sets import Intervals, KeySet, complement, union
 from earmark.keys.strings import StringKeys, successor
 from earmark.language.literals import LiteralError, cast_text, like_prefix
-from earmark.language.normal import AnyOf, Atom, Clauses, Leaf, Mode, atom_sql
-from earmark.language.predicate import literal_sql
+from earmark.language.normal import Clauses
+from earmark.language.predicate import AnyOf, Atom, Leaf, Mode, atom_sql, literal_sql
 
 _SMALL = 10**18
 _MAX_KNOWN = 1 << 16

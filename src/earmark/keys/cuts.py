@@ -31,11 +31,8 @@ from earmark.keys.schema import (
     DECIMAL,
     FLOAT,
     INTEGER,
-    NUMBER,
-    STRING,
     TIMESTAMP,
     AttributeType,
-    attribute_type,
 )
 from earmark.language.literals import Value, decimal_size
 
@@ -110,17 +107,6 @@ def value_of_key(type_: AttributeType, key: int) -> Value:
         case "decimal":
             return Decimal(key).scaleb(-type_.scale)
     return key
-
-
-def type_of(value: Value) -> AttributeType:
-    """The type an attribute learns from a literal."""
-    if isinstance(value, bool):
-        return attribute_type(BOOLEAN)
-    if isinstance(value, int | float | Decimal):
-        return attribute_type(NUMBER)
-    if isinstance(value, str):
-        return attribute_type(STRING)
-    return attribute_type(TIMESTAMP if isinstance(value, datetime) else DATE)
 
 
 def cut(type_: AttributeType, value: Value, zone: tzinfo) -> Cut | None:

@@ -12,18 +12,21 @@ another one. `Draft` collects what a batch of subscriptions would add, so that a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from itertools import count
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shown
+from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require, shown
 from earmark.flat.arrays import I64
 from earmark.keys.strings import StringKeys
+from earmark.language.literals import Value
 from earmark.language.nearest import nearest_name
 from earmark.language.predicate import MAX_NAME, MAX_PARTS
 from earmark.language.zones import zone_of
@@ -99,6 +102,17 @@ def attribute_type(name: str) -> AttributeType:
         raise EarmarkError(f"{name!r} is out of range: decimal(p, s) takes 1 <= p <= 18 and 0 <= s <= p")
     known = ", ".join([*_TYPES, "decimal(p, s)"])
     raise EarmarkError(f"{name!r} is not a type; the types are {known}")
+
+
+def type_of(value: Value) -> AttributeType:
+    """The type an attribute learns from a literal."""
+    if isinstance(value, bool):
+        return attribute_type(BOOLEAN)
+    if isinstance(value, int | float | Decimal):
+        return attribute_type(NUMBER)
+    if isinstance(value, str):
+        return attribute_type(STRING)
+    return attribute_type(TIMESTAMP if isinstance(value, datetime) else DATE)
 
 
 _generations = count(1)
@@ -351,3 +365,46 @@ def check_name(name: object) -> None:
         raise EarmarkError(
             f"expected a name of 1 to {MAX_PARTS} parts with dots between them, none of them empty, got {name[:100]!r}"
         )
+
+
+# --- as a record, without the keys of constants ----------------------------------------------------------------
+
+
+def schema_record(schema: Schema) -> dict[str, Any]:
+    """Attributes and zone as JSON."""
+    return {
+        "zone": schema.zone_name,
+        "strict": schema.strict,
+        "nan_is_null": schema.nan_is_null,
+        "attributes": [
+            {
+                "name": a.name,
+                "type": str(a.type) if a.type else None,
+                "keyed": bool(a.type and a.type.keyed),
+                "declared": a.declared,
+                "origin": a.origin,
+            }
+            for a in schema
+        ],
+    }
+
+
+def schema_of(record: Mapping[str, Any], strings: Callable[[int], Any] | None = None) -> Schema:
+    """The inverse of `schema_record`; `strings(number)` gives the keys of an attribute's constants, if they matter."""
+    schema = Schema(record["zone"], strict=bool(record["strict"]), nan_is_null=bool(record["nan_is_null"]))
+    for number, entry in enumerate(record["attributes"]):
+        name, type_ = entry["name"], entry["type"]
+        check_name(name)
+        require(name not in schema.by_name, f"the attribute {name!r} is listed twice")
+        known = attribute_type(type_) if type_ is not None else None
+        if known is not None and known.kind == NUMBER and entry["keyed"]:
+            known = WIDE_NUMBER
+        schema.put(Attribute(number, name, known, bool(entry["declared"]), str(entry["origin"])[:1000]))
+        if known is not None and known.keyed and strings is not None:
+            keys = strings(number)
+            if known.kind == NUMBER and isinstance(keys, StringKeys):
+                from earmark.keys.numbers import check_numbers  # which builds on this module
+
+                check_numbers(keys.constants())
+            schema.strings[number] = keys
+    return schema

@@ -253,3 +253,10 @@ def _shared_prefix(a: bytes, b: bytes) -> int:
         middle = (length + longest + 1) // 2
         length, longest = (middle, longest) if a[length:middle] == b[length:middle] else (length, middle - 1)
     return length
+
+
+def restored_strings(constants: list[bytes], keys: list[int]) -> StringKeys:
+    """String keys from outside, checked."""
+    strings = StringKeys.from_items(constants, keys)
+    strings.check()
+    return strings

@@ -22,14 +22,26 @@ therefore counted before anything is expanded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import IntEnum
 from itertools import chain, product
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from earmark.errors import SubscriptionError
-from earmark.language.predicate import And, Condition, Constant, Is, Not, Or, Predicate, test, to_sql
+from earmark.language.predicate import (
+    AllOf,
+    And,
+    AnyOf,
+    Atom,
+    Condition,
+    Constant,
+    Is,
+    Leaf,
+    Mode,
+    Not,
+    Or,
+    Predicate,
+    test,
+)
 
 MAX_CLAUSES = 1024
 MAX_VALUES = 1 << 19  # of all clauses together; more than any text holds, so that only what is repeated is refused
@@ -49,15 +61,6 @@ def too_many_values() -> SubscriptionError:
     )
 
 
-class Mode(IntEnum):
-    """What a part of a condition is wanted to be."""
-
-    TRUE = 0
-    FALSE = 1
-    NOT_TRUE = 2
-    NOT_FALSE = 3
-
-
 _NEGATED = {
     Mode.TRUE: Mode.FALSE,
     Mode.FALSE: Mode.TRUE,
@@ -67,29 +70,6 @@ _NEGATED = {
 _IS_TRUE = {Mode.TRUE: Mode.TRUE, Mode.FALSE: Mode.NOT_TRUE, Mode.NOT_TRUE: Mode.NOT_TRUE, Mode.NOT_FALSE: Mode.TRUE}
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A predicate and what it is wanted to be."""
-
-    predicate: Predicate
-    mode: Mode
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """Some part holds; all parts are on one attribute."""
-
-    parts: tuple[Atom, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    """Every part holds; all parts are on one attribute."""
-
-    parts: tuple[Atom, ...]
-
-
-Atom: TypeAlias = Leaf | AnyOf | AllOf
 Clause: TypeAlias = tuple[tuple[str, tuple[Atom, ...]], ...]
 Clauses: TypeAlias = tuple[Clause, ...]
 
@@ -244,7 +224,7 @@ def attribute_of(atom: Atom) -> str:
     return atom.predicate.attribute
 
 
-# --- values and text ----------------------------------------------------------------------------------------
+# --- values ----------------------------------------------------------------------------------------
 
 
 def filled(node: Condition, fill: Callable[[Any], Any]) -> Condition:
@@ -261,24 +241,3 @@ def filled(node: Condition, fill: Callable[[Any], Any]) -> Condition:
         case Is(part, truth):
             return Is(filled(part, fill), truth)
     return node
-
-
-_POSITIVE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
-_WRAP = {Mode.NOT_TRUE: "({}) IS NOT TRUE", Mode.NOT_FALSE: "({}) IS NOT FALSE"}
-
-
-def atom_sql(atom: Atom) -> str:
-    """An atom as text, for explanations."""
-    if isinstance(atom, Leaf):
-        predicate, mode = atom.predicate, atom.mode
-        if mode == Mode.TRUE:
-            return to_sql(predicate)
-        if mode == Mode.FALSE and predicate.operator in _POSITIVE:
-            return to_sql(test(predicate.attribute, _POSITIVE[predicate.operator], predicate.values))
-        if mode == Mode.FALSE and predicate.operator in ("IN", "LIKE", "BETWEEN"):
-            return to_sql(test(predicate.attribute, f"NOT {predicate.operator}", predicate.values))
-        if mode == Mode.FALSE and predicate.operator == "IS NULL":
-            return to_sql(test(predicate.attribute, "IS NOT NULL", ()))
-        return _WRAP.get(mode, "NOT ({})").format(to_sql(predicate))
-    word = " OR " if isinstance(atom, AnyOf) else " AND "
-    return "(" + word.join(atom_sql(p) for p in atom.parts) + ")"

@@ -20,8 +20,8 @@ from typing import Any
 from earmark.errors import SubscriptionError
 from earmark.language.grammar import Grammar, Hole
 from earmark.language.literals import LiteralError, negated, number_value, plain_pattern, string_value
-from earmark.language.normal import MAX_VALUES, Atom, Clauses, Leaf, Mode, filled, normal_form, too_many_values
-from earmark.language.predicate import MAX_TEXT, Condition, Predicate
+from earmark.language.normal import MAX_VALUES, Clauses, filled, normal_form, too_many_values
+from earmark.language.predicate import MAX_TEXT, Atom, Condition, Leaf, Mode, Predicate
 from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, UNIT, Kind, Lexed, lex, units_are_slots
 from earmark.locks import remade_lock

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from enum import IntEnum
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -142,6 +143,43 @@ class Constant(Condition):
 
 
 Node: TypeAlias = Predicate | And | Or | Not | Is | Constant
+
+
+# --- atoms: what clauses are made of (normal.py) -----------------------------------------------------------------
+
+
+class Mode(IntEnum):
+    """What a part of a condition is wanted to be."""
+
+    TRUE = 0
+    FALSE = 1
+    NOT_TRUE = 2
+    NOT_FALSE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A predicate and what it is wanted to be."""
+
+    predicate: Predicate
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Some part holds; all parts are on one attribute."""
+
+    parts: tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every part holds; all parts are on one attribute."""
+
+    parts: tuple[Atom, ...]
+
+
+Atom: TypeAlias = Leaf | AnyOf | AllOf
 
 
 def joined(kind: type[And] | type[Or], parts: Iterable[Condition]) -> Condition:
@@ -334,3 +372,24 @@ def _double_sql(value: float) -> str:
     if math.isinf(value):
         return "CAST('Infinity' AS DOUBLE)" if value > 0 else "CAST('-Infinity' AS DOUBLE)"
     return f"{value!r}D" if "e" not in repr(value) else repr(value)
+
+
+_POSITIVE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
+_WRAP = {Mode.NOT_TRUE: "({}) IS NOT TRUE", Mode.NOT_FALSE: "({}) IS NOT FALSE"}
+
+
+def atom_sql(atom: Atom) -> str:
+    """An atom as text, for explanations."""
+    if isinstance(atom, Leaf):
+        predicate, mode = atom.predicate, atom.mode
+        if mode == Mode.TRUE:
+            return to_sql(predicate)
+        if mode == Mode.FALSE and predicate.operator in _POSITIVE:
+            return to_sql(test(predicate.attribute, _POSITIVE[predicate.operator], predicate.values))
+        if mode == Mode.FALSE and predicate.operator in ("IN", "LIKE", "BETWEEN"):
+            return to_sql(test(predicate.attribute, f"NOT {predicate.operator}", predicate.values))
+        if mode == Mode.FALSE and predicate.operator == "IS NULL":
+            return to_sql(test(predicate.attribute, "IS NOT NULL", ()))
+        return _WRAP.get(mode, "NOT ({})").format(to_sql(predicate))
+    word = " OR " if isinstance(atom, AnyOf) else " AND "
+    return "(" + word.join(atom_sql(p) for p in atom.parts) + ")"

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
 from earmark.flat.arrays import I64
-from earmark.keys.records import restored_strings, schema_of, schema_record
-from earmark.keys.schema import DATE, TIMESTAMP, Draft, Schema, attribute_type
+from earmark.keys.schema import DATE, TIMESTAMP, Draft, Schema, attribute_type, schema_of, schema_record
+from earmark.keys.strings import restored_strings
 from earmark.segment.arrays import SegmentArrays, check_arrays, uses_of
 from earmark.segment.builder import Prepared, checked_tags
 from earmark.segment.ids import Id, checked_id

@@ -25,10 +25,10 @@ from earmark.events.mappings import checked_weights
 from earmark.flat.arrays import I64, frozen
 from earmark.keys.bind import Binder, BoundClauses, leaves
 from earmark.keys.schema import Draft, Schema
-from earmark.language.normal import Clauses, Leaf
+from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import parse_clauses
-from earmark.language.predicate import Condition, Predicate, check_text, literal_sql, to_sql
+from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
 from earmark.segment.arrays import SegmentArrays, arrays_of
 from earmark.segment.ids import Id, Ids, checked_id
 from earmark.segment.segment import NO_TAGS, Segment, Tags

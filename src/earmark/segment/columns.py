@@ -29,7 +29,7 @@ from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, 
 from earmark.events.frames import is_text, one_array, plain_array
 from earmark.events.mappings import checked_weights
 from earmark.flat.arrays import F64, I32, I64
-from earmark.keys.cuts import cut, type_of
+from earmark.keys.cuts import cut
 from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
 from earmark.keys.schema import (
     FLOAT,
@@ -42,6 +42,7 @@ from earmark.keys.schema import (
     AttributeType,
     Draft,
     Schema,
+    type_of,
 )
 from earmark.segment.arrays import SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems

@@ -15,9 +15,8 @@ from earmark.flat.arrays import I32, U64
 from earmark.keys.cuts import value_of_key
 from earmark.keys.numbers import literal_at, position_at
 from earmark.keys.schema import STRING, Attribute, Schema
-from earmark.language.normal import atom_sql
 from earmark.language.parse import parse_clauses
-from earmark.language.predicate import literal_sql, name_sql
+from earmark.language.predicate import atom_sql, literal_sql, name_sql
 from earmark.notebook import html_table
 from earmark.segment.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.segment.evaluate import near_misses as find_near_misses

@@ -22,9 +22,9 @@ from earmark.keys.schema import Draft, Schema
 from earmark.language.grammar import Grammar, Hole
 from earmark.language.literals import LiteralError
 from earmark.language.nearest import did_you_mean
-from earmark.language.normal import Clauses, Leaf, Mode, normal_form
+from earmark.language.normal import Clauses, normal_form
 from earmark.language.parse import leaf_of, value_of
-from earmark.language.predicate import Condition, Predicate
+from earmark.language.predicate import Condition, Leaf, Mode, Predicate
 from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, Lexed, check_order, scan
 from earmark.segment.builder import check_lists, clauses_and_text

@@ -35,8 +35,7 @@ from pyspark.sql.types import DataType, LongType, MapType, StringType, StructFie
 
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
-from earmark.events.columns import Weights, encode_columns, encode_map, weights_of
-from earmark.events.frames import is_text
+from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED
 from earmark.keys.schema import DATE, TIMESTAMP, Schema
 from earmark.language.zones import zone_of

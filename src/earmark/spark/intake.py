@@ -44,8 +44,7 @@ from earmark.book.segments import read_whole, write_whole
 from earmark.book.sharding import NOT_TAKEN
 from earmark.errors import EarmarkError, SubscriptionError
 from earmark.flat.arrays import I64
-from earmark.keys.records import schema_of, schema_record
-from earmark.keys.schema import Attribute, Schema, attribute_type
+from earmark.keys.schema import Attribute, Schema, attribute_type, schema_of, schema_record
 from earmark.language.words import counted
 from earmark.segment.builder import Builder, collector_held, rows_of_frame
 from earmark.segment.columns import named_bounds

@@ -48,8 +48,7 @@ from earmark.engine.version import IndexedSegment, Place, Version
 from earmark.errors import EarmarkError, SubscriptionError, TableError
 from earmark.flat import bits
 from earmark.flat.arrays import I64, PackedStrings
-from earmark.keys.records import schema_of
-from earmark.keys.schema import Schema
+from earmark.keys.schema import Schema, schema_of
 from earmark.segment.join import join, with_all_constants
 from earmark.segment.segment import Segment
 from earmark.spark import frames, intake

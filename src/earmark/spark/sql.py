@@ -26,7 +26,7 @@ from earmark.engine.batch import Batch
 from earmark.engine.searcher import Mode
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
-from earmark.events.columns import Weights, encode_columns, encode_map
+from earmark.events.frames import Weights, encode_columns, encode_map
 from earmark.keys.schema import Schema
 from earmark.spark import frames
 from earmark.spark.matching import Search, search_of

@@ -15,17 +15,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from earmark.keys.cuts import (
-    cut,
-    date_key,
-    decimal_room,
-    midnight_key,
-    timestamp_key,
-    type_of,
-    value_of_key,
-)
+from earmark.keys.cuts import cut, date_key, decimal_room, midnight_key, timestamp_key, value_of_key
 from earmark.keys.numbers import float_key, float_keys, float_of_key
-from earmark.keys.schema import INT64_MAX, INT64_MIN, AttributeType, attribute_type
+from earmark.keys.schema import INT64_MAX, INT64_MIN, AttributeType, attribute_type, type_of
 from earmark.language.literals import decimal_size
 
 PARIS, APIA, TORONTO = ZoneInfo("Europe/Paris"), ZoneInfo("Pacific/Apia"), ZoneInfo("America/Toronto")

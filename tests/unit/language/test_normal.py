@@ -12,8 +12,9 @@ from tests.oracle.ranking import clauses as oracle_clauses
 from tests.oracle.syntax import Node, to_sql
 
 from earmark import Predicate, SubscriptionError, parse
-from earmark.language.normal import MAX_CLAUSES, AllOf, AnyOf, Atom, Leaf, Mode, atom_sql, normal_form
+from earmark.language.normal import MAX_CLAUSES, normal_form
 from earmark.language.parse import parse_clauses
+from earmark.language.predicate import AllOf, AnyOf, Atom, Leaf, Mode, atom_sql
 
 
 @pytest.mark.parametrize(
