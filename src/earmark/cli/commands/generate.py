@@ -172,7 +172,7 @@ def _chunks(data: Workload, count: int, make: Callable[[Workload, int, int], dic
 
 
 def _ranges(data: Workload, start: int, end: int) -> dict[str, Any]:
-    from earmark.workload.arrow import ranges
+    from earmark.workload.blocks import ranges
 
     part = data.part(start, end)
     weights = {"weight": part.sub_weight} if len(part.sub_weight) else {}
@@ -180,7 +180,7 @@ def _ranges(data: Workload, start: int, end: int) -> dict[str, Any]:
 
 
 def _conditions(data: Workload, start: int, end: int) -> dict[str, Any]:
-    from earmark.workload.arrow import conditions, maps
+    from earmark.workload.blocks import conditions, maps
 
     part = data.part(start, end)
     columns: dict[str, Any] = {"id": range(start, end), "condition": conditions(part)}
@@ -191,7 +191,7 @@ def _conditions(data: Workload, start: int, end: int) -> dict[str, Any]:
 
 
 def _events(data: Workload, start: int, end: int) -> dict[str, Any]:
-    from earmark.workload.arrow import columns
+    from earmark.workload.blocks import columns
 
     values = columns(data.event_attr[start:end], data.event_value[start:end], data.attributes)
     return {"event": range(start, end), **values}
