@@ -38,16 +38,15 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType
 
 from earmark.book.events import read_events, write_events
 from earmark.book.packed_file import read_packed, write_packed
-from earmark.cover.given import check_budget
 from earmark.cover.homes import HomeTree as Tree
 from earmark.cover.homes import matching, residents
 from earmark.cover.merging.merge import merge_segment
-from earmark.cover.merging.traffic import Flags, Traffic, taken, taken_by_boxes
+from earmark.cover.merging.traffic import Traffic, check_budget, taken, taken_by_boxes
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat.bits import all_set
-from earmark.flat.types import I64, frozen
+from earmark.flat.types import I64, Flags, frozen
 from earmark.keys.schema import Schema
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays
