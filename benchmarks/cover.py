@@ -32,11 +32,11 @@ import numpy as np
 from earmark.cover import builder
 from earmark.cover.indexes.blocks import SCANNED, CoverBlocks
 from earmark.cover.indexes.members import COMPARISONS, Members
-from earmark.cover.indexes.vector import LANES, at_least64, lanes_below
 from earmark.cover.relation_graph import RelationGraph
 from earmark.flat import bits
 from earmark.flat.arrays import I32, I64
 from earmark.flat.machine import at, ctz64
+from earmark.index.blocks.dominance import LANES, at_least64, lanes_below
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.rectangles import Commands, boxes, commands, table_of

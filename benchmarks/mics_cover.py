@@ -41,12 +41,11 @@ import numpy as np
 
 from cover import clocked, told
 from earmark.cover import builder
-from earmark.cover.exact import Verdict, decide
+from earmark.cover.exact import Verdict, clauses_that_meet, decide
 from earmark.cover.indexes.mics import Mics
 from earmark.cover.merging.merge import merge_segment
 from earmark.cover.ranges.subsumption import RangeBatch, take_in_many
 from earmark.cover.ranges.table import Ranges, RangeTable, as_ranges
-from earmark.cover.subtract import clauses_that_meet
 from earmark.curves import hilbert
 from earmark.engine.batch import encode_many
 from earmark.flat.arrays import I64

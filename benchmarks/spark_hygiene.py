@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from earmark import Matcher
 from earmark.cover.audit import first_equal
-from earmark.cover.containment import covers
+from earmark.cover.canonical import covers
 from earmark.cover.indexes.blocks import CoverBlocks
 from earmark.spark import audit, backtest, merge
 from earmark.workload import blocks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, Self, TypedDict, Unpack
 
 MOST_LISTED = 20
@@ -125,6 +126,14 @@ def refuse(problems: Sequence[EarmarkError]) -> None:
         raise problems[0] from None
     if problems:
         raise SubscriptionError(f"{len(problems):,} subscriptions were refused", problems=tuple(problems)) from None
+
+
+def check_whole(number: int, what: str, least: int, most: int | None = None) -> None:
+    """Raise unless the number is an integer from `least` on, and at most `most`."""
+    good = isinstance(number, Integral) and not isinstance(number, bool)
+    if not good or number < least or (most is not None and number > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise EarmarkError(f"expected an integer {bounds} for {what}, got {number!r}")
 
 
 def require(holds: object, what: str) -> None:

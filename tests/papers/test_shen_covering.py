@@ -11,9 +11,9 @@ import pytest
 from earmark import Matcher
 from earmark.cover import builder
 from earmark.cover.canonical import canonical
-from earmark.cover.indexes.contract import Cost
+from earmark.cover.indexes.members import Cost
+from earmark.cover.indexes.z_curve import interleave
 from earmark.cover.relation_graph import Calls, CompleteGraph, RelationGraph, StrictPoset
-from earmark.curves.morton import interleave
 from earmark.workload.rectangles import commands
 
 NONE = np.empty(0, np.int32)

@@ -160,7 +160,7 @@ def _chunks(data: Workload, count: int, make: Callable[[Workload, int, int], dic
 
 def _subscriptions(ready: bool, data: Workload, start: int, end: int) -> dict[str, Any]:
     """Return subscriptions as columns: `ready`-made ranges, or SQL conditions."""
-    from earmark.workload.arrow import conditions, maps, ranges
+    from earmark.workload.blocks import conditions, maps, ranges
 
     part, ids = data.part(start, end), range(start, end)
     weighted = len(part.sub_weight) > 0
@@ -174,7 +174,7 @@ def _subscriptions(ready: bool, data: Workload, start: int, end: int) -> dict[st
 
 
 def _events(data: Workload, start: int, end: int) -> dict[str, Any]:
-    from earmark.workload.arrow import columns
+    from earmark.workload.blocks import columns
 
     values = columns(data.event_attr[start:end], data.event_value[start:end], data.attributes)
     return {"event": range(start, end), **values}

@@ -3,9 +3,9 @@
 audit.py            rule hygiene for users
 cover_index.py      which cover which, by id: `CoverIndex`, and several together: `subsumed`
 relation_graph.py   G_k, G* and the strict poset: what to forward
-canonical.py        one form for each condition
-containment.py      the exact tests, and the strict order
-exact.py            whether several take all that one takes, from the boxes      subtract.py, witness.py
+canonical.py        one form for each condition, the exact tests of containment, and the strict order
+exact.py            whether several take all that one takes, from the boxes
+written.py          keys as conditions and as values of an event
 homes.py            partitions within which covering can be decided, for Spark
 indexes/            which cover which, by slot: auto, linear, kd_tree, z_curve, blocks, mics
 ranges/             a table of disjoint curve ranges (MICS): subsumption, projection, summaries for neighbours
@@ -24,7 +24,7 @@ from earmark.errors import EarmarkError
 
 INDEXES = {
     "auto": ("mics", "Auto"),
-    "linear": ("linear", "Linear"),
+    "linear": ("members", "Linear"),
     "kd_tree": ("kd_tree", "KdTree"),
     "z_curve": ("z_curve", "ZCurve"),
     "blocks": ("blocks", "CoverBlocks"),
@@ -36,13 +36,12 @@ _NAMES = {
     "audit": "Audit Covered NeverClause",
     "cover_index": "CoverIndex subsumed",
     "exact": "Decision Verdict",
-    "indexes.contract": "Cost",
+    "indexes.members": "Cost",
     "merging.merge": "merge Merged",
     "merging.traffic": "Traffic",
     "ranges.projection": "Measured Projection",
-    "ranges.range_summary": "RangeSummary",
     "ranges.subsumption": "RangeChange Subsumption",
-    "ranges.summary": "Summary summarize",
+    "ranges.summary": "RangeSummary Summary summarize",
     "ranges.table": "Ranges RangeSet RangeTable",
     "relation_graph": "Calls Change CompleteGraph RelationGraph StrictPoset",
 }

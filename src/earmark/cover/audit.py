@@ -10,28 +10,27 @@ A subscription is counted once: among those that never match, else among the dup
 covered. For each covered one the report names one that covers it and that stays itself, so all redundant ones can be
 removed together without leaving any event unmatched. Only conditions are compared, not scores, weights or tags.
 
-What covering means, and what it leaves open across several clauses, is in `contract.py`, and in docs/hygiene.md for
-users.
+What covering means, and what it leaves open across several clauses, is in `indexes/members.py`, and for users in
+docs/hygiene.md.
 
 Complexity: O(n log n) to find duplicates, then one covering query for each different condition (`blocks.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.cover.canonical import canonized
-from earmark.cover.containment import slot_contains
+from earmark.cover.canonical import canonized, slot_contains
 from earmark.cover.indexes.blocks import CoverBlocks
-from earmark.cover.notebook import html_table
 from earmark.flat import bits
-from earmark.flat.arrays import I32, I64, U64
+from earmark.flat.arrays import I32, I64, U64, Flags
 from earmark.jit import kernel
 from earmark.language.words import counted
+from earmark.notebook import html_table
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.explain import clause_texts
 from earmark.segment.ids import Id
@@ -114,43 +113,34 @@ class Audit:
     def report(self, shown: int = SHOWN) -> str:
         """The findings for people: counts, and the first `shown` of each kind."""
         lines = [f"{counted(self.subscriptions, 'subscription')}, {len(self.redundant):,} of them redundant"]
-        same = [f"{group[0]!r} = {', '.join(map(repr, group[1:]))}" for group in self.duplicates[:shown]]
-        covered = [f"{finding.id!r} is covered by {finding.by!r}" for finding in self.covered[:shown]]
-        clauses = [f"{finding.id!r}, clause {finding.clause}: {finding.text}" for finding in self.never_clauses[:shown]]
+        duplicates, covered, never, clauses = (head for _, head in self._heads())
         everything = counted(len(self.everything), "matches everything", "match everything")
-        for head, examples, count in (
-            (counted(self._duplicates, "duplicate"), same, len(self.duplicates)),
-            (f"{len(self.covered):,} covered by another", covered, len(self.covered)),
-            (self._never_match(), list(map(repr, self.never[:shown])), len(self.never)),
-            (self._never_clauses(), clauses, len(self.never_clauses)),
-            (everything, list(map(repr, self.everything[:shown])), len(self.everything)),
-        ):
-            lines += [f"  {head}", *(f"    {example}" for example in examples)] if count else []
-            lines += [f"    … and {count - len(examples):,} more"] if count > len(examples) else []
+        kinds: list[tuple[str, tuple[Any, ...], Callable[[Any], str]]] = [
+            (duplicates, self.duplicates, lambda group: f"{group[0]!r} = {', '.join(map(repr, group[1:]))}"),
+            (f"{covered} by another", self.covered, lambda one: f"{one.id!r} is covered by {one.by!r}"),
+            (never, self.never, repr),
+            (clauses, self.never_clauses, lambda one: f"{one.id!r}, clause {one.clause}: {one.text}"),
+            (everything, self.everything, repr),
+        ]
+        for head, found, text in kinds:
+            lines += [f"  {head}", *(f"    {text(one)}" for one in found[:shown])] if found else []
+            lines += [f"    … and {len(found) - shown:,} more"] if len(found) > shown else []
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.report()
 
     def __repr__(self) -> str:
-        findings = [
-            (self._duplicates, counted(self._duplicates, "duplicate")),
-            (len(self.covered), f"{len(self.covered):,} covered"),
-            (len(self.never), self._never_match()),
-            (len(self.never_clauses), self._never_clauses()),
-        ]
-        text = ", ".join(text for count, text in findings if count) or "nothing found"
+        text = ", ".join(head for count, head in self._heads() if count) or "nothing found"
         return f"<Audit of {counted(self.subscriptions, 'subscription')}: {text}>"
 
-    @property
-    def _duplicates(self) -> int:
-        return sum(len(group) - 1 for group in self.duplicates)
-
-    def _never_match(self) -> str:
-        return counted(len(self.never), "never matches", "never match")
-
-    def _never_clauses(self) -> str:
-        return counted(len(self.never_clauses), "clause never matches", "clauses never match")
+    def _heads(self) -> list[tuple[int, str]]:
+        """How many findings there are, by kind, and the same in words."""
+        duplicates = sum(len(group) - 1 for group in self.duplicates)
+        counts = duplicates, len(self.covered), len(self.never), len(self.never_clauses)
+        words = ("duplicate", None), ("covered", "covered"), ("never matches", "never match")
+        kinds = *words, ("clause never matches", "clauses never match")
+        return [(count, counted(count, *kind)) for count, kind in zip(counts, kinds, strict=True)]
 
 
 def audit(view: Segment, eligible: U64 | None = None) -> Audit:
@@ -164,10 +154,12 @@ def audit(view: Segment, eligible: U64 | None = None) -> Audit:
     first = first_equal(table, matching)
     free = np.flatnonzero(np.diff(table.constraint_start) == 0)
     everything = np.isin(matching, np.searchsorted(table.clause_start, free, "right") - 1)
+    different = matching[first == matching]
+    pairs = zip(different.tolist(), tops(table, different).tolist(), strict=True)
     return Audit(
         subscriptions=len(slots),
         duplicates=_duplicates(view, matching, first),
-        covered=tuple(Covered(ids[below], ids[top]) for below, top in _covered(table, matching[first == matching])),
+        covered=tuple(Covered(ids[below], ids[above]) for below, above in pairs if below != above),
         never=tuple(ids[slot] for slot in slots[empty].tolist()),
         never_clauses=_never_clauses(view, matching, canonical.never),
         everything=tuple(ids[slot] for slot in matching[everything].tolist()),
@@ -183,14 +175,7 @@ def _duplicates(view: Segment, slots: I64, first: I64) -> tuple[tuple[Id, ...], 
     return tuple(tuple(groups[leader]) for leader in leaders)
 
 
-def _covered(table: SegmentArrays, kept: I64) -> list[tuple[int, int]]:
-    """Of different conditions, those that another one covers, with one that nothing covers."""
-    top = tops(table, kept)
-    below = top != kept
-    return list(zip(kept[below].tolist(), top[below].tolist(), strict=True))
-
-
-def _never_clauses(view: Segment, slots: I64, never: NDArray[np.bool_]) -> tuple[NeverClause, ...]:
+def _never_clauses(view: Segment, slots: I64, never: Flags) -> tuple[NeverClause, ...]:
     """The clauses of these slots that no event can match, by the age of their subscriptions."""
     start, sequence = view.arrays.clause_start, view.arrays.sequence
     broken = np.flatnonzero(never)
@@ -227,21 +212,18 @@ def first_equal(table: SegmentArrays, slots: I64) -> I64:
     clauses = mixed(sums(constraint_hashes(table), table.constraint_start))
     hashes = sums(clauses, table.clause_start)[slots]  # equal conditions have equal ones, in any order of clauses
     order = np.argsort(hashes, kind="stable")  # stable: inside a hash, the oldest comes first
-    leader = np.empty(len(slots), np.int64)
-    find_leaders(table, slots[order], hashes[order], leader)
     first = np.empty(len(slots), np.int64)
-    first[order] = leader
+    first[order] = leaders(table, slots[order], hashes[order])
     return first
 
 
 @kernel
-def find_leaders(table: SegmentArrays, slots: I64, hashes: U64, leader: I64) -> None:
-    """Fill leader[i] with the first slot of the same hash that equals slots[i]; slots come by hash, then age."""
-    begin = 0
+def leaders(table: SegmentArrays, slots: I64, hashes: U64) -> I64:
+    """For each slot the first one of the same hash that equals it; slots come by hash, then age."""
+    begin, leader = 0, slots.copy()
     for i in range(len(slots)):
         if hashes[i] != hashes[begin]:
             begin = i
-        leader[i] = slots[i]
         for j in range(begin, i):
             other = slots[j]
             if leader[j] != other:
@@ -249,6 +231,7 @@ def find_leaders(table: SegmentArrays, slots: I64, hashes: U64, leader: I64) -> 
             if slot_contains(table, other, slots[i]) and slot_contains(table, slots[i], other):
                 leader[i] = other
                 break
+    return leader
 
 
 def constraint_hashes(table: SegmentArrays) -> U64:
@@ -262,8 +245,7 @@ def constraint_hashes(table: SegmentArrays) -> U64:
 
 def sums(words: U64, start: I32) -> U64:
     """The sum of the words of each row, given where rows begin."""
-    so_far = np.zeros(len(words) + 1, np.uint64)
-    np.cumsum(words, out=so_far[1:])
+    so_far = np.append(np.uint64(0), np.cumsum(words))
     return so_far[start[1:]] - so_far[start[:-1]]
 
 

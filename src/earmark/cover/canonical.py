@@ -15,33 +15,44 @@ The last two are about *cells* of an attribute with a dictionary of constants: a
 between neighbours. Cells that no UTF-8 string, or no number, can fall into are cut off, so that bounds that mean the
 same have the same key.
 
-Invariant: that of `containment.py`. Two canonical clauses take the same events iff their arrays are equal; clause a
-takes all that b takes iff `clause_contains`. Slots keep their numbers.
+**Does one contain another**: the exact tests under every covering index. A clause is a product of sets, one per
+attribute, and no canonical clause is empty; so clause a contains clause b iff it does on every attribute. An attribute
+that a clause does not constrain takes everything and NULL:
 
-Complexity: O(table), plus O(c²) for a subscription of c clauses, plus O(constants) for each attribute of strings.
+    a: x [0, 9]                      b: x [2, 3] ∪ [5, 5], y [1, 1]       a ⊇ b: each interval of b is in one of a
+    a: x [min, max] (IS NOT NULL)    b: y [1, 1]                          a ⊉ b: b takes events without x
+
+Subscription A contains B when each clause of B is inside some clause of A. `stands_above` makes a strict order of it:
+of equal subscriptions the older is above.
+
+Invariant of a canonical table: intervals that touch are one, no constraint takes everything, none takes nothing, no
+clause of a slot contains another of the same slot. Two clauses take the same events iff their arrays are equal; clause
+a takes all that b takes iff `clause_contains`. Slots keep their numbers.
+
+Complexity: O(table), plus O(c²) for a subscription of c clauses, plus O(constants) for each attribute of strings. A
+test of clauses O(constraints + Σ m_b log m_a) for m_a and m_b intervals; mostly O(1), at the first difference.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.cover.containment import clause_contains
 from earmark.errors import EarmarkError
-from earmark.flat.arrays import I32, I64, frozen, read_only
+from earmark.flat.arrays import I32, I64, Flags, frozen, pointers_of, read_only
+from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at
-from earmark.jit import kernel
+from earmark.jit import inlined, kernel
 from earmark.keys.numbers import HIGHEST, LOWEST, position_at
 from earmark.keys.schema import INT64_MAX, NUMBER, Schema
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays, offsets, spread, with_constraints
 from earmark.segment.segment import Segment
 
-Flags = NDArray[np.bool_]
 Cells = Callable[[list[bytes]], tuple[list[bool], list[bool]]]
 _NONE = np.empty(0, np.float64)
 _CHARACTERS = 0x110000 - 0x800
@@ -76,19 +87,15 @@ def canonized(arrays: SegmentArrays, schema: Schema) -> Canonized:
     never[np.searchsorted(arrays.constraint_start, np.flatnonzero(void), "right") - 1] = True
     table = arrays._replace(interval_start=offsets(counts), lo=lo, hi=hi, weight=_NONE, score=_NONE)
     table = _read_only(without_full(table, low, high))
-    inside = np.zeros(len(never), bool)
-    _mark_inside(table, never, inside)
-    return Canonized(_read_only(_without_clauses(table, never | inside)), never)
+    return Canonized(_read_only(_without_clauses(table, never | _inside(table, never))), never)
 
 
 def domains(schema: Schema) -> tuple[I64, I64]:
     """The least and the greatest key that a value of each attribute has; all of int64 while its type is unknown."""
     low, high = schema.domains
-    numbers = {n: starts for n, starts in _snaps(schema).items() if _is_number(schema, n)}
-    if numbers:
-        low = low.copy()
-        for number, starts in numbers.items():
-            low[number] = starts[0]  # the first constant, '', is not a number
+    for number, starts in _snaps(schema).items():
+        if _is_number(schema, number):
+            low = np.where(np.arange(len(low)) == number, starts[0], low)  # the first constant, '', is not a number
     return low, high
 
 
@@ -99,14 +106,10 @@ def _is_number(schema: Schema, number: int) -> bool:
 
 def continues(table: SegmentArrays, before: SegmentArrays) -> bool:
     """Whether a table has all slots of another one, unchanged, perhaps with more behind them. O(its size), or O(1)."""
-    if table is before:
-        return True
-    if len(table.sequence) < len(before.sequence):
-        return False
-    return all(_begins_with(getattr(table, name), old) for name, old in before._asdict().items())
+    return table is before or all(map(_begins_with, table, before))
 
 
-def _begins_with(new: NDArray[Any], old: NDArray[Any]) -> bool:
+def _begins_with(new: Any, old: Any) -> bool:
     start = new.__array_interface__["data"][0] == old.__array_interface__["data"][0]
     return len(new) >= len(old) and (start or np.array_equal(new[: len(old)], old))
 
@@ -140,23 +143,20 @@ def without_full(table: SegmentArrays, low: I64, high: I64) -> SegmentArrays:
     full[full] = (table.lo[first] == low[attr]) & (table.hi[first] == high[attr])
     if not full.any():
         return table
-    clause = np.repeat(np.arange(len(table.constraint_start) - 1), np.diff(table.constraint_start))
-    start = offsets(np.bincount(clause[~full], minlength=len(table.constraint_start) - 1))
-    return with_constraints(table, start, np.flatnonzero(~full))
+    return with_constraints(table, offsets(~full)[table.constraint_start], np.flatnonzero(~full))
 
 
 def _without_clauses(table: SegmentArrays, drop: Flags) -> SegmentArrays:
     if not drop.any():
         return table
-    kept = np.flatnonzero(~drop)
-    slot = np.repeat(np.arange(len(table.clause_start) - 1), np.diff(table.clause_start))
-    clause_start = offsets(np.bincount(slot[kept], minlength=len(table.clause_start) - 1))
-    return with_constraints(table, *spread(table.constraint_start, kept))._replace(clause_start=clause_start)
+    kept = with_constraints(table, *spread(table.constraint_start, np.flatnonzero(~drop)))
+    return kept._replace(clause_start=pointers_of(~drop)[table.clause_start].astype(np.int32))
 
 
 @kernel
-def _mark_inside(table: SegmentArrays, never: Flags, inside: Flags) -> None:
-    """Mark clauses that are inside another clause of their slot; of equal ones the first stays."""
+def _inside(table: SegmentArrays, never: Flags) -> Flags:
+    """Which clauses are inside another clause of their slot; of equal ones the first stays."""
+    inside = np.zeros(len(never), np.bool_)
     for slot in range(len(table.clause_start) - 1):
         first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
         if last - first < 2:
@@ -168,6 +168,7 @@ def _mark_inside(table: SegmentArrays, never: Flags, inside: Flags) -> None:
                 if clause_contains(table, a, b) and (a < b or not clause_contains(table, b, a)):
                     inside[b] = True
                     break
+    return inside
 
 
 # --- strings -----------------------------------------------------------------------------------------------------
@@ -221,11 +222,7 @@ def _snapped(lo: I64, hi: I64, starts: I64) -> tuple[I64, I64]:
 
 def is_valid_text(constant: bytes) -> bool:
     """Whether bytes are UTF-8."""
-    try:
-        constant.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return constant.decode(errors="ignore").encode() == constant
 
 
 def first_text_after(constant: bytes) -> bytes:
@@ -238,11 +235,8 @@ def first_text_after(constant: bytes) -> bytes:
     while not is_valid_text(constant[:good]):
         good -= 1
     head, wrong = constant[:good], constant[good:]
-    low, high = 0, _CHARACTERS
-    while low < high:  # the first character whose bytes are above the wrong ones
-        middle = (low + high) // 2
-        low, high = (low, middle) if _character(middle).encode() > wrong else (middle + 1, high)
-    return _text_above(head) if low == _CHARACTERS else head + _character(low).encode()
+    above = bisect_right(range(_CHARACTERS), wrong, key=lambda rank: _character(rank).encode())
+    return _text_above(head) if above == _CHARACTERS else head + _character(above).encode()
 
 
 def _character(rank: int) -> str:
@@ -252,9 +246,7 @@ def _character(rank: int) -> str:
 
 def _text_above(head: bytes) -> bytes:
     """The least string above all that start with `head`, a valid one; bytes above every string where there is none."""
-    characters = head.decode()
-    while characters and characters[-1] == "\U0010ffff":
-        characters = characters[:-1]
+    characters = head.decode().rstrip("\U0010ffff")
     if not characters:
         return ABOVE_ALL
     code = ord(characters[-1]) + 1
@@ -264,3 +256,102 @@ def _text_above(head: bytes) -> bytes:
 def _read_only(table: SegmentArrays) -> SegmentArrays:
     made = table._replace(weight=_NONE, score=_NONE)
     return SegmentArrays._make(frozen(np.ascontiguousarray(c)) if c.flags.owndata else read_only(c) for c in made)
+
+
+# --- does one contain another ------------------------------------------------------------------------------------
+
+
+@inlined
+def constraint_contains(table: SegmentArrays, a: int, b: int) -> bool:
+    """Whether constraint a takes everything that constraint b takes."""
+    if at(table.accepts_null, b) > at(table.accepts_null, a):
+        return False
+    begin, end = at(table.interval_start, a), at(table.interval_start, a + 1)
+    first, last = at(table.interval_start, b), at(table.interval_start, b + 1)
+    if end - begin == 1:
+        return first == last or bool(
+            (at(table.lo, begin) <= at(table.lo, first)) & (at(table.hi, last - 1) <= at(table.hi, begin))
+        )
+    for i in range(first, last):
+        begin = bisect_left(table.hi, begin, end, at(table.hi, i))  # the first interval of a that reaches as far
+        if begin == end or at(table.lo, begin) > at(table.lo, i):
+            return False
+    return True
+
+
+@inlined
+def clause_contains(table: SegmentArrays, a: int, b: int) -> bool:
+    """Whether every event that clause b takes is taken by clause a."""
+    position, end = at(table.constraint_start, b), at(table.constraint_start, b + 1)
+    first, last = at(table.constraint_start, a), at(table.constraint_start, a + 1)
+    if last - first > end - position:
+        return False
+    for constraint in range(first, last):
+        attr = at(table.attr, constraint)
+        while position < end and at(table.attr, position) < attr:
+            position += 1
+        if position == end or at(table.attr, position) != attr:
+            return False  # b does not constrain it, a does
+        if not constraint_contains(table, constraint, position):
+            return False
+    return True
+
+
+@inlined
+def some_clause_contains(table: SegmentArrays, first: int, last: int, b: int) -> bool:
+    """Whether one of the clauses first..last contains clause b."""
+    for a in range(first, last):  # noqa: SIM110 - kernels have no generators
+        if clause_contains(table, a, b):
+            return True
+    return False
+
+
+@inlined
+def slot_contains(table: SegmentArrays, above: int, below: int) -> bool:
+    """Whether each clause of `below` is inside some clause of `above`."""
+    first, last = at(table.clause_start, above), at(table.clause_start, above + 1)
+    for b in range(at(table.clause_start, below), at(table.clause_start, below + 1)):
+        if not some_clause_contains(table, first, last, b):
+            return False
+    return True
+
+
+@inlined
+def outranks(table: SegmentArrays, above: int, below: int) -> bool:
+    """Whether `above`, which contains `below`, is above it in the order: it is older, or the two are not equal."""
+    if at(table.sequence, above) < at(table.sequence, below):
+        return True
+    return not slot_contains(table, below, above)
+
+
+@inlined
+def stands_above(table: SegmentArrays, above: int, below: int) -> bool:
+    """The strict order: `above` covers `below`."""
+    return above != below and slot_contains(table, above, below) and outranks(table, above, below)
+
+
+@inlined
+def reports(table: SegmentArrays, above: int, clause: int, below: int) -> bool:
+    """Whether a search by the first clause of `below`, having come upon this clause of `above`, reports `above`.
+
+    It does when the clause contains the one searched for, no earlier clause of `above` does (that one reports it),
+    and `above` is above `below` as a whole.
+    """
+    if above == below:
+        return False
+    sought, end = at(table.clause_start, below), at(table.clause_start, below + 1)
+    if not clause_contains(table, clause, sought):
+        return False
+    first, last = at(table.clause_start, above), at(table.clause_start, above + 1)
+    if some_clause_contains(table, first, clause, sought):
+        return False
+    for b in range(sought + 1, end):
+        if not some_clause_contains(table, first, last, b):
+            return False
+    return outranks(table, above, below)
+
+
+@kernel
+def covers(table: SegmentArrays, above: int, below: int) -> bool:
+    """`stands_above`, for callers outside kernels."""
+    return stands_above(table, above, below)

@@ -34,9 +34,8 @@ import numpy as np
 from earmark.cover import builder
 from earmark.cover.canonical import canonized, domains
 from earmark.cover.exact import WORK, Decision, decide
-from earmark.cover.indexes.contract import SUBSCRIBE, Cost
-from earmark.cover.indexes.members import Members
-from earmark.cover.witness import EventWriter
+from earmark.cover.indexes.members import SUBSCRIBE, Cost, Members
+from earmark.cover.written import EventWriter
 from earmark.engine import updates
 from earmark.engine.version import IndexedSegment, Version
 from earmark.errors import SubscriptionError, require
@@ -232,19 +231,12 @@ class CoverIndex:
         require(list(self) == whole.ids.objects[: len(whole)], "members and subscriptions disagree")
 
 
-def index_of(source: Any) -> CoverIndex:
-    """The index of a Matcher's subscriptions, which the matcher keeps; or of a batch of others."""
-    if isinstance(source, CoverIndex):
-        return source
-    kept = getattr(source, "_cover_index", None)
-    index: CoverIndex = CoverIndex.of(source) if kept is None else kept()
-    return index
-
-
 def subsumed(source: Any, id: Id, work: int = WORK) -> Decision:
     """Whether the other subscriptions of a matcher together take everything that this one takes.
 
     Removing a covered or subsumed subscription changes nothing about which events are wanted; but the verdict is about
     it alone: of two that cover each other, only one can go. `work` bounds the steps of the search.
     """
-    return index_of(source).verdict(id, work)
+    kept = getattr(source, "_cover_index", None)  # a matcher keeps its index
+    index = source if isinstance(source, CoverIndex) else CoverIndex.of(source) if kept is None else kept()
+    return index.verdict(id, work)

@@ -33,7 +33,6 @@ what is replicated to a home O(constraints) of the whole table.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -68,14 +67,6 @@ class HomeTree(NamedTuple):
     def homes(self) -> int:
         """How many homes there are."""
         return len(self.attr) + 1
-
-
-class HomeBounds(NamedTuple):
-    """Of the residents of a home, by attribute: whether one constrains it, the greatest lower and least upper end."""
-
-    used: Flags
-    lo: I64
-    hi: I64
 
 
 # --- learning ----------------------------------------------------------------------------------------------------
@@ -131,24 +122,16 @@ class _Leaf(NamedTuple):
 
 def _best_split(ends: Ends, leaf: _Leaf) -> tuple[int, int, int, list[tuple[I64, I64]]] | None:
     """The axis, side and cut that leave the fewest present, and the residents and those present in both halves."""
-    best, fewest = None, 2 * len(leaf.present) + 1
-    for axis, side, cut, left in _possible(ends, leaf.residents):
+    best, fewest, slack = None, 2 * len(leaf.present) + 1, 0.5 - SMALLEST_SHARE
+    free = ((axis, CONSTRAINED, 0, ~used) for axis, used in enumerate(ends.used[leaf.residents].T))
+    possible = (one for one in free if abs(one[3].mean() - 0.5) <= slack)
+    for axis, side, cut, left in (*splits(ends, leaf.residents, 0.5, slack), *possible):
         parts = (leaf.residents[left], leaf.residents[~left])
         halves = [(part, leaf.present[_may_cover(ends, part, leaf.present)]) for part in parts]
         present = sum(len(present) for _, present in halves)
         if present < fewest:
             best, fewest = (axis, side, cut, halves), present
     return best
-
-
-def _possible(ends: Ends, members: I64) -> Iterator[tuple[int, int, int, Flags]]:
-    """Splits of these members: axis, side, cut, and who goes left."""
-    slack = 0.5 - SMALLEST_SHARE
-    yield from splits(ends, members, 0.5, slack)
-    for axis in range(ends.used.shape[1]):
-        left = ~ends.used[members, axis]
-        if abs(left.mean() - 0.5) <= slack:
-            yield axis, CONSTRAINED, 0, left
 
 
 def _may_cover(ends: Ends, members: I64, others: I64) -> Flags:
@@ -171,9 +154,7 @@ def _may_cover(ends: Ends, members: I64, others: I64) -> Flags:
 
 def residents(table: SegmentArrays, tree: HomeTree, home: int) -> I64:
     """The slots that live in a home, ascending. O(slots x depth)."""
-    homes = np.empty(len(table.sequence), np.int32)
-    find_homes(table, tree, homes)
-    return np.flatnonzero(homes == home)
+    return np.flatnonzero(homes_of(table, tree) == home)
 
 
 def matching(table: SegmentArrays, slots: I64) -> I64:
@@ -183,14 +164,7 @@ def matching(table: SegmentArrays, slots: I64) -> I64:
 
 def replicated(table: SegmentArrays, members: I64, attributes: int) -> I64:
     """The slots that may cover one of these, ascending, including those of them that have clauses. O(table)."""
-    bounds = HomeBounds(
-        np.zeros(attributes, bool), np.full(attributes, INT64_MIN, np.int64), np.full(attributes, INT64_MAX, np.int64)
-    )
-    take_bounds(table, members, bounds)
-    chosen = np.zeros(len(table.sequence), bool)
-    if len(members):
-        mark_replicated(table, bounds, chosen)
-    return np.flatnonzero(chosen)
+    return np.flatnonzero(may_cover(table, members, attributes)) if len(members) else members
 
 
 @inlined
@@ -222,9 +196,9 @@ def goes_left(table: SegmentArrays, clause: int, attr: int, side: int, cut: int)
 
 
 @kernel
-def find_homes(table: SegmentArrays, tree: HomeTree, homes: I32) -> None:
+def homes_of(table: SegmentArrays, tree: HomeTree) -> I32:
     """The home of each slot."""
-    nodes = len(tree.attr)
+    nodes, homes = len(tree.attr), np.empty(len(table.sequence), np.int32)
     for slot in range(len(homes)):
         clause = at(table.clause_start, slot)
         if clause == at(table.clause_start, slot + 1):
@@ -232,42 +206,38 @@ def find_homes(table: SegmentArrays, tree: HomeTree, homes: I32) -> None:
             continue
         node = 0 if nodes > 0 else -1
         while node >= 0:
-            if goes_left(table, clause, tree.attr[node], tree.side[node], tree.cut[node]):
-                node = tree.left[node]
-            else:
-                node = tree.right[node]
+            left = goes_left(table, clause, tree.attr[node], tree.side[node], tree.cut[node])
+            node = tree.left[node] if left else tree.right[node]
         homes[slot] = -1 - node
+    return homes
 
 
 @kernel
-def take_bounds(table: SegmentArrays, members: I64, bounds: HomeBounds) -> None:
-    """Widen the bounds by the first clauses of these slots."""
-    for i in range(len(members)):
-        clause = at(table.clause_start, members[i])
-        if clause == at(table.clause_start, members[i] + 1):
+def may_cover(table: SegmentArrays, members: I64, attributes: int) -> Flags:
+    """Which slots have a clause within the bounds of these members' first clauses, the greatest lower and the least
+    upper end by attribute; a clause that constrains an attribute that no member does is not.
+    """
+    greatest, least = np.full(attributes, INT64_MIN, np.int64), np.full(attributes, INT64_MAX, np.int64)
+    used, chosen = np.zeros(attributes, np.bool_), np.zeros(len(table.sequence), np.bool_)
+    for member in members:
+        clause = at(table.clause_start, member)
+        if clause == at(table.clause_start, member + 1):
             continue
         for constraint in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
             attr = at(table.attr, constraint)
-            bounds.used[attr] = True
-            bounds.lo[attr] = max(bounds.lo[attr], lower_end(table, constraint))
-            bounds.hi[attr] = min(bounds.hi[attr], upper_end(table, constraint))
-
-
-@kernel
-def mark_replicated(table: SegmentArrays, bounds: HomeBounds, chosen: Flags) -> None:
-    """Mark the slots that have a clause within the bounds."""
+            used[attr] = True
+            greatest[attr] = max(greatest[attr], lower_end(table, constraint))
+            least[attr] = min(least[attr], upper_end(table, constraint))
     for slot in range(len(chosen)):
         for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
             fits = True
             for constraint in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
                 attr = at(table.attr, constraint)
-                if not (
-                    bounds.used[attr]
-                    and lower_end(table, constraint) <= bounds.lo[attr]
-                    and upper_end(table, constraint) >= bounds.hi[attr]
-                ):
-                    fits = False
+                fits &= used[attr]
+                fits &= lower_end(table, constraint) <= greatest[attr] and upper_end(table, constraint) >= least[attr]
+                if not fits:
                     break
             if fits:
                 chosen[slot] = True
                 break
+    return chosen

@@ -19,7 +19,7 @@ it goes. Nodes are the live subscriptions, an edge s → t means that s covers t
 
 **Invariant** (`check`). Edges are coverings. A live subscription that is not forwarded has a live in-neighbour. None is
 forwarded that was covered when it was last examined, that is, when it arrived or lost its last in-neighbour. Covering
-is a strict order (`contract.py`), so it follows that each live subscription is forwarded or covered by one that is.
+is a strict order (`members.py`), so it follows that each live subscription is forwarded or covered by one that is.
 
 This is less than the paper's Property 1 ("covered in G* means covered in G"), which its algorithm does not keep: when a
 wide subscription arrives after a narrow one, the narrow one is not examined again and stays forwarded. With
@@ -36,13 +36,12 @@ subscription that is forwarded. G* and the poset: all coverings in both directio
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 from earmark.cover.cover_index import CoverIndex
-from earmark.cover.given import check_whole
-from earmark.cover.indexes.contract import SUBSCRIBE, UNSUBSCRIBE
-from earmark.cover.indexes.members import Members
-from earmark.errors import EarmarkError, SubscriptionError, require
+from earmark.cover.indexes.members import SUBSCRIBE, UNSUBSCRIBE, Members
+from earmark.errors import EarmarkError, SubscriptionError, check_whole, require
 from earmark.language.words import counted
 from earmark.segment.ids import Id, checked_id
 
@@ -96,7 +95,7 @@ class _Graph:
         for id in ids:
             graph._enter(id)
         for id in ids:
-            graph._link(graph._parents(id), id)
+            graph._link(graph._parents(id), [id])
         graph.forwarded.update(id for id in ids if not graph._above[id])
         return graph
 
@@ -137,7 +136,7 @@ class _Graph:
         id = checked_id(id)
         self.index.add(id, condition)
         self._enter(id)
-        self._link(self._parents(id), id)
+        self._link(self._parents(id), [id])
         below = self._children(id)
         if self._above[id]:
             return Change()
@@ -199,10 +198,10 @@ class _Graph:
     def _covered(self, id: Id) -> list[Id]:
         return _listed(self.index.covered(id))
 
-    def _link(self, above: Iterable[Id], id: Id) -> None:
-        for other in above:
-            self._above[id].add(other)
-            self._below[other].add(id)
+    def _link(self, above: Iterable[Id], below: Iterable[Id]) -> None:
+        for upper, lower in product(above, below):
+            self._above[lower].add(upper)
+            self._below[upper].add(lower)
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds. O(n²)."""
@@ -245,14 +244,13 @@ class RelationGraph(_Graph):
         if self._above[id] or not self.withdraw:
             return []
         covered = [other for other in self._covered(id) if other in self.forwarded]
-        for other in covered:
-            self._link([id], other)
+        self._link([id], covered)
         return covered
 
     def _is_orphan(self, id: Id) -> bool:
         if self._above[id]:
             return False
-        self._link(self._covering(id, self.k, UNSUBSCRIBE), id)
+        self._link(self._covering(id, self.k, UNSUBSCRIBE), [id])
         return not self._above[id]
 
     def check(self) -> None:
@@ -268,8 +266,7 @@ class CompleteGraph(_Graph):
 
     def _children(self, id: Id) -> list[Id]:
         covered = self._covered(id)
-        for other in covered:
-            self._link([id], other)
+        self._link([id], covered)
         return covered
 
     def check(self) -> None:
@@ -298,8 +295,7 @@ class StrictPoset(_Graph):
             for lower in self._below[upper].intersection(highest):
                 self._above[lower].discard(upper)
                 self._below[upper].discard(lower)
-        for other in highest:
-            self._link([id], other)
+        self._link([id], highest)
         return covered
 
     def _reconnect(self, above: set[Id], below: set[Id]) -> None:
@@ -308,7 +304,7 @@ class StrictPoset(_Graph):
             others = self._above[lower].copy()
             for upper in above:
                 if not any(upper == other or self.index.covers(upper, other) for other in others):
-                    self._link([upper], lower)
+                    self._link([upper], [lower])
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds."""

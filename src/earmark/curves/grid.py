@@ -6,9 +6,9 @@ leading 1 before them.
 
     2 dimensions of 3 bits      cells (0, 0) to (7, 7)      6 bits      numbers 0 to 63
 
-Both curves halve every axis again and again, and differ in the order of the halves (`hilbert.py`, `morton.py`). A box
-becomes numbers in different ways, too: Hilbert's curve descends into all 2^d parts of a cube at once, for the few
-dimensions of a space; a search along the Z-curve (`cover/indexes/z_curve.py`) halves one axis at a time, in up to 32.
+Both curves (`hilbert.py`, `cover/indexes/z_curve.py`) halve every axis again and again, and differ in the order of the
+halves. A box becomes numbers in different ways, too: Hilbert's curve descends into all 2^d parts of a cube at once, for
+the few dimensions of a space; a search along the Z-curve halves one axis at a time, in up to 32.
 
 Invariant: what passes a check here fits the arithmetic of the kernels, which do not check again.
 """

@@ -43,18 +43,12 @@ MOST_DIMENSIONS = 20
 
 def numbers(cells: I64, bits: int) -> I64:
     """The number on the curve of each cell (rows of coordinates below 2^bits)."""
-    cells = checked_cells(cells, bits)
-    out = np.empty(len(cells), np.int64)
-    number_cells(cells, bits, out)
-    return out
+    return number_cells(checked_cells(cells, bits), bits)
 
 
 def cells(numbers: I64, dimensions: int, bits: int) -> I64:
     """The cell of each number: rows of coordinates."""
-    numbers = checked_numbers(numbers, dimensions, bits)
-    out = np.empty((len(numbers), dimensions), np.int64)
-    cell_numbers(numbers, bits, out)
-    return out
+    return cell_numbers(checked_numbers(numbers, dimensions, bits), dimensions, bits)
 
 
 def ranges(low: I64, high: I64, bits: int) -> tuple[I64, I64, I64]:
@@ -65,15 +59,7 @@ def ranges(low: I64, high: I64, bits: int) -> tuple[I64, I64, I64]:
     low, high = checked_boxes(low, high, bits)
     if low.shape[1] > MOST_DIMENSIONS:
         raise EarmarkError(f"expected boxes of at most {MOST_DIMENSIONS} dimensions, got {low.shape[1]}")
-    start = np.zeros(len(low) + 1, np.int64)
-    first, last = np.empty(max(64, 8 * len(low)), np.int64), np.empty(max(64, 8 * len(low)), np.int64)
-    box = 0
-    while True:
-        box = decompose_boxes(low, high, bits, box, start, first, last)
-        if box == len(low):
-            found = int(start[box])
-            return start, first[:found], last[:found]
-        first, last = np.resize(first, 2 * len(first)), np.resize(last, 2 * len(last))
+    return decompose_boxes(low, high, bits)
 
 
 def mean_ranges(low: I64, high: I64) -> F64:
@@ -83,7 +69,7 @@ def mean_ranges(low: I64, high: I64) -> F64:
     return mean
 
 
-def coarseness(low: I64, high: I64, bits: int, most: int) -> I64:
+def coarseness(low: I64, high: I64, bits: int, most: float) -> I64:
     """Bits by which the cells of each box are enlarged, so that by Equation (3) it has at most `most` ranges."""
     shift = np.zeros(len(low), np.int64)
     for s in range(bits):
@@ -145,10 +131,12 @@ def next_turn(place: int, turn: int, d: int) -> int:
 
 
 @kernel
-def number_cells(cells: I64, bits: int, out: I64) -> None:
-    """out[i] = the number of cell i."""
+def number_cells(cells: I64, bits: int) -> I64:
+    """The number of each cell."""
+    out = np.empty(len(cells), np.int64)
     for i in range(len(cells)):
         out[i] = number_of(cells[i], bits)
+    return out
 
 
 @inlined
@@ -167,44 +155,44 @@ def number_of(cell: I64, bits: int) -> int:
 
 
 @kernel
-def cell_numbers(numbers: I64, bits: int, out: I64) -> None:
-    """Row i of out = the cell of number i."""
-    d = out.shape[1]
+def cell_numbers(numbers: I64, d: int, bits: int) -> I64:
+    """The cell of each number."""
+    out = np.zeros((len(numbers), d), np.int64)
     for i in range(len(numbers)):
         entry, turn = 0, 0
-        for j in range(d):
-            out[i, j] = 0
         for level in range(bits - 1, -1, -1):
             place = (numbers[i] >> (d * level)) & ((1 << d) - 1)
             label = label_of(place, entry, turn, d)
             for j in range(d):
                 out[i, j] |= ((label >> j) & 1) << level
             entry, turn = next_entry(place, entry, turn, d), next_turn(place, turn, d)
+    return out
 
 
 # --- boxes as ranges -----------------------------------------------------------------------------------------
 
 
 @kernel
-def decompose_boxes(low: I64, high: I64, bits: int, box: int, start: I64, first: I64, last: I64) -> int:
-    """Ranges of the boxes from `box` on; returns the box to resume at with more room, or how many there are."""
-    d = low.shape[1]
-    corner = np.empty((bits + 1, d), np.int64)
-    levels = np.empty((2, bits + 1, 4), np.int64)
+def decompose_boxes(low: I64, high: I64, bits: int) -> tuple[I64, I64, I64]:
+    """The ranges of boxes: (start, first, last)."""
+    corner, levels = np.empty((bits + 1, low.shape[1]), np.int64), np.empty((2, bits + 1, 4), np.int64)
+    start, room = np.zeros(len(low) + 1, np.int64), max(64, 8 * len(low))
+    first, last, box, found = np.empty(room, np.int64), np.empty(room, np.int64), 0, 0
     while box < len(low):
-        found = start[box]
         if not is_cell(low[box], high[box]):
-            found = decompose(low[box], high[box], bits, corner, levels, found, first, last)
+            found = decompose(low[box], high[box], bits, corner, levels, start[box], first, last)
         elif found < len(first):
             first[found] = last[found] = number_of(low[box], bits)
             found += 1
         else:
             found = -1
-        if found < 0:
-            return box
-        box += 1
-        start[box] = found
-    return box
+        if found < 0:  # no room: again, with more
+            first, last = np.concatenate((first, first)), np.concatenate((last, last))
+            found = start[box]
+        else:
+            box += 1
+            start[box] = found
+    return start, first[:found], last[:found]
 
 
 @inlined

@@ -21,6 +21,8 @@ Complexity: a cell O(log cells); a box O(constraints of the clause).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -28,17 +30,19 @@ import numpy as np
 from earmark.curves import grid, hilbert
 from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
-from earmark.flat.arrays import I32, I64, frozen
+from earmark.flat.arrays import I32, I64, frozen, pointers_of
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
-from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrays import SegmentArrays, gather, offsets
 from earmark.segment.evaluate import ABSENT, find_attribute
 
 NULL_CELL = 0
 NO_AXIS = -1
 FEWEST_BITS, MOST_BITS = 1, 16
+AXES, BITS = 3, 8
+"""Axes of a space that is learned, and bits of their cells, by default: the paper's grid."""
 SAMPLE = 1 << 18
 """Bounds that are enough to learn cuts from."""
 
@@ -57,6 +61,11 @@ class Space(NamedTuple):
         """How many axes there are."""
         return len(self.attr)
 
+    def cuts_of_axes(self) -> Iterator[tuple[int, list[int]]]:
+        """The attribute of each axis, and its cuts."""
+        for attr, first, last in zip(self.attr, self.cut_start[:-1], self.cut_start[1:], strict=True):
+            yield int(attr), self.cuts[first:last].tolist()
+
 
 def space_of(attributes: I32, cuts: list[I64], bits: int) -> Space:
     """A space with these axes and cuts."""
@@ -73,12 +82,42 @@ def space_of(attributes: I32, cuts: list[I64], bits: int) -> Space:
         require(bool((one[:-1] < one[1:]).all()), "cuts do not ascend")
     axis_of = np.full(int(attributes.max()) + 1, NO_AXIS, np.int32)
     axis_of[attributes] = np.arange(axes)
-    start = np.cumsum([0, *map(len, cuts)]).astype(np.int32)
     joined = np.concatenate([*cuts, np.empty(0, np.int64)]).astype(np.int64)
-    made = Space(attributes.astype(np.int32), axis_of, start, joined, np.array([bits], np.int32))
-    for array in made:
-        frozen(array)
-    return made
+    columns = (attributes.astype(np.int32), axis_of, offsets([*map(len, cuts)]), joined, np.array([bits], np.int32))
+    return Space._make(map(frozen, columns))
+
+
+Keys = Mapping[int, I64]
+
+
+def learned_space(
+    table: SegmentArrays, axes: int = AXES, bits: int = BITS, keys: Keys | None = None, slots: I32 | None = None
+) -> Space:
+    """A space for these slots of a table, all unless said otherwise: the attributes that tell most of them apart.
+
+    An attribute is worth what its constraints leave out, measured by rank among all of their ends. Cells are of equal
+    width; on attributes for which `keys` has the keys of past events, they hold equally many of those (section 6.3).
+    """
+    if slots is not None:
+        table = gather(table, np.asarray(slots, np.int64))
+    used = np.unique(table.attr)
+    if not len(used):
+        raise EarmarkError("no subscription that an event can match asks about an attribute: no space to learn")
+    worth = np.array([_left_out(table, int(attr)) for attr in used])
+    chosen = np.sort(used[np.argsort(-worth, kind="stable")[: max(1, axes)]]).astype(np.int32)
+    cuts = []
+    for attr in chosen.tolist():
+        known = (keys or {}).get(attr)
+        cuts.append(equal_cuts(bounds_on(table, attr), bits) if known is None else variable_cuts(known, bits))
+    return space_of(chosen, cuts, bits)
+
+
+def _left_out(table: SegmentArrays, attribute: int) -> float:
+    """How much constraints on an attribute leave out, summed: 1 for one that takes next to nothing."""
+    low, high = np.split(bounds_on(table, attribute), 2)
+    line = np.sort(np.concatenate([low, high]))
+    inside = np.searchsorted(line, high, "right") - np.searchsorted(line, low, "left")
+    return float((1 - inside / len(line)).mean() * (table.attr == attribute).sum()) if len(line) else 0.0
 
 
 def equal_cuts(keys: I64, bits: int) -> I64:
@@ -92,11 +131,8 @@ def equal_cuts(keys: I64, bits: int) -> I64:
 
 def variable_cuts(keys: I64, bits: int) -> I64:
     """Cuts that put equally many of these keys into every cell, as far as equal keys allow."""
-    keys = np.sort(_inner(keys))
-    if not len(keys):
-        return keys
-    cells = (1 << bits) - 1
-    return np.unique(keys[np.arange(1, cells) * len(keys) // cells])
+    keys, cells = np.sort(_inner(keys)), (1 << bits) - 1
+    return np.unique(keys[np.arange(1, cells) * len(keys) // cells]) if len(keys) else keys
 
 
 def _inner(keys: I64) -> I64:
@@ -111,8 +147,7 @@ def bounds_on(table: SegmentArrays, attribute: int) -> I64:
     if len(chosen) > SAMPLE:
         chosen = chosen[:: len(chosen) // SAMPLE]
     first, last = table.interval_start[chosen], table.interval_start[chosen + 1] - 1
-    bounds: I64 = np.concatenate([table.lo[first], table.hi[last]])
-    return bounds
+    return np.concatenate([table.lo[first], table.hi[last]])
 
 
 def boxes_of_clauses(space: Space, table: SegmentArrays, clauses: I64) -> tuple[I64, I64]:
@@ -122,23 +157,24 @@ def boxes_of_clauses(space: Space, table: SegmentArrays, clauses: I64) -> tuple[
     return low, high
 
 
-def boxes_of_events(space: Space, events: EventArrays) -> tuple[I64, I64]:
-    """The boxes of events: one cell, unless a value is an interval."""
-    count = len(events.start) - 1
-    low, high = np.empty((count, space.axes), np.int64), np.empty((count, space.axes), np.int64)
-    event_boxes(space, events, low, high)
-    return low, high
+def ranges_of_boxes(space: Space, low: I64, high: I64, most: float = inf) -> tuple[I64, I64, I64]:
+    """The ranges of the curve of each box: (start, first, last); of a box that is empty, none.
 
-
-def ranges_of_boxes(space: Space, low: I64, high: I64) -> tuple[I64, I64, I64]:
-    """The ranges of the curve of each box: (start, first, last); of a box that is empty, none."""
-    some = (low <= high).all(axis=1)
-    counts = np.zeros(len(low), np.int64)
-    start, first, last = hilbert.ranges(low[some], high[some], int(space.bits[0]))
-    counts[some] = np.diff(start)
-    pointers = np.zeros(len(low) + 1, np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers, first, last
+    A box that would have more than about `most` ranges is made of larger cells.
+    """
+    depth, axes, some = int(space.bits[0]), space.axes, (low <= high).all(axis=1)
+    shift, counts = np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
+    shift[some] = np.minimum(hilbert.coarseness(low[some], high[some], depth, most), depth - 1)
+    owner, first, last = ([np.empty(0, np.int64)] for _ in range(3))
+    for s in np.unique(shift[some]).tolist():
+        mine = np.flatnonzero(some & (shift == s))
+        start, begin, end = hilbert.ranges(low[mine] >> s, high[mine] >> s, depth - s)
+        counts[mine] = np.diff(start)
+        owner.append(np.repeat(mine, counts[mine]))
+        first.append(begin << (axes * s))
+        last.append((end + 1 << (axes * s)) - 1)
+    order = np.argsort(np.concatenate(owner), kind="stable")
+    return pointers_of(counts), np.concatenate(first)[order], np.concatenate(last)[order]
 
 
 @inlined
@@ -170,13 +206,14 @@ def clause_boxes(space: Space, table: SegmentArrays, clauses: I64, low: I64, hig
 
 
 @kernel
-def event_boxes(space: Space, events: EventArrays, low: I64, high: I64) -> None:
-    """Rows of low and high cells of events."""
-    for e in range(len(events.start) - 1):
+def boxes_of_events(space: Space, events: EventArrays) -> tuple[I64, I64]:
+    """The boxes of events, rows of low and high cells: one cell, unless a value is an interval."""
+    shape = (len(events.start) - 1, len(space.attr))
+    low, high = np.full(shape, NULL_CELL, np.int64), np.full(shape, NULL_CELL, np.int64)
+    for e in range(len(low)):
         for axis in range(len(space.attr)):
             position = find_attribute(events, e, space.attr[axis])
-            if position == ABSENT:
-                low[e, axis], high[e, axis] = int(NULL_CELL), int(NULL_CELL)
-            else:
+            if position != ABSENT:
                 low[e, axis] = cell_of(space, axis, at(events.lo, position))
                 high[e, axis] = cell_of(space, axis, at(events.hi, position))
+    return low, high

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from earmark.errors import require
 
@@ -23,6 +23,13 @@ Flags = NDArray[np.bool_]
 A = TypeVar("A", bound=NDArray[Any])
 
 
+def grown(array: A, length: int, value: int = 0) -> A:
+    """A longer array that begins like this one and goes on with a value."""
+    made = np.full(length, value, array.dtype)
+    made[: len(array)] = array
+    return made  # type: ignore[return-value]
+
+
 def frozen(array: A) -> A:
     """The same array, read-only: kernels compile once for read-only arrays, mapped files included."""
     array.flags.writeable = False
@@ -34,11 +41,13 @@ def read_only(array: A) -> A:
     return frozen(array.view()) if array.flags.writeable else array
 
 
-def pointers_of(counts: Any) -> I64:
-    """[0, counts[0], counts[0] + counts[1], ...]: where each of several runs begins, and the last ends."""
-    pointers = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts, out=pointers[1:])
-    return pointers
+def pointers_of(counts: ArrayLike) -> I64:
+    """Where rows of these lengths begin in one array, and where the last one ends: [0, counts[0], ...].
+
+    >>> pointers_of([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    return np.append(0, np.cumsum(counts, dtype=np.int64))
 
 
 T = TypeVar("T")

@@ -132,14 +132,12 @@ class Generator:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.random = np.random.default_rng(setting.seed)
-        numbers = np.arange(1, setting.dimensions + 1, dtype=np.float64)
-        self.odds = numbers**-setting.exponent
+        self.odds = np.arange(1, setting.dimensions + 1, dtype=np.float64) ** -setting.exponent
         if setting.clusters is not None:
             margin = min(setting.cluster_size, (self.last + 1) // 2)
             shape = (setting.dimensions, setting.clusters)
             self.centres = self.random.integers(margin, self.last + 1 - margin, size=shape, endpoint=True)
-        core = setting.event_sizes[0]
-        self.profile_attr = self._attributes(np.full(setting.profiles, core))
+        self.profile_attr = self._attributes(np.full(setting.profiles, setting.event_sizes[0]))
         self.profile_value = self._values_of(self.profile_attr)
 
     @property
@@ -173,9 +171,8 @@ class Generator:
             chunk = profile[begin : begin + CHUNK]
             shift = self.random.integers(0, setting.jitter + 1, size=(len(chunk), core))
             extra = self._attributes(size[begin : begin + CHUNK] - core, taken=self.profile_attr[chunk])
-            more = self._values_of(extra)
             attr = np.concatenate([self.profile_attr[chunk], extra], axis=1)
-            value = np.concatenate([self.profile_value[chunk] + shift, more], axis=1)
+            value = np.concatenate([self.profile_value[chunk] + shift, self._values_of(extra)], axis=1)
             parts.append(_sorted_rows(attr, np.where(attr == UNUSED, LEAST, value)))
         attr, value = (np.concatenate(column) for column in zip(*parts, strict=True))
         return attr, value, profile

@@ -33,9 +33,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from earmark.workload import ads, arrow, endless, standard
+from earmark.flat.arrays import I32, I64, pointers_of
+from earmark.workload import ads, endless, standard
 from earmark.workload.endless import seed_of_block
-from earmark.workload.standard import Workload, check
+from earmark.workload.standard import UNUSED, Workload, check
 
 BATCH = 10_000
 MAX_SEED = 2**63 - 1
@@ -88,27 +89,14 @@ def _check_name(what: str, name: str, known: Mapping[str, Any]) -> None:
 # --- ads -----------------------------------------------------------------------------------------------------
 
 ADS_BLOCK = 10_000
-WEIGHTS = pa.map_(pa.string(), pa.float64())
+_TEXT, _WHOLE, _FLOAT = pa.string(), pa.int64(), pa.float64()
+WEIGHTS = pa.map_(_TEXT, _FLOAT)
 _ADS_SUBSCRIPTIONS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("condition", pa.string()),
-        ("weights", WEIGHTS),
-        ("score", pa.float64()),
-        ("tags", pa.map_(pa.string(), pa.string())),
-    ]
+    {"id": _TEXT, "condition": _TEXT, "weights": WEIGHTS, "score": _FLOAT, "tags": pa.map_(_TEXT, _TEXT)}
 )
 _ADS_EVENTS = pa.schema(
-    [
-        ("event", pa.int64()),
-        ("age", pa.int64()),
-        ("credit_score", pa.int64()),
-        ("visits", pa.int64()),
-        ("city", pa.string()),
-        ("interest", pa.string()),
-        ("income", pa.float64()),
-        ("blocked", pa.bool_()),
-    ]
+    {"event": _WHOLE, "age": _WHOLE, "credit_score": _WHOLE, "visits": _WHOLE}
+    | {"city": _TEXT, "interest": _TEXT, "income": _FLOAT, "blocked": pa.bool_()}
 )
 
 
@@ -132,9 +120,58 @@ def _ads_events(seed: int) -> BlockTable:
 
 
 # --- rectangles of numbers -----------------------------------------------------------------------------------
+#
+# Attribute i is called `ai`. A row may have fewer attributes than others: places of attribute UNUSED are left out.
+#
+#     attr   -1 3 7     lo   _ 1 5     hi   _ 4 9        ranges      [{a3, 1, 4}, {a7, 5, 9}]
+#                                                        conditions  a3 BETWEEN 1 AND 4 AND a7 BETWEEN 5 AND 9
+
+
+def ranges(data: Workload, **more: Any) -> pa.Array:
+    """Return the subscriptions as lists of (attribute, lo, hi); `more` are further fields, such as a weight."""
+    used = data.sub_attr != UNUSED
+    fields = {"lo": data.sub_lo, "hi": data.sub_hi, **more}
+    columns = [_names(data.sub_attr, data.attributes), *(pa.array(column[used]) for column in fields.values())]
+    return pa.ListArray.from_arrays(_starts(used), pa.StructArray.from_arrays(columns, ["attribute", *fields]))
+
+
+def conditions(data: Workload) -> pa.Array:
+    """Return the subscriptions as SQL conditions."""
+    rows = zip(*(column.tolist() for column in data[:3]), strict=True)
+    return pa.array([" AND ".join(_constraints(*row)) for row in rows], pa.string())
+
+
+def _constraints(attr: list[int], lo: list[int], hi: list[int]) -> list[str]:
+    bounds = zip(attr, lo, hi, strict=True)
+    return [f"a{a} BETWEEN {least} AND {greatest}" for a, least, greatest in bounds if a != UNUSED]
+
+
+def maps(attr: I32, column: Any, attributes: int) -> pa.Array:
+    """Return one map per row, from the names of its attributes to their values in a column."""
+    used = attr != UNUSED
+    return pa.MapArray.from_arrays(_starts(used), _names(attr, attributes), pa.array(column[used]))
+
+
+def columns(attr: I32, value: I64, attributes: int) -> dict[str, pa.Array]:
+    """Return events as one column per attribute, NULL where an event does not have it."""
+    absent = np.ones((attributes, len(attr)), bool)
+    values = np.zeros((attributes, len(attr)), np.int64)
+    row, place = np.nonzero(attr != UNUSED)
+    absent[attr[row, place], row] = False
+    values[attr[row, place], row] = value[row, place]
+    return {f"a{i}": pa.array(values[i], mask=absent[i]) for i in range(attributes)}
+
+
+def _names(attr: I32, attributes: int) -> pa.Array:
+    return pa.array([f"a{i}" for i in range(attributes)]).take(pa.array(attr[attr != UNUSED]))
+
+
+def _starts(used: Any) -> pa.Array:
+    return pa.array(pointers_of(used.sum(axis=1)).astype(np.int32))
+
 
 _RANGE = pa.struct([("attribute", pa.string()), ("lo", pa.int64()), ("hi", pa.int64())])
-_FORMS = {"ranges": (pa.list_(_RANGE), arrow.ranges), "condition": (pa.string(), arrow.conditions)}
+_FORMS = {"ranges": (pa.list_(_RANGE), ranges), "condition": (pa.string(), conditions)}
 
 Columns = Callable[[Workload, int], dict[str, pa.Array]]
 """The columns of the first rows of a block, as many as the second argument says, without their numbers."""
@@ -156,12 +193,12 @@ def _subscriptions(source: endless.EndlessWorkload, form: str) -> Callable[[int]
     weights = {"weights": WEIGHTS} if source.weighted else {}
     schema = pa.schema({"id": pa.int64(), form: type_, **weights})
 
-    def columns(data: Workload, count: int) -> dict[str, pa.Array]:
+    def of_block(data: Workload, count: int) -> dict[str, pa.Array]:
         data = data.head(count)
-        maps = {name: arrow.maps(data.sub_attr, data.sub_weight, data.attributes) for name in weights}
-        return {form: rows(data), **maps}
+        weighed = {name: maps(data.sub_attr, data.sub_weight, data.attributes) for name in weights}
+        return {form: rows(data), **weighed}
 
-    return partial(_numbered, schema, standard.CHUNK, source.subscriptions, columns)
+    return partial(_numbered, schema, standard.CHUNK, source.subscriptions, of_block)
 
 
 def _events(source: endless.EndlessWorkload, form: str) -> Callable[[int], BlockTable]:
@@ -170,11 +207,11 @@ def _events(source: endless.EndlessWorkload, form: str) -> Callable[[int], Block
     if form == "map":
         types = {"attributes": pa.map_(pa.string(), pa.int64())}
 
-    def columns(data: Workload, count: int) -> dict[str, pa.Array]:
+    def of_block(data: Workload, count: int) -> dict[str, pa.Array]:
         made = (data.event_attr[:count], data.event_value[:count], data.attributes)
-        return {"attributes": arrow.maps(*made)} if form == "map" else arrow.columns(*made)
+        return {"attributes": maps(*made)} if form == "map" else columns(*made)
 
-    return partial(_numbered, pa.schema({"event": pa.int64(), **types}), standard.EVENTS, source.events, columns)
+    return partial(_numbered, pa.schema({"event": pa.int64(), **types}), standard.EVENTS, source.events, of_block)
 
 
 def _entries(source: endless.EndlessWorkload) -> dict[str, TableForms]:

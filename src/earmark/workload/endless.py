@@ -28,7 +28,7 @@ import numpy as np
 
 from earmark.flat.arrays import F64
 from earmark.workload import begen, mics, rectangles, skew, standard, zipf
-from earmark.workload.standard import CHUNK, EVENTS, SUBSCRIPTIONS, WORKLOADS, Floats, Random, Workload
+from earmark.workload.standard import CHUNK, EVENTS, SUBSCRIPTIONS, WORKLOADS, Random, Workload
 
 SUBSCRIPTION_STREAM, EVENT_STREAM = 0, 1
 
@@ -98,23 +98,19 @@ def events(name: str, seed: int, block: int, until: int) -> Workload:
     return begun.data._replace(event_attr=attr, event_value=value)
 
 
-def _w1_subscriptions(begun: Beginning, random: Random) -> Any:
-    return standard.w1_chunk(random, begun.centres, begun.data.event_attr, begun.data.event_value)
-
-
 def _w1_events(begun: Beginning, random: Random) -> Any:
     """Return the thousand in another order, with repetitions: a new event would match half as many subscriptions."""
     which = random.integers(0, EVENTS, size=EVENTS)
     return begun.data.event_attr[which], begun.data.event_value[which]
 
 
-def _independent_subscriptions(odds: Floats, begun: Beginning, random: Random) -> Any:
+def _independent_subscriptions(odds: F64, begun: Beginning, random: Random) -> Any:
     attr = standard.drawn_attributes(random, odds, CHUNK, standard.USED)
     lo = standard.near(random, begun.centres, attr)
     return attr, lo, lo + random.integers(0, standard.WIDEST, size=attr.shape)
 
 
-def _independent_events(odds: Floats, begun: Beginning, random: Random) -> Any:
+def _independent_events(odds: F64, begun: Beginning, random: Random) -> Any:
     data = begun.data
     attr = standard.drawn_attributes(random, odds, EVENTS, standard.CARRIED)
     value = standard.near(random, begun.centres, attr)
@@ -129,33 +125,30 @@ def _independent_events(odds: Floats, begun: Beginning, random: Random) -> Any:
     return attr, value
 
 
-def _w2_subscriptions(begun: Beginning, random: Random) -> Any:
-    return begun.data.sub_attr[:CHUNK], *standard.w2_boxes(random, begun.centres, CHUNK)
-
-
-def _w2_events(begun: Beginning, random: Random) -> Any:
-    return begun.data.event_attr, standard.w2_points(random, begun.centres, EVENTS).astype(np.int64)
-
-
-_SUBSCRIPTIONS: dict[str, Callable[[Beginning, Random], Any]] = {
-    "w1": _w1_subscriptions,
+Draw = Callable[[Beginning, Random], Any]
+_SUBSCRIPTIONS: dict[str, Draw] = {
+    "w1": lambda begun, random: standard.w1_chunk(random, begun.centres, *begun.data[3:5]),
     "w1u": partial(_independent_subscriptions, standard.UNIFORM),
     "w1z": partial(_independent_subscriptions, standard.ZIPF),
-    "w2": _w2_subscriptions,
+    "w2": lambda begun, random: (begun.data.sub_attr[:CHUNK], *standard.w2_boxes(random, begun.centres, CHUNK)),
 }
-_EVENTS: dict[str, Callable[[Beginning, Random], Any]] = {
+_EVENTS: dict[str, Draw] = {
     "w1": _w1_events,
     "w1u": partial(_independent_events, standard.UNIFORM),
     "w1z": partial(_independent_events, standard.ZIPF),
-    "w2": _w2_events,
+    "w2": lambda begun, random: (begun.data.event_attr, standard.w2_points(random, begun.centres, EVENTS)),
 }
 
 
 # --- the others ----------------------------------------------------------------------------------------------
 
 
-def _begen_generator(seed: int) -> begen.Generator:
-    return begen.Generator(begen.Setting(subscriptions=CHUNK, events=EVENTS, seed=seed))
+def _begen_generator(seed: int, *stream: int) -> begen.Generator:
+    """Return the generator of a seed; with a stream, it has that one for everything but the seed's profiles."""
+    generator = begen.Generator(begen.Setting(subscriptions=CHUNK, events=EVENTS, seed=seed))
+    if stream:
+        generator.random = np.random.default_rng([seed, *stream])
+    return generator
 
 
 @lru_cache(maxsize=2)
@@ -166,18 +159,11 @@ def _begen(seed: int) -> tuple[Workload, float, F64]:
     return data, generator.share, generator.rarity(data.sub_attr)
 
 
-def _begen_again(seed: int, stream: int, block: int) -> begen.Generator:
-    """Return a generator with the profiles of the seed, and a stream of its own for everything else."""
-    generator = _begen_generator(seed)
-    generator.random = np.random.default_rng([seed, stream, block])
-    return generator
-
-
 def _begen_subscriptions(seed: int, block: int, until: int) -> Workload:
     first, share, rarity = _begen(seed)
     if block == 0:
         return first
-    generator = _begen_again(seed, SUBSCRIPTION_STREAM, block)
+    generator = _begen_generator(seed, SUBSCRIPTION_STREAM, block)
     profile = generator.random.integers(0, generator.setting.profiles, size=CHUNK)
     aimed = generator.random.random(CHUNK) < share
     attr, lo, hi = generator.subscriptions(np.where(aimed, profile, standard.UNUSED))
@@ -188,7 +174,7 @@ def _begen_events(seed: int, block: int, until: int) -> Workload:
     first = _begen(seed)[0]
     if block == 0:
         return first
-    attr, value, _ = _begen_again(seed, EVENT_STREAM, block).events()
+    attr, value, _ = _begen_generator(seed, EVENT_STREAM, block).events()
     return first._replace(event_attr=attr, event_value=value)
 
 
@@ -229,20 +215,17 @@ class EndlessWorkload:
     weighted: bool = False
 
 
-def _standard(name: str, seed: int, attributes: int) -> EndlessWorkload:
-    return EndlessWorkload(seed, attributes, partial(subscriptions, name), partial(events, name))
-
-
 def _of_blocks(seed: int, attributes: int, make: Make, weighted: bool = False) -> EndlessWorkload:
     """Return a source whose generator makes subscriptions and events of a block together."""
     return EndlessWorkload(seed, attributes, make, make, weighted)
 
 
+_STANDARD = ("w1", 20240601, 400), ("w1u", 20240603, 400), ("w1z", 20240604, 400), ("w2", 20240602, 5)
 SOURCES: dict[str, EndlessWorkload] = {
-    "w1": _standard("w1", 20240601, 400),
-    "w1u": _standard("w1u", 20240603, 400),
-    "w1z": _standard("w1z", 20240604, 400),
-    "w2": _standard("w2", 20240602, 5),
+    **{
+        name: EndlessWorkload(seed, attributes, partial(subscriptions, name), partial(events, name))
+        for name, seed, attributes in _STANDARD
+    },
     "begen": EndlessWorkload(20240605, 400, _begen_subscriptions, _begen_events, weighted=True),
     **{f"skew-{rule}": _of_blocks(2003, 2, partial(_skew, rule)) for rule in skew.RULES},
     **{f"mics-{name}": _of_blocks(2008, mics.ATTRIBUTES, partial(_mics, name)) for name in mics.DISTRIBUTIONS},

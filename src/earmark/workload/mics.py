@@ -30,8 +30,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from earmark.flat.arrays import I64
-from earmark.workload.standard import Floats, Workload, check, dense
+from earmark.flat.arrays import F64, I64
+from earmark.workload.standard import Workload, check, dense
 
 CELLS = 256
 ATTRIBUTES = 7
@@ -73,7 +73,7 @@ def mics(
     width: I64 = np.full(attributes, sizes) if isinstance(sizes, int) else np.array(sizes, np.int64)
     known = width.shape == (attributes,) and ((width >= 1) & (width <= CELLS)).all()
     check(known, f"expected sizes from 1 to {CELLS} cells, one number or one for each of {attributes} attributes")
-    odds: Floats = np.ones(attributes) if asked is None else np.array(asked, np.float64)
+    odds: F64 = np.ones(attributes) if asked is None else np.array(asked, np.float64)
     shares = odds.shape == (attributes,) and ((odds >= 0) & (odds <= 1)).all()
     check(shares, f"expected asked to be a share from 0 to 1, one for each of {attributes} attributes")
     random, other, shape = (np.random.default_rng([seed, stream]) for stream in range(SHAPE_STREAM + 1))
@@ -93,13 +93,13 @@ def table_2(distribution: str, subscriptions: int, publications: int = 10_000) -
     return mics(distribution, subscriptions, publications, drawn=True, asked=TABLE_2_ASKED)
 
 
-def _odds(distribution: str, exponent: float) -> Floats:
+def _odds(distribution: str, exponent: float) -> F64:
     """Return the odds of the cells, summed up."""
-    odds: Floats = np.arange(1, CELLS + 1, dtype=np.float64) ** -(exponent if distribution == "zipf" else 0.0)
+    odds: F64 = np.arange(1, CELLS + 1, dtype=np.float64) ** -(exponent if distribution == "zipf" else 0.0)
     return np.cumsum(odds / odds.sum())
 
 
-def _values(random: np.random.Generator, rows: int, attributes: int, odds: Floats, grain: int) -> I64:
+def _values(random: np.random.Generator, rows: int, attributes: int, odds: F64, grain: int) -> I64:
     """Draw a cell by its odds, and a place inside it, row by row, so that fewer rows are a prefix."""
     drawn = random.random((rows, attributes, 2))
     cell = np.searchsorted(odds, drawn[:, :, 0], side="right").clip(0, CELLS - 1)

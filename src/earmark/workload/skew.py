@@ -24,8 +24,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from earmark.flat.arrays import F64, I64
 from earmark.workload.standard import EVENTS, Workload, check, dense
 
 
@@ -81,7 +81,7 @@ def skew(
     return dense(lo, hi, value, max(size))
 
 
-def _points(drawn: NDArray[np.float64], rule: Rule, grid: Grid) -> NDArray[np.int64]:
+def _points(drawn: F64, rule: Rule, grid: Grid) -> I64:
     """Return integer points by the rule: column 0 decides whether a row is hot, 1 and 2 say where."""
     side = np.array(grid)
     hot = (drawn[:, 0] < rule.alpha)[:, None]

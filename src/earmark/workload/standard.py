@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
-from earmark.flat.arrays import F64, I32, I64, frozen
-from earmark.segment.arrays import SegmentArrays
+from earmark.flat.arrays import F64, I32, I64, frozen, pointers_of
+from earmark.segment.arrays import SegmentArrays, boxes_table
 
 SUBSCRIPTIONS = 1_000_000
 EVENTS = 1_000
@@ -44,7 +44,6 @@ FIRST = 10_000
 # The shape of w2.
 W2_DOMAIN, W2_WIDEST, HOT_SPOTS, HOT_SPREAD, HOT_SHARE = 1000, 200, 4, 40.0, 0.7
 
-Floats = NDArray[np.float64]
 Random = np.random.Generator
 
 
@@ -77,20 +76,9 @@ class Workload(NamedTuple):
     def table(self) -> SegmentArrays:
         """Return the subscriptions as arrays: one clause per slot, one interval per constraint, sequence = slot."""
         start, attr, lo, hi, weight = _flat(self.sub_attr, self.sub_lo, self.sub_hi, self.sub_weight)
-        slots, constraints = len(self.sub_attr), len(attr)
-        columns = (
-            np.arange(slots + 1, dtype=np.int32),
-            start.astype(np.int32),
-            attr,
-            np.zeros(constraints, np.uint8),
-            np.arange(constraints + 1, dtype=np.int32),
-            lo,
-            hi,
-            weight,
-            NO_WEIGHTS,
-            np.arange(slots, dtype=np.int64),
-        )
-        return SegmentArrays._make(frozen(column.view()) for column in columns)
+        null, each = np.zeros(len(attr), np.uint8), np.arange(len(attr) + 1, dtype=np.int32)
+        table = boxes_table(start.astype(np.int32), attr, null, each, lo, hi)
+        return table._replace(weight=frozen(weight.view()))
 
     def events(self) -> EventArrays:
         """Return the events as arrays, every value a point, without weights."""
@@ -101,9 +89,9 @@ class Workload(NamedTuple):
 def _flat(attr: I32, *columns: NDArray[Any]) -> list[NDArray[Any]]:
     """Return where each row starts, then the columns without their unused places, as one row after another."""
     used = attr != UNUSED
-    start = np.append(0, np.cumsum(used.sum(axis=1)))
     everything = bool(used.all())
-    return [start, *(c.ravel() if everything or not c.size else c[used] for c in (attr, *columns))]
+    kept = (c.ravel() if everything or not c.size else c[used] for c in (attr, *columns))
+    return [pointers_of(used.sum(axis=1)), *kept]
 
 
 def dense(lo: I64, hi: I64, value: I64, domain: int, weight: F64 = NO_WEIGHTS) -> Workload:
@@ -135,8 +123,7 @@ def w1(seed: int = 20240601, subscriptions: int = SUBSCRIPTIONS) -> Workload:
 
     parts = [w1_chunk(random, centres, event_attr, event_value) for _ in range(chunks)]
     sub_attr, sub_lo, sub_hi = (np.concatenate(column) for column in zip(*parts, strict=True))
-    whole = Workload(sub_attr, sub_lo, sub_hi, event_attr, event_value, attributes, DOMAIN)
-    return whole.head(subscriptions)
+    return Workload(sub_attr, sub_lo, sub_hi, event_attr, event_value, attributes, DOMAIN).head(subscriptions)
 
 
 def w1_chunk(random: Random, centres: I64, event_attr: I32, event_value: I64) -> list[NDArray[Any]]:
@@ -167,7 +154,7 @@ def w1z(seed: int = 20240604, subscriptions: int = SUBSCRIPTIONS) -> Workload:
 UNIFORM, ZIPF = np.ones(400), 1.0 / np.arange(1, 401)
 
 
-def _independent(seed: int, subscriptions: int, odds: Floats) -> Workload:
+def _independent(seed: int, subscriptions: int, odds: F64) -> Workload:
     chunks = _chunks(subscriptions)
     random = np.random.default_rng(seed)
     centres = random.integers(1000, DOMAIN - 1000, size=(len(odds), CENTRES), dtype=np.int64)
@@ -186,8 +173,7 @@ def _independent(seed: int, subscriptions: int, odds: Floats) -> Workload:
         value = np.concatenate([inside, near(random, centres, extra)])
         by_attr = np.argsort(attr)
         event_attr[event], event_value[event] = attr[by_attr], value[by_attr]
-    whole = Workload(sub_attr, sub_lo, sub_hi, event_attr, event_value, len(odds), DOMAIN)
-    return whole.head(subscriptions)
+    return Workload(sub_attr, sub_lo, sub_hi, event_attr, event_value, len(odds), DOMAIN).head(subscriptions)
 
 
 def w2(seed: int = 20240602, subscriptions: int = SUBSCRIPTIONS) -> Workload:
@@ -195,13 +181,18 @@ def w2(seed: int = 20240602, subscriptions: int = SUBSCRIPTIONS) -> Workload:
     _chunks(subscriptions)
     random = np.random.default_rng(seed)
     hot = random.uniform(150, 850, size=(HOT_SPOTS, 5))
-    value = w2_points(random, hot, EVENTS).astype(np.int64)
+    value = w2_points(random, hot, EVENTS)
     lo, hi = w2_boxes(random, hot, SUBSCRIPTIONS)
     return dense(lo, hi, value, W2_DOMAIN).head(subscriptions)
 
 
-def w2_points(random: Random, hot: Floats, count: int) -> Floats:
-    """Draw points of w2: most of them near a hot spot, the others anywhere."""
+def w2_points(random: Random, hot: F64, count: int) -> I64:
+    """Draw points of w2, as `_w2_centres`, in whole numbers."""
+    return _w2_centres(random, hot, count).astype(np.int64)
+
+
+def _w2_centres(random: Random, hot: F64, count: int) -> F64:
+    """Draw points: most of them near a hot spot, the others anywhere."""
     shape = (count, hot.shape[1])
     in_hot = (random.random(count) < HOT_SHARE)[:, None]
     close = hot[random.integers(0, len(hot), size=count)] + random.normal(0, HOT_SPREAD, size=shape)
@@ -209,9 +200,9 @@ def w2_points(random: Random, hot: Floats, count: int) -> Floats:
     return np.clip(np.where(in_hot, close, anywhere), 0, W2_DOMAIN - 1)
 
 
-def w2_boxes(random: Random, hot: Floats, count: int) -> tuple[I64, I64]:
+def w2_boxes(random: Random, hot: F64, count: int) -> tuple[I64, I64]:
     """Draw the least and greatest values of subscriptions of w2."""
-    centre = w2_points(random, hot, count)
+    centre = _w2_centres(random, hot, count)
     widths = np.arange(1, W2_WIDEST + 1)
     odds = 1.0 / widths
     width = random.choice(widths, size=centre.shape, p=odds / odds.sum())
@@ -243,7 +234,7 @@ def near(random: Random, centres: I64, attr: I32, rows: int | None = None) -> I6
     return values
 
 
-def drawn_attributes(random: Random, odds: Floats, rows: int, chosen: int) -> I32:
+def drawn_attributes(random: Random, odds: F64, rows: int, chosen: int) -> I32:
     """Draw `chosen` different attributes for each row by their odds (the greatest of Gumbel variables), ascending."""
     gumbel = np.log(odds) - np.log(-np.log(random.random((rows, len(odds)))))
     return np.sort(np.argpartition(-gumbel, chosen, axis=1)[:, :chosen], axis=1).astype(np.int32)

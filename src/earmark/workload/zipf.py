@@ -21,12 +21,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.workload.standard import Floats, Workload, check, dense
+from earmark.flat.arrays import F64, I64
+from earmark.workload.standard import Workload, check, dense
 
 DOMAIN = 1 << 30
-Ints = NDArray[np.int64]
 
 
 class Parameters(NamedTuple):
@@ -75,13 +74,13 @@ def _check(given: Parameters) -> None:
         check(value >= 0, f"{name}: expected a number of at least 0, got {value}")
 
 
-def _zipf(random: np.random.Generator, values: int, skew: float, shape: tuple[int, ...]) -> Ints:
+def _zipf(random: np.random.Generator, values: int, skew: float, shape: tuple[int, ...]) -> I64:
     """Draw numbers below `values`, number i with odds 1 / (i + 1) ** skew."""
     odds = np.arange(1, values + 1, dtype=np.float64) ** -skew
     return np.searchsorted(np.cumsum(odds / odds.sum()), random.random(shape)).clip(0, values - 1).astype(np.int64)
 
 
-def _regions(random: np.random.Generator, given: Parameters) -> tuple[Ints, Ints]:
+def _regions(random: np.random.Generator, given: Parameters) -> tuple[I64, I64]:
     """Draw the first part and the number of parts of each region, by dimension."""
     shape = (given.regions, given.dimensions)
     volume = random.uniform(given.v_min, given.v_max, given.regions)[:, None]
@@ -91,7 +90,7 @@ def _regions(random: np.random.Generator, given: Parameters) -> tuple[Ints, Ints
     return (random.random(shape) * (given.parts - side + 1)).astype(np.int64), side
 
 
-def _points(random: np.random.Generator, given: Parameters, regions: tuple[Ints, Ints], count: int) -> Floats:
+def _points(random: np.random.Generator, given: Parameters, regions: tuple[I64, I64], count: int) -> F64:
     first, side = regions
     region = _zipf(random, given.regions, given.skew_across, (count,))
     part = np.empty((count, given.dimensions), np.int64)

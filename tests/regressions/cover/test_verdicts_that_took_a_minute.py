@@ -8,7 +8,7 @@ import numpy as np
 
 from earmark import Matcher
 from earmark.cover import Verdict, subsumed
-from earmark.cover.subtract import A_STEP
+from earmark.cover.exact import A_STEP
 
 
 def test_words_count_as_work() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from earmark import EarmarkError, Matcher
 from earmark.engine import batch, searcher
-from earmark.index import answers
+from earmark.index import driver
 
 
 @pytest.mark.parametrize(

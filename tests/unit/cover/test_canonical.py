@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
-from earmark.cover.canonical import canonical, canonized
-from earmark.cover.containment import covers
-from earmark.cover.indexes.linear import Linear
+from earmark.cover.canonical import canonical, canonized, covers
+from earmark.cover.indexes.members import Linear
 from earmark.segment.arrays import check_arrays
 from earmark.segment.segment import Segment
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from earmark.cover import INDEXES, builder
-from earmark.cover.indexes.linear import Linear
+from earmark.cover.indexes.members import Linear
 from earmark.cover.relation_graph import Change, CompleteGraph, RelationGraph, StrictPoset
 from earmark.errors import EarmarkError
 from earmark.workload.rectangles import commands

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from earmark.curves import grid, hilbert, morton
+from earmark.cover.indexes import z_curve
+from earmark.curves import grid, hilbert
 from earmark.errors import EarmarkError
 
 
@@ -16,9 +17,9 @@ from earmark.errors import EarmarkError
     "call",
     [
         lambda: hilbert.numbers(np.zeros((1, 8), np.int64), 8),
-        lambda: morton.bits_for(64, 1),
+        lambda: z_curve.bits_for(64, 1),
         lambda: hilbert.cells(np.zeros(1, np.int64), 0, 3),
-        lambda: morton.bits_for(0, 1),
+        lambda: z_curve.bits_for(0, 1),
     ],
 )
 def test_a_grid_that_is_too_fine(call: Callable[[], Any]) -> None:

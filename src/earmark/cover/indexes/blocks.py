@@ -2,7 +2,7 @@
 
 Not a paper's structure. A clause can only contain one that constrains at least the same attributes, so clauses are
 grouped by their attribute set, and a query goes to the groups whose set is part of its own. In a group the points of
-dominance space (`vector.py`) are laid out in kd-order, 64 a block, and the greatest codes of 64 blocks at a time are a
+dominance space (`points.py`) are laid out in kd-order, 64 a block, and the greatest codes of 64 blocks at a time are a
 block of corners themselves, compared by the same few instructions:
 
     hash      h({})   h({age})   h({age, city})          one per group; a query with 3 attributes looks up 8 sets,
@@ -23,19 +23,18 @@ attribute of a clause, and 16. Insert O(1), with a new build when the tail or th
 
 from __future__ import annotations
 
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
-from earmark.cover.containment import outranks, reports
-from earmark.cover.indexes.contract import SUBSCRIBE
-from earmark.cover.indexes.members import COMPARISONS, NODES, Members, keep_covering
-from earmark.cover.indexes.scale import BOTTOM, Scale, code, learned, points_of
-from earmark.cover.indexes.vector import I16, LANES, dominating
+from earmark.cover.canonical import outranks, reports
+from earmark.cover.indexes.members import COMPARISONS, NODES, SUBSCRIBE, Members, keep_covering
+from earmark.cover.indexes.points import BOTTOM, Scale, code, learned, points_of
 from earmark.errors import require
 from earmark.flat.arrays import I32, I64, U8, U64, frozen
 from earmark.flat.machine import aligned, at, ctz64
-from earmark.index.blocks.dominance import block_columns, kd_order
+from earmark.index.blocks.dominance import I16, LANES, block_columns, dominating, kd_order
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays, offsets, spread
 
@@ -93,7 +92,6 @@ class CoverBlocks(Members):
 
     def __init__(self, table: SegmentArrays) -> None:
         super().__init__(table)
-        self._widest = _widest(table)
         self._renew(np.empty(0, np.int32))
 
     @property
@@ -111,10 +109,6 @@ class CoverBlocks(Members):
         self._tail: list[int] = []
         self._tail_slots = frozen(np.array(self._tail, np.int32))
         self._removed: set[int] = set()
-
-    def _follow(self, table: SegmentArrays) -> None:
-        super()._follow(table)
-        self._widest = _widest(table)
 
     def _put(self, slots: list[int]) -> None:
         # One that was removed and comes back finds its old entries.
@@ -149,29 +143,18 @@ class CoverBlocks(Members):
         start = self.table.clause_start
         everyone = self.members() if (start[chosen] == start[chosen + 1]).any() else chosen[:0]
         searched = CoverSearch(self.table, self._scale, self._groups, self._live, self._tail_slots, everyone)
-        most = self._widest
-        codes, point = np.empty(2 * most, np.int16), np.empty(2 * most, np.int16)
-        query = Query(codes, np.empty(most, np.uint8), point, np.empty(most, np.int32))
-        pointers, out = np.zeros(len(chosen) + 1, np.int64), np.empty(max(4 * len(chosen), 64), np.int32)
-        done = 0
-        while True:
-            done = search_many(searched, chosen, limit, query, done, pointers, out, counters)
-            if done == len(chosen):
-                return pointers, out[: pointers[-1]]
-            out = np.concatenate([out, np.empty(max(len(out), limit), np.int32)])
+        return search_many(searched, chosen, limit, counters)
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds. O(entries)."""
         super().check()
         groups, table = self._groups, self.table
-        live = set(self.members().tolist())
-        tail = set(self._tail)
-        require(tail <= live and len(tail) == len(self._tail), "the tail holds what is not a member, or holds it twice")
-        entries = sorted(
-            c for c, s in zip(groups.entry.tolist(), groups.owner.tolist(), strict=True) if s in live - tail
-        )
-        wanted = [c for s in sorted(live - tail) for c in range(table.clause_start[s], table.clause_start[s + 1])]
-        require(entries == sorted(wanted), "clauses of members and entries disagree")
+        live, tail = self.members(), set(self._tail)
+        once = len(tail) == len(self._tail) and tail.issubset(live.tolist())
+        require(once, "the tail holds what is not a member, or holds it twice")
+        built = np.setdiff1d(live, self._tail).astype(np.int64)
+        entries = groups.entry[np.isin(groups.owner, built)]
+        require(np.array_equal(np.sort(entries), spread(table.clause_start, built)[1]), "members and entries disagree")
         for g in range(len(groups.hash)):
             self._check_group(g)
 
@@ -184,22 +167,13 @@ class CoverBlocks(Members):
             require(np.array_equal(own, attrs), f"clause {clause} is in the group of other attributes")
         if groups.block_at[g] == SCANNED:
             return
-        columns, blocks = 2 * len(attrs), -(-len(entries) // LANES)
         points = _columns_of(self.table, self._scale, entries, attrs)
-        base = groups.block_at[g]
-        coords = groups.coords[base : base + blocks * columns * LANES].reshape(blocks, columns, LANES)
-        stored = coords.transpose(0, 2, 1).reshape(blocks * LANES, columns)[: len(entries)]
-        require(bool((stored == points).all()), f"group {g} holds other codes than its clauses have")
-        supers = -(-blocks // LANES)
-        base = groups.corner_at[g]
-        corners = groups.corners[base : base + supers * columns * LANES].reshape(supers, columns, LANES)
-        upper = corners.transpose(0, 2, 1).reshape(supers * LANES, columns)[:blocks]
-        require(bool((upper[:, :, None] >= coords).all()), f"group {g} has a corner below its points")
-
-
-def _widest(table: SegmentArrays) -> int:
-    """The most constraints that a clause has."""
-    return int(np.diff(table.constraint_start).max(initial=0))
+        coords = block_columns(points)
+        stored = groups.coords[groups.block_at[g] :][: coords.size].reshape(coords.shape)
+        require(bool((stored == coords).all()), f"group {g} holds other codes than its clauses have")
+        least = block_columns(coords.max(axis=2))
+        corners = groups.corners[groups.corner_at[g] :][: least.size].reshape(least.shape)
+        require(bool((corners >= least).all()), f"group {g} has a corner below its points")
 
 
 # --- building ----------------------------------------------------------------------------------------------------
@@ -207,15 +181,13 @@ def _widest(table: SegmentArrays) -> int:
 
 def _grouped(table: SegmentArrays, scale: Scale, clauses: I64, owners: I32) -> Groups:
     """The groups of these clauses; another draw of words in the unlikely case that two sets share a hash."""
-    seed = 0
-    while True:
+    for seed in count():
         mixed = np.random.default_rng(seed).integers(1, 2**64, len(scale.axis_of), np.uint64, endpoint=False)
         mixed[scale.axis_of < 0] = 0
         hashes = _hashes(table, clauses, mixed)
         unique, first, group = np.unique(hashes, return_index=True, return_inverse=True)
         if _same_sets(table, clauses, clauses[first][group]):
             break
-        seed += 1
     order = np.argsort(group, kind="stable")
     entry_start = offsets(np.bincount(group, minlength=len(unique)))
     attr_start, positions = spread(table.constraint_start, clauses[first])
@@ -228,28 +200,18 @@ def _grouped(table: SegmentArrays, scale: Scale, clauses: I64, owners: I32) -> G
         points = _columns_of(table, scale, clauses[part], attrs)
         by_place = kd_order(points)
         order[entry_start[g] : entry_start[g + 1]] = part[by_place]
-        of_blocks, of_corners = _laid_out(points[by_place])
+        of_blocks = block_columns(points[by_place])
+        coords.append(of_blocks.ravel())
+        corners.append(block_columns(of_blocks.max(axis=2)).ravel())
         block_at[g], corner_at[g] = blocks_end, corners_end
-        coords.append(of_blocks)
-        corners.append(of_corners)
-        blocks_end, corners_end = blocks_end + len(of_blocks), corners_end + len(of_corners)
-    columns = (
-        mixed,
-        unique,
-        _hash_table(unique),
-        attr_start,
-        table.attr[positions],
-        entry_start,
-        clauses[order].astype(np.int32),
-        owners[order],
-        table.sequence[owners[order]],
-        block_at,
-        corner_at,
-        _plain_groups(table, scale, clauses, owners, group, len(unique)),
-        _aligned(coords, blocks_end),
-        _aligned(corners, corners_end),
-    )
-    return Groups._make(map(frozen, columns))
+        blocks_end, corners_end = blocks_end + len(coords[-1]), corners_end + len(corners[-1])
+    plain = _plain_groups(table, scale, clauses, owners, group, len(unique))
+    blocks, tops = aligned(blocks_end, np.int16), aligned(corners_end, np.int16)
+    np.concatenate(coords, out=blocks)
+    np.concatenate(corners, out=tops)
+    of_sets = mixed, unique, hash_table(unique), attr_start, table.attr[positions], entry_start
+    entries = clauses[order].astype(np.int32), owners[order], table.sequence[owners[order]]
+    return Groups._make(map(frozen, (*of_sets, *entries, block_at, corner_at, plain, blocks, tops)))
 
 
 def _hashes(table: SegmentArrays, clauses: I64, mixed: U64) -> U64:
@@ -266,23 +228,19 @@ def _same_sets(table: SegmentArrays, clauses: I64, others: I64) -> bool:
     return bool(np.array_equal(start, other_start) and np.array_equal(table.attr[own], table.attr[theirs]))
 
 
-def _hash_table(hashes: U64) -> I32:
-    """Open addressing: the group of a hash, found from hash modulo length on."""
-    size = 1 << (2 * len(hashes)).bit_length()
-    table = np.full(size, NO_GROUP, np.int32)
-    fill_hash_table(hashes, table)
-    return table
-
-
 @kernel
-def fill_hash_table(hashes: U64, table: I32) -> None:
-    """Enter every group."""
-    mask = np.uint64(len(table) - 1)
+def hash_table(hashes: U64) -> I32:
+    """Open addressing: the group of a hash, found from hash modulo length on."""
+    size = 1
+    while size <= 2 * len(hashes):
+        size *= 2
+    table, mask = np.full(size, NO_GROUP, np.int32), np.uint64(size - 1)
     for group in range(len(hashes)):
         place = hashes[group] & mask
         while table[place] != NO_GROUP:
             place = (place + np.uint64(1)) & mask
         table[place] = group
+    return table
 
 
 def _columns_of(table: SegmentArrays, scale: Scale, clauses: I64, attrs: I32) -> I16:
@@ -291,12 +249,10 @@ def _columns_of(table: SegmentArrays, scale: Scale, clauses: I64, attrs: I32) ->
         return np.empty((len(clauses), 0), np.int16)
     axis_of = np.full(int(attrs.max()) + 1, -1, np.int32)
     axis_of[attrs] = np.arange(len(attrs))
-    axes = scale.axis_of[attrs]
-    lengths = np.diff(scale.cut_start)[axes]
-    cuts = np.concatenate([scale.cuts[scale.cut_start[a] : scale.cut_start[a + 1]] for a in axes.tolist()])
-    start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    own = Scale(*map(frozen, (axis_of, scale.base[axes], scale.top[axes], scale.shift[axes], start, cuts)))  # type: ignore[arg-type]
-    return points_of(table, own, clauses)
+    axes = scale.axis_of[attrs].astype(np.int64)
+    start, places = spread(scale.cut_start, axes)
+    own = (axis_of, scale.base[axes], scale.top[axes], scale.shift[axes], start, scale.cuts[places])
+    return points_of(table, Scale._make(map(frozen, own)), clauses)
 
 
 def _plain_groups(table: SegmentArrays, scale: Scale, clauses: I64, owners: I32, group: I64, groups: int) -> U8:
@@ -312,60 +268,36 @@ def _plain_groups(table: SegmentArrays, scale: Scale, clauses: I64, owners: I32,
     return plain
 
 
-def _laid_out(points: I16) -> tuple[I16, I16]:
-    """Blocks of 64 points column by column, and the corners of 64 blocks at a time likewise; flat, padded."""
-    coords = block_columns(points)
-    return coords.ravel(), block_columns(coords.max(axis=2)).ravel()
-
-
-def _aligned(parts: list[I16], length: int) -> I16:
-    whole: I16 = aligned(length, np.int16)
-    np.concatenate(parts, out=whole)
-    return whole
-
-
 # --- search ------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def search_many(
-    searched: CoverSearch, slots: I32, k: int, query: Query, done: int, pointers: I64, out: I32, counters: I64
-) -> int:
-    """Answer the queries from number `done` on; returns how many are answered when `out` is full."""
-    table = searched.table
-    for i in range(done, len(slots)):
+def search_many(searched: CoverSearch, slots: I32, k: int, counters: I64) -> tuple[I64, I32]:
+    """Answer the queries: (pointers, members)."""
+    table, most, i = searched.table, 0, 0
+    pointers, out = np.zeros(len(slots) + 1, np.int64), np.empty(max(4 * len(slots), 64), np.int32)
+    for slot in slots:
+        clause = at(table.clause_start, slot)
+        if clause < at(table.clause_start, slot + 1):
+            most = max(most, at(table.constraint_start, clause + 1) - at(table.constraint_start, clause))
+    codes, point = np.empty(2 * most, np.int16), np.empty(2 * most, np.int16)
+    query = Query(codes, np.empty(most, np.uint8), point, np.empty(most, np.int32))
+    while i < len(slots):
         slot, begin = slots[i], pointers[i]
         room = min(begin + k, len(out))
         first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
-        if first == last:
-            found = begin + keep_covering(table, slot, searched.everyone, out[begin:room], counters)
-        else:
-            found = search_tail(searched, slot, out, begin, room, counters)
+        candidates = searched.everyone if first == last else searched.tail
+        kept = keep_covering(table, slot, candidates, room - begin, counters)
+        found = begin + len(kept)
+        out[begin:found] = kept
+        if first < last:
             found = search_groups(searched, slot, query, out, found, room, counters)
-        if found == len(out) and found - begin < k:
-            return i
-        pointers[i + 1] = found
-    return len(slots)
-
-
-@inlined
-def is_live(live: U64, slot: int) -> bool:
-    """Whether a slot is a member."""
-    return bool((live[slot >> 6] >> np.uint64(slot & 63)) & np.uint64(1))
-
-
-@inlined
-def search_tail(searched: CoverSearch, slot: int, out: I32, found: int, room: int, counters: I64) -> int:
-    """Members that came since the last build, one by one."""
-    table, tail = searched.table, searched.tail
-    for i in range(len(tail)):
-        other = tail[i]
-        for clause in range(at(table.clause_start, other), at(table.clause_start, other + 1)):
-            counters[COMPARISONS] += 1
-            if found < room and reports(table, other, clause, slot):
-                out[found] = other
-                found += 1
-    return found
+        if found == len(out) and found - begin < k:  # no room: again, with more
+            out = np.concatenate((out, np.empty(max(len(out), k), np.int32)))
+            continue
+        i += 1
+        pointers[i] = found
+    return pointers, out[: pointers[i]]
 
 
 @inlined
@@ -484,7 +416,8 @@ def take(searched: CoverSearch, entry: int, slot: int, exact: bool, out: I32, fo
     """
     table, groups = searched.table, searched.groups
     owner = at(groups.owner, entry)
-    if found == room or owner == slot or not is_live(searched.live, owner):
+    is_live = (searched.live[owner >> 6] >> np.uint64(owner & 63)) & np.uint64(1)
+    if found == room or owner == slot or not is_live:
         return found
     if exact:
         # the first half is that of `outranks`, from an array that is in order

@@ -1,34 +1,58 @@
-"""What all covering indexes share: the members, the cost of queries, and the questions that a scan answers.
+"""What every covering index answers, cov_k(S, s) of Shen, Tirthapura and Aluru; and the index that is a scan.
 
-An index names subscriptions by slot of a canonical table (`canonical.py`); `cover_index.py` names them by id. A
-subclass implements `_put` and `_take`, by which its structure follows the members, and `_search`, the covering query
-for a slot that has clauses. This module handles subscriptions that never match, which have no clause and so no point
-anywhere (everything covers them); the reverse question, `covered`; limits and checks.
+s₁ **covers** s₂ when every event that matches s₂ matches s₁. The indexes answer it for subscriptions of one table,
+named by slot (`cover_index.py` names them by id), under one strict order (`canonical.stands_above`):
+
+    A covers B       each clause of B is inside some clause of A: exact when B has one clause or A has one;
+                     of several clauses, those of A that only together contain a clause of B do not count
+    A equals B       each covers the other: then the older (smaller sequence) covers the younger, never the reverse
+    B never matches  everything covers it; of two such subscriptions the older covers the younger
+
+So "covers" has no cycle: following it upward from any subscription ends at one that nothing covers.
+
+Every index reads a *canonical* table (`canonical.py`), in which equal conditions have equal keys, and is a subclass of
+`Members`. It implements `_put` and `_take`, by which its structure follows the members, and `_search`, the covering
+query for a slot that has clauses. `Members` handles subscriptions that never match, which have no clause and so no
+point anywhere; the reverse question, `covered`; limits and checks.
+
+`Linear` is the paper's *naive* algorithm, and the others' oracle. It has no structure: the members are a bitmap, their
+clauses are read from the table one by one, and a clause is left at the first attribute on which it does not contain the
+query. O(members) per query, mostly one or two comparisons of keys each; insert and remove O(1).
 
 Invariant: bit s of `_live` is set iff slot s is a member; `_count` is how many bits are set.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from earmark.cover.canonical import check_continues
-from earmark.cover.containment import clause_contains, covers, stands_above
-from earmark.cover.given import check_whole
-from earmark.cover.indexes.contract import SUBSCRIBE, UNSUBSCRIBE, Cost
-from earmark.errors import EarmarkError, require
-from earmark.flat.arrays import I32, I64, U64, read_only
+from earmark.cover.canonical import check_continues, clause_contains, covers, reports, stands_above
+from earmark.cover.exact import WORK, Decision, decide
+from earmark.errors import EarmarkError, check_whole, require
+from earmark.flat.arrays import I32, I64, U64, grown, read_only
 from earmark.flat.bits import WORD, from_slots, to_slots, words_for
-from earmark.flat.machine import at
+from earmark.flat.machine import at, ctz64
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import eligible_word
 
+SUBSCRIBE, UNSUBSCRIBE = 0, 1
+"""Phases that costs are charged to."""
 NODES, COMPARISONS = 0, 1
 """Places of the counters that kernels add to."""
 FEW = 32
 """Up to this many slots are quicker one by one."""
+
+
+class Cost(NamedTuple):
+    """Work of covering queries, in the paper's measures (Section V-A)."""
+
+    nodes: int = 0
+    """Nodes visited: inner nodes and leaves of a tree, cells of a curve."""
+    comparisons: int = 0
+    """Point comparisons: stored clauses compared with the query; those of one vector count one each."""
 
 
 class Members:
@@ -110,9 +134,7 @@ class Members:
         self.table = table
         words = words_for(len(table.sequence))
         if words > len(self._live):
-            grown = np.zeros(max(words, 2 * len(self._live)), np.uint64)
-            grown[: len(self._live)] = self._live
-            self._live = grown
+            self._live = grown(self._live, max(words, 2 * len(self._live)))
 
     def _toggled(self, slots: I32 | list[int] | int, present: bool) -> list[int]:
         """The slots as a list; all of them must be members (`present`), or none, and are the other from now on."""
@@ -161,14 +183,12 @@ class Members:
         k = self._limit(slot, k)
         counters = self._counters[phase]
         if not self._clauses(slot):
-            out = np.empty(k, np.int32)
-            return out[: keep_covering(self.table, slot, self.members(), out, counters)]
+            return keep_covering(self.table, slot, self.members(), k, counters)
         return self._search(slot, k, counters)
 
     def covered(self, slot: int, k: int | None = None) -> I32:
         """Up to k members that the slot covers (all without k), ascending. A scan: O(members)."""
-        out = np.empty(self._limit(slot, k), np.int32)
-        return out[: keep_covered(self.table, slot, self.members(), out)]
+        return keep_covered(self.table, slot, self.members(), self._limit(slot, k))
 
     def meeting(self, slot: int) -> I32:
         """Members, ascending, that include all that share an event with the slot: here, all members."""
@@ -178,6 +198,10 @@ class Members:
     def covers(self, above: int, below: int) -> bool:
         """Whether one slot covers another, in the strict order."""
         return bool(covers(self.table, above, below))
+
+    def verdict(self, slot: int, work: int = WORK) -> Decision:
+        """Whether the members together take everything that a slot takes (`exact.py`); `work` bounds the search."""
+        return decide(self.table, slot, self.meeting(slot).astype(np.int64), None, work)
 
     def _search(self, slot: int, k: int, counters: I64) -> I32:
         raise NotImplementedError
@@ -201,9 +225,9 @@ def _checked(table: SegmentArrays) -> SegmentArrays:
 
 
 @kernel
-def keep_covering(table: SegmentArrays, slot: int, candidates: I32, out: I32, counters: I64) -> int:
-    """Keep up to len(out) candidates that cover the slot, in their order; return how many."""
-    found = 0
+def keep_covering(table: SegmentArrays, slot: int, candidates: I32, k: int, counters: I64) -> I32:
+    """Up to k candidates that cover the slot, in their order."""
+    out, found = np.empty(min(k, len(candidates)), np.int32), 0
     for i in range(len(candidates)):
         if found == len(out):
             break
@@ -212,13 +236,13 @@ def keep_covering(table: SegmentArrays, slot: int, candidates: I32, out: I32, co
         if stands_above(table, other, slot):
             out[found] = other
             found += 1
-    return found
+    return out[:found]
 
 
 @kernel
-def keep_covered(table: SegmentArrays, slot: int, candidates: I32, out: I32) -> int:
-    """Keep up to len(out) candidates that the slot covers, in their order; return how many."""
-    found = 0
+def keep_covered(table: SegmentArrays, slot: int, candidates: I32, k: int) -> I32:
+    """Up to k candidates that the slot covers, in their order."""
+    out, found = np.empty(min(k, len(candidates)), np.int32), 0
     first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
     for i in range(len(candidates)):
         if found == len(out):
@@ -230,4 +254,30 @@ def keep_covered(table: SegmentArrays, slot: int, candidates: I32, out: I32) -> 
         if stands_above(table, slot, other):
             out[found] = other
             found += 1
-    return found
+    return out[:found]
+
+
+class Linear(Members):
+    """Every member against the query."""
+
+    def _search(self, slot: int, k: int, counters: I64) -> I32:
+        return scan_covering(self.table, self._live, slot, k, counters)
+
+
+@kernel
+def scan_covering(table: SegmentArrays, live: U64, slot: int, k: int, counters: I64) -> I32:
+    """Up to k members that cover the slot, ascending."""
+    out, found, compared, slots = np.empty(k, np.int32), 0, 0, len(table.sequence)
+    for word in range(len(live)):
+        bits = eligible_word(live, word, 0, slots)
+        while bits and found < len(out):
+            other = (word << 6) + ctz64(bits)
+            bits &= bits - np.uint64(1)
+            for clause in range(at(table.clause_start, other), at(table.clause_start, other + 1)):
+                compared += 1
+                if reports(table, other, clause, slot):
+                    out[found] = other
+                    found += 1
+                    break
+    counters[COMPARISONS] += compared
+    return out[:found]

@@ -2,7 +2,7 @@
 
 mics.txt, section 5. The members are in a `MicsIndex` (index/mics/): the ranges of Hilbert's curve that their clauses
 fill on a few attributes lead to lists of slots. A subscription is looked up there like an event, and the exact tests
-(`containment.py`) decide about what is found:
+(`canonical.py`) decide about what is found:
 
     covering    whoever contains a clause contains the first cell of its box      one number is looked up
     covered     whatever is inside has cells inside                               the ranges of all clauses
@@ -31,8 +31,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from earmark.cover.indexes.linear import Linear
-from earmark.cover.indexes.members import NODES, Members, keep_covered, keep_covering
+from earmark.cover.indexes.members import NODES, Linear, Members, keep_covered, keep_covering
 from earmark.engine.compaction import REBUILD_SHARE, SHORTEST_TAIL, TAIL_SHARE
 from earmark.errors import require
 from earmark.flat import bits
@@ -130,15 +129,13 @@ class Mics(Members):
         """Up to k members that the slot covers, ascending."""
         limit, met = self._limit(slot, k), self.meeting(slot)
         candidates = np.union1d(met, self._void_slots) if len(self._void_slots) else met
-        out = np.empty(min(limit, len(candidates)), np.int32)
-        return out[: keep_covered(self.table, slot, candidates, out)]
+        return keep_covered(self.table, slot, candidates, limit)
 
     def _search(self, slot: int, k: int, counters: I64) -> I32:
         found = self._index.holding_one(self.table, slot, self._live)
         counters[NODES] += self._index.work.nodes
         candidates = np.concatenate([found, self._tail_slots]) if len(self._tail_slots) else found
-        out = np.empty(min(k, len(candidates)), np.int32)
-        return out[: keep_covering(self.table, slot, candidates, out, counters)]
+        return keep_covering(self.table, slot, candidates, k, counters)
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds. O(size)."""

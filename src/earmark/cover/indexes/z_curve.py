@@ -1,8 +1,20 @@
 """Which members cover this subscription: points of dominance space in the order of the Z-curve.
 
-Shen, Tirthapura & Aluru, Section IV-D. Every clause of a member is a point (`vector.py`); its cell on a grid of 2^m
-cells per column has a Morton key (`curves/morton.py`), and the points are in the order of their keys. Those that
-contain a clause are in the corner of the cube above its point. That corner is decomposed, lazily, into maximal cells:
+Shen, Tirthapura & Aluru, Section IV-D, after Morton. Every clause of a member is a point (`points.py`), in a cell on a
+grid of 2^m cells per column, and the points are in the order of the keys of their cells. A cube is halved along every
+dimension in turn, again and again; a cell's *key* is a leading 1 followed by one bit for each halving, 0 for the lower
+half and 1 for the upper:
+
+    (3, 5) = (011, 101) on an 8 × 8 grid:   bits in turn 0·1 1·0 1·1   key 1 01 10 11
+                                            without the leading 1: 011011 = 27
+
+The leading 1 says how many bits follow, so cells of all resolutions share one line of numbers: 100 is a quarter of the
+square and 10000 a quarter of that quarter. After each whole round of d bits the cells are cubes; in between they are
+cubes halved along some dimensions, and everything below holds for them as well. The finest cells inside a cell are
+consecutive on the curve. Keys are unsigned 64-bit integers: at most 63 bits follow the 1 (`curves/grid.py`).
+
+The points that contain a clause are in the corner of the cube above its point. That corner is decomposed, lazily, into
+maximal cells:
 
     query in cell (1, 2) of 4 × 4       cells of the corner        as keys
       . . . .                           upper right quarter        1 11
@@ -10,7 +22,7 @@ contain a clause are in the corner of the cube above its point. That corner is d
       . x x x                           …
 
     directory   first    1 0000   1 0110   1 1101        keys ascend; bucket i holds keys from first[i] to first[i + 1]
-                bucket   3        0        7              where its points are (`buckets.py`)
+                bucket   3        0        7              where its points are (`points.py`)
 
 A cell is a run of the directory, found by two binary searches inside the run of the cell it is part of. A cell outside
 the corner is dropped; one inside it, and one whose run is a single bucket, is searched point by point; any other is
@@ -18,8 +30,8 @@ halved. The upper half goes first: the greatest keys, at the end of the curve, a
 likeliest to dominate, and cells of the upper halves are free in more dimensions, so the large ones come early. As
 cells come in descending order, a bucket that several of them touch is searched once.
 
-Invariant (`check`): `first` ascends; keys of a bucket lie between its first and the next one's (equal keys may
-continue in the next bucket); no bucket is empty but the only one; `check_buckets`.
+Invariant (`check`): `first` ascends; keys of a bucket are between its first and the next one's (equal keys may
+continue in the next bucket); no bucket is empty but the only one; `_check_buckets`.
 
 Complexity: insert and remove O(log + columns), and O(members / 64) moves of the directory when a bucket is divided;
 query between O(log) and O(members / 64) vector comparisons, plus the cells visited.
@@ -33,25 +45,20 @@ codes, and each candidate is tested exactly.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.cover.indexes import buckets as pool
-from earmark.cover.indexes.buckets import NOWHERE, OF_BUCKETS, OF_SCALE, OF_STRUCTURE, USED, Buckets, buckets_at
-from earmark.cover.indexes.handles import table_at, unpacker
+from earmark.cover.indexes import points as pool
 from earmark.cover.indexes.members import COMPARISONS, NODES
-from earmark.cover.indexes.scale import BOTTOM, MOST_AXES, TOP, fill_point, points_of, scale_at
-from earmark.cover.indexes.vector import I16, LANES
-from earmark.curves.grid import MOST_BITS
-from earmark.curves.morton import bits_for, first_inside, interleave, last_inside
+from earmark.cover.indexes.points import NOWHERE, OF_STRUCTURE, USED, Buckets, all_at, fill_point, points_of
+from earmark.curves.grid import MOST_BITS, check_grid
 from earmark.errors import require
-from earmark.flat.arrays import I32, I64, U64
+from earmark.flat.arrays import I32, I64, U64, grown
 from earmark.flat.bisection import bisect_left, bisect_right
 from earmark.flat.machine import at
+from earmark.index.blocks.dominance import I16, LANES
 from earmark.jit import inlined, kernel
-from earmark.segment.arrays import SegmentArrays
 
 FINEST = 8
 """Most bits per column: cells finer than the buckets are of no use."""
@@ -59,44 +66,36 @@ COUNT = 0
 
 
 class Curve(NamedTuple):
-    """The order of the points; arrays are changed in place."""
+    """The order of the points, and what a search writes; arrays are changed in place."""
 
     first: U64
     bucket: I32
     size: I32
     key: U64
     grid: I16
-
-
-class CurveScratch(NamedTuple):
-    """What a search writes: the point it looks for, its cell, and the cells still to visit."""
-
     query: I16
+    """The point that a search looks for."""
     cell: U64
     stack: U64
+    """The cell of the point, and the cells still to visit."""
 
 
-OF_SCRATCH = OF_STRUCTURE + len(Curve._fields)
-curve_at = unpacker(Curve, "u8", "i4", "i4", "u8", "i2")
-scratch_at = unpacker(CurveScratch, "i2", "u8", "u8")
+curve_at = pool.unpacker(Curve, "u8", "i4", "i4", "u8", "i2", "i2", "u8", "u8")
 
 
 class ZCurve(pool.PointIndex):
     """The Z-curve."""
 
-    def __init__(self, table: SegmentArrays, axes: int = MOST_AXES) -> None:
-        self._cell = np.empty(2 * MOST_AXES, np.uint64)
-        self._stack = np.empty(4 * (MOST_BITS + 2), np.uint64)
-        super().__init__(table, axes)
-
-    def _structure(self) -> tuple[NDArray[Any], ...]:
-        return (*self._curve, self._query, self._cell, self._stack)
+    _structure: Curve
 
     def _build(self, known: I64, clauses: I64, owners: I32) -> None:
-        self._bits = bits_for(max(2 * self._axes, 1), FINEST)
+        columns = 2 * self._axes
+        self._bits = bits_for(max(columns, 1), FINEST)
         grid = _grid(points_of(self.table, self._scale, known), self._bits)
-        self._curve = Curve(np.zeros(2, np.uint64), np.zeros(2, np.int32), np.zeros(1, np.int32), _keys(2), grid)
-        start_curve(self._curve, self._buckets)
+        bucket, size = np.zeros(2, np.int32), np.ones(1, np.int32)  # one empty bucket
+        bucket[0] = pool.new_bucket(self._buckets, 0)
+        first, key, cell, stack = (np.zeros(n, np.uint64) for n in (2, 2 * LANES, columns, 5 * (MOST_BITS + 2)))
+        self._structure = Curve(first, bucket, size, key, grid, np.empty(columns, np.int16), cell, stack)
         self._handles = None
         for clause, owner in zip(clauses.tolist(), owners.tolist(), strict=True):
             self._put_clause(clause, owner)
@@ -108,54 +107,79 @@ class ZCurve(pool.PointIndex):
 
     def _make_room(self) -> None:
         self._buckets = pool.with_room(self._buckets, int(self._buckets.free[USED]) + 4)
-        room, old = len(self._buckets.filled), self._curve
-        first, bucket, key = np.zeros(room, np.uint64), np.zeros(room, np.int32), _keys(room)
-        first[: len(old.first)], bucket[: len(old.bucket)], key[: len(old.key)] = old.first, old.bucket, old.key
-        self._curve = old._replace(first=first, bucket=bucket, key=key)
+        room, old = len(self._buckets.filled), self._structure
+        first, bucket, key = grown(old.first, room), grown(old.bucket, room), grown(old.key, room * LANES)
+        self._structure = old._replace(first=first, bucket=bucket, key=key)
         self._handles = None
 
     def _drop_clause(self, clause: int) -> None:
         drop_clause(self._arguments(), clause)
 
     def _search(self, slot: int, k: int, counters: I64) -> I32:
-        out = np.empty(k, np.int32)
-        return out[: search(self._arguments(), self._bits, slot, out, counters)]
+        return search(self._arguments(), self._bits, slot, k, counters)
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds. O(points)."""
         super().check()
-        curve, buckets = self._curve, self._buckets
+        curve, buckets = self._structure, self._buckets
         size = int(curve.size[COUNT])
         first, order = curve.first[:size], curve.bucket[:size]
         require(bool((first[:-1] <= first[1:]).all()), "the directory does not ascend")
         require(len(np.unique(order)) == size, "a bucket is in the directory twice")
-        lowest, highest = np.uint64(0), ~np.uint64(0)
-        for i, bucket in enumerate(order.tolist()):
+        require(first[0] == 0, "keys below those of the first bucket have none")
+        for bucket, low, high in zip(order.tolist(), first, np.append(first[1:], ~np.uint64(0)), strict=True):
             keys = curve.key[bucket * LANES : bucket * LANES + int(buckets.filled[bucket])]
-            low, high = first[i] if i else lowest, first[i + 1] if i + 1 < size else highest
             require(bool(((keys >= low) & (keys <= high)).all()), f"bucket {bucket} holds keys of another")
             require(len(keys) > 0 or size == 1, f"bucket {bucket} is empty")
         spots = np.flatnonzero(buckets.place != NOWHERE)
         points = points_of(self.table, self._scale, spots.astype(np.int64))
         for clause, point in zip(spots.tolist(), points, strict=True):
-            key = key_of(curve.grid, self._bits, point, self._cell)
+            key = key_of(curve.grid, self._bits, point, curve.cell)
             require(curve.key[buckets.place[clause]] == key, f"clause {clause} has the key of another cell")
-        pool.check_buckets(buckets, self.table, self._scale, order, self.members())
+        self._check_buckets(order.tolist())
 
 
-def _keys(room: int) -> U64:
-    return np.zeros(room * LANES, np.uint64)
+def bits_for(dimensions: int, most: int) -> int:
+    """Bits per dimension: as many as fit a key, at most `most`."""
+    check_grid(dimensions, 1)
+    return min(MOST_BITS // dimensions, most)
 
 
 def _grid(points: I16, bits: int) -> I16:
     """The lines of the grid: for each column 2^bits − 1 codes, quantiles of the points'; flat."""
     lines = (1 << bits) - 1
     if len(points) == 0:
-        even = np.linspace(BOTTOM, TOP, lines + 2)[1:-1]
+        even = np.linspace(pool.BOTTOM, pool.TOP, lines + 2)[1:-1]
         return np.tile(even.astype(np.int16), points.shape[1])
     ordered = np.sort(points, axis=0)
     places = (np.arange(1, lines + 1) * len(points)) >> bits
     return np.ascontiguousarray(ordered[places].T).ravel()
+
+
+# --- keys --------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def interleave(coordinates: U64, dimensions: int, bits: int) -> np.uint64:
+    """The key of the cell coordinates[0 : dimensions], on a grid of 2^bits cells per dimension."""
+    key = np.uint64(1)
+    for level in range(bits - 1, -1, -1):
+        for dimension in range(dimensions):
+            bit = (coordinates[dimension] >> np.uint64(level)) & np.uint64(1)
+            key = (key << np.uint64(1)) | bit
+    return key
+
+
+@inlined
+def first_inside(cell: np.uint64, more: int) -> np.uint64:
+    """The least key, `more` bits longer, inside a cell."""
+    return cell << np.uint64(more)
+
+
+@inlined
+def last_inside(cell: np.uint64, more: int) -> np.uint64:
+    """The greatest key, `more` bits longer, inside a cell."""
+    return (cell << np.uint64(more)) | ((np.uint64(1) << np.uint64(more)) - np.uint64(1))
 
 
 # --- changes -----------------------------------------------------------------------------------------------------
@@ -170,7 +194,7 @@ def _to_cell(grid: I16, bits: int, point: I16, cell: U64, columns: int) -> None:
         cell[column] = np.uint64(bisect_right(grid, first, first + lines, point[column]) - first)
 
 
-@kernel
+@inlined
 def key_of(grid: I16, bits: int, point: I16, cell: U64) -> np.uint64:
     """The key of a point."""
     _to_cell(grid, bits, point, cell, len(point))
@@ -178,23 +202,12 @@ def key_of(grid: I16, bits: int, point: I16, cell: U64) -> np.uint64:
 
 
 @kernel
-def start_curve(curve: Curve, buckets: Buckets) -> None:
-    """One empty bucket."""
-    curve.bucket[0] = pool.new_bucket(buckets, 0)
-    curve.first[0] = np.uint64(0)
-    curve.size[COUNT] = 1
-
-
-@kernel
 def put_clause(pairs: U64, bits: int, clause: int, owner: int) -> None:
     """Insert the point of a clause. There is room for two more buckets."""
-    table, scale, buckets = table_at(pairs, 0), scale_at(pairs, OF_SCALE), buckets_at(pairs, OF_BUCKETS)
-    curve, scratch = curve_at(pairs, OF_STRUCTURE), scratch_at(pairs, OF_SCRATCH)
-    point, cell = scratch.query, scratch.cell
-    axes = len(scale.base)
-    fill_point(table, scale, clause, point, 0, 1)
-    _to_cell(curve.grid, bits, point, cell, 2 * axes)
-    key = interleave(cell, 2 * axes, bits)
+    table, scale, buckets = all_at(pairs)
+    curve, axes = curve_at(pairs, OF_STRUCTURE), len(scale.base)
+    fill_point(table, scale, clause, curve.query, 0, 1)
+    key = key_of(curve.grid, bits, curve.query, curve.cell)
     place = max(bisect_right(curve.first, 0, curve.size[COUNT], key) - 1, 0)
     if buckets.filled[curve.bucket[place]] == LANES:
         _divide(curve, buckets, axes, place)
@@ -228,11 +241,12 @@ def _divide(curve: Curve, buckets: Buckets, axes: int, place: int) -> None:
 @kernel
 def drop_clause(pairs: U64, clause: int) -> None:
     """Remove the point of a clause; a bucket that has become small merges with a neighbour."""
-    buckets, curve = buckets_at(pairs, OF_BUCKETS), curve_at(pairs, OF_STRUCTURE)
-    axes = len(scale_at(pairs, OF_SCALE).base)
+    _, scale, buckets = all_at(pairs)
+    curve, axes = curve_at(pairs, OF_STRUCTURE), len(scale.base)
     spot = int(buckets.place[clause])
     key = curve.key[spot]
-    bucket = pool.take_point(buckets, clause, axes)
+    bucket = spot >> 6
+    pool.take_point(buckets, clause, bucket, axes)
     curve.key[spot] = curve.key[bucket * LANES + buckets.filled[bucket]]
     size = curve.size[COUNT]
     if buckets.filled[bucket] >= pool.UNDERFLOW or size == 1:
@@ -270,30 +284,26 @@ def _close(curve: Curve, place: int) -> None:
 
 
 @kernel
-def search(pairs: U64, bits: int, slot: int, out: I32, counters: I64) -> int:
-    """Up to len(out) members that cover the slot, from the end of the curve on.
+def search(pairs: U64, bits: int, slot: int, k: int, counters: I64) -> I32:
+    """Up to k members that cover the slot, from the end of the curve on.
 
-    On the stack, for each cell: its key, the dimensions in which all of it is above the query (`free`), and the run of
-    the directory to look in.
+    On the stack, for each cell: its key and how many bits follow the 1, the dimensions in which all of it is above the
+    query (`free`), and the run of the directory to look in.
     """
-    table, scale, buckets = table_at(pairs, 0), scale_at(pairs, OF_SCALE), buckets_at(pairs, OF_BUCKETS)
-    curve, scratch = curve_at(pairs, OF_STRUCTURE), scratch_at(pairs, OF_SCRATCH)
-    query, corner, stack = scratch.query, scratch.cell, scratch.stack
-    axes = len(scale.base)
-    columns = 2 * axes
+    table, scale, buckets = all_at(pairs)
+    curve, axes, out = curve_at(pairs, OF_STRUCTURE), len(scale.base), np.empty(k, np.int32)
+    query, corner, stack, columns = curve.query, curve.cell, curve.stack, 2 * axes
     fill_point(table, scale, at(table.clause_start, slot), query, 0, 1)
     _to_cell(curve.grid, bits, query, corner, columns)
     length = columns * bits
     all_free = (np.uint64(1) << np.uint64(columns)) - np.uint64(1)
     found, cells, compared = 0, 0, 0
     unsearched = int(curve.size[COUNT])  # buckets from here on have been searched
-    top = 1
-    stack[0], stack[1], stack[2], stack[3] = np.uint64(1), np.uint64(0), np.uint64(0), np.uint64(unsearched)
+    top = _push(stack, 0, np.uint64(1), 0, np.uint64(0), 0, unsearched)
     while top > 0 and found < len(out):
         top -= 1
-        cell, free = stack[4 * top], stack[4 * top + 1]
-        begin, end = int(np.int64(stack[4 * top + 2])), int(np.int64(stack[4 * top + 3]))
-        level = _level(cell)
+        cell, level, free = stack[5 * top], int(np.int64(stack[5 * top + 1])), stack[5 * top + 2]
+        begin, end = int(np.int64(stack[5 * top + 3])), int(np.int64(stack[5 * top + 4]))
         cells += 1
         # Bits in which the query is in the upper half and the cell is bound to it: only the upper half will do.
         while level < length:
@@ -317,23 +327,16 @@ def search(pairs: U64, bits: int, slot: int, out: I32, counters: I64) -> int:
             unsearched = begin
             continue
         upper = free | (np.uint64(1) << np.uint64(level % columns))
-        stack[4 * top], stack[4 * top + 1] = cell << np.uint64(1), free
-        stack[4 * top + 2], stack[4 * top + 3] = np.uint64(begin), np.uint64(end)
-        stack[4 * top + 4], stack[4 * top + 5] = (cell << np.uint64(1)) | np.uint64(1), upper
-        stack[4 * top + 6], stack[4 * top + 7] = np.uint64(begin), np.uint64(end)
-        top += 2
+        top = _push(stack, top, cell << np.uint64(1), level + 1, free, begin, end)
+        top = _push(stack, top, (cell << np.uint64(1)) | np.uint64(1), level + 1, upper, begin, end)
     counters[NODES] += cells
     counters[COMPARISONS] += compared
-    return found
+    return out[:found]
 
 
 @inlined
-def _level(cell: np.uint64) -> int:
-    """How many bits follow the leading 1."""
-    level = 0
-    step = 32
-    while step > 0:
-        if cell >> np.uint64(level + step):
-            level += step
-        step >>= 1
-    return level
+def _push(stack: U64, top: int, cell: np.uint64, level: int, free: np.uint64, begin: int, end: int) -> int:
+    """Put a cell on the stack; returns its new height."""
+    stack[5 * top], stack[5 * top + 1], stack[5 * top + 2] = cell, np.uint64(level), free
+    stack[5 * top + 3], stack[5 * top + 4] = np.uint64(begin), np.uint64(end)
+    return top + 1

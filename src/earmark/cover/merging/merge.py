@@ -33,7 +33,7 @@ of subscriptions is looked at unless they are neighbours in some order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,28 +41,20 @@ import numpy as np
 from earmark.cover.audit import constraint_hashes, mixed, sums, tops
 from earmark.cover.canonical import canonical, domains, without_full
 from earmark.cover.cover_index import version_of
-from earmark.cover.given import check_budget, check_whole
-from earmark.cover.merging.conditions import ConditionWriter
-from earmark.cover.merging.traffic import (
-    Flags,
-    Traffic,
-    counts_of_boxes,
-    matched_by_boxes,
-    permitted,
-    split,
-    taken,
-    taken_by_boxes,
-)
+from earmark.cover.merging import traffic
+from earmark.cover.merging.traffic import Traffic, check_budget
 from earmark.cover.merging.unite import PIECES, Marginals, around, marginals, masses
-from earmark.cover.notebook import html_table
+from earmark.cover.written import ConditionWriter
 from earmark.curves import grid, hilbert
 from earmark.engine.batch import encode_many
+from earmark.errors import check_whole
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I64, frozen
+from earmark.flat.arrays import F64, I64, Flags, frozen, pointers_of
 from earmark.jit import kernel
 from earmark.language.words import counted
+from earmark.notebook import html_table
 from earmark.segment.arrays import SegmentArrays, boxes_table, concat, gather
 from earmark.segment.explain import condition_text
 from earmark.segment.ids import Id
@@ -78,6 +70,7 @@ KINDS_FIRST = 4
 """In one round of this many all boxes can be neighbours; in the others, only those on the same attributes."""
 LINE = 1 << 16
 """Places on an attribute are ranks among at most about this many ends."""
+Progress = Callable[[int], None] | None
 PERFECT_ROUNDS, PERFECT_PASSES = 20, 20
 """How often neighbours merge at one place of the constraints, and how often all places are visited, at most."""
 
@@ -137,10 +130,9 @@ class Merged:
         import pyarrow as pa
 
         kind = pa.int64() if len(self.name) and isinstance(self.view.ids[int(self.name[0])], int) else pa.string()
-        columns = list(zip(*self.rows(), strict=True)) or [(), (), ()]
-        types = (kind, pa.string(), pa.list_(kind))
-        names = ("id", "condition", "stands_for")
-        return pa.table({n: pa.array(list(c), t) for n, c, t in zip(names, columns, types, strict=True)})
+        types = {"id": kind, "condition": pa.string(), "stands_for": pa.list_(kind)}
+        columns = list(zip(*self.rows(), strict=True)) or [()] * len(types)
+        return pa.table([pa.array(c, t) for c, t in zip(columns, types.values(), strict=True)], list(types))
 
 
 def merge(source: Any, sample: Any, budget: float, *, pieces: int = PIECES, seed: int = 0) -> Merged:
@@ -154,42 +146,30 @@ def merge(source: Any, sample: Any, budget: float, *, pieces: int = PIECES, seed
 
 
 def merge_segment(
-    view: Segment,
-    events: EventArrays,
-    budget: float,
-    *,
-    pieces: int = PIECES,
-    seed: int = 0,
-    progress: Callable[[int], None] | None = None,
+    view: Segment, events: EventArrays, budget: float, *, pieces: int = PIECES, seed: int = 0, progress: Progress = None
 ) -> Merged:
     """Merge the subscriptions of a segment, given events in its keys. `progress` gets the count after each round."""
     check_budget(budget)
     check_whole(pieces, "pieces", 1)
-    parts = split(events, seed)
-    table = canonical(view)
-    live = np.arange(len(view))
-    empty = np.diff(table.clause_start)[live] == 0
-    slots = live[~empty]
+    parts, table = traffic.split(events, seed), canonical(view)
+    clauses = np.diff(table.clause_start)
+    slots = np.flatnonzero(clauses)
     top = tops(table, slots)
     roots = slots[top == slots]
-    simple = roots[np.diff(table.clause_start)[roots] == 1]
+    simple = roots[clauses[roots] == 1]
     eligible = bits.from_slots(roots, len(table.sequence))
-    wanted = [taken(table, eligible, part) for part in parts]
+    wanted = [traffic.taken(table, eligible, part) for part in parts]
     merging = _Merging(gather(table, simple), domains(view.schema), pieces, budget, progress)
     merging.perfectly()
     if budget > 0:
         merging.within(parts, wanted)
-    grouped, boxes = _grouped(table, slots, top, simple, merging)
-    made = _assembled(view, slots, grouped, boxes, live[empty], budget)
-    measured = [_measured(made, table, part, one) for part, one in zip(parts[1:], wanted[1:], strict=True)]
-    return replace(made, decided=measured[0], held_back=measured[1])
-
-
-def _measured(made: Merged, table: SegmentArrays, events: EventArrays, wanted: Flags) -> Traffic:
-    """Measure what the conditions let through."""
-    unwanted = some_events(events, np.flatnonzero(~wanted))
-    extra = int(taken_by_boxes(made.boxes, unwanted).sum())
-    return Traffic(len(wanted), int(wanted.sum()), extra)
+    groups = _assembled(slots, _grouped(table, top, simple, merging), merging.groups)
+    never = tuple(view.ids[slot] for slot in np.flatnonzero(clauses == 0).tolist())
+    measured = []
+    for part, one in zip(parts[1:], wanted[1:], strict=True):
+        extra = traffic.taken_by_boxes(groups[-1], some_events(part, np.flatnonzero(~one)))
+        measured.append(Traffic(len(one), int(one.sum()), int(extra.sum())))
+    return Merged(view, *groups, never, budget, *measured)
 
 
 # --- rounds ------------------------------------------------------------------------------------------------------
@@ -199,12 +179,7 @@ class _Merging:
     """Groups in some order, merging with their neighbours. `label` says of each root which group it is in."""
 
     def __init__(
-        self,
-        roots: SegmentArrays,
-        domains: tuple[I64, I64],
-        pieces: int,
-        budget: float,
-        progress: Callable[[int], None] | None,
+        self, roots: SegmentArrays, domains: tuple[I64, I64], pieces: int, budget: float, progress: Progress
     ) -> None:
         self._domains = domains
         self.pieces, self.budget = pieces, budget
@@ -220,7 +195,7 @@ class _Merging:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         self.label = place[self.label]
-        self.groups = _boxes(gather(self.groups, order))
+        self.groups = _boxes(self.groups, order)
 
     def apply(self, left: I64, boxes: SegmentArrays) -> None:
         """Join groups left[i] and left[i] + 1 into one, with the i-th of these boxes."""
@@ -231,7 +206,7 @@ class _Merging:
         stays[left + 1] = False
         self.label = (np.cumsum(stays) - 1)[self.label]
         made = without_full(boxes, *self._domains)  # canonical, so that what covers is seen to cover
-        self.groups = _boxes(gather(concat(self.groups, made), source[stays]))
+        self.groups = _boxes(concat(self.groups, made), source[stays])
         if self._progress is not None:
             self._progress(len(self))
 
@@ -260,10 +235,10 @@ class _Merging:
         for _ in range(PERFECT_ROUNDS):
             pairs = np.arange(max(len(self) - 1, 0))
             boxes, perfect = around(self.groups, pairs, pairs + 1, self.pieces)
-            chosen = _apart(np.flatnonzero(perfect))
+            chosen = choose_pairs(np.flatnonzero(perfect), len(self), len(self))
             if not len(chosen):
                 break
-            self.apply(chosen, _boxes(gather(boxes, chosen)))
+            self.apply(chosen, _boxes(boxes, chosen))
         return len(self) < count
 
     # --- imperfect merging -----------------------------------------------------------------------------------
@@ -272,18 +247,21 @@ class _Merging:
         """Merge neighbours, cheapest first, while the second part of the sample shows the budget to be kept."""
         sample = marginals(parts[0], int(self.groups.attr.max(initial=-1)) + 1)
         costing, stopping = (some_events(p, np.flatnonzero(~w)) for p, w in zip(parts[:2], wanted[:2], strict=True))
-        limit = _Limit(stopping, self.budget * int(wanted[1].sum()))
+        extra, allowed = 0, self.budget * int(wanted[1].sum())
         shown = max(len(parts[0].start) - 1, 1)
         random = np.random.default_rng(len(self))
         going, turn = True, 0
         while going and len(self) > 1:
             self.reorder(_along_curve(self.groups, random, by_attributes=turn % KINDS_FIRST != 0))
             left, boxes, cost = self._cheapest(sample)
-            cost += counts_of_boxes(boxes, costing) / shown
+            cost += np.bincount(traffic.takers(boxes, costing).thing, minlength=len(left)) / shown
             order = np.argsort(cost, kind="stable")
-            taken = limit.most_of(boxes, order)
+            # Which merges come, and in which order, does not depend on these events, only how far it goes: so what they
+            # show of the result is hardly better than the truth.
+            taken, gone = traffic.takers(boxes, stopping).permitted(order, extra, allowed)
+            extra, stopping = extra + int(gone.sum()), some_events(stopping, np.flatnonzero(~gone))
             chosen = np.sort(order[:taken])
-            self.apply(left[chosen], _boxes(gather(boxes, chosen)))
+            self.apply(left[chosen], _boxes(boxes, chosen))
             going, turn = taken == len(order), turn + 1
 
     def _cheapest(self, sample: Marginals) -> tuple[I64, SegmentArrays, F64]:
@@ -293,61 +271,19 @@ class _Merging:
         own, mass = masses(self.groups, sample), masses(boxes, sample)
         cost = np.where(perfect, 0.0, np.maximum(mass - own[:-1] - own[1:], 0.0) + mass / 1024)
         order = np.argsort(cost, kind="stable")
-        left = np.sort(_matching(order, max(1, int(SHARE * len(self)))))
-        return left, _boxes(gather(boxes, left)), cost[left]
+        left = np.sort(choose_pairs(order, max(1, int(SHARE * len(self))), len(self)))
+        return left, _boxes(boxes, left), cost[left]
 
 
-class _Limit:
-    """The unwanted events that stop the merging, and how many of them are let through so far.
-
-    Which merges come, and in which order, does not depend on these events, only how far it goes: so what they show of
-    the result is hardly better than the truth.
-    """
-
-    def __init__(self, unwanted: EventArrays, allowed: float) -> None:
-        self.unwanted = unwanted
-        self.allowed = allowed
-        self.extra = 0
-
-    def most_of(self, boxes: SegmentArrays, order: I64) -> int:
-        """How many of these boxes, in this order, can be let through."""
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        pointers, found = matched_by_boxes(boxes, self.unwanted)
-        first = np.full(len(pointers) - 1, len(order), np.int64)  # by event: the first box in order that takes it
-        np.minimum.at(first, np.repeat(np.arange(len(first)), np.diff(pointers)), rank[found])
-        extra = self.extra + np.searchsorted(np.sort(first), np.arange(1, len(order) + 1))
-        taken = permitted(extra, self.allowed)
-        self.extra += int((first < taken).sum())
-        self.unwanted = some_events(self.unwanted, np.flatnonzero(first >= taken))
-        return taken
-
-
-def _boxes(table: SegmentArrays) -> SegmentArrays:
-    """The same boxes, numbered from 0 and frozen."""
-    return boxes_table(*table[1:7])
-
-
-def _apart(places: I64) -> I64:
-    """Of ascending places, every one whose predecessor was not taken: pairs of neighbours that share no group."""
-    if not len(places):
-        return places
-    begins = np.concatenate([[True], np.diff(places) > 1])
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(places)), 0))
-    chosen: I64 = places[(np.arange(len(places)) - first) % 2 == 0]
-    return chosen
-
-
-def _matching(order: I64, most: int) -> I64:
-    """Of pairs (i, i + 1) in order of cost, the first `most` of which no two share a group."""
-    out = np.empty(min(most, len(order)), np.int64)
-    return out[: choose_pairs(order, np.zeros(len(order) + 1, np.bool_), out)]
+def _boxes(table: SegmentArrays, chosen: I64) -> SegmentArrays:
+    """Some boxes, numbered from 0 and frozen."""
+    return boxes_table(*gather(table, chosen)[1:7])
 
 
 @kernel
-def choose_pairs(order: I64, used: Flags, out: I64) -> int:
-    """Go through the pairs in order and take each whose two groups are free. Returns how many."""
-    found = 0
+def choose_pairs(order: I64, most: int, groups: int) -> I64:
+    """Of pairs (i, i + 1) of groups, in this order, the first `most` of which no two share a group."""
+    used, out, found = np.zeros(groups, np.bool_), np.empty(min(most, len(order)), np.int64), 0
     for pair in order:
         if found == len(out):
             break
@@ -355,7 +291,7 @@ def choose_pairs(order: I64, used: Flags, out: I64) -> int:
             used[pair] = used[pair + 1] = True
             out[found] = pair
             found += 1
-    return found
+    return out[:found]
 
 
 # --- orders ------------------------------------------------------------------------------------------------------
@@ -434,7 +370,7 @@ def _middles(table: SegmentArrays) -> I64:
 # --- what comes of it --------------------------------------------------------------------------------------------
 
 
-def _grouped(table: SegmentArrays, slots: I64, top: I64, simple: I64, merging: _Merging) -> tuple[I64, SegmentArrays]:
+def _grouped(table: SegmentArrays, top: I64, simple: I64, merging: _Merging) -> I64:
     """For each slot a group: below the number of boxes one of them, else that number and a root's slot.
 
     A merged box can cover roots, and other boxes, that it did not come from: one more covering query for those.
@@ -448,36 +384,27 @@ def _grouped(table: SegmentArrays, slots: I64, top: I64, simple: I64, merging: _
     roots = np.unique(top)
     others = roots[group[roots] >= count]
     if len(boxes):
-        asked = concat(_boxes(gather(merging.groups, boxes)), gather(table, others)._replace(weight=_NO_WEIGHT))
+        asked = concat(_boxes(merging.groups, boxes), gather(table, others)._replace(weight=np.empty(0)))
         sequence = frozen(np.arange(len(boxes) + len(others), dtype=np.int64))
         asked = SegmentArrays._make(frozen(np.ascontiguousarray(c).view()) for c in asked._replace(sequence=sequence))
-        over = tops(asked, sequence)
-        target = np.concatenate([boxes, count + others])[over]
+        numbers = np.concatenate([boxes, count + others])
         moved = np.arange(count + len(table.sequence), dtype=np.int64)
-        moved[np.concatenate([boxes, count + others])] = target
+        moved[numbers] = numbers[tops(asked, sequence)]
         group = moved[group]
-    return group[top], merging.groups
+    return group[top]
 
 
-_NO_WEIGHT: F64 = np.empty(0, np.float64)
-
-
-def _assembled(view: Segment, slots: I64, grouped: I64, boxes: SegmentArrays, never: I64, budget: float) -> Merged:
-    """Groups by the age of their oldest member; `slots` and `grouped` go by age."""
+def _assembled(slots: I64, grouped: I64, boxes: SegmentArrays) -> tuple[I64, I64, I64, I64, SegmentArrays]:
+    """Groups by the age of their oldest member, as `Merged` has them; `slots` and `grouped` go by age."""
     count = len(boxes.sequence)
     _, first, inverse = np.unique(grouped, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     number = rank[inverse.reshape(-1)]
     order = np.argsort(number, kind="stable")
-    start = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=len(first)))]).astype(np.int64)
     group = grouped[np.sort(first)]
     is_box = group < count
     name = np.where(is_box, slots[np.sort(first)], group - count)
-    used = group[is_box]
-    box = np.full(len(group), -1, np.int64)
-    box[is_box] = np.arange(len(used))
-    nothing = Traffic(0, 0, 0)
-    kept = _boxes(gather(boxes, used))
-    ids = tuple(view.ids[slot] for slot in never.tolist())
-    return Merged(view, start, slots[order], name, box, kept, ids, budget, nothing, nothing)
+    box = np.where(is_box, np.cumsum(is_box) - 1, -1)
+    start = pointers_of(np.bincount(number, minlength=len(first)))
+    return start, slots[order], name, box, _boxes(boxes, group[is_box])

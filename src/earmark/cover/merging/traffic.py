@@ -15,17 +15,17 @@ Invariant: no event is in two parts; the same seed splits the same way.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import inf, sqrt
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.cover.given import check_whole
+from earmark.errors import EarmarkError, check_whole
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I32, I64, U64
+from earmark.flat.arrays import I32, I64, U64, Flags
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 
@@ -37,7 +37,6 @@ DEVIATIONS = ONE_IN_TWENTY * sqrt(1 + STOPPING / HELD_BACK)
 """Deviations above the count seen for which the budget must hold: the variances of both counts add up."""
 GROUP = 2_048
 """Events that are matched at a time."""
-Flags = NDArray[np.bool_]
 
 
 class Traffic(NamedTuple):
@@ -52,7 +51,7 @@ class Traffic(NamedTuple):
     @property
     def share(self) -> float:
         """Extra traffic, as a share of what is wanted."""
-        return self.extra / self.wanted if self.wanted else 0.0 if not self.extra else float("inf")
+        return self.extra / self.wanted if self.wanted else 0.0 if not self.extra else inf
 
     @property
     def false_positives(self) -> float:
@@ -60,10 +59,31 @@ class Traffic(NamedTuple):
         return self.extra / (self.wanted + self.extra) if self.extra else 0.0
 
 
-def permitted(extra: I64, allowed: float) -> int:
-    """How many of these ascending counts of extra events are within what is allowed, with a margin for chance."""
-    upper: F64 = extra + 1 + DEVIATIONS * np.sqrt(extra)
-    return int((upper <= allowed).sum())
+def check_budget(budget: float) -> None:
+    """Raise unless the budget is a share of extra traffic."""
+    if isinstance(budget, bool) or not isinstance(budget, Real) or not 0 <= budget < inf:
+        raise EarmarkError(f"expected a share of extra traffic as budget, such as 0.02 for 2 %, got {budget!r}")
+
+
+class Takers(NamedTuple):
+    """Which of some things (boxes, gaps) take which of some events that nobody wants, in pairs."""
+
+    events: int
+    event: I64
+    thing: I64 | I32
+
+    def permitted(self, order: I64, spent: int, allowed: float) -> tuple[int, Flags]:
+        """How many things, in this order, can be let through, and which events they take.
+
+        The extra events, and those spent before, are within what is allowed, with a margin for chance.
+        """
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        first = np.full(self.events, len(order), np.int64)  # by event: the first thing in order that takes it
+        np.minimum.at(first, self.event, rank[self.thing])
+        extra = spent + np.searchsorted(np.sort(first), np.arange(1, len(order) + 1))
+        count = int((extra + 1 + DEVIATIONS * np.sqrt(extra) <= allowed).sum())
+        return count, first < count
 
 
 def split(events: EventArrays, seed: int) -> list[EventArrays]:
@@ -90,11 +110,7 @@ def taken_by_boxes(boxes: SegmentArrays, events: EventArrays) -> Flags:
     return taken(boxes, bits.all_set(len(boxes.sequence)), events)
 
 
-def matched_by_boxes(boxes: SegmentArrays, events: EventArrays) -> tuple[I64, I32]:
-    """Which boxes take each event: (pointers, boxes)."""
-    return Scan(boxes).match_many(events, bits.all_set(len(boxes.sequence)))
-
-
-def counts_of_boxes(boxes: SegmentArrays, events: EventArrays) -> I64:
-    """How many of the events each box takes."""
-    return np.bincount(matched_by_boxes(boxes, events)[1], minlength=len(boxes.sequence))
+def takers(boxes: SegmentArrays, events: EventArrays) -> Takers:
+    """Which boxes take which events."""
+    pointers, found = Scan(boxes).match_many(events, bits.all_set(len(boxes.sequence)))
+    return Takers(len(pointers) - 1, np.repeat(np.arange(len(pointers) - 1), np.diff(pointers)), found)

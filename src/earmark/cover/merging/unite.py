@@ -24,10 +24,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.arrays import F64, I32, I64, U8, frozen
+from earmark.flat.arrays import F64, I32, I64, U8, Flags, frozen
 from earmark.flat.bisection import bisect_left, bisect_right
 from earmark.flat.machine import at
 from earmark.jit import inlined, kernel
@@ -48,20 +47,6 @@ class Marginals(NamedTuple):
     events: I64
 
 
-class United(NamedTuple):
-    """What `unite` fills: one box per pair."""
-
-    constraint_start: I32
-    attr: I32
-    accepts_null: U8
-    interval_start: I32
-    lo: I64
-    hi: I64
-    perfect: NDArray[np.bool_]
-    kept: I64
-    """Scratch: places of the gaps that stay open."""
-
-
 def marginals(events: EventArrays, attributes: int) -> Marginals:
     """The marginals of a sample; of an interval, its lower end."""
     order = np.lexsort((events.lo, events.attr))
@@ -69,50 +54,28 @@ def marginals(events: EventArrays, attributes: int) -> Marginals:
     return Marginals(frozen(start), frozen(events.lo[order]), frozen(np.array([len(events.start) - 1], np.int64)))
 
 
-def around(table: SegmentArrays, a: I64, b: I64, pieces: int = PIECES) -> tuple[SegmentArrays, NDArray[np.bool_]]:
+def around(table: SegmentArrays, a: I64, b: I64, pieces: int = PIECES) -> tuple[SegmentArrays, Flags]:
     """The boxes around pairs of boxes (slots of one clause each), as a table, and which of them are perfect."""
     constraints = np.diff(table.constraint_start)
     intervals = np.diff(table.interval_start[table.constraint_start].astype(np.int64))
     room = int(np.minimum(constraints[a], constraints[b]).sum())
     most = int((intervals[a] + intervals[b]).sum())
-    made = United(
-        constraint_start=np.zeros(len(a) + 1, np.int32),
-        attr=np.empty(room, np.int32),
-        accepts_null=np.empty(room, np.uint8),
-        interval_start=np.zeros(room + 1, np.int32),
-        lo=np.empty(most, np.int64),
-        hi=np.empty(most, np.int64),
-        perfect=np.empty(len(a), np.bool_),
-        kept=np.empty(max(pieces, 1), np.int64),
-    )
-    if len(a):
-        unite(table, np.ascontiguousarray(a, np.int64), np.ascontiguousarray(b, np.int64), max(pieces, 1), made)
-    used = int(made.constraint_start[-1])
-    filled = int(made.interval_start[used])
-    boxes = boxes_table(
-        made.constraint_start,
-        made.attr[:used],
-        made.accepts_null[:used],
-        made.interval_start[: used + 1],
-        made.lo[:filled],
-        made.hi[:filled],
-    )
-    return boxes, made.perfect
-
-
-def masses(table: SegmentArrays, sample: Marginals) -> F64:
-    """The share of events in each box, were attributes independent."""
-    out = np.empty(len(table.sequence), np.float64)
-    weigh(table, sample, out)
-    return out
+    pairs = np.ascontiguousarray(a, np.int64), np.ascontiguousarray(b, np.int64)
+    made = unite(table, *pairs, max(pieces, 1), room, most)
+    return boxes_table(*made[:6]), made[6]
 
 
 # --- kernels -----------------------------------------------------------------------------------------------------
 
 
 @kernel
-def unite(table: SegmentArrays, a: I64, b: I64, pieces: int, made: United) -> None:
-    """Fill the boxes around pairs of clauses."""
+def unite(
+    table: SegmentArrays, a: I64, b: I64, pieces: int, room: int, most: int
+) -> tuple[I32, I32, U8, I32, I64, I64, Flags]:
+    """The boxes around pairs of clauses, with `room` constraints and `most` intervals at most; which are perfect."""
+    start, attr, accepts = np.zeros(len(a) + 1, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8)
+    interval_start, lo, hi = np.zeros(room + 1, np.int32), np.empty(most, np.int64), np.empty(most, np.int64)
+    perfect = np.empty(len(a), np.bool_)
     filled, used = 0, 0
     for pair in range(len(a)):
         i, end_a = at(table.constraint_start, a[pair]), at(table.constraint_start, a[pair] + 1)
@@ -126,22 +89,21 @@ def unite(table: SegmentArrays, a: I64, b: I64, pieces: int, made: United) -> No
                 wider_b, differ, j = True, differ + 1, j + 1
                 continue
             begin = filled
-            filled = join_sets(table, i, j, made.lo, made.hi, filled)
+            filled = join_sets(table, i, j, lo, hi, filled)
             null = at(table.accepts_null, i) | at(table.accepts_null, j)
-            same_a = same_set(table, i, made.lo, made.hi, begin, filled) and null == at(table.accepts_null, i)
-            same_b = same_set(table, j, made.lo, made.hi, begin, filled) and null == at(table.accepts_null, j)
+            same_a = same_set(table, i, lo, hi, begin, filled) and null == at(table.accepts_null, i)
+            same_b = same_set(table, j, lo, hi, begin, filled) and null == at(table.accepts_null, j)
             wider_a, wider_b = wider_a or not same_a, wider_b or not same_b
             differ += 0 if same_a and same_b else 1
             if filled - begin > pieces and not (same_a or same_b):
-                filled = close_gaps(made.lo, made.hi, begin, filled, pieces, made.kept)
+                filled = close_gaps(lo, hi, begin, filled, pieces)
                 closed = True
-            made.attr[used], made.accepts_null[used] = at(table.attr, i), null
-            used += 1
-            made.interval_start[used] = filled
-            i += 1
-            j += 1
-        made.constraint_start[pair + 1] = used
-        made.perfect[pair] = not closed and (not wider_a or not wider_b or differ <= 1)
+            attr[used], accepts[used] = at(table.attr, i), null
+            interval_start[used + 1] = filled
+            used, i, j = used + 1, i + 1, j + 1
+        start[pair + 1] = used
+        perfect[pair] = not closed and (not wider_a or not wider_b or differ <= 1)
+    return start, attr[:used], accepts[:used], interval_start[: used + 1], lo[:filled], hi[:filled], perfect
 
 
 @inlined
@@ -177,28 +139,15 @@ def same_set(table: SegmentArrays, constraint: int, lo: I64, hi: I64, begin: int
     return True
 
 
-@inlined
-def close_gaps(lo: I64, hi: I64, begin: int, end: int, pieces: int, kept: I64) -> int:
+@kernel
+def close_gaps(lo: I64, hi: I64, begin: int, end: int, pieces: int) -> int:
     """Close all but the widest pieces - 1 gaps between the intervals begin..end; the new end."""
-    count = 0
-    for i in range(begin, end - 1):
-        place = i
-        for k in range(count):  # the narrower of the two goes on
-            if float(lo[place + 1]) - float(hi[place]) > float(lo[kept[k] + 1]) - float(hi[kept[k]]):
-                kept[k], place = place, kept[k]
-        if count < pieces - 1:
-            kept[count] = place
-            count += 1
-    for k in range(1, count):  # in order of place again
-        place, back = kept[k], k
-        while back > 0 and kept[back - 1] > place:
-            kept[back] = kept[back - 1]
-            back -= 1
-        kept[back] = place
+    gaps = lo[begin + 1 : end].astype(np.float64) - hi[begin : end - 1].astype(np.float64)
+    widest = np.argsort(-gaps, kind="mergesort")[: pieces - 1]
     out, last = begin, hi[end - 1]
-    for k in range(count):
-        following = lo[kept[k] + 1]
-        hi[out] = hi[kept[k]]
+    for place in np.sort(widest) + begin:
+        following = lo[place + 1]
+        hi[out] = hi[place]
         out += 1
         lo[out] = following
     hi[out] = last
@@ -206,9 +155,9 @@ def close_gaps(lo: I64, hi: I64, begin: int, end: int, pieces: int, kept: I64) -
 
 
 @kernel
-def weigh(table: SegmentArrays, sample: Marginals, out: F64) -> None:
-    """The product over its constraints of the share of events that each accepts."""
-    total = float(sample.events[0])
+def masses(table: SegmentArrays, sample: Marginals) -> F64:
+    """The share of events in each box, were attributes independent: the product of what its constraints accept."""
+    out, total = np.empty(len(table.sequence), np.float64), float(sample.events[0])
     for slot in range(len(out)):
         mass = 1.0
         for c in range(at(table.constraint_start, slot), at(table.constraint_start, slot + 1)):
@@ -222,3 +171,4 @@ def weigh(table: SegmentArrays, sample: Marginals, out: F64) -> None:
                 inside += int(total) - (end - begin)
             mass *= (inside + float(DOUBT)) / (total + float(DOUBT))
         out[slot] = mass
+    return out

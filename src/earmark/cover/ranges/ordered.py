@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import require
-from earmark.flat.arrays import I32, I64, A
+from earmark.flat.arrays import I32, I64, grown
 from earmark.flat.machine import at
 from earmark.jit import embedded, kernel
 
@@ -64,16 +64,9 @@ class Ordered(NamedTuple):
 
 def new_ordered(summed: bool = True) -> Ordered:
     """An empty map."""
-    nodes = 2
-    return Ordered(
-        key=np.zeros(nodes * NODE, np.int64),
-        value=np.zeros(nodes * NODE, np.int64),
-        child=np.zeros(nodes * NODE, np.int32),
-        size=np.zeros(nodes, np.int32),
-        link=np.full(nodes, NONE, np.int32),
-        path=np.zeros(MOST_LEVELS, np.int64),
-        info=np.array([FIRST_LEAF, 1, 1, NONE, 0, summed], np.int64),
-    )
+    key, value, path = (np.zeros(length, np.int64) for length in (2 * NODE, 2 * NODE, MOST_LEVELS))
+    child, size, link = np.zeros(2 * NODE, np.int32), np.zeros(2, np.int32), np.full(2, NONE, np.int32)
+    return Ordered(key, value, child, size, link, path, np.array([FIRST_LEAF, 1, 1, NONE, 0, summed], np.int64))
 
 
 def with_room(ordered: Ordered, inserts: int) -> Ordered:
@@ -85,23 +78,10 @@ def with_room(ordered: Ordered, inserts: int) -> Ordered:
     cuts = min(inserts * MOST_LEVELS, 2 * used + inserts // (NODE // 8) + MOST_LEVELS)
     if used + cuts <= len(ordered.size):
         return ordered
-    nodes = max(used + cuts, 2 * len(ordered.size))
-
-    def grown(array: A) -> A:
-        each = len(array) // len(ordered.size)
-        made = np.zeros(nodes * each, array.dtype)
-        made[: used * each] = array[: used * each]
-        return made  # type: ignore[return-value]
-
-    return Ordered._make([*(grown(array) for array in ordered[:5]), ordered.path, ordered.info])
-
-
-def entries(ordered: Ordered) -> tuple[I64, I64]:
-    """All keys and values in order. O(n)."""
-    count = int(ordered.info[ENTRIES])
-    keys, values = np.empty(count, np.int64), np.empty(count, np.int64)
-    read_leaves(ordered, keys, values)
-    return keys, values
+    now = len(ordered.size)
+    nodes = max(used + cuts, 2 * now)
+    longer = (grown(array, nodes * (len(array) // now)) for array in ordered[:5])
+    return Ordered._make([*longer, ordered.path, ordered.info])
 
 
 def check_ordered(ordered: Ordered) -> None:
@@ -135,13 +115,16 @@ def check_ordered(ordered: Ordered) -> None:
 
 
 @kernel
-def read_leaves(ordered: Ordered, keys: I64, values: I64) -> None:
-    """Copy all entries out, in order."""
+def entries(ordered: Ordered) -> tuple[I64, I64]:
+    """All keys and values in order. O(n)."""
+    count = ordered.info[ENTRIES]
+    keys, values = np.empty(count, np.int64), np.empty(count, np.int64)
     found, cursor = 0, next_cursor(ordered, int(NONE))
     while cursor != NONE and found < len(keys):
         keys[found], values[found] = ordered.key[cursor], ordered.value[cursor]
         found += 1
         cursor = next_cursor(ordered, cursor)
+    return keys, values
 
 
 # --- finding -------------------------------------------------------------------------------------------------

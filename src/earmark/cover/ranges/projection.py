@@ -35,22 +35,20 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from earmark.cover.canonical import canonical
 from earmark.cover.cover_index import version_of
-from earmark.cover.given import check_whole
 from earmark.cover.merging.traffic import taken
 from earmark.cover.ranges.ordered import NONE, Ordered, floor_cursor
-from earmark.cover.ranges.subsumption import AXES, BITS, bounded_ranges, learned_space
 from earmark.cover.ranges.table import Ranges, RangeSet
-from earmark.curves.space import Space, boxes_of_events, equal_cuts, space_of, variable_cuts
-from earmark.errors import EarmarkError
+from earmark.curves import space as spaces
+from earmark.curves.space import AXES, BITS, Space, equal_cuts, learned_space, ranges_of_boxes
+from earmark.errors import EarmarkError, check_whole
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.events.frames import encoded
 from earmark.flat import bits as bitmaps
-from earmark.flat.arrays import I32, I64
+from earmark.flat.arrays import I32, I64, Flags
 from earmark.index.mics.arrays import LEVEL_BITS, MOST_NUMBER_BITS, TOP_LEVEL
 from earmark.index.mics.build import blocks_of_clauses
 from earmark.index.mics.plan import possible_cuts, values_of
@@ -63,6 +61,7 @@ from earmark.segment.arrays import SegmentArrays, gather, spread
 PIECES = 1 << 10
 """Most blocks of a clause and most ranges of an event's box; beyond that, cells are enlarged."""
 AT_ONCE = 1 << 14
+Names = Sequence[str]
 FEWEST = 32
 """Unwanted events that are needed to learn from where they are."""
 
@@ -85,19 +84,11 @@ class Projection:
     """What a neighbour wants, on some attributes, as disjoint ranges."""
 
     def __init__(self, space: Space, wanted: RangeSet, schema: Schema | None = None) -> None:
-        self.space = space
-        self.wanted = wanted
-        self.schema = schema
+        self.space, self.wanted, self.schema = space, wanted, schema
 
     @classmethod
     def of(
-        cls,
-        source: Any,
-        *,
-        attributes: Sequence[str] | None = None,
-        axes: int = AXES,
-        bits: int = BITS,
-        events: Any = None,
+        cls, source: Any, *, attributes: Names | None = None, axes: int = AXES, bits: int = BITS, events: Any = None
     ) -> Projection:
         """Project the subscriptions of a Matcher, or of a batch as `Matcher.add_many` takes it.
 
@@ -144,9 +135,9 @@ class Projection:
     @classmethod
     def _onto(cls, space: Space, table: SegmentArrays, schema: Schema | None) -> Projection:
         """Project all slots into a ready space."""
-        made = cls(space, RangeSet(), schema)
-        for begin in range(0, len(table.clause_start) - 1, AT_ONCE):
-            made.add(table, np.arange(begin, min(begin + AT_ONCE, len(table.clause_start) - 1), dtype=np.int32))
+        made, slots = cls(space, RangeSet(), schema), np.arange(len(table.clause_start) - 1, dtype=np.int32)
+        for begin in range(0, len(slots), AT_ONCE):
+            made.add(table, slots[begin : begin + AT_ONCE])
         return made
 
     def __len__(self) -> int:
@@ -169,7 +160,7 @@ class Projection:
         if wide.any():
             self.wanted.add([(0, (1 << (self.space.axes * int(self.space.bits[0]))) - 1)])
 
-    def sends(self, events: Any) -> NDArray[np.bool_]:
+    def sends(self, events: Any) -> Flags:
         """Which events to send: all that a subscription matches, and some that none does (Algorithm 2).
 
         A sequence of mappings or a frame, or events that were encoded by the schema of the table.
@@ -178,10 +169,7 @@ class Projection:
             if self.schema is None:
                 raise EarmarkError("expected encoded events, since the projection was made without a schema")
             events = encoded(self.schema, events)
-        start, first, last = ranges_of_events(self.space, events)
-        out = np.zeros(len(start) - 1, np.bool_)
-        meet(self.wanted._merged, start, first, last, out)
-        return out
+        return meet(self.wanted._merged, *ranges_of_events(self.space, events))
 
     def measured(self, source: Any, events: Any, slots: I32 | None = None) -> Measured:
         """Count how many of these events are sent, and how many the subscriptions really match.
@@ -202,7 +190,7 @@ def _number(schema: Schema, name: str) -> int:
     return schema.by_name[name].number
 
 
-def are_wanted(table: SegmentArrays, events: EventArrays, slots: I32 | None = None) -> NDArray[np.bool_]:
+def are_wanted(table: SegmentArrays, events: EventArrays, slots: I32 | None = None) -> Flags:
     """Which events some of these slots match, by a scan."""
     total = len(table.clause_start) - 1
     chosen = bitmaps.all_set(total) if slots is None else bitmaps.from_slots(slots, total)
@@ -214,7 +202,7 @@ def ranges_of_events(space: Space, events: EventArrays, most: int = PIECES) -> t
 
     A point is one number. A box that has more than about `most` ranges is made of larger cells.
     """
-    return bounded_ranges(space, *boxes_of_events(space, events), most)
+    return ranges_of_boxes(space, *spaces.boxes_of_events(space, events), most)
 
 
 def _axes(table: SegmentArrays, attributes: Sequence[int] | None, axes: int, bits: int) -> I32:
@@ -238,24 +226,25 @@ def _space(attributes: I32, table: SegmentArrays, bits: int, unwanted: EventArra
         even = equal_cuts(bounds, bits)
         values = np.empty(0, np.int64) if unwanted is None else values_of(unwanted, attribute)
         cuts.append(learned_cuts(values, even, bounds, bits) if len(values) >= FEWEST and len(even) else even)
-    return space_of(attributes, cuts, bits)
+    return spaces.space_of(attributes, cuts, bits)
 
 
 def learned_cuts(values: I64, even: I64, bounds: I64, bits: int) -> I64:
     """Cuts that put equally many of these values, and of as many even steps, into each cell; moved up to bounds."""
     steps = np.repeat(even, max(1, len(values) // len(even)))
-    cuts = variable_cuts(np.concatenate([values, steps]), bits)
+    cuts = spaces.variable_cuts(np.concatenate([values, steps]), bits)
     distinct = np.unique(bounds)
-    moved: I64 = np.unique(distinct[np.searchsorted(distinct, cuts).clip(0, len(distinct) - 1)])
-    return moved
+    return np.unique(distinct[np.searchsorted(distinct, cuts).clip(0, len(distinct) - 1)])
 
 
 @kernel
-def meet(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[np.bool_]) -> None:
-    """out[e] = whether one of the ranges of event e meets one of the table."""
-    for e in range(len(start) - 1):
+def meet(merged: Ordered, start: I64, first: I64, last: I64) -> Flags:
+    """Which events have a range that meets one of the table."""
+    out = np.zeros(len(start) - 1, np.bool_)
+    for e in range(len(out)):
         for i in range(start[e], start[e + 1]):
             cursor = floor_cursor(merged, last[i])
             if cursor != NONE and merged.value[cursor] >= first[i]:
                 out[e] = True
                 break
+    return out

@@ -36,37 +36,31 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from earmark.cover.cover_index import CoverIndex
-from earmark.cover.exact import WORK, Decision, Verdict, decide
-from earmark.cover.given import check_whole
+from earmark.cover.exact import WORK, Decision, Verdict
 from earmark.cover.indexes.members import Members
 from earmark.cover.indexes.mics import Auto
 from earmark.cover.ranges.table import APART, INSIDE, MERGED, NO_NUMBERS, Ranges, RangeTable, as_ranges
-from earmark.curves import hilbert
 from earmark.curves.hilbert import MOST_DIMENSIONS
 from earmark.curves.space import (
+    AXES,
+    BITS,
     FEWEST_BITS,
     MOST_BITS,
     Space,
-    bounds_on,
     boxes_of_clauses,
-    equal_cuts,
+    learned_space,
     ranges_of_boxes,
-    space_of,
-    variable_cuts,
 )
-from earmark.errors import EarmarkError, SubscriptionError, require
-from earmark.flat.arrays import I32, I64
+from earmark.errors import SubscriptionError, check_whole, require
+from earmark.flat.arrays import I32, I64, Flags, pointers_of
 from earmark.index.mics.plan import possible_cuts
 from earmark.language.words import counted
-from earmark.segment.arrays import SegmentArrays, gather, spread
+from earmark.segment.arrays import SegmentArrays, spread
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.segment import no_arrays
 
-AXES, BITS = 3, 8
-"""Axes of a space that is learned, and bits of their cells, by default: the paper's grid."""
 MOST_RANGES = 1 << 10
 """A clause that would have more ranges is made of larger cells."""
 AT_ONCE = 1 << 12
@@ -101,87 +95,27 @@ class RangeBatch(NamedTuple):
         return Ranges(self.first[self.start[s] : self.start[s + 1]], self.last[self.start[s] : self.start[s + 1]])
 
 
-def learned_space(
-    table: SegmentArrays,
-    axes: int = AXES,
-    bits: int = BITS,
-    keys: dict[int, I64] | None = None,
-    slots: I32 | None = None,
-) -> Space:
-    """A space for these slots of a table, all unless said otherwise: the attributes that tell most of them apart.
-
-    An attribute is worth what its constraints leave out, measured by rank among all of their ends. Cells are of equal
-    width; on attributes for which `keys` has the keys of past events, they hold equally many of those (section 6.3).
-    """
-    if slots is not None:
-        table = gather(table, np.asarray(slots, np.int64))
-    used = np.unique(table.attr)
-    if not len(used):
-        raise EarmarkError(
-            "no subscription that an event can match asks about an attribute: there is no space to learn"
-        )
-    worth = np.array([_left_out(table, int(attr)) for attr in used])
-    chosen = np.sort(used[np.argsort(-worth, kind="stable")[: max(1, axes)]]).astype(np.int32)
-    given = keys or {}
-    cuts = [
-        variable_cuts(given[attr], bits) if attr in given else equal_cuts(bounds_on(table, attr), bits)
-        for attr in chosen.tolist()
-    ]
-    return space_of(chosen, cuts, bits)
-
-
-def _left_out(table: SegmentArrays, attribute: int) -> float:
-    """How much constraints on an attribute leave out, summed: 1 for one that takes next to nothing."""
-    ends = bounds_on(table, attribute)
-    low, high = np.split(ends, 2)
-    line = np.sort(ends)
-    inside = np.searchsorted(line, high, "right") - np.searchsorted(line, low, "left")
-    share = 1 - inside / max(len(line), 1)
-    return float(share.mean() * (table.attr == attribute).sum()) if len(share) else 0.0
-
-
 def ranges_of_slots(space: Space, table: SegmentArrays, slots: I64 | I32, most: int = MOST_RANGES) -> RangeBatch:
     """Subscriptions as ranges: what a client can do by itself, given the space (section 6.1).
 
     A clause that would have more than about `most` ranges is made of larger cells: it asks for a little more.
     """
     clause_start, clauses = spread(table.clause_start, np.asarray(slots, np.int64))
-    start, first, last = bounded_ranges(space, *boxes_of_clauses(space, table, clauses), most)
-    several = np.diff(clause_start)
-    if (several == 1).all():
-        return RangeBatch(start, first, last)
-    made = []
-    for a, b in zip(clause_start[:-1].tolist(), clause_start[1:].tolist(), strict=True):
-        one = Ranges(first[start[a] : start[b]], last[start[a] : start[b]])
-        made.append(one if b - a == 1 else as_ranges(one))
-    pointers = np.concatenate([[0], np.cumsum([len(one.first) for one in made])]).astype(np.int64)
-    firsts, lasts = (np.concatenate([NO_NUMBERS, *(one[i] for one in made)]) for i in (0, 1))
-    return RangeBatch(pointers, firsts, lasts)
+    start, first, last = ranges_of_boxes(space, *boxes_of_clauses(space, table, clauses), most)
+    batch = RangeBatch(start[clause_start], first, last)
+    several = np.diff(clause_start) > 1
+    if not several.any():
+        return batch
+    made = [as_ranges(batch.of(s)) if several[s] else batch.of(s) for s in range(len(slots))]  # they may overlap
+    return RangeBatch(pointers_of([len(one.first) for one in made]), *_joined(made))
 
 
-def bounded_ranges(space: Space, low: I64, high: I64, most: int) -> tuple[I64, I64, I64]:
-    """The ranges of boxes of cells, (start, first, last); boxes with too many are made of larger cells."""
-    depth, axes = int(space.bits[0]), space.axes
-    some = (low <= high).all(axis=1)
-    shift = np.zeros(len(low), np.int64)
-    shift[some] = np.minimum(hilbert.coarseness(low[some], high[some], depth, most), depth - 1)
-    if not shift.any():
-        return ranges_of_boxes(space, low, high)
-    counts = np.zeros(len(low), np.int64)
-    owner, first, last = ([NO_NUMBERS] for _ in range(3))
-    for s in np.unique(shift).tolist():
-        mine = np.flatnonzero(some & (shift == s))
-        start, begin, end = hilbert.ranges(low[mine] >> s, high[mine] >> s, depth - s)
-        counts[mine] = np.diff(start)
-        owner.append(np.repeat(mine, counts[mine]))
-        first.append(begin << (axes * s))
-        last.append((end + 1 << (axes * s)) - 1)
-    order = np.argsort(np.concatenate(owner), kind="stable")
-    pointers = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return pointers, np.concatenate(first)[order], np.concatenate(last)[order]
+def _joined(made: list[Ranges]) -> Ranges:
+    """Ranges of several subscriptions in one pair of arrays, one after another."""
+    return Ranges(*(np.concatenate([NO_NUMBERS, *(one[i] for one in made)]) for i in (0, 1)))
 
 
-def take_in_many(claimed: RangeTable, batch: RangeBatch) -> NDArray[np.bool_]:
+def take_in_many(claimed: RangeTable, batch: RangeBatch) -> Flags:
     """Take subscriptions in, in order; for each, whether a range of it was not inside the table already."""
     forwarded = np.zeros(len(batch.start) - 1, np.bool_)
     for begin in range(0, len(batch.first), AT_ONCE):  # a table makes room for all ranges of a call at once
@@ -204,8 +138,7 @@ class Subsumption:
 
         `gap`: ranges that are at most this many cells apart on the curve are merged (imperfect merging).
         """
-        self.space = space
-        self.claimed = RangeTable(gap)
+        self.space, self.claimed = space, RangeTable(gap)
         self.index: Any = Auto(no_arrays()) if index is None else index
         self._ranges: dict[Id, Ranges] = {}
 
@@ -266,12 +199,12 @@ class Subsumption:
         counts = np.bincount(fate, minlength=3).tolist()
         return RangeChange(_verdict(counts), forward, NO_RANGES, counts[INSIDE], counts[MERGED], counts[APART])
 
-    def subscribe_many(self, table: SegmentArrays, slots: I32) -> NDArray[np.bool_]:
+    def subscribe_many(self, table: SegmentArrays, slots: I32) -> Flags:
         """Add slots of a canonical table, one after the other; for each, whether something had to be forwarded."""
         self.index.insert(table, slots)
         return self._claim(np.asarray(slots).tolist())
 
-    def _claim(self, ids: list[Any]) -> NDArray[np.bool_]:
+    def _claim(self, ids: list[Any]) -> Flags:
         """Take members of the index into the table of ranges; for each, whether something had to be forwarded."""
         batch = self._converted(ids)
         self._ranges.update((id, batch.of(i)) for i, id in enumerate(ids))
@@ -294,9 +227,7 @@ class Subsumption:
         for id in chosen:
             if id in self.index:  # else a client has computed its ranges
                 self.index.remove(id)
-        theirs = [self._ranges.pop(id) for id in chosen]
-        first, last = (np.concatenate([NO_NUMBERS, *(ranges[i] for ranges in theirs)]) for i in (0, 1))
-        gone = self.claimed.release(Ranges(first, last))
+        gone = self.claimed.release(_joined([self._ranges.pop(id) for id in chosen]))
         return RangeChange(Verdict.NEEDED if gone else Verdict.SUBSUMED, NO_RANGES, gone)
 
     # --- questions -------------------------------------------------------------------------------------------
@@ -316,11 +247,9 @@ class Subsumption:
                 self.index.remove(id)
         if condition is not None:
             self.index.insert(condition, [])  # the table may have grown
-        if exact and isinstance(self.index, CoverIndex):
-            return self.index.verdict(id, work)
         if exact:
-            slot = self.index.slot(id)
-            return decide(self.index.table, slot, self.index.meeting(slot).astype(np.int64), None, work)
+            found: Decision = self.index.verdict(id, work)
+            return found
         batch = self._converted([id])
         each = np.arange(len(batch.first) + 1, dtype=np.int64)
         inside = int(self.claimed.covered_batch(each, batch.first, batch.last).sum())

@@ -31,26 +31,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from earmark.cover.given import check_whole
-from earmark.cover.ranges.ordered import (
-    ENTRIES,
-    NONE,
-    Ordered,
-    check_ordered,
-    delete,
-    entries,
-    floor_cursor,
-    new_ordered,
-    next_cursor,
-    put,
-    set_value,
-    sum_until,
-    with_room,
-)
-from earmark.errors import EarmarkError, require
-from earmark.flat.arrays import I64
+from earmark.cover.ranges import ordered
+from earmark.cover.ranges.ordered import NONE, Ordered, delete, floor_cursor, next_cursor, put, set_value, sum_until
+from earmark.errors import EarmarkError, check_whole, require
+from earmark.flat.arrays import I64, Flags
 from earmark.jit import embedded, kernel
 from earmark.language.words import counted
 
@@ -89,10 +74,7 @@ class Ranges(NamedTuple):
 
 def as_ranges(ranges: Any) -> Ranges:
     """Ranges from a pair of arrays or a sequence of (first, last), in any order; overlapping ones are joined."""
-    if isinstance(ranges, Ranges):
-        first, last = ranges
-    else:
-        first, last = _pairs(ranges)
+    first, last = ranges if isinstance(ranges, Ranges) else _pairs(ranges)
     first, last = np.ascontiguousarray(first, np.int64), np.ascontiguousarray(last, np.int64)
     if len(first) != len(last) or (first > last).any() or (len(first) and (first.min() < 0 or last.max() > GREATEST)):
         raise EarmarkError(A_RANGE)
@@ -121,43 +103,40 @@ class RangeSet:
     """A set of numbers as disjoint ranges: what a neighbour is known to want."""
 
     def __init__(self, ranges: Any = ()) -> None:
-        self._merged = new_ordered(summed=False)
+        self._merged = ordered.new_ordered(summed=False)
         self.add(ranges)
 
     def __len__(self) -> int:
         """How many ranges there are."""
-        return int(self._merged.info[ENTRIES])
+        return int(self._merged.info[ordered.ENTRIES])
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {counted(len(self), 'range')}>"
 
     def ranges(self) -> Ranges:
         """The ranges, ascending."""
-        return Ranges(*entries(self._merged))
+        return Ranges(*ordered.entries(self._merged))
 
     def add(self, ranges: Any) -> None:
         """Add these numbers."""
         first, last = as_ranges(ranges)
-        self._merged = with_room(self._merged, len(first))
-        out_first, out_last, fate = (np.empty(len(first), np.int64) for _ in range(3))
-        subsume_and_merge(self._merged, first, last, 0, out_first, out_last, fate)
+        self._merged = ordered.with_room(self._merged, len(first))
+        subsume_and_merge(self._merged, first, last, 0)
 
     def discard(self, ranges: Any) -> None:
         """Remove these numbers, as far as they are in the set."""
         first, last = as_ranges(ranges)
-        self._merged = with_room(self._merged, len(first))
+        self._merged = ordered.with_room(self._merged, len(first))
         subtract(self._merged, first, last)
 
-    def holds(self, numbers: I64) -> NDArray[np.bool_]:
+    def holds(self, numbers: I64) -> Flags:
         """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
         numbers = np.ascontiguousarray(numbers, np.int64)
-        out = np.zeros(len(numbers), np.bool_)
-        look_up(self._merged, numbers, out)
-        return out
+        return all_inside(self._merged, np.arange(len(numbers) + 1), numbers, numbers)
 
     def check(self) -> None:
         """Raise AssertionError unless ranges are disjoint, apart and in order."""
-        check_ordered(self._merged)
+        ordered.check_ordered(self._merged)
         first, last = self.ranges()
         require(bool((first <= last).all()) and bool((last[:-1] + 1 < first[1:]).all()), "ranges overlap or touch")
 
@@ -170,9 +149,9 @@ class RangeTable(RangeSet):
 
     def __init__(self, gap: int = 0) -> None:
         check_whole(gap, "gap", 0, MOST_GAP)
-        self._merged = new_ordered(summed=False)
+        self._merged = ordered.new_ordered(summed=False)
         self.gap = gap
-        self._edges = new_ordered()
+        self._edges = ordered.new_ordered()
 
     def subscribe(self, ranges: Any) -> Ranges:
         """Add a subscription; returns the ranges to forward, none where it is covered or subsumed.
@@ -188,12 +167,11 @@ class RangeTable(RangeSet):
         They are added one by one, so ranges of several subscriptions may overlap.
         """
         first, last = ranges
-        self._edges = with_room(self._edges, 2 * len(first))
+        self._edges = ordered.with_room(self._edges, 2 * len(first))
         count_ranges(self._edges, first, last, 1)
-        self._merged = with_room(self._merged, len(first))
-        out_first, out_last, fate = (np.empty(len(first), np.int64) for _ in range(3))
-        found = subsume_and_merge(self._merged, first, last, self.gap, out_first, out_last, fate)
-        return as_ranges(Ranges(out_first[:found], out_last[:found])), fate
+        self._merged = ordered.with_room(self._merged, len(first))
+        *outside, fate = subsume_and_merge(self._merged, first, last, self.gap)
+        return as_ranges(Ranges(*outside)), fate
 
     def unsubscribe(self, ranges: Any) -> Ranges:
         """Remove a subscription; returns the ranges to withdraw: what the table no longer claims.
@@ -214,13 +192,10 @@ class RangeTable(RangeSet):
         the table, each of which held one of these or was put there, and parts of one at both ends of a hole.
         """
         first, last = ranges
-        self._edges = with_room(self._edges, 2 * len(first))
+        self._edges = ordered.with_room(self._edges, 2 * len(first))
         holes = int(count_ranges(self._edges, first, last, -1))
-        self._merged = with_room(self._merged, holes)
-        room = len(first) + 3 * holes
-        out_first, out_last = np.empty(room, np.int64), np.empty(room, np.int64)
-        found = recede(self._merged, self._edges, first, last, self.gap, out_first, out_last)
-        return as_ranges(Ranges(out_first[:found], out_last[:found]))
+        self._merged = ordered.with_room(self._merged, holes)
+        return as_ranges(Ranges(*recede(self._merged, self._edges, first, last, self.gap, len(first) + 3 * holes)))
 
     def add(self, ranges: Any) -> None:
         """Raise: who asks would not be counted."""
@@ -235,30 +210,26 @@ class RangeTable(RangeSet):
         first, last = as_ranges(ranges)
         return bool(self.covered_batch(np.array([0, len(first)], np.int64), first, last)[0])
 
-    def covered_batch(self, start: I64, first: I64, last: I64) -> NDArray[np.bool_]:
+    def covered_batch(self, start: I64, first: I64, last: I64) -> Flags:
         """`covered` of many sets of ranges: those of set s are at start[s] .. start[s + 1], each set in order."""
-        out = np.empty(len(start) - 1, np.bool_)
-        all_inside(self._merged, start, first, last, out)
-        return out
+        return all_inside(self._merged, start, first, last)
 
     def asked(self) -> Ranges:
         """The numbers that some subscription asks for: the table without the gaps it claims."""
-        keys, deltas = entries(self._edges)
+        keys, deltas = ordered.entries(self._edges)
         return _positive(keys, np.cumsum(deltas))
 
     def check(self) -> None:
         """Raise AssertionError unless the table is what the counts say."""
         super().check()
-        check_ordered(self._edges)
-        keys, deltas = entries(self._edges)
+        ordered.check_ordered(self._edges)
+        keys, deltas = ordered.entries(self._edges)
         counts = np.cumsum(deltas)
-        require(
-            bool((deltas != 0).all()) and bool((counts >= 0).all()), "a count is negative, or an edge changes nothing"
-        )
+        right = (deltas != 0) & (counts >= 0)
+        require(bool(right.all()), "a count is negative, or an edge changes nothing")
         require(not len(counts) or counts[-1] == 0, "a range never ends")
-        require(
-            self.ranges().pairs() == _joined(_positive(keys, counts), self.gap).pairs(), "table and counts disagree"
-        )
+        expected = _joined(_positive(keys, counts), self.gap)
+        require(self.ranges().pairs() == expected.pairs(), "table and counts disagree")
 
 
 def _positive(keys: I64, counts: I64) -> Ranges:
@@ -282,23 +253,20 @@ def _joined(ranges: Ranges, gap: int) -> Ranges:
 
 
 @kernel
-def subsume_and_merge(
-    merged: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64, fate: I64
-) -> int:
-    """Algorithm 1: add ranges; fills those to forward, each with the gaps that it closed, and returns how many.
+def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int) -> tuple[I64, I64, I64]:
+    """Algorithm 1: add ranges; returns those to forward, each with the gaps that it closed, (first, last, fate).
 
     fate[i] says what became of range i: INSIDE, MERGED or APART.
     """
+    out_first, out_last, fate = np.empty_like(first), np.empty_like(first), np.empty_like(first)
     found = 0
     for i in range(len(first)):
         begin, end = first[i], last[i]
         cursor = floor_cursor(merged, begin)
-        reach = int(NONE)
-        if cursor != NONE:
-            reach = merged.value[cursor]
-            if reach >= end:
-                fate[i] = int(INSIDE)  # covered, or subsumed by several that merged
-                continue
+        reach = merged.value[cursor] if cursor != NONE else int(NONE)
+        if reach >= end:
+            fate[i] = int(INSIDE)  # covered, or subsumed by several that merged
+            continue
         low, high = begin, end
         if cursor != NONE and begin - reach - 1 <= gap:
             low = min(begin, reach + 1)
@@ -311,9 +279,7 @@ def subsume_and_merge(
         total = end
         while True:
             cursor = next_cursor(merged, floor_cursor(merged, home))
-            if cursor == NONE:
-                break
-            if merged.key[cursor] - total - 1 > gap:
+            if cursor == NONE or merged.key[cursor] - total - 1 > gap:
                 break
             high = max(high, merged.key[cursor] - 1)
             total = max(total, merged.value[cursor])
@@ -322,7 +288,7 @@ def subsume_and_merge(
         set_value(merged, floor_cursor(merged, home), total)
         out_first[found], out_last[found] = low, high
         found += 1
-    return found
+    return out_first[:found], out_last[:found], fate
 
 
 @kernel
@@ -358,23 +324,19 @@ def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I
 
 
 @kernel
-def look_up(merged: Ordered, numbers: I64, out: NDArray[np.bool_]) -> None:
-    """Algorithm 2, for many publications: which numbers are in a range of the table."""
-    for i in range(len(numbers)):
-        cursor = floor_cursor(merged, numbers[i])
-        out[i] = cursor != NONE and merged.value[cursor] >= numbers[i]
+def all_inside(merged: Ordered, start: I64, first: I64, last: I64) -> Flags:
+    """Which sets of ranges (set s at start[s] .. start[s + 1]) are inside the table, range by range.
 
-
-@kernel
-def all_inside(merged: Ordered, start: I64, first: I64, last: I64, out: NDArray[np.bool_]) -> None:
-    """Which sets of ranges (set s at start[s] .. start[s + 1]) are inside the table, range by range."""
-    for s in range(len(start) - 1):
-        out[s] = True
+    Algorithm 2, for many publications: a number is a range, and a set of its own.
+    """
+    out = np.ones(len(start) - 1, np.bool_)
+    for s in range(len(out)):
         for i in range(start[s], start[s + 1]):
             cursor = floor_cursor(merged, first[i])
             if cursor == NONE or merged.value[cursor] < last[i]:
                 out[s] = False
                 break
+    return out
 
 
 # --- who asks for what ---------------------------------------------------------------------------------------
@@ -430,13 +392,13 @@ def all_counted(edges: Ordered, first: I64, last: I64) -> bool:
 
 
 @kernel
-def recede(merged: Ordered, edges: Ordered, first: I64, last: I64, gap: int, out_first: I64, out_last: I64) -> int:
-    """Remove from the table what nobody asks for any more in and around these ranges; returns how many parts went.
+def recede(merged: Ordered, edges: Ordered, first: I64, last: I64, gap: int, room: int) -> tuple[I64, I64]:
+    """Remove from the table what nobody asks for any more in and around these ranges; returns the parts that went.
 
     For each range, walks the holes between the runs of numbers that are still asked for, from the last run before it to
     the first after it. A hole of at most `gap` numbers stays claimed.
     """
-    found = 0
+    out_first, out_last, found = np.empty(room, np.int64), np.empty(room, np.int64), 0
     for i in range(len(first)):
         cursor = floor_cursor(edges, first[i] - 1)
         count = sum_until(edges, cursor)
@@ -459,4 +421,4 @@ def recede(merged: Ordered, edges: Ordered, first: I64, last: I64, gap: int, out
                     break
             elif count == 0:
                 hole, after_run = number, True
-    return found
+    return out_first[:found], out_last[:found]

@@ -37,15 +37,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType
 
 from earmark.book.segments import read_packed, write_packed
-from earmark.cover.given import check_budget
 from earmark.cover.homes import HomeTree as Tree
 from earmark.cover.homes import matching, residents
 from earmark.cover.merging.merge import merge_segment
-from earmark.cover.merging.traffic import Flags, Traffic, taken, taken_by_boxes
+from earmark.cover.merging.traffic import Traffic, check_budget, taken, taken_by_boxes
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
-from earmark.flat.arrays import I64, frozen
+from earmark.flat.arrays import I64, Flags, frozen
 from earmark.flat.bits import all_set
 from earmark.keys.schema import Schema
 from earmark.language.words import counted

@@ -9,10 +9,8 @@ from tests.unit.cover.worlds import world
 from earmark import Matcher
 from earmark.cover import INDEXES, builder
 from earmark.cover.canonical import canonical
-from earmark.cover.indexes.contract import SUBSCRIBE, UNSUBSCRIBE
-from earmark.cover.indexes.kd_nodes import depth_of
-from earmark.cover.indexes.linear import Linear
-from earmark.cover.indexes.members import Members
+from earmark.cover.indexes.kd_tree import depth_of
+from earmark.cover.indexes.members import SUBSCRIBE, UNSUBSCRIBE, Linear, Members
 from earmark.errors import EarmarkError
 from earmark.flat.arrays import I32
 from earmark.segment.arrays import SegmentArrays
@@ -192,7 +190,7 @@ def test_the_tree_stays_shallow() -> None:
     for slot in range(3000):
         index.insert(table, slots(slot))
     index.check()
-    tree = index._tree  # type: ignore[attr-defined]
+    tree = index._structure  # type: ignore[attr-defined]
     live = np.flatnonzero(tree.size[: tree.used[0]])
     assert max(depth_of(tree, node) for node in live.tolist()) < 19
 

@@ -18,7 +18,7 @@ from earmark.cover.canonical import canonical, continues
 from earmark.cover.cover_index import CoverIndex, subsumed
 from earmark.cover.exact import Verdict, decide
 from earmark.cover.indexes import mics
-from earmark.cover.indexes.linear import Linear
+from earmark.cover.indexes.members import Linear
 from earmark.cover.indexes.mics import Auto, Mics
 from earmark.cover.ranges.subsumption import Subsumption, learned_space
 from earmark.errors import EarmarkError

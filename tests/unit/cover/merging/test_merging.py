@@ -16,9 +16,9 @@ from tests.unit.cover.worlds import World, events_of
 
 from earmark import Matcher
 from earmark.cover.canonical import canonical
-from earmark.cover.merging.conditions import ConditionWriter
 from earmark.cover.merging.merge import Merged, merge
 from earmark.cover.merging.unite import around, marginals, masses
+from earmark.cover.written import ConditionWriter
 from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError
 from earmark.segment.arrays import SegmentArrays

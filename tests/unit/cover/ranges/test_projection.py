@@ -23,10 +23,10 @@ from tests.unit.made import (
 )
 
 from earmark.cover.ranges.projection import Projection, ranges_of_events
-from earmark.cover.ranges.subsumption import Subsumption, learned_space, ranges_of_slots
+from earmark.cover.ranges.subsumption import Subsumption, ranges_of_slots
 from earmark.cover.ranges.table import RangeSet
 from earmark.curves import hilbert
-from earmark.curves.space import boxes_of_events, space_of
+from earmark.curves.space import boxes_of_events, learned_space, space_of
 from earmark.errors import EarmarkError
 from earmark.flat import bits
 from earmark.index.mics import MicsIndex

@@ -24,7 +24,7 @@ from tests.unit.cover.merging.test_merging import book_of
 from earmark import EarmarkError, Interval, Matcher
 from earmark.cli.app import main
 from earmark.cover import RangeSummary, summarize
-from earmark.cover.ranges import range_summary
+from earmark.cover.ranges import summary as summaries
 from earmark.cover.ranges.summary import KEYS_KEY
 from earmark.engine.batch import encode_many
 from earmark.errors import EventError, TableError
@@ -254,10 +254,10 @@ def test_files_that_are_no_summary(tmp_path: Path, good: pa.Table, monkeypatch: 
         with pytest.raises(TableError, match="are not JSON"):
             RangeSummary.from_arrow(good.replace_schema_metadata({KEYS_KEY: text}))
     pq.write_table(good, path)
-    monkeypatch.setattr(range_summary, "MOST_RANGES", 0)
+    monkeypatch.setattr(summaries, "MOST_RANGES", 0)
     with pytest.raises(TableError, match="a summary has at most 0"):
         RangeSummary.open(path)
-    monkeypatch.setattr(range_summary, "MOST_METADATA", 10)
+    monkeypatch.setattr(summaries, "MOST_METADATA", 10)
     with pytest.raises(TableError, match="too long"):
         RangeSummary.from_arrow(good)
     with pytest.raises(TableError, match="there is no file"):

@@ -14,10 +14,10 @@ from tests.unit.cover.worlds import EVENTS, World
 from earmark import Matcher
 from earmark.cover.canonical import canonical
 from earmark.cover.exact import Verdict
-from earmark.cover.ranges.subsumption import Subsumption, learned_space, ranges_of_slots
+from earmark.cover.ranges.subsumption import Subsumption, ranges_of_slots
 from earmark.cover.ranges.table import RangeSet, as_ranges
 from earmark.curves import hilbert
-from earmark.curves.space import Space, boxes_of_events, space_of
+from earmark.curves.space import Space, boxes_of_events, learned_space, space_of
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import frozen

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from earmark.curves.morton import bits_for, first_inside, interleave, last_inside
+from earmark.cover.indexes.z_curve import bits_for, first_inside, interleave, last_inside
 from earmark.errors import EarmarkError
 from earmark.jit import kernel
 

@@ -1,4 +1,6 @@
-"""A box of keys as a condition that anyone can read, and that parses to the same box.
+"""From keys back to what people write: a box as a condition, and a witness as an event.
+
+A **condition** parses to the same box:
 
     x [3, 9] [20, 20]              (x BETWEEN 3 AND 9 OR x = 20)
     s ['a', below 'c'], or NULL    ((s >= 'a' AND s < 'c') OR s IS NULL)
@@ -8,21 +10,38 @@
 Keys of strings stand for constants of subscriptions and for the gaps between them, so a bound is `>=`, `>`, `<=` or `<`
 of a constant; where the constant is not valid UTF-8 (the end of a LIKE can be such bytes), of the next string above it.
 
+A **witness**, an event that proves something, has values that `Matcher.match` takes. A proof leaves an interval of keys
+open on each attribute, and any key in it will do; so one is picked that reads well:
+
+    integer, decimal, boolean, date, timestamp    the key nearest to 0 (the day nearest to 1970)
+    float                                         the same, moved to the next whole number if that is still inside
+    string                                        the first cell: a constant, or the gap above one
+
+**Strings.** Only constants have keys of their own; all strings between two constants share one, and keys further up in
+a gap belong to no string (keys/strings.py). A cell that begins with a constant gives the constant; a gap gives a string
+in it, the constant below with a letter after it where that fits.
+
+Where an attribute has no type yet, any value will do, and it is 0. Days that Python's calendar does not have are
+written as strings, which only frames can carry as dates.
+
 Invariant: an event matches the condition iff it matches the box.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from math import ceil, floor
 from typing import Any
 
 from earmark.cover.canonical import ABOVE_ALL, first_text_after, is_valid_text
 from earmark.keys.cuts import value_of_key
-from earmark.keys.numbers import HIGHEST, LOWEST, literal_at, position_at
+from earmark.keys.numbers import HIGHEST, LOWEST, float_key, float_of_key, literal_at, number_at, position_at
 from earmark.keys.schema import FLOAT, INT64_MAX, INT64_MIN, NUMBER, STRING, Attribute, Schema
 from earmark.language.predicate import literal_sql, name_sql
 from earmark.segment.arrays import SegmentArrays
 
+LETTERS = ("a", "0", " ", "\0")
+"""What is put after a constant to get a string above it: the first that stays below the next constant."""
 Bound = tuple[str, str] | None
 """An operator and a literal; None is open."""
 
@@ -38,13 +57,11 @@ class ConditionWriter:
     def condition(self, boxes: SegmentArrays, slot: int) -> str:
         """The condition of a box."""
         texts = []
-        for c in range(int(boxes.constraint_start[slot]), int(boxes.constraint_start[slot + 1])):
-            first, last = int(boxes.interval_start[c]), int(boxes.interval_start[c + 1])
-            pairs = list(zip(boxes.lo[first:last].tolist(), boxes.hi[first:last].tolist(), strict=True))
-            text = self._constraint(self._attributes[int(boxes.attr[c])], pairs, bool(boxes.accepts_null[c]))
-            if text:
-                texts.append(text)
-        return " AND ".join(texts) or "TRUE"
+        for c in range(boxes.constraint_start[slot], boxes.constraint_start[slot + 1]):
+            mine = slice(boxes.interval_start[c], boxes.interval_start[c + 1])
+            pairs = list(zip(boxes.lo[mine].tolist(), boxes.hi[mine].tolist(), strict=True))
+            texts.append(self._constraint(self._attributes[int(boxes.attr[c])], pairs, bool(boxes.accepts_null[c])))
+        return " AND ".join(filter(None, texts)) or "TRUE"
 
     def bound(self, number: int, key: int) -> str:
         """The values from a key on, of an attribute by number, as a bound: `>= 3`."""
@@ -171,3 +188,63 @@ def _literal(attribute: Attribute, key: int) -> str | None:
     assert attribute.type is not None
     value: Any = value_of_key(attribute.type, key)
     return None if isinstance(value, str) else literal_sql(value)
+
+
+class EventWriter:
+    """Writes events in the values of a schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._attributes = {attribute.number: attribute for attribute in schema}
+
+    def pick(self, number: int, first: int, last: int) -> int:
+        """The key of an attribute, by number, that reads best of those from first to last."""
+        type_ = self._attributes[number].type
+        if type_ is None or type_.keyed:
+            return first
+        key = min(max(0, first), last)
+        if type_.kind in (FLOAT, NUMBER) and key:
+            return _whole(key, first, last)
+        return key
+
+    def event(self, keys: dict[int, int | None]) -> dict[str, Any]:
+        """Keys by attribute number, None for NULL, as values by name."""
+        names = self._schema.names
+        return {names[number]: None if key is None else self._value(number, key) for number, key in keys.items()}
+
+    def _value(self, number: int, key: int) -> Any:
+        type_ = self._attributes[number].type
+        if type_ is None:
+            return 0
+        if not type_.keyed:
+            return value_of_key(type_, key)
+        constants, keys = self._schema.strings[number].items()
+        place = bisect_right(keys, key) - 1  # '' has the least key of all
+        return (_text if type_.kind == STRING else _wide)(constants, place, bool(keys[place] == key))
+
+
+def _wide(constants: list[bytes], place: int, at: bool) -> int | float:
+    """A number of an attribute that is wide: the constant at a place, or the next above it."""
+    position = position_at(constants[place]) if place else LOWEST - 1
+    return number_at(position if place and at else position + 1)
+
+
+def _text(constants: list[bytes], place: int, at: bool) -> str:
+    """The constant at a place, or a string above it and below the next."""
+    constant = constants[place]
+    if not is_valid_text(constant):
+        return first_text_after(constant).decode()
+    if at:
+        return constant.decode()
+    above = constants[place + 1] if place + 1 < len(constants) else None
+    texts = (constant + letter.encode() for letter in LETTERS)
+    return next(text for text in texts if above is None or text < above).decode()
+
+
+def _whole(key: int, first: int, last: int) -> int:
+    """The key of the next whole number away from zero, if it is one of first .. last."""
+    value = float_of_key(key)
+    if not abs(value) < 2.0**53:  # beyond, all are whole; NaN is not
+        return key
+    near = float_key(float(ceil(value) if value > 0 else floor(value)))
+    return near if first <= near <= last else key
