@@ -39,7 +39,7 @@ from earmark.index.driver import ArrayIndex
 from earmark.index.given import read_only_table
 from earmark.index.kernels import Asked
 from earmark.index.scan import Scan
-from earmark.index.scan.lanes import LANES as SCAN_LANES
+from earmark.index.scan.search import LANES as SCAN_LANES
 from earmark.index.stored import check_types
 from earmark.segment.arrays import SegmentArrays
 
