@@ -15,7 +15,7 @@ import numpy as np
 
 from earmark.curves import hilbert
 from earmark.index.mics.arrays import LEVEL_BITS, TOP_LEVEL
-from earmark.index.mics.build import count_blocks, split_ranges
+from earmark.index.mics.build import split_ranges
 
 PANEL, EDGE, GAP = 400, 24, 48
 LINE_Y, LINE_HEIGHT = 34, 14
@@ -98,9 +98,7 @@ class Panel:
 
     def blocks(self) -> list[np.ndarray]:
         """The cells of each block that the ranges are cut into; blocks of one or two cells or four are rectangles."""
-        counts = np.empty(1, np.int64)
-        code = np.empty(int(count_blocks(self.start, self.first, self.last, 0, counts)), np.int64)
-        split_ranges(self.start, self.first, self.last, 0, code)
+        _, code = split_ranges(self.start, self.first, self.last, 0)
         begin, size = code >> LEVEL_BITS, 1 << (TOP_LEVEL - (code & TOP_LEVEL))
         return [self.cells[b : b + s] for b, s in zip(begin.tolist(), size.tolist(), strict=True)]
 

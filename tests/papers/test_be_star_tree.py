@@ -33,7 +33,7 @@ from earmark.index.be_star_tree.arrays import (
     TreeArrays,
 )
 from earmark.index.be_star_tree.be_tree import BETree
-from earmark.index.be_star_tree.split import find_split
+from earmark.index.be_star_tree.settle import find_split
 
 Boxes = list[tuple[int, int]]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from earmark.flat.arrays import F64, I32, I64, U64
-from earmark.index import answers, counters, ranking
+from earmark.index import counters, driver, ranking
 from earmark.index.contract import Floor, Work
 from earmark.index.ranking import Heaps
 from earmark.index.stored import check_types, element_types, from_stored

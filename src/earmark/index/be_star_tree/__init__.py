@@ -17,8 +17,8 @@ nothing is lost between the tree and its free lists.
 **Complexity.** n clauses of c constraints. Bulk build O(n c depth); insert and remove O(depth x c), amortised; a match
 visits the buckets that the event's values meet; space 150 to 250 bytes per clause of 8 constraints.
 
-Read on in this order: `arrays.py` (the drawing), `insert.py`, `settle.py` and `split.py`, `bounds.py`, `remove.py`,
-`search.py`, `topk.py`, `adapt.py`, `check.py`. Where we differ from the paper, and why: each file, and
+Read on in this order: `arrays.py` (the drawing), `change.py`, `settle.py`, `bounds.py`, `search.py`, `topk.py`,
+`adapt.py`, `check.py`. Where we differ from the paper, and why: each file, and
 docs/papers/be-star-tree.md. BE-Tree (`be_tree.py`) is the same tree over cells of halved domains.
 
 Threads: searches only read. Everything that changes the tree (`insert`, `remove`, `adapt`) is for a copy that no other
@@ -39,16 +39,16 @@ from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I32, I64, U64, pointers_of, read_only
+from earmark.flat.arrays import F64, I32, I64, U64, pointers_of
 from earmark.index.be_star_tree.arrays import TreeArrays, copied, empty_tree
 from earmark.index.be_star_tree.change import TreeChange
-from earmark.index.be_star_tree.check import check_shape, check_tree
+from earmark.index.be_star_tree.check import check_tree
 from earmark.index.be_star_tree.search import TreeScratch, match_events, new_scratch
 from earmark.index.be_star_tree.topk import rank_events, ranked
 from earmark.index.contract import TreeAdaptation
 from earmark.index.counters import COUNTERS
 from earmark.index.driver import ArrayIndex, read_only_events, read_only_table
-from earmark.index.kernels import Asked, Searched
+from earmark.index.kernels import Asked
 from earmark.segment.arrays import SegmentArrays
 
 SPLITS = ("exhaustive", "approximate")
@@ -95,7 +95,17 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         """
         table = read_only_table(table)
         size = LEAF_FACTOR * CAPACITIES[0][1] if capacity is None else capacity
-        _check_options(alpha, beta, size, split, ranking, extension)
+        whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
+        for fits, wanted, got in (
+            (0 <= alpha <= 0.5, "alpha, the least share of left and right, from 0 to 0.5", alpha),
+            (1 <= beta < np.inf, "beta, how many times a bucket may grow, to be 1 or more", beta),
+            (whole and 1 <= size <= 2**20, f"capacity, a number of clauses, from 1 to {2**20:,}", size),
+            (split in SPLITS, f"split to be {' or '.join(map(repr, SPLITS))}", split),
+            (ranking in RANKINGS, f"ranking to be {' or '.join(map(repr, RANKINGS))}", ranking),
+            (0 <= extension < np.inf, "extension, a length in keys, to be 0 or more", extension),
+        ):
+            if not fits:
+                raise EarmarkError(f"expected {wanted}, got {got!r}")
         settings = {
             be.CAPACITY: size,
             be.LEAST: max(2, size // LEAST_SHARE),
@@ -104,18 +114,14 @@ class BEStarTree(ArrayIndex[TreeArrays]):
             be.FOLLOWS: int(capacity is None),
             be.HISTOGRAM: int(ranking == "histogram"),
         }
-        attributes = int(table.attr.max(initial=-1)) + 1
-        knobs = {be.ALPHA: alpha, be.BETA: beta, be.EXTENSION: extension}
-        tree = empty_tree(knobs, settings, attributes, bool(len(table.weight)))
+        attributes, weighted = int(table.attr.max(initial=-1)) + 1, bool(len(table.weight))
+        tree = empty_tree([alpha, beta, extension], settings, attributes, weighted)
         tree.apart[:] = extension
         if ranking == "histogram":
             tree.rate[:] = adapt.histogram_rates(table)
         change = TreeChange(tree, table)
         slots = np.arange(len(table.clause_start) - 1, dtype=np.int32)
-        if bulk:
-            change.build(slots)
-        else:
-            change.insert(slots)
+        (change.build if bulk else change.insert)(slots)
         return cls(table, change.tree)
 
     @classmethod
@@ -123,13 +129,11 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         """Open stored arrays, which may be mapped, as a tree; AssertionError where kernels could not rely on them."""
         fields = TreeArrays._fields
         require(set(arrays) == set(fields), f"expected the arrays {sorted(fields)}, got {sorted(arrays)}")
-        restored = super().restore(table, arrays)
-        restored.check()
-        return restored
+        return super().restore(table, arrays)
 
     @classmethod
     def _check_arrays(cls, arrays: TreeArrays, table: SegmentArrays) -> None:
-        check_shape(arrays, table)
+        check_tree(arrays, table)
         require(bool(arrays.head[be.RIGID]) == cls.rigid, "the arrays are those of another kind of tree")
 
     # --- the structure ---------------------------------------------------------------------------------------
@@ -167,47 +171,39 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         events = read_only_events(some_events(events, np.arange(batch - count, batch)))
         if not count:
             return TreeAdaptation(0, 0.0, self.capacity, 0)
-        tree = self._tree if self._tree.head.flags.writeable else copied(self._tree)
-        loss, work = np.zeros(int(tree.head[be.BUCKETS])), np.zeros(COUNTERS, np.int64)
+        loss = np.zeros(int(self._tree.head[be.BUCKETS]))
         asked = Asked(events, bits.all_set(0), 0, count)
-        searched = Searched(self._table, TreeArrays._make(map(read_only, tree)))
-        matched = adapt.observe(searched, asked, self._new_scratch(), loss, work)
-        adapt.sum_losses(tree, loss, count)
-        known = len(tree.rate)
-        rates = adapt.event_rates(self._table, events)
-        tree.rate[: len(rates)] = rates[:known]
-        tree.apart[:] = np.maximum(adapt.extensions(events, known), tree.knob[be.EXTENSION])
-        probability = matched / count / max(1, int(tree.head[be.CLAUSES]))
-        change = TreeChange(tree, self._table)
-        recycled = self._recycle(change, probability)
-        self._hold(self._table, change.tree)
-        return TreeAdaptation(count, probability, self.capacity, recycled)
+        matched = adapt.observe(self._searched.value, asked, self._new_scratch(), loss, np.zeros(COUNTERS, np.int64))
+        probability = matched / count / max(1, int(self._tree.head[be.CLAUSES]))
 
-    @staticmethod
-    def _recycle(change: TreeChange, probability: float) -> int:
-        """Bring capacity and structure up to date; returns the number of clauses that were inserted again."""
-        head = change.tree.head
-        capacity = int(head[be.CAPACITY])
-        if head[be.FOLLOWS]:
-            capacity = LEAF_FACTOR * next(size for bound, size in CAPACITIES if probability < bound)
-        low, worn = adapt.fallen(change.tree)
-        everything = int(head[be.CLAUSES])
-        if (
-            capacity != head[be.CAPACITY]
-            or 2 * adapt.clauses_below(change.tree, np.concatenate([low, worn])) > everything
-        ):
+        def learn(change: TreeChange) -> int:
+            """Bring rates, capacity and structure up to date; how many clauses were inserted again."""
+            tree, head = change.tree, change.tree.head
+            adapt.sum_losses(tree, loss, count)
+            known, rates = len(tree.rate), adapt.event_rates(self._table, events)
+            tree.rate[: len(rates)] = rates[:known]
+            tree.apart[:] = np.maximum(adapt.extensions(events, known), tree.knob[be.EXTENSION])
+            low, worn = adapt.fallen(tree)
+            below, everything = adapt.clauses_below(tree, np.concatenate([low, worn])), int(head[be.CLAUSES])
+            capacity = head[be.CAPACITY]
+            if head[be.FOLLOWS]:
+                capacity = LEAF_FACTOR * next(size for bound, size in CAPACITIES if probability < bound)
+            if capacity == head[be.CAPACITY] and 2 * below <= everything:
+                return change.recycle_all(low, worn)
             head[be.CAPACITY], head[be.LEAST] = capacity, max(2, capacity // LEAST_SHARE)
             change.rebuild_all()
             return everything
-        return change.recycle_all(low, worn)
 
-    def _change(self, table: SegmentArrays, run: Callable[[TreeChange], None]) -> None:
-        tree = self._tree
-        if not all(array.flags.writeable for array in tree):
-            tree = copied(tree)
-        change = TreeChange(tree, table)
-        run(change)
+        recycled = self._change(self._table, learn)
+        return TreeAdaptation(count, probability, self.capacity, recycled)
+
+    def _change(self, table: SegmentArrays, run: Callable[[TreeChange], Any]) -> Any:
+        """Change the tree, or a copy of it where its arrays are not its own."""
+        writable = all(array.flags.writeable for array in self._tree)
+        change = TreeChange(self._tree if writable else copied(self._tree), table)
+        returned = run(change)
         self._hold(table, change.tree)
+        return returned
 
     def _hold(self, table: SegmentArrays, arrays: TreeArrays) -> None:
         super()._hold(table, arrays)
@@ -230,30 +226,9 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         """
         if not callable(step):
             raise EarmarkError(f"expected a function of (total, weight, event weight), got {step!r}")
-        key = getattr(step, "py_func", step)
-        if key not in _SCORES:
-            _SCORES[key] = ranked(key)
         asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)
-        counts, slots, scores, self._counted = self._ranks(asked, None, _SCORES[key])
+        counts, slots, scores, self._counted = self._ranks(asked, None, ranked(getattr(step, "py_func", step)))
         return pointers_of(counts), slots, scores
 
     def _new_scratch(self) -> TreeScratch:
         return new_scratch(self._arrays, len(self._table.clause_start) - 1)
-
-
-_SCORES: dict[Any, Any] = {}
-"""The search under each other score, by its step."""
-
-
-def _check_options(alpha: float, beta: float, capacity: int, split: str, ranking: str, extension: float) -> None:
-    if not 0 <= alpha <= 0.5:
-        raise EarmarkError(f"expected alpha, the least share of left and right, from 0 to 0.5, got {alpha!r}")
-    if not 1 <= beta < np.inf:
-        raise EarmarkError(f"expected beta, how many times a bucket may grow, to be 1 or more, got {beta!r}")
-    if isinstance(capacity, bool) or not isinstance(capacity, int | np.integer) or not 1 <= capacity <= 2**20:
-        raise EarmarkError(f"expected capacity, a number of clauses, from 1 to {2**20:,}, got {capacity!r}")
-    for name, value, allowed in (("split", split, SPLITS), ("ranking", ranking, RANKINGS)):
-        if value not in allowed:
-            raise EarmarkError(f"expected {name} to be {' or '.join(map(repr, allowed))}, got {value!r}")
-    if not 0 <= extension < np.inf:
-        raise EarmarkError(f"expected extension, a length in keys, to be 0 or more, got {extension!r}")

@@ -72,18 +72,17 @@ def observe(searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, 
     return matched
 
 
-@kernel
 def sum_losses(tree: TreeArrays, loss: F64, events: int) -> None:
-    """Set the loss of each p-node, per event, from that of the buckets."""
-    for p in range(tree.head[be.PNODES]):
-        tree.loss[p] = 0.0
-    for bucket in range(tree.head[be.BUCKETS]):
-        if tree.more[bucket * be.MORE + be.LEVEL] > 0 and loss[bucket] > 0.0:
-            b = whole(bucket)
-            while tree.more[b * be.MORE + be.LEVEL] > 0:
-                p = whole(tree.more[b * be.MORE + be.PNODE])
-                tree.loss[p] += loss[bucket] / events
-                b = whole(tree.pnode[p * be.PART + be.POWNER])
+    """Set the loss of each p-node, per event, from that of the buckets: their own p-node's, and those above."""
+    part, more = tree.pnode.reshape(-1, be.PART), tree.more.reshape(-1, be.MORE)
+    tree.loss[:] = 0.0
+    b = np.flatnonzero(loss)
+    lost = loss[b] / events
+    while len(b):
+        inside = more[b, be.LEVEL] > 0
+        p, lost = more[b[inside], be.PNODE], lost[inside]
+        np.add.at(tree.loss, p, lost)
+        b = part[p, be.POWNER]
 
 
 def boxes_by_attribute(table: SegmentArrays) -> tuple[I64, I64, I64]:
@@ -141,28 +140,23 @@ def extensions(events: EventArrays, attributes: int) -> F64:
 
 def fallen(tree: TreeArrays) -> tuple[I64, I64]:
     """p-nodes to recycle, upper levels first: those whose rank is below 0, and those to be clustered again."""
-    pnodes = int(tree.head[be.PNODES])
-    part = tree.pnode[: pnodes * be.PART].reshape(-1, be.PART)
+    part, more = tree.pnode.reshape(-1, be.PART)[: tree.head[be.PNODES]], tree.more.reshape(-1, be.MORE)
     live = np.flatnonzero(part[:, be.POWNER] != be.NONE)
-    roots = part[live, be.PROOT].astype(np.int64)
-    below, changed = tree.more[roots * be.MORE + be.BELOW], tree.more[roots * be.MORE + be.CHANGED]
-    loss = tree.loss[live]
-    order = np.argsort(tree.more[roots * be.MORE + be.LEVEL], kind="stable")
-    low = (loss > below)[order]
-    worn = ((2 * changed > below) & (loss > 0))[order]
-    return live[order][low], live[order][worn & ~low]
+    live = live[np.argsort(more[part[live, be.PROOT], be.LEVEL], kind="stable")]
+    below, changed = more[part[live, be.PROOT]][:, [be.BELOW, be.CHANGED]].T
+    low = tree.loss[live] > below
+    worn = (2 * changed > below) & (tree.loss[live] > 0) & ~low
+    return live[low], live[worn]
 
 
 def clauses_below(tree: TreeArrays, pnodes: I64) -> int:
     """The number of clauses in some p-nodes, those in nested ones counted once."""
-    chosen = set(pnodes.tolist())
-    total = 0
-    for p in pnodes.tolist():
-        b, inside = int(tree.pnode[p * be.PART + be.POWNER]), False
-        while b > be.ROOT and not inside:
-            q = int(tree.more[b * be.MORE + be.PNODE])
-            inside = q in chosen
-            b = int(tree.pnode[q * be.PART + be.POWNER])
-        if not inside:
-            total += int(tree.more[int(tree.pnode[p * be.PART + be.PROOT]) * be.MORE + be.BELOW])
+    part, more = tree.pnode.reshape(-1, be.PART), tree.more.reshape(-1, be.MORE)
+    chosen, total = set(pnodes.tolist()), 0
+    for p in chosen:
+        b = part[p, be.POWNER]
+        while b > be.ROOT and int(more[b, be.PNODE]) not in chosen:
+            b = part[more[b, be.PNODE], be.POWNER]
+        if b == be.ROOT:
+            total += int(more[part[p, be.PROOT], be.BELOW])
     return total

@@ -124,15 +124,14 @@ GROUPS: dict[str, tuple[int, dict[str, int]]] = {
 """Arrays that grow together: the field of `head` that says how much is used, and the elements per unit of each."""
 
 
-def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attributes: int, weighted: bool) -> TreeArrays:
-    """Make a tree with an empty root and no clauses."""
-    head, knob = np.zeros(HEAD, np.int64), np.zeros(KNOB, np.float64)
+def empty_tree(knobs: list[float], settings: Mapping[int, int], attributes: int, weighted: bool) -> TreeArrays:
+    """Make a tree with an empty root and no clauses; its knobs are ALPHA, BETA and EXTENSION."""
+    head = np.zeros(HEAD, np.int64)
     head[[FREE_BUCKET, FREE_PNODE]] = NONE
     head[FREE_RUNS:] = NONE
     head[list(settings)] = list(settings.values())
-    knob[list(knobs)] = list(knobs.values())
     arrays = {name: np.empty(0, kind) for name, kind in element_types(TreeArrays).items()}
-    tree = TreeArrays(**{**arrays, "head": head, "knob": knob})
+    tree = TreeArrays(**{**arrays, "head": head, "knob": np.array(knobs, np.float64)})
     tree = with_room(tree, buckets=4, weighted=weighted)
     for bucket in (ROOT, NEVER):
         tree.box[bucket * BOX : (bucket + 1) * BOX] = (HIGHEST, LOWEST, HIGHEST, LOWEST)
@@ -140,7 +139,6 @@ def empty_tree(knobs: Mapping[int, float], settings: Mapping[int, int], attribut
         tree.more[bucket * MORE : (bucket + 1) * MORE] = (NONE, 0, 0, head[CAPACITY], 0, NONE, 0, 0)
         tree.first[bucket * 2 : bucket * 2 + 2] = HIGHEST
         tree.top[bucket * TOP : (bucket + 1) * TOP] = (-np.inf, 0, -np.inf, 0)
-        tree.peak[bucket * 2 * BINS : (bucket + 1) * 2 * BINS] = 0
     head[BUCKETS] = head[LIVE_BUCKETS] = 2
     tree.more[NEVER * MORE + LIMIT] = 2**31 - 1
     return with_attributes(tree, attributes)
@@ -166,19 +164,19 @@ def with_room(tree: TreeArrays, *, weighted: bool = False, **units: int) -> Tree
 
 def with_attributes(tree: TreeArrays, attributes: int) -> TreeArrays:
     """Make room for attributes up to this number."""
-    if attributes <= len(tree.rate):
-        return tree
-    return tree._replace(rate=resized(tree.rate, attributes), apart=resized(tree.apart, attributes))
+    return _longer(tree, ("rate", "apart"), attributes)
 
 
 def with_clauses(tree: TreeArrays, clauses: int) -> TreeArrays:
     """Make room for clauses up to this number; the new ones are not in the tree yet."""
-    have = len(tree.where)
-    if clauses <= have:
-        return tree
-    size = max(clauses, have + have // 2)
-    where, place, slot = (resized(array, size, NONE) for array in (tree.where, tree.place, tree.slot))
-    return tree._replace(where=where, place=place, slot=slot)
+    return _longer(tree, ("where", "place", "slot"), clauses, NONE)
+
+
+def _longer(tree: TreeArrays, names: tuple[str, ...], length: int, fill: int = 0) -> TreeArrays:
+    """Make arrays at least so long, by at least a half."""
+    have = len(getattr(tree, names[0]))
+    size = max(length, have + have // 2)
+    return tree if length <= have else tree._replace(**{n: resized(getattr(tree, n), size, fill) for n in names})
 
 
 def resized(array: NDArray[Any], length: int, fill: int = 0) -> NDArray[Any]:

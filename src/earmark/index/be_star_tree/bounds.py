@@ -23,10 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
+import earmark.index.be_star_tree.nodes as nodes
 from earmark.flat.arrays import F32, I32, I64
 from earmark.flat.machine import at
 from earmark.index.be_star_tree.arrays import TreeArrays
-from earmark.index.be_star_tree.nodes import clear_bounds, constraint_on, copy_bounds, highest, lowest, raised, whole
+from earmark.index.be_star_tree.nodes import constraint_on, highest, lowest, raised, whole
 from earmark.jit import embedded, inlined
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import static_score
@@ -107,8 +108,7 @@ def renew(tree: TreeArrays, table: SegmentArrays, b: int, path: Path) -> bool:
     changed = renew_bounds(tree, table, b, path)
     if level < 1 or tree.head[be.RIGID]:
         return changed
-    for i in range(1, level + 1):
-        path.lo[i], path.hi[i] = be.HIGHEST, be.LOWEST
+    path.lo[1 : level + 1], path.hi[1 : level + 1] = be.HIGHEST, be.LOWEST
     first = tree.link[b * be.LINK + be.FIRST]
     for e in range(first, first + tree.link[b * be.LINK + be.COUNT]):
         clause = at(tree.clause, e)
@@ -116,32 +116,25 @@ def renew(tree: TreeArrays, table: SegmentArrays, b: int, path: Path) -> bool:
             c = constraint_on(table, clause, at(path.attr, i))
             path.lo[i] = min(path.lo[i], lowest(table, c))
             path.hi[i] = max(path.hi[i], highest(table, c))
-    start = tree.link[b * be.LINK + be.PDIR]
-    for d in range(start, start + tree.link[b * be.LINK + be.WIDTH]):
-        root = at(tree.pnode, at(tree.pdir_node, d) * be.PART + be.PROOT)
-        take_rims(tree, root, level, path)
-    box = b * be.BOX
-    changed |= _set(tree.box, box + be.OWN_LO, path.lo[level]) | _set(tree.box, box + be.OWN_HI, path.hi[level])
-    for side in range(2):
-        child = tree.link[b * be.LINK + be.LEFT + side]
-        if child != be.NONE:
-            take_rims(tree, child, level - 1, path)
-            path.lo[level] = min(path.lo[level], at(tree.box, child * be.BOX + be.LO))
-            path.hi[level] = max(path.hi[level], at(tree.box, child * be.BOX + be.HI))
+    box, pnodes = b * be.BOX, tree.link[b * be.LINK + be.WIDTH]
+    for part in range(pnodes + 2):
+        if part == pnodes:
+            changed |= _set(tree.box, box + be.OWN_LO, path.lo[level]) | _set(tree.box, box + be.OWN_HI, path.hi[level])
+        other = nodes.beneath(tree, b, part)
+        if other == be.NONE:
+            continue
+        rim = tree.more[other * be.MORE + be.RIM]
+        for i in range(1, level + (part < pnodes)):
+            path.lo[i] = min(path.lo[i], at(tree.rim, rim + 2 * i - 2))
+            path.hi[i] = max(path.hi[i], at(tree.rim, rim + 2 * i - 1))
+        if part >= pnodes:
+            path.lo[level] = min(path.lo[level], at(tree.box, other * be.BOX + be.LO))
+            path.hi[level] = max(path.hi[level], at(tree.box, other * be.BOX + be.HI))
     changed |= _set(tree.box, box + be.LO, path.lo[level]) | _set(tree.box, box + be.HI, path.hi[level])
     rim = tree.more[b * be.MORE + be.RIM]
     for i in range(1, level):
         changed |= _set(tree.rim, rim + 2 * i - 2, path.lo[i]) | _set(tree.rim, rim + 2 * i - 1, path.hi[i])
     return changed
-
-
-@embedded
-def take_rims(tree: TreeArrays, b: int, levels: int, path: Path) -> None:
-    """Widen the path by a bucket's inactive boxes on the first `levels` dimensions."""
-    rim = tree.more[b * be.MORE + be.RIM]
-    for i in range(1, levels + 1):
-        path.lo[i] = min(path.lo[i], at(tree.rim, rim + 2 * i - 2))
-        path.hi[i] = max(path.hi[i], at(tree.rim, rim + 2 * i - 1))
 
 
 @inlined
@@ -161,18 +154,14 @@ def renew_bounds(tree: TreeArrays, table: SegmentArrays, b: int, path: Path) -> 
     if len(tree.peak):
         for k in range(be.BINS):
             path.peak[k] = tree.peak[base + k]
-    clear_bounds(tree, 2 * b + 1)
+    nodes.clear_bounds(tree, 2 * b + 1)
     start = tree.link[b * be.LINK + be.FIRST]
     for e in range(start, start + tree.link[b * be.LINK + be.COUNT]):
         clause = whole(at(tree.clause, e))
         widen_bounds(tree, table, b, 1, clause, whole(at(tree.slot, clause)), np.float64(at(tree.most, e)))
-    copy_bounds(tree, 2 * b + 1, 2 * b)
-    start = tree.link[b * be.LINK + be.PDIR]
-    for d in range(start - 2, start + tree.link[b * be.LINK + be.WIDTH]):
-        if d < start:
-            other = tree.link[b * be.LINK + be.LEFT + d - start + 2]
-        else:
-            other = at(tree.pnode, at(tree.pdir_node, d) * be.PART + be.PROOT)
+    nodes.copy_bounds(tree, 2 * b + 1, 2 * b)
+    for part in range(tree.link[b * be.LINK + be.WIDTH] + 2):
+        other = nodes.beneath(tree, b, part)
         if other != be.NONE:
             tree.first[2 * b] = min(tree.first[2 * b], at(tree.first, 2 * other))
             tree.top[i + be.STATIC] = max(tree.top[i + be.STATIC], at(tree.top, other * be.TOP + be.STATIC))
@@ -205,11 +194,9 @@ def at_edge(tree: TreeArrays, table: SegmentArrays, b: int, clause: int, slot: i
     level = at(tree.more, b * be.MORE + be.LEVEL)
     if level < 1 or tree.head[be.RIGID]:
         return False
-    box, lo, hi = b * be.BOX, at(path.lo, level), at(path.hi, level)
-    if lo == tree.box[box + be.LO] or hi == tree.box[box + be.HI]:
-        return True
-    if lo == tree.box[box + be.OWN_LO] or hi == tree.box[box + be.OWN_HI]:
-        return True
+    for end in range(b * be.BOX, (b + 1) * be.BOX, be.OWN_LO):
+        if at(path.lo, level) == tree.box[end + be.LO] or at(path.hi, level) == tree.box[end + be.HI]:
+            return True
     rim = at(tree.more, b * be.MORE + be.RIM)
     for i in range(1, level):
         if at(path.lo, i) == tree.rim[rim + 2 * i - 2] or at(path.hi, i) == tree.rim[rim + 2 * i - 1]:

@@ -1,6 +1,6 @@
 """Parts of kernels: making and freeing buckets, p-nodes and runs; what a clause looks like to the tree.
 
-The caller checks that there is room (`insert.py`, `settle.py`): nothing here grows an array.
+The caller checks that there is room (`change.py`, `settle.py`): nothing here grows an array.
 
 Free runs of entries are kept in lists by size class (4, 6, 8, 12, 16, 24, ...), linked through their first entry;
 buckets, p-nodes, inactive boxes and records likewise, by their exact size.
@@ -95,18 +95,13 @@ def new_bucket(tree: TreeArrays, attr: int, pnode: int, parent: int, level: int)
     """Make an empty leaf bucket in the c-directory of a p-node."""
     b = take(tree.head, be.BUCKETS, 1, be.FREE_BUCKET, tree.link, be.LEFT, be.LINK)
     tree.head[be.LIVE_BUCKETS] += 1
-    box, link, more = b * be.BOX, b * be.LINK, b * be.MORE
-    tree.box[box + be.LO], tree.box[box + be.HI] = be.HIGHEST, be.LOWEST
-    tree.box[box + be.OWN_LO], tree.box[box + be.OWN_HI] = be.HIGHEST, be.LOWEST
+    link, more = b * be.LINK, b * be.MORE
+    set_cell(tree, b, be.HIGHEST, be.LOWEST)
+    tree.link[link : link + be.LINK], tree.more[more : more + be.MORE] = 0, 0
     tree.link[link + be.ATTR], tree.link[link + be.PARENT] = attr, parent
     tree.link[link + be.LEFT], tree.link[link + be.RIGHT] = be.NONE, be.NONE
-    tree.link[link + be.FIRST], tree.link[link + be.COUNT] = 0, 0
-    tree.link[link + be.PDIR], tree.link[link + be.WIDTH] = 0, 0
     tree.more[more + be.PNODE], tree.more[more + be.LEVEL] = pnode, level
-    tree.more[more + be.ROOM], tree.more[more + be.PDIR_ROOM] = 0, 0
-    tree.more[more + be.LIMIT] = tree.head[be.CAPACITY]
-    tree.more[more + be.BELOW], tree.more[more + be.CHANGED] = 0, 0
-    tree.more[more + be.RIM] = be.NONE
+    tree.more[more + be.LIMIT], tree.more[more + be.RIM] = tree.head[be.CAPACITY], be.NONE
     if level > 1:
         rim = take(tree.head, be.RIMS, 2 * (level - 1), be.FREE_RIMS + level, tree.rim, 0, 1)
         tree.more[more + be.RIM] = rim
@@ -118,13 +113,18 @@ def new_bucket(tree: TreeArrays, attr: int, pnode: int, parent: int, level: int)
 
 
 @embedded
+def like_bucket(tree: TreeArrays, b: int, parent: int) -> int:
+    """Make an empty leaf bucket in the same c-directory as b."""
+    attr, pnode = whole(tree.link[b * be.LINK + be.ATTR]), whole(tree.more[b * be.MORE + be.PNODE])
+    return new_bucket(tree, attr, pnode, parent, whole(tree.more[b * be.MORE + be.LEVEL]))
+
+
+@embedded
 def clear_bounds(tree: TreeArrays, part: int) -> None:
     """Set the score bounds of no clauses. Bucket b has the parts 2 b (all its clauses) and 2 b + 1 (its l-node)."""
     tree.first[part] = be.HIGHEST
     tree.top[2 * part], tree.top[2 * part + 1] = -np.inf, 0.0
-    if len(tree.peak):
-        for i in range(part * be.BINS, (part + 1) * be.BINS):
-            tree.peak[i] = 0.0
+    tree.peak[part * be.BINS : (part + 1) * be.BINS] = 0.0  # nothing, where there are no weights
 
 
 @embedded
@@ -263,23 +263,72 @@ def above(tree: TreeArrays, b: int) -> int:
 def is_open_leaf(tree: TreeArrays, b: int) -> bool:
     """Whether a bucket has neither children nor p-nodes."""
     link = b * be.LINK
-    childless = tree.link[link + be.LEFT] == be.NONE and tree.link[link + be.RIGHT] == be.NONE
-    return bool(childless and tree.link[link + be.WIDTH] == 0)
+    return bool(tree.link[link + be.LEFT] == tree.link[link + be.RIGHT] == be.NONE and not tree.link[link + be.WIDTH])
 
 
 @embedded
-def push_below(tree: TreeArrays, b: int, stack: I32, height: int) -> int:
-    """Put the children and the root buckets of the p-nodes of a bucket on a stack, last ones first; its new height."""
-    for side in range(1, -1, -1):
-        child = at(tree.link, b * be.LINK + be.LEFT + side)
-        if child != be.NONE:
-            stack[height] = child
-            height += 1
-    start = at(tree.link, b * be.LINK + be.PDIR)
-    for d in range(start + at(tree.link, b * be.LINK + be.WIDTH) - 1, start - 1, -1):
-        stack[height] = at(tree.pnode, at(tree.pdir_node, d) * be.PART + be.PROOT)
-        height += 1
-    return height
+def beneath(tree: TreeArrays, b: int, i: int) -> int:
+    """What is right below a bucket, or NONE: the roots of its p-nodes, from i = 0 on, then its left, its right."""
+    width = at(tree.link, b * be.LINK + be.WIDTH)
+    if i >= width:
+        return whole(at(tree.link, b * be.LINK + be.LEFT + i - width))
+    p = at(tree.pdir_node, at(tree.link, b * be.LINK + be.PDIR) + i)
+    return whole(at(tree.pnode, p * be.PART + be.PROOT))
+
+
+@embedded
+def list_buckets(tree: TreeArrays, first: int, order: I32) -> int:
+    """Write a bucket and all below it, each before what it has; how many. The end of `order` serves as the stack."""
+    found, top = 0, len(order) - 1
+    order[top] = first
+    while top < len(order):
+        b = whole(order[top])
+        top += 1
+        order[found] = b
+        found += 1
+        for i in range(at(tree.link, b * be.LINK + be.WIDTH) + 1, -1, -1):
+            child = beneath(tree, b, i)
+            if child != be.NONE:
+                top -= 1
+                order[top] = child
+    return found
+
+
+# --- boxes and cells -----------------------------------------------------------------------------------------------
+
+
+@inlined
+def length(lo: int, hi: int) -> float:
+    """The approximate number of keys in a box; 0 when it is empty. A float, since the key line is longer than int64."""
+    return float(hi) - float(lo) + 1.0 if lo <= hi else 0.0
+
+
+@inlined
+def middle_of(lo: int, hi: int) -> int:
+    """The last key of the lower half of a cell."""
+    return (lo >> 1) + (hi >> 1) + (lo & hi & 1)
+
+
+@inlined
+def cell_around(lo: int, hi: int) -> tuple[int, int]:
+    """The smallest cell of the halved key line that holds [lo, hi]: a power of two long, and aligned."""
+    below, over = be.LOWEST, be.HIGHEST
+    while below < over:
+        middle = middle_of(below, over)
+        if hi <= middle:
+            over = middle
+        elif lo > middle:
+            below = middle + 1
+        else:
+            break
+    return below, over
+
+
+@embedded
+def set_cell(tree: TreeArrays, b: int, lo: int, hi: int) -> None:
+    """Set the box of a bucket and of its own c-node: in a BE-Tree its cell."""
+    for end in range(b * be.BOX, (b + 1) * be.BOX, be.HI + 1):
+        tree.box[end + be.LO], tree.box[end + be.HI] = lo, hi
 
 
 # --- clauses ---------------------------------------------------------------------------------------------------
@@ -361,9 +410,8 @@ def is_plain(table: SegmentArrays, clause: int) -> bool:
         return False
     for c in range(begin, end):
         i = at(table.interval_start, c)
-        if at(table.interval_start, c + 1) != i + 1 or at(table.accepts_null, c):
-            return False
-        if at(table.attr, c) >= be.LANE_ATTRIBUTES:
+        single = at(table.interval_start, c + 1) == i + 1 and not at(table.accepts_null, c)
+        if not single or at(table.attr, c) >= be.LANE_ATTRIBUTES:
             return False
         if at(table.lo, i) == be.LOWEST and at(table.hi, i) == be.HIGHEST:
             return False
@@ -386,8 +434,7 @@ def new_record(tree: TreeArrays, table: SegmentArrays, clause: int) -> int:
     start = take(tree.head, be.WORDS, record_words(n), be.FREE_WORDS + n, tree.word, 0, 1)
     tree.head[be.LIVE_WORDS] += record_words(n)
     pairs = start + ((n + 4) >> 2)
-    for i in range(start, pairs):
-        tree.word[i] = 0
+    tree.word[start:pairs] = 0
     tree.word[start] = n
     for j in range(n):
         lane = j + 1

@@ -32,7 +32,7 @@ from earmark.index.be_star_tree.nodes import whole
 from earmark.index.counters import CANDIDATES, COMPARED, LEAVES, NODES, back_to, work_so_far
 from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.marks import close_event, is_set, new_marks
-from earmark.jit import embedded, kernel
+from earmark.jit import embedded
 from earmark.segment.evaluate import clause_failures
 
 FULL = -1
@@ -181,7 +181,7 @@ def push_root(tree: TreeArrays, d: int, scratch: TreeScratch, height: int, every
     return height
 
 
-@kernel
+@embedded
 def match_events(
     searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, matches: Matches
 ) -> tuple[int, int]:

@@ -16,6 +16,21 @@ An l-node that cannot be made smaller (no attribute left that enough clauses hav
 
 Rank of an attribute in an l-node: its number of clauses, less the share expected to be false candidates (`rate`; zero
 under the optimistic ranking until events have been seen).
+
+**Where a bucket is split**: the exhaustive and the approximate algorithm of section V-A, and halving. Every split
+has one form: left takes the boxes that end at or before `left_end`, right those that begin at or after `right_begin`,
+and what spans the gap overlaps:
+
+    left_end = 4, right_begin = 6      |--|   |-----|        left
+    1  2  3  4  5  6  7  8  9               |-----|          overlapping: [3, 6]
+                                                  |----|     right
+
+Taking the I leftmost by upper end, or the I rightmost by lower end, comes to trying each upper end as `left_end` and
+each lower end as `right_begin`. With both orders sorted once, running minima and maxima give the overlapping bucket's
+box for each choice in O(1), so the exhaustive algorithm costs O(n log n), not the printed O(n^2 log n).
+
+Ties of overlap and coverage go to the more even split. An empty overlapping bucket overlaps less than a point does:
+lengths count keys.
 """
 
 from __future__ import annotations
@@ -30,11 +45,9 @@ from earmark.flat.arrays import F32, I32, I64, U64
 from earmark.flat.machine import at
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.bounds import Path, path_to, renew
-from earmark.index.be_star_tree.insert import cell_around, like_bucket, middle_of, set_cell
 from earmark.index.be_star_tree.nodes import whole
-from earmark.index.be_star_tree.split import find_split
 from earmark.index.stored import element_types
-from earmark.jit import embedded, kernel
+from earmark.jit import embedded, inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
 
@@ -75,11 +88,14 @@ def settle(tree: TreeArrays, table: SegmentArrays, desk: Desk, path: Path, todo:
             return todo + 1
         fresh = 0
         if tree.more[b * be.MORE + be.LEVEL] > 0 and nodes.is_open_leaf(tree, b):
-            count, attr = _gather_boxes(tree, table, desk, b)
-            approximate, rigid = tree.head[be.APPROXIMATE] != 0, tree.head[be.RIGID] != 0
-            low, high, alpha = tree.box[b * be.BOX + be.LO], tree.box[b * be.BOX + be.HI], tree.knob[be.ALPHA]
-            lo, hi = desk.lo[:count], desk.hi[:count]
-            split = find_split(lo, hi, alpha, tree.apart[attr], approximate, rigid, low, high)
+            link, box, rigid = b * be.LINK, b * be.BOX, tree.head[be.RIGID] != 0
+            first, count, attr = tree.link[link + be.FIRST], tree.link[link + be.COUNT], tree.link[link + be.ATTR]
+            for i in range(count):
+                c = nodes.constraint_on(table, at(tree.clause, first + i), attr)
+                desk.lo[i], desk.hi[i] = nodes.lowest(table, c), nodes.highest(table, c)
+            lo, hi, low, high = desk.lo[:count], desk.hi[:count], tree.box[box + be.LO], tree.box[box + be.HI]
+            approximate = tree.head[be.APPROXIMATE] != 0
+            split = find_split(lo, hi, tree.knob[be.ALPHA], tree.apart[attr], approximate, rigid, low, high)
             fresh = _cluster(tree, desk, b, split)
         if not fresh:
             fresh = _partition(tree, table, desk, b, path)
@@ -108,8 +124,7 @@ def _has_room(tree: TreeArrays, desk: Desk, b: int) -> bool:
 def _arrange(tree: TreeArrays, desk: Desk, b: int, parts: int) -> None:
     """Order the run of b by desk.part, and leave in desk.begin where each part begins; part `parts` is the end."""
     first, count = tree.link[b * be.LINK + be.FIRST], tree.link[b * be.LINK + be.COUNT]
-    for k in range(parts + 1):
-        desk.begin[k] = 0
+    desk.begin[: parts + 1] = 0
     for i in range(count):
         nodes.copy_entry(tree, first + i, desk, i)
         desk.begin[desk.part[i] + 1] += 1
@@ -139,46 +154,27 @@ def _hand_over(tree: TreeArrays, desk: Desk, b: int, part: int, last: bool, to: 
 
 
 @embedded
-def _keep(tree: TreeArrays, desk: Desk, b: int) -> None:
-    """Leave b with the first part of its arranged run."""
-    tree.link[b * be.LINK + be.COUNT] = desk.begin[1]
-    tree.more[b * be.MORE + be.ROOM] = desk.begin[1]
-
-
-@embedded
-def _gather_boxes(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int) -> tuple[int, int]:
-    """Put the boxes of an l-node's clauses on the active dimension on the desk; their number, and the attribute."""
-    link = b * be.LINK
-    first, count, attr = tree.link[link + be.FIRST], tree.link[link + be.COUNT], tree.link[link + be.ATTR]
-    for i in range(count):
-        c = nodes.constraint_on(table, at(tree.clause, first + i), attr)
-        desk.lo[i], desk.hi[i] = nodes.lowest(table, c), nodes.highest(table, c)
-    return count, attr
-
-
-@embedded
 def _cluster(tree: TreeArrays, desk: Desk, b: int, split: tuple[int, int, int, int]) -> int:
     """Split a leaf bucket (Algorithm 5); the number of new buckets in desk.fresh, 0 when it cannot be split."""
     left_end, right_begin, left, right = split
-    count = tree.link[b * be.LINK + be.COUNT]
     low, high = tree.box[b * be.BOX + be.LO], tree.box[b * be.BOX + be.HI]
     if left == 0 and right == 0:
         return 0
-    for i in range(count):
+    for i in range(tree.link[b * be.LINK + be.COUNT]):
         desk.part[i] = 1 if desk.hi[i] <= left_end else 2 if right and desk.lo[i] >= right_begin else 0
     _arrange(tree, desk, b, 3)
     fresh = 0
     for side in range(2):
         if desk.begin[side + 2] > desk.begin[side + 1]:
-            new = like_bucket(tree, b, b)
+            new = nodes.like_bucket(tree, b, b)
             tree.link[b * be.LINK + be.LEFT + side] = new
             _hand_over(tree, desk, b, side + 1, side == 1 or right == 0, new)
             if tree.head[be.RIGID]:
-                middle = middle_of(low, high)
-                set_cell(tree, new, middle + 1 if side else low, high if side else middle)
+                middle = nodes.middle_of(low, high)
+                nodes.set_cell(tree, new, middle + 1 if side else low, high if side else middle)
             desk.fresh[fresh] = new
             fresh += 1
-    _keep(tree, desk, b)
+    tree.link[b * be.LINK + be.COUNT] = tree.more[b * be.MORE + be.ROOM] = desk.begin[1]
     return fresh
 
 
@@ -195,7 +191,7 @@ def _partition(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int, path:
             desk.fresh[k] = root
             if tree.head[be.RIGID]:
                 _set_domain(tree, table, root)
-        _keep(tree, desk, b)
+        tree.link[b * be.LINK + be.COUNT] = tree.more[b * be.MORE + be.ROOM] = desk.begin[1]
     count = tree.link[b * be.LINK + be.COUNT]
     capacity = tree.head[be.CAPACITY]
     tree.more[b * be.MORE + be.LIMIT] = capacity if count <= capacity else 2 * count
@@ -206,13 +202,11 @@ def _partition(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int, path:
 def _set_domain(tree: TreeArrays, table: SegmentArrays, root: int) -> None:
     """Set the cell of a new p-node's root bucket: the smallest one that holds its clauses."""
     first, attr = tree.link[root * be.LINK + be.FIRST], tree.link[root * be.LINK + be.ATTR]
-    c = nodes.constraint_on(table, at(tree.clause, first), attr)
-    low, high = nodes.lowest(table, c), nodes.highest(table, c)
-    for e in range(first + 1, first + tree.link[root * be.LINK + be.COUNT]):
+    low, high = be.HIGHEST, be.LOWEST
+    for e in range(first, first + tree.link[root * be.LINK + be.COUNT]):
         c = nodes.constraint_on(table, at(tree.clause, e), attr)
         low, high = min(low, nodes.lowest(table, c)), max(high, nodes.highest(table, c))
-    low, high = cell_around(low, high)
-    set_cell(tree, root, low, high)
+    nodes.set_cell(tree, root, *nodes.cell_around(low, high))
 
 
 @embedded
@@ -225,7 +219,9 @@ def _choose_parts(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int, pa
     first, count = tree.link[b * be.LINK + be.FIRST], tree.link[b * be.LINK + be.COUNT]
     if level >= be.LEVELS:
         return 0
-    attributes = _post(tree, table, desk, first, count, level, path)
+    for i in range(1, level + 1):
+        desk.share[path.attr[i]] = be.NONE  # a p-node above already partitions by it
+    attributes = _post(tree, table, desk, first, count)
     left, parts, least = count, 0, tree.head[be.LEAST]
     while left > tree.head[be.CAPACITY] and parts < attributes:
         best, best_rank = be.NONE, 0.0
@@ -256,7 +252,7 @@ def _choose_parts(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int, pa
 
 
 @embedded
-def _post(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, count: int, level: int, path: Path) -> int:
+def _post(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, count: int) -> int:
     """List the l-node's entries by the attributes that can still partition them; returns the number of attributes."""
     attributes = 0
     for entry in range(count):
@@ -264,7 +260,7 @@ def _post(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, count:
         clause = at(tree.clause, first + entry)
         for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
             attr = at(table.attr, c)
-            if nodes.can_key(table, c) and not _used(path, level, attr):
+            if nodes.can_key(table, c) and desk.share[attr] >= 0:
                 if desk.share[attr] == 0:
                     desk.touched[attributes] = attr
                     attributes += 1
@@ -278,77 +274,52 @@ def _post(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, count:
         clause = at(tree.clause, first + entry)
         for c in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
             attr = at(table.attr, c)
-            if nodes.can_key(table, c) and not _used(path, level, attr):
+            if nodes.can_key(table, c) and desk.share[attr] >= 0:
                 desk.posting[desk.end[attr]] = entry
                 desk.end[attr] += 1
     return attributes
 
 
-@embedded
-def _used(path: Path, level: int, attr: int) -> bool:
-    """Whether a p-node above already partitions by the attribute."""
-    used = False
-    for i in range(1, level + 1):
-        used |= bool(at(path.attr, i) == attr)
-    return used
-
-
 @kernel
-def collapse(tree: TreeArrays, table: SegmentArrays, b: int, stack: I32, path: Path) -> bool:
+def collapse(tree: TreeArrays, table: SegmentArrays, b: int, path: Path) -> bool:
     """Bring all clauses of a bucket into its own l-node and free what was below; False when there is no room."""
     total = tree.more[b * be.MORE + be.BELOW]
     if len(tree.sign) - tree.head[be.ENTRIES] < 2 * total + 16:
         return False
     start, room = nodes.take_entries(tree, total)
-    filled, height = 0, 1
-    stack[0] = b
-    while height:
-        height -= 1
-        x = whole(stack[height])
-        first = tree.link[x * be.LINK + be.FIRST]
+    order, filled = np.empty(tree.head[be.BUCKETS], np.int32), start
+    for k in range(nodes.list_buckets(tree, b, order)):
+        x = whole(order[k])
+        first, pdir = tree.link[x * be.LINK + be.FIRST], tree.link[x * be.LINK + be.PDIR]
         for e in range(first, first + tree.link[x * be.LINK + be.COUNT]):
-            i = start + filled
-            nodes.copy_entry(tree, e, tree, i)
-            tree.where[tree.clause[i]], tree.place[tree.clause[i]] = b, i
+            nodes.copy_entry(tree, e, tree, filled)
+            tree.where[tree.clause[filled]], tree.place[tree.clause[filled]] = b, filled
             filled += 1
-        height = nodes.push_below(tree, x, stack, height)
-        _free_pnodes(tree, x)
+        for d in range(pdir, pdir + tree.link[x * be.LINK + be.WIDTH]):
+            nodes.list_free_pnode(tree, tree.pdir_node[d])
         if x != b:
             nodes.free_bucket(tree, x)
         else:
             nodes.give_entries(tree, first, tree.more[b * be.MORE + be.ROOM])
-    tree.link[b * be.LINK + be.FIRST], tree.link[b * be.LINK + be.COUNT] = start, total
-    tree.more[b * be.MORE + be.ROOM] = room
-    tree.link[b * be.LINK + be.LEFT], tree.link[b * be.LINK + be.RIGHT] = be.NONE, be.NONE
-    tree.more[b * be.MORE + be.LIMIT], tree.more[b * be.MORE + be.CHANGED] = tree.head[be.CAPACITY], 0
+            nodes.give_pdir(tree, pdir, tree.more[b * be.MORE + be.PDIR_ROOM])
+    link, more = b * be.LINK, b * be.MORE
+    tree.link[link + be.FIRST], tree.link[link + be.COUNT], tree.more[more + be.ROOM] = start, total, room
+    tree.link[link + be.LEFT], tree.link[link + be.RIGHT] = be.NONE, be.NONE
+    tree.link[link + be.PDIR], tree.link[link + be.WIDTH], tree.more[more + be.PDIR_ROOM] = 0, 0, 0
+    tree.more[more + be.LIMIT], tree.more[more + be.CHANGED] = tree.head[be.CAPACITY], 0
     tree.head[be.LONGEST] = max(tree.head[be.LONGEST], total)
     renew(tree, table, b, path)
     return True
 
 
-@embedded
-def _free_pnodes(tree: TreeArrays, b: int) -> None:
-    """Free the p-nodes of a bucket and its p-directory; the caller frees their buckets."""
-    start = tree.link[b * be.LINK + be.PDIR]
-    for d in range(start, start + tree.link[b * be.LINK + be.WIDTH]):
-        nodes.list_free_pnode(tree, tree.pdir_node[d])
-    nodes.give_pdir(tree, start, tree.more[b * be.MORE + be.PDIR_ROOM])
-    tree.link[b * be.LINK + be.PDIR], tree.link[b * be.LINK + be.WIDTH], tree.more[b * be.MORE + be.PDIR_ROOM] = 0, 0, 0
-
-
 @kernel
-def renew_all(tree: TreeArrays, table: SegmentArrays, stack: I32, order: I32, path: Path) -> None:
-    """Compute boxes and bounds of every bucket from scratch, lowest first; `stack` and `order` hold all buckets."""
-    height, found = 2, 0
-    stack[0], stack[1] = be.ROOT, be.NEVER
-    while height:
-        height -= 1
-        b = whole(stack[height])
-        order[found] = b
-        found += 1
-        height = nodes.push_below(tree, b, stack, height)
-    for i in range(found - 1, -1, -1):
+def renew_all(tree: TreeArrays, table: SegmentArrays, path: Path) -> None:
+    """Compute boxes and bounds of every bucket from scratch, lowest first."""
+    order = np.empty(tree.head[be.BUCKETS], np.int32)
+    for i in range(nodes.list_buckets(tree, be.ROOT, order) - 1, -1, -1):
         renew(tree, table, whole(order[i]), path)
+    renew(tree, table, be.NEVER, path)
+    tree.head[be.LOOSE] = 0
 
 
 @kernel
@@ -370,22 +341,19 @@ def fill_root(tree: TreeArrays, table: SegmentArrays, clauses: I32) -> None:
 
 
 @kernel
-def pack(tree: TreeArrays, table: SegmentArrays, into: TreeArrays, stack: I32) -> None:
+def pack(tree: TreeArrays, table: SegmentArrays, into: TreeArrays) -> None:
     """Lay out entries and records in the order of the tree and without gaps, in the arrays of `into`.
 
     `into` shares all other arrays with `tree`.
     """
-    for kind in range(be.CLASSES):
-        into.head[be.FREE_RUNS + kind] = be.NONE
-    for kind in range(be.LONGEST_RECORD + 1):
-        into.head[be.FREE_WORDS + kind] = be.NONE
-    into.head[be.ENTRIES], into.head[be.WORDS], into.head[be.LIVE_WORDS] = 0, 0, 0
-    into.head[be.LONGEST] = 0
-    stack[0], stack[1] = be.NEVER, be.ROOT
-    height = 2
-    while height:
-        height -= 1
-        b = whole(stack[height])
+    into.head[be.FREE_RUNS : be.FREE_RUNS + be.CLASSES] = be.NONE
+    into.head[be.FREE_WORDS : be.FREE_WORDS + be.LONGEST_RECORD + 1] = be.NONE
+    into.head[be.ENTRIES], into.head[be.WORDS], into.head[be.LIVE_WORDS], into.head[be.LONGEST] = 0, 0, 0, 0
+    order = np.empty(tree.head[be.BUCKETS], np.int32)
+    found = nodes.list_buckets(tree, be.ROOT, order)
+    order[found] = be.NEVER
+    for k in range(found + 1):
+        b = whole(order[k])
         first, count = tree.link[b * be.LINK + be.FIRST], tree.link[b * be.LINK + be.COUNT]
         start = into.head[be.ENTRIES]
         for i in range(count):
@@ -393,7 +361,120 @@ def pack(tree: TreeArrays, table: SegmentArrays, into: TreeArrays, stack: I32) -
             nodes.copy_entry(tree, first + i, into, start + i)
             into.record[start + i] = nodes.new_record(into, table, clause)
             into.place[clause] = start + i
-        into.head[be.ENTRIES] = start + count
+        into.head[be.ENTRIES], into.head[be.LONGEST] = start + count, max(into.head[be.LONGEST], count)
         into.link[b * be.LINK + be.FIRST], into.more[b * be.MORE + be.ROOM] = start, count
-        into.head[be.LONGEST] = max(into.head[be.LONGEST], count)
-        height = nodes.push_below(tree, b, stack, height)
+
+
+# --- where to split ------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _clear(end: int, begin: int, apart: float) -> bool:
+    """Whether a box that begins at `begin` stays clear of one that ends at `end`."""
+    return begin > end and (apart <= 0 or float(begin) > float(end) + apart)
+
+
+@kernel
+def find_split(
+    lo: I64, hi: I64, alpha: float, apart: float, approximate: bool, rigid: bool, low: int, high: int
+) -> tuple[int, int, int, int]:
+    """Choose how to split boxes inside [low, high]: (left_end, right_begin, boxes left, boxes right).
+
+    The last two are 0 where the boxes cannot be split.
+    """
+    n = len(lo)
+    least = max(1, int(np.ceil(alpha * n)))
+    if low >= high:  # an atomic bucket
+        return low, high, 0, 0
+    if not rigid and n >= 2:
+        by_hi, by_lo = np.argsort(hi), np.argsort(lo)
+        if approximate:
+            split = _approximate(lo, hi, by_lo, by_hi, apart)
+        else:
+            split = _exhaustive(lo, hi, by_lo, by_hi, apart, least)
+        if split[2] >= least and split[3] >= least:
+            return split
+    middle = nodes.middle_of(low, high)
+    left, right, right_begin = 0, 0, high
+    for i in range(n):
+        if hi[i] <= middle:
+            left += 1
+        elif _clear(middle, lo[i], apart):
+            right += 1
+            right_begin = min(right_begin, lo[i])
+    return middle, right_begin, left, right
+
+
+@kernel
+def _approximate(lo: I64, hi: I64, by_lo: I64, by_hi: I64, apart: float) -> tuple[int, int, int, int]:
+    """Give the leftmost box to the left and the rightmost to the right, in turn, as long as they stay clear."""
+    n = len(lo)
+    left, right = 0, 0
+    left_end, right_begin = lo[by_lo[0]], hi[by_hi[n - 1]]
+    more = True
+    while more:
+        more = False
+        if left < n and (right == 0 or _clear(hi[by_hi[left]], right_begin, apart)):
+            left_end = hi[by_hi[left]]
+            left += 1
+            more = True
+        if right < n and (left == 0 or _clear(left_end, lo[by_lo[n - 1 - right]], apart)):
+            right_begin = lo[by_lo[n - 1 - right]]
+            right += 1
+            more = True
+    return left_end, right_begin, left, right
+
+
+@kernel
+def _exhaustive(lo: I64, hi: I64, by_lo: I64, by_hi: I64, apart: float, least: int) -> tuple[int, int, int, int]:
+    """The split with the shortest overlapping bucket, then the least coverage, then the most even one."""
+    n = len(lo)
+    past_lo, past_hi = lo[by_hi], hi[by_lo]  # lowest begin up to the i-th by upper end; highest end by lower end
+    rest_lo, rest_hi = lo[by_hi], hi[by_lo]  # the same from the i-th on
+    for i in range(1, n):
+        j = n - 1 - i
+        past_lo[i], past_hi[i] = min(past_lo[i - 1], past_lo[i]), max(past_hi[i - 1], past_hi[i])
+        rest_lo[j], rest_hi[j] = min(rest_lo[j + 1], rest_lo[j]), max(rest_hi[j + 1], rest_hi[j])
+    best = (np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+    best_overlap, best_covered, best_even = np.inf, np.inf, np.int64(0)
+    for way in range(2):
+        left, right_from = 0, 0  # boxes left; the first box right, by lower end
+        for step in range(n):
+            if way == 0:  # the upper end of the step-th box is left_end
+                left = step + 1
+                left_end = hi[by_hi[step]]
+                if left < n and hi[by_hi[left]] == left_end:
+                    continue
+                while right_from < n and not _clear(left_end, lo[by_lo[right_from]], apart):
+                    right_from += 1
+                if right_from == n:
+                    break
+                right_begin = lo[by_lo[right_from]]
+            else:  # the lower end of the step-th box is right_begin
+                right_from = step
+                right_begin = lo[by_lo[step]]
+                if step and lo[by_lo[step - 1]] == right_begin:
+                    continue
+                while left < n and _clear(hi[by_hi[left]], right_begin, apart):
+                    left += 1
+                if left == 0:
+                    continue
+                left_end = hi[by_hi[left - 1]]
+            right = n - right_from
+            if left < least or right < least:
+                continue
+            begin, end = past_lo[left - 1], rest_hi[right_from]  # of left and right together
+            overlap, covered = 0.0, nodes.length(begin, left_end) + nodes.length(right_begin, end)
+            if left + right < n:
+                low, high = rest_lo[left], past_hi[right_from - 1]
+                overlap = nodes.length(low, high)
+                covered += nodes.length(max(low, left_end + 1), min(high, right_begin - 1))
+                covered += nodes.length(low, begin - 1) if low < begin else 0.0
+                covered += nodes.length(end + 1, high) if high > end else 0.0
+            even = min(left, right)
+            if overlap < best_overlap or (
+                overlap == best_overlap and (covered < best_covered or (covered == best_covered and even > best_even))
+            ):
+                best = (left_end, right_begin, np.int64(left), np.int64(right))
+                best_overlap, best_covered, best_even = overlap, covered, np.int64(even)
+    return best  # type: ignore[return-value]

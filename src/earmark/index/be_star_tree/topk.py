@@ -27,6 +27,7 @@ decrease in any argument, and step(t, w, e) >= t; the same function applied to a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ from earmark.index.counters import COMPARED, LEAVES, MATCHED, NODES, PRUNED, PRU
 from earmark.index.kernels import Asked, Searched, TopK
 from earmark.index.marks import clear_marks, first_time, is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
-from earmark.jit import JIT, embedded, inlined, kernel
+from earmark.jit import JIT, embedded, inlined
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import ABSENT, constraint_holds, find_attribute, slot_score, static_score
 
@@ -90,12 +91,9 @@ def pop_queue(scratch: TreeScratch) -> None:
 @embedded
 def heaviest_weight(events: EventArrays, e: int) -> float:
     """The greatest weight of an event; 0 when it has no attributes."""
-    begin, end = at(events.start, e), at(events.start, e + 1)
-    if not len(events.weight):
-        return 1.0 if begin < end else 0.0
     heaviest = 0.0
-    for i in range(begin, end):
-        heaviest = max(heaviest, at(events.weight, i))
+    for i in range(at(events.start, e), at(events.start, e + 1)):
+        heaviest = max(heaviest, at(events.weight, i) if len(events.weight) else 1.0)
     return heaviest
 
 
@@ -142,11 +140,12 @@ def may_enter(top: TopK, sought: Sought, bound: float, first: int) -> bool:
     return bool(bound == worst and first < at(heaps.sequence, lane * k))
 
 
-def _uncached(function: Any) -> Any:
-    """Keep a compiled function out of the cache on disk, which cannot tell closures apart."""
+def _uncached(function: Any, compiled: Any = embedded) -> Any:
+    """Compile a function, but not into the cache on disk, which cannot tell closures apart."""
+    made = compiled(function)
     if JIT:
-        function._cache.disable()
-    return function
+        made._cache.disable()
+    return made
 
 
 @embedded
@@ -167,7 +166,7 @@ def next_pnode(top: TopK, sought: Sought) -> int:
 
 
 class Scoring(NamedTuple):
-    """A score, as kernels use it, and whether the kernels made from these functions may be cached.
+    """A score, as kernels use it, and how the kernels made from these functions are compiled.
 
     bound_of(searched, events, sought, b, part)        no clause of a bucket, or of its l-node, scores higher
     entry_bound_of(searched, sought, entry, slot)      the clause of an entry scores no higher
@@ -177,11 +176,7 @@ class Scoring(NamedTuple):
     bound_of: Any
     entry_bound_of: Any
     score_of: Any
-    is_cached: bool
-
-    def embedded(self, function: Any) -> Any:
-        """Compile a part of the kernel."""
-        return embedded(function) if self.is_cached else _uncached(embedded(function))
+    embedded: Callable[[Any], Any] = _uncached
 
 
 def _lnode_scan(scoring: Scoring) -> Any:
@@ -284,7 +279,7 @@ def _ranked(scoring: Scoring) -> Any:
     """The search for the k best under a score."""
     rank_event = _event_search(scoring)
 
-    @kernel
+    @scoring.embedded
     def rank_events(
         searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, heaps: Heaps, work: I64
     ) -> None:
@@ -298,19 +293,19 @@ def _ranked(scoring: Scoring) -> Any:
             lane = e - asked.first
             sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
-    return rank_events if scoring.is_cached else _uncached(rank_events)
+    return rank_events
 
 
-rank_events = _ranked(Scoring(sum_bound, sum_entry_bound, slot_score, is_cached=True))
+rank_events = _ranked(Scoring(sum_bound, sum_entry_bound, slot_score, embedded))
 """The search under the weighted sum."""
 
 
+@cache
 def ranked(step: Callable[[float, float, float], float]) -> Any:
     """The search under another monotone score, folded by `step` (see the module's docstring). Compiled, not cached."""
-    fold = _uncached(inlined(getattr(step, "py_func", step)))
+    fold = _uncached(step, inlined)
 
     @_uncached
-    @embedded
     def bound_of(searched: Searched[TreeArrays], events: EventArrays, sought: Sought, b: int, part: int) -> float:
         tree = searched.arrays
         total = float(at(tree.top, b * be.TOP + 2 * part))
@@ -323,12 +318,10 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
         return raised(total, 0.0)
 
     @_uncached
-    @embedded
     def entry_bound_of(searched: Searched[TreeArrays], sought: Sought, entry: int, slot: int) -> float:
         return np.inf
 
     @_uncached
-    @embedded
     def clause_score_of(
         table: SegmentArrays, clause: int, events: EventArrays, e: int, relaxed: bool, static: float
     ) -> tuple[bool, float]:
@@ -348,7 +341,6 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
         return qualifies, total
 
     @_uncached
-    @embedded
     def score_of(table: SegmentArrays, slot: int, events: EventArrays, e: int, relaxed: bool) -> tuple[bool, float]:
         found, best = False, 0.0
         for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
@@ -357,4 +349,4 @@ def ranked(step: Callable[[float, float, float], float]) -> Any:
                 found, best = True, score
         return found, best
 
-    return _ranked(Scoring(bound_of, entry_bound_of, score_of, is_cached=False))
+    return _ranked(Scoring(bound_of, entry_bound_of, score_of))

@@ -3,7 +3,7 @@
 Not a paper's structure. Clauses are grouped by *what* they constrain before any value is looked at, and values are
 codes of 16 bits, so that one instruction compares 64 clauses. Many clauses on the same attributes are trees of blocks;
 sets of attributes that few clauses have are found by pairs of attributes. `arrays.py` draws it, `axes.py` has the
-codes, `build.py` makes it, `search.py` and `topk.py` ask it.
+codes, `build.py` makes it, `search.py` asks it.
 
 **Invariant** (`check`): every clause is one entry, of a tree or of a bucket. Where codes do not decide alone (several
 intervals, more ends than codes), the entry is marked, and the clause is verified in the table.
@@ -16,6 +16,11 @@ by a scanned tail and a new build in time.
 neither ruled out by their attributes nor many enough of a kind for trees; a scan of a whole batch is then quicker. A
 few events of a large batch show how much work they are, and the batch goes to `scan` if that is more than a scan would
 be. Relaxed search is that of `scan` always.
+
+**The events of a batch** are asked in an order in which each finds in the cache what the one before has read: those
+that have the same attributes come together, and among these, events with near keys: the keys of the attributes that
+most clauses constrain, as one of 8 parts each, bit by bit in turn (Morton). On five dense attributes, a million
+subscriptions and a thousand events this halves the time of a batch.
 """
 
 from __future__ import annotations
@@ -29,21 +34,24 @@ from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat.arrays import I32
 from earmark.index.blocks.arrays import BLOCKS, LOOSE, PAIR, VACANT, BlockArrays, check_arrays
-from earmark.index.blocks.axes import new_query
+from earmark.index.blocks.axes import MIX, new_query
 from earmark.index.blocks.build import built
-from earmark.index.blocks.order import near_first
-from earmark.index.blocks.search import BlockScratch, match_events, scratch_words
-from earmark.index.blocks.topk import rank_events
+from earmark.index.blocks.search import BlockScratch, match_events, rank_events
 from earmark.index.contract import Work
 from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.kernels import Asked
+from earmark.index.marks import new_marks
 from earmark.index.scan import Scan
-from earmark.index.scan.lanes import LANES as SCAN_LANES
+from earmark.index.scan.search import LANES as SCAN_LANES
 from earmark.index.stored import check_types
 from earmark.segment.arrays import SegmentArrays
 
 ASKED_FROM, TRIED = 128, 4
 """The smallest batch of which some events are tried, to see whether a scan would be quicker; and how many are."""
+FEWEST_EVENTS = 16
+"""Fewer are asked as they come."""
+MOST_ATTRIBUTES, BITS = 4, 3
+"""Attributes whose keys decide which events are near, and the bits of each."""
 LEAF, COMPARISON, CLAUSE, SCANNED = 40, 2, 20, 100
 """Nanoseconds, roughly: a block, a comparison, a loose clause; and a slot in the scan of a whole group of events."""
 
@@ -55,20 +63,20 @@ class BlockIndex(ArrayIndex[BlockArrays]):
     _match_kernel = match_events
     _rank_kernel = rank_events
     _relaxed_by_scan = True
+    _check_arrays = staticmethod(check_arrays)
 
     def __init__(self, table: SegmentArrays, arrays: BlockArrays) -> None:
         super().__init__(table, arrays)
         self._scan = Scan(self._table)
-        self._by_use = _by_use(self._arrays)
+        constrained = np.repeat(arrays.tree_size, np.diff(arrays.tree_axis_start))
+        used = np.bincount(arrays.axis_attr[arrays.tree_axis], constrained)
+        self._by_use = np.argsort(-used, kind="stable")[: np.count_nonzero(used)]
+        """The attributes that clauses in trees constrain, the most constrained first."""
 
     @classmethod
     def build(cls, table: SegmentArrays) -> BlockIndex:
         """An index of all slots of a table. O(n log n)."""
         return cls(table, built(read_only_table(table)))
-
-    @classmethod
-    def _check_arrays(cls, arrays: BlockArrays, table: SegmentArrays) -> None:
-        check_arrays(arrays, table)
 
     def describe(self) -> dict[str, Any]:
         """How the clauses are laid out."""
@@ -92,7 +100,26 @@ class BlockIndex(ArrayIndex[BlockArrays]):
             require(np.array_equal(own, wanted[name]), f"{name} is not what the table says")
 
     def _order(self, events: EventArrays) -> I32 | None:
-        return near_first(events, self._by_use)
+        """The numbers of the events, near ones together. O(values + events log events)."""
+        count = len(events.start) - 1
+        if count < FEWEST_EVENTS:
+            return None
+        first, last = int(events.start[0]), int(events.start[-1])
+        attr, keys = events.attr[first:last], events.lo[first:last]
+        parts = np.zeros((MOST_ATTRIBUTES, count), np.int64)
+        event_of = np.repeat(np.arange(count), np.diff(events.start))
+        for row, attribute in zip(parts, self._by_use[:MOST_ATTRIBUTES].tolist(), strict=False):
+            own = np.flatnonzero(attr == attribute)
+            order = np.argsort(keys[own], kind="stable")
+            row[event_of[own[order]]] = (np.arange(len(own)) << BITS) // max(1, len(own))
+        near = np.zeros(count, np.int64)
+        for bit in reversed(range(BITS)):
+            for row in parts:
+                near = near << 1 | row >> bit & 1
+        so_far = np.zeros(len(events.attr) + 1, np.uint64)  # equal sets of attributes have equal numbers
+        mixed = (events.attr.astype(np.uint64) + np.uint64(1)) * np.uint64(MIX)
+        np.bitwise_xor.accumulate(mixed ^ mixed >> np.uint64(29), out=so_far[1:])
+        return np.lexsort((near, so_far[events.start[1:]] ^ so_far[events.start[:-1]])).astype(np.int32)
 
     def _scan_is_quicker(self, asked: Asked) -> bool:
         """Whether the work of a few events says so, by what each kind of step costs. Small batches are not asked."""
@@ -108,14 +135,5 @@ class BlockIndex(ArrayIndex[BlockArrays]):
     def _new_scratch(self) -> BlockScratch:
         arrays = self._arrays
         most = max(int(arrays.tree_size.max(initial=0)), int(arrays.info[LOOSE]))
-        marks = np.zeros(scratch_words(len(self._table.sequence)), np.uint64)
-        return BlockScratch(
-            new_query(arrays), np.empty(most, np.int32), marks, np.empty(len(arrays.tree_size), np.int32)
-        )
-
-
-def _by_use(arrays: BlockArrays) -> I32:
-    """The attributes that clauses in trees constrain, the most constrained first."""
-    attr = arrays.axis_attr[arrays.tree_axis]
-    used = np.bincount(attr, np.repeat(arrays.tree_size, np.diff(arrays.tree_axis_start)))
-    return np.argsort(-used, kind="stable")[: np.count_nonzero(used)].astype(np.int32)
+        hits, trees = np.empty(most, np.int32), np.empty(len(arrays.tree_size), np.int32)
+        return BlockScratch(new_query(arrays), hits, *new_marks(len(self._table.sequence)), trees)

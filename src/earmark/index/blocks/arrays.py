@@ -130,94 +130,75 @@ def tree_rows(blocks: Any) -> Any:
 # --- what kernels rely on ------------------------------------------------------------------------------------------
 
 
-def check_arrays(index: BlockArrays, table: SegmentArrays) -> None:
+def check_arrays(arrays: BlockArrays, table: SegmentArrays) -> None:
     """AssertionError unless kernels can read these arrays without leaving them. O(size)."""
-    require(len(index.info) == FIELDS and bool((index.info >= 0).all()), "info is damaged")
-    require(int(index.info[SLOTS]) == len(table.sequence), "the index is of a table with another number of slots")
-    _check_axes(index)
-    _check_trees(index)
-    _check_entries(index, table)
-    _check_loose(index)
-
-
-def _check_axes(index: BlockArrays) -> None:
-    axes = len(index.axis_attr)
+    require(len(arrays.info) == FIELDS and (arrays.info >= 0).all(), "info is damaged")
+    slots, blocks, loose = map(int, arrays.info)
+    require(slots == len(table.sequence), "the index is of a table with another number of slots")
+    axes, trees, entries = len(arrays.axis_attr), len(arrays.tree_size), blocks * LANES + loose
     require(axes < 65_536, "there are too many axes")
-    require(len(index.axis_optional) == len(index.axis_exact) == len(index.axis_bit) == axes, "axes differ in number")
-    _check_start(index.attr_axis, axes, "attr_axis")
-    by_attribute = np.repeat(np.arange(len(index.attr_axis) - 1), np.diff(index.attr_axis))
-    require(np.array_equal(index.axis_attr, by_attribute), "axes and attributes do not fit")
-    _check_start(index.cut_start, len(index.cuts), "cut_start")
-    require(len(index.cut_start) == 2 * axes + 1, "cut_start does not fit the axes")
-    require(int(np.diff(index.cut_start).max(initial=0)) <= HIGHEST - LOWEST, "an axis has too many cuts")
-
-
-def _check_trees(index: BlockArrays) -> None:
-    trees, axes, blocks = len(index.tree_size), len(index.axis_attr), int(index.info[BLOCKS])
-    one_each = ("code", "tier", "exact", "signature", "score", "sequence", "weight", "extra")
-    for name in one_each:
-        require(len(getattr(index, f"tree_{name}")) == trees, f"tree_{name} does not fit the trees")
-    _check_start(index.tree_axis_start, len(index.tree_axis), "tree_axis_start")
-    _check_start(index.tree_block, blocks, "tree_block")
-    _check_start(index.route_start, len(index.route), "route_start")
-    require(len(index.tree_axis_start) == len(index.tree_block) == trees + 1, "the offsets of trees are too few")
-    require(len(index.route_start) == axes + 2 and len(index.route) == trees, "route does not fit axes and trees")
-    _check_within(index.tree_axis, axes, "tree_axis")
-    _check_within(index.route, trees, "route")
-    require(len(index.tree_axis_weight) in (0, len(index.tree_axis)), "tree_axis_weight does not fit tree_axis")
-    require(not index.tree_tier.size or 0 <= index.tree_tier.min() <= index.tree_tier.max() <= 64, "a tier is odd")
-    own = np.diff(index.tree_block)
-    fit = (index.tree_size >= 0) & (-(-index.tree_size // LANES) == own)
-    require(bool(fit.all()), "the sizes of trees do not fit their blocks")
-    length = tree_rows(own) * 2 * np.diff(index.tree_axis_start) * LANES
-    ends = np.concatenate([[0], np.cumsum(length)])
-    require(np.array_equal(index.tree_code, ends[:-1]) and len(index.codes) == ends[-1], "codes do not fit the trees")
-    require(len(index.block_score) == len(index.block_weight), "block_score and block_weight differ in length")
-    require(len(index.block_score) in (0, blocks), "block_score does not fit the blocks")
-
-
-def _check_entries(index: BlockArrays, table: SegmentArrays) -> None:
-    entries = int(index.info[BLOCKS]) * LANES + int(index.info[LOOSE])
-    require(len(index.entry_clause) == len(index.entry_slot) == len(index.entry_sequence) == entries, "entries differ")
-    require(len(index.entry_score) == (entries if len(table.score) else 0), "entry_score does not fit the table")
-    words = -(-entries // LANES)
-    require(len(index.verify) == len(index.shared) == words, "verify or shared does not fit the entries")
-    used = np.zeros(entries, bool)
-    used[int(index.info[BLOCKS]) * LANES :] = True
-    first = index.tree_block[:-1] * LANES
-    lengths = index.tree_size
-    used[np.repeat(first - (np.cumsum(lengths) - lengths), lengths) + np.arange(int(lengths.sum()))] = True
-    slot, clause = index.entry_slot[used].astype(np.int64), index.entry_clause[used]
-    _check_within(slot, len(table.sequence), "entry_slot")
+    for name, end in (
+        ("attr_axis", axes),
+        ("cut_start", len(arrays.cuts)),
+        ("tree_axis_start", len(arrays.tree_axis)),
+        ("tree_block", blocks),
+        ("route_start", len(arrays.route)),
+        ("record_start", len(arrays.record) // 3),
+    ):
+        start = getattr(arrays, name)
+        require(len(start) >= 1 and start[0] == 0 and start[-1] == end, f"{name} does not run from 0 to its end")
+        require((start[:-1] <= start[1:]).all(), f"{name} descends")
+    of_trees = ("code", "tier", "exact", "signature", "score", "sequence", "weight", "extra")
+    for names, lengths, what in (
+        (("axis_optional", "axis_exact", "axis_bit"), {axes}, "axes differ in number"),
+        (("cut_start",), {2 * axes + 1}, "cut_start does not fit the axes"),
+        ([f"tree_{name}" for name in of_trees], {trees}, "trees differ in number"),
+        (("tree_axis_start", "tree_block"), {trees + 1}, "the offsets of trees are too few"),
+        (("route_start",), {axes + 2}, "route_start does not fit the axes"),
+        (("route",), {trees}, "route does not fit the trees"),
+        (("tree_axis_weight",), {0, len(arrays.tree_axis)}, "tree_axis_weight does not fit tree_axis"),
+        (("block_score",), {0, blocks}, "block_score does not fit the blocks"),
+        (("block_weight",), {len(arrays.block_score)}, "block_score and block_weight differ in length"),
+        (("entry_clause", "entry_slot", "entry_sequence"), {entries}, "entries differ in number"),
+        (("entry_score",), {entries if len(table.score) else 0}, "entry_score does not fit the table"),
+        (("verify", "shared"), {-(-entries // LANES)}, "verify or shared does not fit the entries"),
+        (("loose_signature",), {loose + VECTOR}, "loose entries differ from their signatures"),
+        (("record_start",), {loose + 1}, "loose entries differ from record_start"),
+    ):
+        require(all(len(getattr(arrays, name)) in lengths for name in names), what)
+    require(len(arrays.record) % 3 == 0, "record has an odd length")
+    by_attribute = np.repeat(np.arange(len(arrays.attr_axis) - 1), np.diff(arrays.attr_axis))
+    require(np.array_equal(arrays.axis_attr, by_attribute), "axes and attributes do not fit")
+    require(int(np.diff(arrays.cut_start).max(initial=0)) <= HIGHEST - LOWEST, "an axis has too many cuts")
+    require(not trees or 0 <= arrays.tree_tier.min() <= arrays.tree_tier.max() <= 64, "a tier is odd")
+    own = np.diff(arrays.tree_block)
+    fit = (arrays.tree_size >= 0) & (-(-arrays.tree_size // LANES) == own)
+    require(fit.all(), "the sizes of trees do not fit their blocks")
+    ends = np.cumsum([0, *(tree_rows(own) * 2 * np.diff(arrays.tree_axis_start) * LANES)])
+    require(np.array_equal(arrays.tree_code, ends[:-1]) and len(arrays.codes) == ends[-1], "codes do not fit the trees")
+    in_blocks = np.arange(blocks * LANES) - np.repeat(arrays.tree_block[:-1], own * LANES) * LANES
+    used = np.append(in_blocks < np.repeat(arrays.tree_size, own * LANES), np.ones(loose, bool))
+    slot, clause = arrays.entry_slot[used].astype(np.int64), arrays.entry_clause[used]
+    for name, numbers, end in (
+        ("tree_axis", arrays.tree_axis, axes),
+        ("route", arrays.route, trees),
+        ("entry_slot", slot, slots),
+        ("record", arrays.record[::3].view(np.uint16), axes),
+    ):
+        require(not len(numbers) or 0 <= numbers.min() <= numbers.max() < end, f"{name} names what there is not")
     inside = (table.clause_start[slot] <= clause) & (clause < table.clause_start[slot + 1])
-    require(bool(inside.all()), "an entry's clause is not of its slot")
+    require(inside.all(), "an entry's clause is not of its slot")
+    _check_pairs(arrays, loose)
 
 
-def _check_loose(index: BlockArrays) -> None:
-    loose, axes = int(index.info[LOOSE]), len(index.axis_attr)
-    places, rest = divmod(len(index.pairs), PAIR)
-    require(places > 0 and places & (places - 1) == 0 and rest == 0, "pairs has an odd length")
-    words = len(index.pair_bits)
-    require(words > 0 and words & (words - 1) == 0, "the length of pair_bits is no power of two")
+def _check_pairs(index: BlockArrays, loose: int) -> None:
+    """AssertionError unless every loose entry is in one bucket, and a search for a pair ends."""
+    places, words = len(index.pairs) // PAIR, len(index.pair_bits)
+    require(len(index.pairs) % PAIR == 0 and places.bit_count() == 1, "pairs has an odd length")
+    require(words.bit_count() == 1, "the length of pair_bits is no power of two")
     pairs = index.pairs.reshape(places, PAIR)
     taken = pairs[pairs[:, FIRST_AXIS] != VACANT]
     require(len(taken) < places, "pairs is full")
-    begin = np.sort(taken[:, BEGIN])
-    end = np.append(begin, loose)[1:]
-    require(np.array_equal(np.sort(taken[:, END]), end), "the buckets are not the loose entries, once each")
-    by_begin = taken[np.argsort(taken[:, BEGIN], kind="stable")]
-    require(np.array_equal(by_begin[:, END], end) and (not loose or begin[0] == 0), "buckets overlap")
-    require(len(index.loose_signature) == loose + VECTOR, "loose entries differ from their signatures")
-    require(len(index.record_start) == loose + 1, "loose entries differ from record_start")
-    _check_start(index.record_start, len(index.record) // 3, "record_start")
-    require(len(index.record) % 3 == 0, "record has an odd length")
-    _check_within(index.record[::3].view(np.uint16), axes, "record")
-
-
-def _check_start(start: Any, end: int, name: str) -> None:
-    require(len(start) >= 1 and start[0] == 0 and start[-1] == end, f"{name} does not run from 0 to its end")
-    require(bool((start[:-1] <= start[1:]).all()), f"{name} descends")
-
-
-def _check_within(numbers: Any, end: int, name: str) -> None:
-    require(not len(numbers) or 0 <= numbers.min() <= numbers.max() < end, f"{name} names what there is not")
+    taken = taken[np.argsort(taken[:, BEGIN], kind="stable")]
+    follows = np.array_equal([0, *taken[:, END]], [*taken[:, BEGIN], loose])
+    require(follows, "the buckets are not the loose entries, once each")

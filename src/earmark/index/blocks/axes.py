@@ -99,7 +99,7 @@ def learned(table: SegmentArrays) -> Axes:
 def _cuts(keys: I64) -> tuple[I64, bool]:
     """The keys that occur, or a sample of them where they are too many; whether they are all."""
     ordered = np.sort(keys)
-    cuts = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
+    cuts = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
     if len(cuts) <= MOST_CUTS:
         return cuts, True
     return np.unique(ordered[np.linspace(0, len(ordered) - 1, SAMPLED_CUTS).astype(np.int64)]), False
@@ -142,23 +142,13 @@ def new_query(index: BlockArrays) -> EventQuery:
 
 
 @embedded
-def below(cuts: I64, begin: int, end: int, key: int) -> int:
-    """How many of cuts[begin:end], which ascend, are less than the key."""
+def count_cuts(cuts: I64, begin: int, end: int, key: int, or_equal: bool) -> int:
+    """How many of cuts[begin:end], which ascend, are less than the key, `or_equal` to it."""
     first, size = begin, end - begin
     while size > 0:
         half = (size + 1) >> 1
-        begin += half if at(cuts, begin + half - 1) < key else 0
-        size -= half
-    return begin - first
-
-
-@embedded
-def up_to(cuts: I64, begin: int, end: int, key: int) -> int:
-    """How many of cuts[begin:end], which ascend, are at most the key."""
-    first, size = begin, end - begin
-    while size > 0:
-        half = (size + 1) >> 1
-        begin += half if at(cuts, begin + half - 1) <= key else 0
+        cut = at(cuts, begin + half - 1)
+        begin += half if (cut < key) | (or_equal & (cut == key)) else 0
         size -= half
     return begin - first
 
@@ -190,9 +180,9 @@ def settle(index: BlockArrays, events: EventArrays, query: EventQuery, axis: int
     if at(query.code, 2 * axis) == int(UNASKED):
         position = at(query.position, axis)
         first, middle = at(index.cut_start, 2 * axis), at(index.cut_start, 2 * axis + 1)
-        above = middle - first - up_to(index.cuts, first, middle, at(events.hi, position))
+        above = middle - first - count_cuts(index.cuts, first, middle, at(events.hi, position), True)
         query.code[2 * axis] = int(LOWEST) + above
-        under = below(index.cuts, middle, at(index.cut_start, 2 * axis + 2), at(events.lo, position))
+        under = count_cuts(index.cuts, middle, at(index.cut_start, 2 * axis + 2), at(events.lo, position), False)
         query.code[2 * axis + 1] = int(LOWEST) + under
 
 
@@ -202,6 +192,5 @@ def forget(index: BlockArrays, query: EventQuery, count: int) -> None:
     for i in range(count):
         axis = at(query.present, i)
         code = int(ANY) if at(index.axis_optional, axis) else int(ALWAYS)
-        query.code[2 * axis] = code
-        query.code[2 * axis + 1] = code
+        query.code[2 * axis], query.code[2 * axis + 1] = code, code
         query.weight[axis] = 0.0

@@ -10,6 +10,8 @@ of 64 blocks are a block of *corners*, compared in the same way:
     mask     bit i: point i is >= the query in all columns so far
     corners  column 0   the greatest of block 0, of block 1, … of block 63
 
+`without8` compares signatures in the same way: which of 8 have none of the bits of a mask?
+
 Invariant: a corner is at least every code below it, so a block whose corner falls short has no point to find.
 Complexity: `kd_order` O(n log(n / 64)); `dominating` O(columns).
 """
@@ -23,8 +25,8 @@ from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
-from earmark.flat.arrays import I64
-from earmark.flat.machine import check_inside, load, splat
+from earmark.flat.arrays import I64, U64
+from earmark.flat.machine import VECTOR, check_inside, load, splat
 from earmark.jit import BOUNDS, JIT, embedded, inlined, intrinsic, kernel
 
 LANES = 64
@@ -56,6 +58,31 @@ def _checked_at_least64(column: I16, index: int, value: int) -> np.uint64:
 
 
 at_least64 = _checked_at_least64 if BOUNDS else _at_least64 if JIT else _plain_at_least64
+
+
+@intrinsic
+def _without8(_: Any, words: Any, index: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        common = builder.and_(load(context, builder, words, args[0], args[1], VECTOR), splat(builder, args[2], VECTOR))
+        none = builder.icmp_unsigned("==", common, ir.Constant(common.type, [0] * VECTOR))
+        return builder.zext(builder.bitcast(none, ir.IntType(VECTOR)), ir.IntType(64))
+
+    return types.uint64(words, types.intp, types.uint64), generate
+
+
+def _plain_without8(words: U64, index: int, mask: np.uint64) -> np.uint64:
+    """Bit i: words[index + i] & mask is zero, for 8 of them."""
+    none = (words[index : index + VECTOR] & mask) == 0
+    return np.uint64(np.packbits(none, bitorder="little")[0])
+
+
+@inlined
+def _checked_without8(words: U64, index: int, mask: np.uint64) -> np.uint64:
+    check_inside(len(words), index, VECTOR)
+    return _without8(words, index, mask)  # type: ignore[no-any-return]
+
+
+without8 = _checked_without8 if BOUNDS else _without8 if JIT else _plain_without8
 
 
 @inlined

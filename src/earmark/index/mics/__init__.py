@@ -3,8 +3,8 @@
 A few attributes, the most selective, span a space of cells. A clause is a box of cells there, the box a few ranges of
 numbers on Hilbert's curve, and the ranges lead to lists of slots. An event is in one cell: its number is looked up
 once, the lists found there are candidates, and each is verified exactly. `arrays.py` draws it, `plan.py` chooses
-attributes and cells, `build.py` fills the lists, `search.py` searches. Subscriptions are looked up in the same lists
-(`meeting.py`), for covering and subsumption.
+attributes and cells, `build.py` fills the lists, `search.py` searches. Subscriptions are looked up in the same lists,
+for covering and subsumption.
 
 **Invariant** (`check`): an event that a slot matches is in a block of the slot, or the slot is residual. The lists
 are exactly those of the slots' decompositions.
@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 
+import earmark.index.mics.arrays as ma
 from earmark.curves.space import Space
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits as bitmaps
@@ -41,22 +42,10 @@ from earmark.flat.arrays import I32, I64, U64, frozen, read_only
 from earmark.index.contract import MicsAdaptation
 from earmark.index.counters import CANDIDATES, COUNTERS
 from earmark.index.driver import read_only_table
-from earmark.index.mics.arrays import (
-    BASE,
-    BOUNDS,
-    EVENTS,
-    LEARNED_FROM,
-    SLOTS,
-    MicsArrays,
-    check_arrays,
-    described,
-    sieve_in,
-    space_in,
-)
-from earmark.index.mics.build import NO_PLAN, assembled, check_lists, extended, options_of, place, without
-from earmark.index.mics.meeting import Question, find_holding, find_meeting
-from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, MicsOptions, checked_options, planned
-from earmark.index.mics.search import match_events
+from earmark.index.mics.arrays import MicsArrays
+from earmark.index.mics.build import assembled, check_lists, extended, options_of, place, without
+from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, NO_PLAN, MicsOptions, checked_options, planned
+from earmark.index.mics.search import Question, find_slots, match_events
 from earmark.index.staged import StagedIndex
 from earmark.segment.arrays import SegmentArrays
 
@@ -74,17 +63,17 @@ class MicsIndex(StagedIndex[MicsArrays]):
     is_adaptive = True
     _kind = MicsArrays
     _match_kernel = match_events
-    _check_arrays = staticmethod(check_arrays)
+    _check_arrays = staticmethod(ma.check_arrays)
     _check_lists = staticmethod(check_lists)
 
     def _slots(self) -> int:
-        return int(self._arrays.info[SLOTS])
+        return int(self._arrays.info[ma.SLOTS])
 
     def _hold(self, table: SegmentArrays, arrays: MicsArrays) -> None:
         super()._hold(table, arrays)
         self._everyone = bitmaps.either(arrays.placed, arrays.residual)
         self._scanned = frozen(bitmaps.to_slots(arrays.residual))
-        self._sieve = sieve_in(arrays)
+        self._sieve = ma.sieve_in(arrays)
 
     # --- making ----------------------------------------------------------------------------------------------
 
@@ -114,11 +103,27 @@ class MicsIndex(StagedIndex[MicsArrays]):
     @property
     def space(self) -> Space:
         """The axes and their cuts, for who converts subscriptions or events elsewhere (section 6.1)."""
-        return space_in(self._arrays)
+        return ma.space_in(self._arrays)
 
     def describe(self) -> dict[str, Any]:
         """What was chosen: attributes (by number), cells, blocks, and the share that is indexed."""
-        return described(self._arrays)
+        arrays = self._arrays
+        placed, scanned, entries = bitmaps.count(arrays.placed), len(self._scanned), len(arrays.entry)
+        return {
+            "attributes": arrays.attr.tolist(),
+            "bits": int(arrays.bits[0]),
+            "cells": (np.diff(arrays.cut_start) + 2).tolist(),
+            "kind": ma.KINDS[int(arrays.info[ma.OPTION_KIND])],
+            "learned_from": ma.LEARNED[int(arrays.info[ma.LEARNED_FROM])],
+            "sieve": arrays.sieve_attr.tolist(),
+            "sure": bitmaps.count(arrays.sure),
+            "blocks": len(arrays.code),
+            "entries": entries,
+            "entries_each": entries / placed if placed else 0.0,
+            "indexed": placed,
+            "scanned": scanned,
+            "share_indexed": placed / (placed + scanned) if placed + scanned else 0.0,
+        }
 
     # --- other subscriptions ---------------------------------------------------------------------------------
 
@@ -132,32 +137,28 @@ class MicsIndex(StagedIndex[MicsArrays]):
         sieve = self._sieve if sifted else NO_SIEVE
         parts, counters = [np.empty(0, np.int32)], np.zeros(COUNTERS, np.int64)
         for slot in np.asarray(slots).tolist():
-            parts.append(self._looked_up(find_meeting, table, slot, sieve, self._everyone))
+            parts.append(self._looked_up(table, slot, sieve, self._everyone))
             counters += self._counted
         self._counted = counters
         return np.cumsum([len(part) for part in parts]).astype(np.int64), np.concatenate(parts)
 
     def meeting_one(self, table: SegmentArrays, slot: int, eligible: U64) -> I32:
         """The same for one subscription, sifted, among eligible slots. O(what is found), beside slots / 4096."""
-        return self._looked_up(find_meeting, table, slot, self._sieve, eligible)
+        return self._looked_up(table, slot, self._sieve, eligible)
 
     def holding_one(self, table: SegmentArrays, slot: int, eligible: U64) -> I32:
         """Eligible slots whose boxes may hold that of a subscription's first clause: all that cover it are among them.
 
         One look-up, as for an event. A subscription without clauses is held by none.
         """
-        return self._looked_up(find_holding, table, slot, self._sieve, eligible)
+        return self._looked_up(table, slot, self._sieve, eligible, holding=True)
 
-    def _looked_up(self, find: Any, table: SegmentArrays, slot: int, sieve: Space, eligible: U64) -> I32:
-        question = Question(read_only_table(table), slot, sieve, read_only(eligible), self._scanned)
-        counters, out = np.zeros(COUNTERS, np.int64), np.empty(FIRST_ROOM, np.int32)
-        scratch = self._spare_scratch()
-        while True:
-            found = find(self._arrays, question, scratch.value, out, counters)
-            if found >= 0:
-                break
-            counters[:] = 0
-            out = np.empty(~found, np.int32)
+    def _looked_up(self, table: SegmentArrays, slot: int, sieve: Space, eligible: U64, holding: bool = False) -> I32:
+        question = Question(read_only_table(table), slot, sieve, read_only(eligible), self._scanned, holding)
+        scratch, found = self._spare_scratch(), ~FIRST_ROOM
+        while found < 0:
+            counters, out = np.zeros(COUNTERS, np.int64), np.empty(~found, np.int32)
+            found = find_slots(self._arrays, question, scratch.value, out, counters)
         self._give_back(scratch)
         counters[CANDIDATES] = found
         self._counted = counters
@@ -169,7 +170,7 @@ class MicsIndex(StagedIndex[MicsArrays]):
         """Take in new slots, in the same space; a new one is planned when they have doubled. O(entries)."""
         slots = np.asarray(slots, np.int32)
         info, held = self._arrays.info, bitmaps.to_slots(self._everyone)
-        if info[LEARNED_FROM] == BOUNDS and len(held) + len(slots) > GROWTH * max(1, int(info[BASE])):
+        if info[ma.LEARNED_FROM] == ma.BOUNDS and len(held) + len(slots) > GROWTH * max(1, int(info[ma.BASE])):
             every = np.union1d(held, slots).astype(np.int32)
             self._hold(table, built(table, every, options_of(self._arrays)))
         else:
@@ -195,7 +196,6 @@ class MicsIndex(StagedIndex[MicsArrays]):
 
 def built(table: SegmentArrays, slots: I32, options: MicsOptions, events: EventArrays | None = None) -> MicsArrays:
     """The index of these slots, in a space that is planned for them."""
-    total = len(table.clause_start) - 1
-    plan = planned(table, slots, options, events)
+    plan, learned = planned(table, slots, options, events), ma.BOUNDS if events is None else ma.EVENTS
     placement = place(table, slots, plan, options.pieces)
-    return assembled(placement, plan, total, options, BOUNDS if events is None else EVENTS, len(slots))
+    return assembled(placement, plan, len(table.clause_start) - 1, options, learned, len(slots))

@@ -39,7 +39,7 @@ removed, or can never match.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,20 +128,35 @@ def sieve_in(arrays: MicsArrays) -> Space:
 
 def check_arrays(arrays: MicsArrays, table: SegmentArrays) -> None:
     """Assert what kernels rely on; arrays from outside pass here before any kernel sees them. O(size)."""
-    info = arrays.info
+    info, axes, sieved = arrays.info, len(arrays.attr), len(arrays.sieve_attr)
     require(len(info) == INFO, "info has another length")
     require(info[BASE] >= 0 and 0 <= info[SLOTS] < len(table.clause_start), "the index knows more slots than there are")
     require(0 <= info[LEARNED_FROM] < len(LEARNED) and 0 <= info[OPTION_KIND] < len(KINDS), "an option is unknown")
-    require(bool((info[OPTION_BITS:] >= FREE).all()), "an option is unknown")
-    _check_space(arrays)
-    require(len(arrays.sieve_attr) <= SIEVE_AXES, "the sieve has too many attributes")
+    require((info[OPTION_BITS:] >= FREE).all(), "an option is unknown")
+    in_bounds = len(arrays.bits) == 1 and FEWEST_BITS <= arrays.bits[0] <= MOST_BITS
+    require(in_bounds, "the bits of an axis are out of bounds")
+    depth = int(arrays.bits[0])
+    require(axes * depth <= MOST_NUMBER_BITS, "there are too many axes for their bits")
+    require(sieved <= SIEVE_AXES, "the sieve has too many attributes")
+    for count, start, cuts, cells in (
+        (axes, arrays.cut_start, arrays.cuts, 1 << depth),
+        (sieved, arrays.sieve_cut_start, arrays.sieve_cuts, 1 << (field_width(sieved) - 1)),
+    ):
+        require(len(start) == count + 1 and start[0] == 0, "cuts do not fit the axes")
+        counts = np.diff(start)
+        require(((counts >= 0) & (counts <= cells - 2)).all(), "an axis has too many cuts")
+        require(start[-1] == len(cuts), "cuts do not end where they should")
+        for own in np.split(cuts, start[1:-1]):
+            require((own[:-1] < own[1:]).all(), "cuts do not ascend")
+    axis_of = np.full(len(arrays.axis_of), NO_AXIS, np.int32)
+    require(not axes or (arrays.attr.min() >= 0 and arrays.attr.max() < len(axis_of)), "an axis has no attribute")
+    axis_of[arrays.attr] = np.arange(axes)
+    require(np.array_equal(axis_of, arrays.axis_of), "attributes and axes do not fit")
     attributes = max(int(table.attr.max(initial=-1)) + 1, len(arrays.axis_of))  # an axis may be one that nothing uses
     known = (arrays.sieve_attr >= 0) & (arrays.sieve_attr < attributes)
-    require(bool(known.all()), "the sieve has no such attribute")
-    width = field_width(len(arrays.sieve_attr))
-    _check_cuts(len(arrays.sieve_attr), arrays.sieve_cut_start, arrays.sieve_cuts, width - 1)
+    require(known.all(), "the sieve has no such attribute")
     require(len(arrays.sieve) == 2 * len(arrays.entry), "the sieve does not fit the entries")
-    _check_blocks(arrays)
+    _check_blocks(arrays, axes * depth)
     for name in ("sure", "placed", "residual"):
         bitmap = getattr(arrays, name)
         require(len(bitmap) == bits.words_for(int(info[SLOTS])), f"{name} has the wrong length")
@@ -149,62 +164,18 @@ def check_arrays(arrays: MicsArrays, table: SegmentArrays) -> None:
     require(not (arrays.placed & arrays.residual).any(), "a slot is in the lists and scanned")
 
 
-def _check_space(arrays: MicsArrays) -> None:
-    axes = len(arrays.attr)
-    require(
-        len(arrays.bits) == 1 and FEWEST_BITS <= arrays.bits[0] <= MOST_BITS, "the bits of an axis are out of bounds"
-    )
-    require(axes * int(arrays.bits[0]) <= MOST_NUMBER_BITS, "there are too many axes for their bits")
-    _check_cuts(axes, arrays.cut_start, arrays.cuts, int(arrays.bits[0]))
-    axis_of = np.full(len(arrays.axis_of), NO_AXIS, np.int32)
-    require(not axes or (arrays.attr.min() >= 0 and arrays.attr.max() < len(axis_of)), "an axis has no attribute")
-    axis_of[arrays.attr] = np.arange(axes)
-    require(np.array_equal(axis_of, arrays.axis_of), "attributes and axes do not fit")
-
-
-def _check_cuts(axes: int, start: I32, cuts: I64, bits: int) -> None:
-    require(len(start) == axes + 1 and start[0] == 0, "cuts do not fit the axes")
-    counts = np.diff(start)
-    require(bool((counts >= 0).all() and (counts <= (1 << bits) - 2).all()), "an axis has too many cuts")
-    require(start[-1] == len(cuts), "cuts do not end where they should")
-    for axis in range(axes):
-        own = cuts[start[axis] : start[axis + 1]]
-        require(bool((own[:-1] < own[1:]).all()), "cuts do not ascend")
-
-
-def _check_blocks(arrays: MicsArrays) -> None:
-    code, parent, count = arrays.code, arrays.parent, len(arrays.code)
-    total = len(arrays.attr) * int(arrays.bits[0])
-    require(bool((code[:-1] < code[1:]).all()) and (not count or code[0] >= 0), "blocks do not ascend")
+def _check_blocks(arrays: MicsArrays, total: int) -> None:
+    """Assert what kernels rely on of blocks and lists, on a curve of 2^total numbers."""
+    code, parent, start, entry, jump = arrays.code, arrays.parent, arrays.start, arrays.entry, arrays.jump
+    count, slots, shift = len(code), arrays.info[SLOTS], int(arrays.info[SHIFT])
+    require((code[:-1] < code[1:]).all() and (not count or code[0] >= 0), "blocks do not ascend")
     first, level = code >> LEVEL_BITS, TOP_LEVEL - (code & TOP_LEVEL)
     require(not count or (level.max() <= total and int(first[-1]) >> total == 0), "a block is not on the curve")
-    require(bool((first >> level << level == first).all()), "a block does not begin at a multiple of its size")
+    require((first >> level << level == first).all(), "a block does not begin at a multiple of its size")
     require(len(parent) == count, "parents do not fit the blocks")
-    require(bool((parent >= NO_BLOCK).all() and (parent < np.arange(count)).all()), "a block is not behind its parent")
-    require(len(arrays.start) == count + 1 and arrays.start[0] == 0, "start does not fit the blocks")
-    require(bool((np.diff(arrays.start) >= 0).all()) and arrays.start[-1] == len(arrays.entry), "start does not ascend")
-    entry = arrays.entry
-    require(not len(entry) or (entry.min() >= 0 and entry.max() < arrays.info[SLOTS]), "an entry is not a slot")
-    shift, jump = int(arrays.info[SHIFT]), arrays.jump
+    require(((parent >= NO_BLOCK) & (parent < np.arange(count))).all(), "a block is not behind its parent")
+    require(len(start) == count + 1 and start[0] == 0, "start does not fit the blocks")
+    require((np.diff(start) >= 0).all() and start[-1] == len(entry), "start does not ascend")
+    require(not len(entry) or (entry.min() >= 0 and entry.max() < slots), "an entry is not a slot")
     require(0 <= shift <= total and len(jump) == (1 << (total - shift)) + 1, "jump does not fit the curve")
-    require(bool((jump >= 0).all() and (jump <= count).all() and (np.diff(jump) >= 0).all()), "jump leaves the blocks")
-
-
-def described(arrays: MicsArrays) -> dict[str, Any]:
-    """What the index did, for people."""
-    placed, scanned = bits.count(arrays.placed), bits.count(arrays.residual)
-    return {
-        "attributes": arrays.attr.tolist(),
-        "bits": int(arrays.bits[0]),
-        "cells": (np.diff(arrays.cut_start) + 2).tolist(),
-        "kind": KINDS[int(arrays.info[OPTION_KIND])],
-        "learned_from": LEARNED[int(arrays.info[LEARNED_FROM])],
-        "sieve": arrays.sieve_attr.tolist(),
-        "sure": bits.count(arrays.sure),
-        "blocks": len(arrays.code),
-        "entries": len(arrays.entry),
-        "entries_each": len(arrays.entry) / placed if placed else 0.0,
-        "indexed": placed,
-        "scanned": scanned,
-        "share_indexed": placed / (placed + scanned) if placed + scanned else 0.0,
-    }
+    require((jump >= 0).all() and (jump <= count).all() and (np.diff(jump) >= 0).all(), "jump leaves the blocks")

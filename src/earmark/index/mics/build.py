@@ -20,31 +20,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import earmark.index.mics.arrays as ma
 from earmark.curves import hilbert
 from earmark.curves.space import NO_AXIS, Space, boxes_of_clauses, cell_of
 from earmark.errors import require
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I32, I64, U64, frozen
+from earmark.flat.arrays import I32, I64, U64, frozen
 from earmark.flat.machine import at
-from earmark.index.mics.arrays import (
-    BASE,
-    INFO,
-    LEARNED_FROM,
-    LEVEL_BITS,
-    NO_BLOCK,
-    OPTION_BITS,
-    OPTION_KIND,
-    OPTION_MOST,
-    OPTION_PIECES,
-    SHIFT,
-    SLOTS,
-    TOP_LEVEL,
-    MicsArrays,
-    field_tops,
-    field_width,
-    sieve_in,
-    space_in,
-)
+from earmark.index.mics.arrays import MicsArrays
 from earmark.index.mics.plan import MicsOptions, MicsPlan
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
@@ -55,12 +38,6 @@ SCANNED = 1 / 8
 AT_ONCE = 1 << 15
 """Clauses that are decomposed at a time."""
 MOST_JUMP = 1 << 22
-
-
-_NONE: I32 = np.empty(0, np.int32)
-_NO_SPACE = Space(_NONE, _NONE, np.zeros(1, np.int32), np.empty(0, np.int64), np.ones(1, np.int32))
-NO_PLAN = MicsPlan(_NO_SPACE, _NO_SPACE)
-"""No axes at all: every slot is scanned."""
 
 
 class Placement(NamedTuple):
@@ -74,36 +51,28 @@ class Placement(NamedTuple):
     residual: U64
 
 
-def place(table: SegmentArrays, slots: I32, plan: MicsPlan | None, pieces: int) -> Placement:
+def place(table: SegmentArrays, slots: I32, plan: MicsPlan, pieces: int) -> Placement:
     """Where these slots of a table go. Entries ascend by slot."""
     total = len(table.clause_start) - 1
-    if plan is None:
-        nothing, sieve = np.empty(0, np.int32), np.zeros(2 * total, np.uint64)
-        no_slots = _some(nothing, total)
-        return Placement(nothing.astype(np.int64), nothing, sieve, no_slots, no_slots, _some(slots, total))
-    space = plan.space
+    if not plan.space.axes:
+        nothing = np.empty(0, np.int32)
+        none, sieve = bits.from_slots(nothing, total), np.zeros(2 * total, np.uint64)
+        return Placement(nothing.astype(np.int64), nothing, sieve, none, none, bits.from_slots(slots, total))
     start, clauses = spread(table.clause_start, slots.astype(np.int64))
     owner = np.repeat(slots, np.diff(start))
     codes, slot_of, wide = [np.empty(0, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     for begin in range(0, len(clauses), AT_ONCE):
         some = slice(begin, begin + AT_ONCE)
-        counts, code, too_wide = blocks_of_clauses(space, table, clauses[some], pieces, SCANNED)
+        counts, code, too_wide = blocks_of_clauses(plan.space, table, clauses[some], pieces, SCANNED)
         codes.append(code)
         slot_of.append(np.repeat(owner[some], counts))
         wide.append(owner[some][too_wide])
     scanned = np.unique(np.concatenate(wide))
     code, slot = np.concatenate(codes), np.concatenate(slot_of)
-    if len(scanned):
-        kept = ~np.isin(slot, scanned)
-        code, slot = code[kept], slot[kept]
+    kept = ~np.isin(slot, scanned)
     placed = np.setdiff1d(slots, scanned)
-    sieve = sieve_of(table, placed, plan.sieve)
-    sure = _some(sure_slots(table, placed, plan.sieve), total)
-    return Placement(code, slot, sieve, sure, _some(placed, total), _some(scanned, total))
-
-
-def _some(slots: I32, total: int) -> U64:
-    return bits.from_slots(np.asarray(slots, np.int32), total)
+    bitmaps = (bits.from_slots(some, total) for some in (sure_slots(table, placed, plan.sieve), placed, scanned))
+    return Placement(code[kept], slot[kept], sieve_of(table, placed, plan.sieve), *bitmaps)
 
 
 def sieve_of(table: SegmentArrays, slots: I32, space: Space) -> U64:
@@ -118,42 +87,36 @@ def sieve_of(table: SegmentArrays, slots: I32, space: Space) -> U64:
         begins = start[:-1][some]
         low, high = np.minimum.reduceat(low, begins), np.maximum.reduceat(high, begins)
         words[slots[some], 0] = _packed(low)
-        words[slots[some], 1] = _packed(high) | field_tops(space.axes)
+        words[slots[some], 1] = _packed(high) | ma.field_tops(space.axes)
     return words.ravel()
 
 
 def _packed(cells: I64) -> U64:
     """A field for each cell of a row, the first lowest."""
-    words = np.zeros(len(cells), np.uint64)
-    for axis in range(cells.shape[1]):
-        words |= cells[:, axis].astype(np.uint64) << np.uint64(axis * field_width(cells.shape[1]))
+    shift = np.arange(cells.shape[1], dtype=np.uint64) * ma.field_width(cells.shape[1])
+    words: U64 = np.bitwise_or.reduce(cells.astype(np.uint64) << shift, axis=1)
     return words
 
 
 def sure_slots(table: SegmentArrays, slots: I32, space: Space) -> I32:
     """Those of these slots that ask for whole cells of this space, and nothing else."""
     single = slots[np.diff(table.clause_start)[slots] == 1]
-    out = np.zeros(len(single), np.bool_)
-    are_whole(space, table, table.clause_start[single].astype(np.int64), out)
-    sure: I32 = single[out]
+    sure: I32 = single[are_whole(space, table, table.clause_start[single].astype(np.int64))]
     return sure
 
 
 @kernel
-def are_whole(space: Space, table: SegmentArrays, clauses: I64, out: NDArray[np.bool_]) -> None:
-    """out[i] = whether each constraint of clause i is one interval, without NULL, from a cut to just before another."""
+def are_whole(space: Space, table: SegmentArrays, clauses: I64) -> NDArray[np.bool_]:
+    """Whether each constraint of a clause is one interval, without NULL, from a cut to just before another."""
+    whole = np.ones(len(clauses), np.bool_)
     for i in range(len(clauses)):
-        whole = True
         for constraint in range(at(table.constraint_start, clauses[i]), at(table.constraint_start, clauses[i] + 1)):
             attr = at(table.attr, constraint)
             axis = at(space.axis_of, attr) if attr < len(space.axis_of) else int(NO_AXIS)
             begin = at(table.interval_start, constraint)
-            if (
-                axis == NO_AXIS
-                or at(table.accepts_null, constraint)
-                or at(table.interval_start, constraint + 1) != begin + 1
-            ):
-                whole = False
+            single = at(table.interval_start, constraint + 1) == begin + 1 and not at(table.accepts_null, constraint)
+            if axis == NO_AXIS or not single:
+                whole[i] = False
                 break
             lo, hi = at(table.lo, begin), at(table.hi, begin)
             first, end = at(space.cut_start, axis), at(space.cut_start, axis + 1)
@@ -161,9 +124,9 @@ def are_whole(space: Space, table: SegmentArrays, clauses: I64, out: NDArray[np.
             starts = lo == INT64_MIN if below < first else at(space.cuts, below) == lo
             ends = hi == INT64_MAX if above >= end else at(space.cuts, above) - 1 == hi
             if not (starts and ends):
-                whole = False
+                whole[i] = False
                 break
-        out[i] = whole
+    return whole
 
 
 def blocks_of_clauses(
@@ -179,72 +142,52 @@ def blocks_of_clauses(
     some = (low <= high).all(axis=1)
     shift = hilbert.coarseness(low, high, depth, pieces)
     counts = np.zeros(len(clauses), np.int64)
-    found: dict[int, tuple[I64, I64]] = {}
+    found: list[tuple[I64, I64]] = []
     left = np.flatnonzero(some)
     for s in range(depth):
         mine = left[shift[left] == s]
         if not len(mine):
             continue
         start, first, last = hilbert.ranges(low[mine] >> s, high[mine] >> s, depth - s)
-        blocks = np.empty(len(mine), np.int64)
-        code = np.empty(int(count_blocks(start, first, last, axes * s, blocks)), np.int64)
-        split_ranges(start, first, last, axes * s, code)
+        blocks, code = split_ranges(start, first, last, axes * s)
         many = blocks > pieces
         shift[mine[many]] += 1
         kept = np.repeat(~many, blocks)
         counts[mine[~many]] = blocks[~many]
-        found[s] = (mine[~many], code[kept])
-    wide = some & ((shift == depth) | (_volume(low, high, shift) > widest * 2.0 ** (axes * depth)))
-    return _in_order(counts, found, wide)
-
-
-def _volume(low: I64, high: I64, shift: I64) -> F64:
-    """Cells of the enlarged boxes; float, so that nothing overflows."""
-    sides = (high >> shift[:, None]) - (low >> shift[:, None]) + 1
-    volume: F64 = sides.astype(np.float64).prod(axis=1) * 2.0 ** (shift * low.shape[1])
-    return volume
-
-
-def _in_order(
-    counts: I64, found: dict[int, tuple[I64, I64]], wide: NDArray[np.bool_]
-) -> tuple[I64, I64, NDArray[np.bool_]]:
-    """The codes that were found by resolution, clause by clause; those that are too wide have none."""
-    start = np.concatenate([[0], np.cumsum(counts)])
-    code = np.empty(int(start[-1]), np.int64)
-    for mine, codes in found.values():
+        found.append((mine[~many], code[kept]))
+    sides = (high >> shift[:, None]) - (low >> shift[:, None]) + 1  # of the enlarged boxes; floats do not overflow
+    volume = sides.astype(np.float64).prod(axis=1) * 2.0 ** (shift * axes)
+    wide = some & ((shift == depth) | (volume > widest * 2.0 ** (axes * depth)))
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    code = np.empty(int(starts[-1]), np.int64)
+    for mine, codes in found:  # by resolution; now clause by clause
         own = counts[mine]
-        place = np.repeat(start[mine], own) + np.arange(len(codes)) - np.repeat(np.cumsum(own) - own, own)
-        code[place] = codes
-    code = code[np.repeat(~wide, counts)]
-    return np.where(wide, 0, counts), code, wide
+        code[np.repeat(starts[mine] - (np.cumsum(own) - own), own) + np.arange(len(codes))] = codes
+    return np.where(wide, 0, counts), code[np.repeat(~wide, counts)], wide
 
 
 @kernel
-def count_blocks(start: I64, first: I64, last: I64, shift: int, counts: I64) -> int:
-    """counts[i] = how many blocks the ranges of box i are cut into; returns their sum."""
-    total = 0
-    for box in range(len(start) - 1):
-        counts[box] = 0
+def split_ranges(start: I64, first: I64, last: I64, shift: int) -> tuple[I64, I64]:
+    """How many blocks the ranges of each box are cut into, and the codes of all blocks, in order.
+
+    Numbers are shifted by the resolution that was left out.
+    """
+    counts = np.zeros(len(start) - 1, np.int64)
+    for box in range(len(counts)):
         for i in range(start[box], start[box + 1]):
             begin, end = first[i], last[i] + 1
             while begin < end:
                 begin += 1 << largest_level(begin, end)
                 counts[box] += 1
-        total += counts[box]
-    return total
-
-
-@kernel
-def split_ranges(start: I64, first: I64, last: I64, shift: int, out: I64) -> None:
-    """The codes of all blocks, in order. Numbers are shifted by the resolution that was left out."""
-    found = 0
+    code, found = np.empty(counts.sum(), np.int64), 0
     for i in range(start[0], start[len(start) - 1]):
         begin, end = first[i], last[i] + 1
         while begin < end:
             level = largest_level(begin, end)
-            out[found] = ((begin << shift) << LEVEL_BITS) | (TOP_LEVEL - (level + shift))
+            code[found] = ((begin << shift) << ma.LEVEL_BITS) | (ma.TOP_LEVEL - (level + shift))
             begin += 1 << level
             found += 1
+    return counts, code
 
 
 @inlined
@@ -260,7 +203,7 @@ def largest_level(begin: int, end: int) -> int:
 
 
 def assembled(
-    placement: Placement, plan: MicsPlan | None, slots: int, options: MicsOptions, learned: int, base: int
+    placement: Placement, plan: MicsPlan, slots: int, options: MicsOptions, learned: int, base: int
 ) -> MicsArrays:
     """The index of these entries."""
     order = np.argsort(placement.code, kind="stable")
@@ -273,24 +216,22 @@ def assembled(
     code, slot = code[new], slot[new]
     begins = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]])) if len(code) else np.empty(0, np.int64)
     blocks = code[begins]
-    parent = np.empty(len(blocks), np.int32)
-    find_parents(blocks, parent)
-    space, sieve = plan or NO_PLAN
+    space, sieve = plan
     total = space.axes * int(space.bits[0])
     shift = max(0, total - min(len(blocks), MOST_JUMP).bit_length())
     edges = np.arange((1 << (total - shift)) + 1, dtype=np.int64) << shift
-    info = np.zeros(INFO, np.int64)
-    info[[SLOTS, BASE, SHIFT, LEARNED_FROM]] = slots, base, shift, learned
-    info[[OPTION_BITS, OPTION_KIND, OPTION_MOST, OPTION_PIECES]] = options[1:]
+    info = np.zeros(ma.INFO, np.int64)
+    info[[ma.SLOTS, ma.BASE, ma.SHIFT, ma.LEARNED_FROM]] = slots, base, shift, learned
+    info[[ma.OPTION_BITS, ma.OPTION_KIND, ma.OPTION_MOST, ma.OPTION_PIECES]] = options[1:]
     made = MicsArrays(
         info=info,
         given=np.array(options.attributes, np.int32),
         **space._asdict(),
         code=blocks,
-        parent=parent,
+        parent=parents_of(blocks),
         start=np.concatenate([begins, [len(code)]]).astype(np.int64),
         entry=slot,
-        jump=np.searchsorted(blocks >> LEVEL_BITS, edges).astype(np.int32),
+        jump=np.searchsorted(blocks >> ma.LEVEL_BITS, edges).astype(np.int32),
         sieve_attr=sieve.attr,
         sieve_cut_start=sieve.cut_start,
         sieve_cuts=sieve.cuts,
@@ -303,78 +244,68 @@ def assembled(
 
 
 @kernel
-def find_parents(code: I64, parent: I32) -> None:
+def parents_of(code: I64) -> I32:
     """For each block the smallest one around it. Blocks ascend, so it is the block before or one of its parents."""
+    parent = np.empty(len(code), np.int32)
     for i in range(len(code)):
-        first = code[i] >> LEVEL_BITS
+        first = code[i] >> ma.LEVEL_BITS
         around = i - 1
-        while around != NO_BLOCK:
-            level = TOP_LEVEL - (code[around] & TOP_LEVEL)
-            if (code[around] >> LEVEL_BITS) >> level == first >> level:
+        while around != ma.NO_BLOCK:
+            level = ma.TOP_LEVEL - (code[around] & ma.TOP_LEVEL)
+            if (code[around] >> ma.LEVEL_BITS) >> level == first >> level:
                 break
             around = parent[around]
         parent[i] = around
+    return parent
 
 
 def entries_of(arrays: MicsArrays) -> Placement:
     """The entries of an index, in order of their codes."""
     code = np.repeat(arrays.code, np.diff(arrays.start))
-    sieve = np.zeros((int(arrays.info[SLOTS]), 2), np.uint64)
+    sieve = np.zeros((int(arrays.info[ma.SLOTS]), 2), np.uint64)
     sieve[arrays.entry] = arrays.sieve.reshape(-1, 2)
     return Placement(code, arrays.entry, sieve.ravel(), arrays.sure, arrays.placed, arrays.residual)
 
 
-def plan_of(arrays: MicsArrays) -> MicsPlan | None:
-    """The spaces of an index, None where it has none."""
-    return MicsPlan(space_in(arrays), sieve_in(arrays)) if len(arrays.attr) else None
+def plan_of(arrays: MicsArrays) -> MicsPlan:
+    """The spaces of an index."""
+    return MicsPlan(ma.space_in(arrays), ma.sieve_in(arrays))
 
 
 def options_of(arrays: MicsArrays) -> MicsOptions:
     """What the user gave when the index was built."""
-    return MicsOptions(
-        tuple(arrays.given.tolist()), *(int(value) for value in arrays.info[OPTION_BITS : OPTION_PIECES + 1])
-    )
+    numbers = arrays.info[ma.OPTION_BITS : ma.OPTION_PIECES + 1].tolist()
+    return MicsOptions(tuple(arrays.given.tolist()), *numbers)
+
+
+def assembled_as(arrays: MicsArrays, placement: Placement, slots: int) -> MicsArrays:
+    """The index of these entries, over this many slots, in the space of another and with its options."""
+    learned, base = int(arrays.info[ma.LEARNED_FROM]), int(arrays.info[ma.BASE])
+    return assembled(placement, plan_of(arrays), slots, options_of(arrays), learned, base)
 
 
 def extended(table: SegmentArrays, arrays: MicsArrays, slots: I32) -> MicsArrays:
     """The index with more slots of a table that has grown, in the same space."""
-    options, total = options_of(arrays), len(table.clause_start) - 1
-    plan = plan_of(arrays)
-    new, old = place(table, slots, plan, options.pieces), entries_of(arrays)
-    sieve = new.sieve.copy()
-    sieve[: len(old.sieve)] |= old.sieve
-    both = Placement(
-        np.concatenate([old.code, new.code]),
-        np.concatenate([old.slot, new.slot]),
-        sieve,
-        bits.either(new.sure, old.sure),
-        bits.either(new.placed, old.placed),
-        bits.either(new.residual, old.residual),
-    )
-    return assembled(both, plan, total, options, int(arrays.info[LEARNED_FROM]), int(arrays.info[BASE]))
+    new, old = place(table, slots, plan_of(arrays), options_of(arrays).pieces), entries_of(arrays)
+    code, slot = np.concatenate([old.code, new.code]), np.concatenate([old.slot, new.slot])
+    both = Placement(code, slot, *(bits.either(left, right) for left, right in zip(new[2:], old[2:], strict=True)))
+    return assembled_as(arrays, both, len(table.clause_start) - 1)
 
 
 def without(arrays: MicsArrays, slots: I32) -> MicsArrays:
     """The index without these slots."""
-    gone = bits.from_slots(slots, int(arrays.info[SLOTS]))
-    old = entries_of(arrays)
+    known, old = int(arrays.info[ma.SLOTS]), entries_of(arrays)
+    gone = bits.from_slots(slots, known)
     kept = ~np.isin(old.slot, slots)
     bitmaps = (frozen(bitmap & ~gone) for bitmap in (old.sure, old.placed, old.residual))
-    left = Placement(old.code[kept], old.slot[kept], old.sieve, *bitmaps)
-    info = arrays.info
-    return assembled(
-        left, plan_of(arrays), int(info[SLOTS]), options_of(arrays), int(info[LEARNED_FROM]), int(info[BASE])
-    )
+    return assembled_as(arrays, Placement(old.code[kept], old.slot[kept], old.sieve, *bitmaps), known)
 
 
 def check_lists(table: SegmentArrays, arrays: MicsArrays) -> None:
     """Assert that the arrays are those that the slots in them make in this space. O(size)."""
-    slots = bits.to_slots(bits.either(arrays.placed, arrays.residual))
-    options, info = options_of(arrays), arrays.info
-    plan, known = plan_of(arrays), int(info[SLOTS])
+    slots, known = bits.to_slots(bits.either(arrays.placed, arrays.residual)), int(arrays.info[ma.SLOTS])
     words = bits.words_for(known)
-    fresh = place(table, slots, plan, options.pieces)
+    fresh = place(table, slots, plan_of(arrays), options_of(arrays).pieces)
     fresh = fresh._replace(sure=fresh.sure[:words], placed=fresh.placed[:words], residual=fresh.residual[:words])
-    made = assembled(fresh, plan, known, options, int(info[LEARNED_FROM]), int(info[BASE]))
-    for name, wanted in made._asdict().items():
+    for name, wanted in assembled_as(arrays, fresh, known)._asdict().items():
         require(np.array_equal(wanted, getattr(arrays, name)), f"{name} is not what the slots make")

@@ -29,15 +29,7 @@ from earmark.curves.space import MOST_BITS, Space, boxes_of_clauses, equal_cuts,
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I32, I64
-from earmark.index.mics.arrays import (
-    EQUAL,
-    FREE,
-    KINDS,
-    MOST_NUMBER_BITS,
-    SIEVE_AXES,
-    VARIABLE,
-    field_width,
-)
+from earmark.index.mics.arrays import EQUAL, FREE, KINDS, MOST_NUMBER_BITS, SIEVE_AXES, VARIABLE, field_width
 from earmark.index.vcr.plan import shares
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays, gather, intervals_on
@@ -71,6 +63,12 @@ class MicsPlan(NamedTuple):
     sieve: Space
 
 
+_NONE: I32 = np.empty(0, np.int32)
+_NO_SPACE = Space(_NONE, _NONE, np.zeros(1, np.int32), np.empty(0, np.int64), np.ones(1, np.int32))
+NO_PLAN = MicsPlan(_NO_SPACE, _NO_SPACE)
+"""No axes at all: every slot is scanned."""
+
+
 class MicsOptions(NamedTuple):
     """What the user gave, FREE where the data decides."""
 
@@ -86,23 +84,18 @@ def checked_options(
 ) -> MicsOptions:
     """The options as numbers; EarmarkError says which makes no sense."""
     chosen = tuple(attributes) if isinstance(attributes, list | tuple | range | set | frozenset) else ()
-    if attributes is not None and (
-        not 1 <= len(chosen) <= LARGEST_MOST
-        or not all(_is_whole(a, 0, 2**31 - 2) for a in chosen)
-        or len(set(chosen)) < len(chosen)
-    ):
-        raise EarmarkError(f"expected 1 to {LARGEST_MOST} different attribute numbers, got {attributes!r}")
-    if not _is_whole(most, 1, LARGEST_MOST):
-        raise EarmarkError(f"expected a number of attributes from 1 to {LARGEST_MOST} for most, got {most!r}")
+    given = all(_is_whole(one, 0, 2**31 - 2) for one in chosen) and 1 <= len(set(chosen)) == len(chosen) <= LARGEST_MOST
     axes = max(1, len(chosen))
-    if bits is not None and not _is_whole(bits, 1, min(MOST_BITS, MOST_NUMBER_BITS // axes)):
-        raise EarmarkError(
-            f"expected bits from 1 to {min(MOST_BITS, MOST_NUMBER_BITS // axes)} for {axes} attributes, got {bits!r}"
-        )
-    if not isinstance(cells, str) or cells not in KINDS:
-        raise EarmarkError(f"expected {' or '.join(KINDS)} for cells, got {cells!r}")
-    if not _is_whole(pieces, 1, LARGEST_PIECES):
-        raise EarmarkError(f"expected a number of blocks from 1 to {LARGEST_PIECES:,} for pieces, got {pieces!r}")
+    deepest = min(MOST_BITS, MOST_NUMBER_BITS // axes)
+    for fits, wanted, got in (
+        (attributes is None or given, f"1 to {LARGEST_MOST} different attribute numbers", attributes),
+        (_is_whole(most, 1, LARGEST_MOST), f"a number of attributes from 1 to {LARGEST_MOST} for most", most),
+        (bits is None or _is_whole(bits, 1, deepest), f"bits from 1 to {deepest} for {axes} attributes", bits),
+        (isinstance(cells, str) and cells in KINDS, f"{' or '.join(KINDS)} for cells", cells),
+        (_is_whole(pieces, 1, LARGEST_PIECES), f"a number of blocks from 1 to {LARGEST_PIECES:,} for pieces", pieces),
+    ):
+        if not fits:
+            raise EarmarkError(f"expected {wanted}, got {got!r}")
     numbers = tuple(map(int, chosen))
     return MicsOptions(numbers, FREE if bits is None else int(bits), KINDS.index(cells), int(most), int(pieces))
 
@@ -111,40 +104,32 @@ def _is_whole(given: object, least: int, most: int) -> bool:
     return isinstance(given, int | np.integer) and not isinstance(given, bool) and least <= int(given) <= most
 
 
-def planned(
-    table: SegmentArrays, slots: I32, options: MicsOptions, events: EventArrays | None = None
-) -> MicsPlan | None:
-    """The spaces to index these slots in; None where no attribute is worth it."""
+def planned(table: SegmentArrays, slots: I32, options: MicsOptions, events: EventArrays | None = None) -> MicsPlan:
+    """The spaces to index these slots in; without axes where no attribute is worth it."""
     if len(slots) < len(table.clause_start) - 1:
         table = gather(table, slots.astype(np.int64))  # what is not in the index teaches it nothing
         slots = np.arange(len(slots), dtype=np.int32)
     sample = gather(table, slots[:: max(1, len(slots) // SAMPLE)].astype(np.int64))
     attributes = list(options.attributes) or chosen_attributes(sample, options.most)
     if not attributes:
-        return None
+        return NO_PLAN
     more = chosen_attributes(sample, SIEVE_AXES - len(attributes), attributes, SIEVE_WORTH)
-    sieved = np.array(sorted([*attributes, *more])[:SIEVE_AXES], np.int32)
-    learned = [_learned(table, int(attribute), events) for attribute in sieved]
+    sieved = sorted([*attributes, *more])[:SIEVE_AXES]
+    learned = {attribute: _learned(table, attribute, events) for attribute in {*attributes, *sieved}}
     sieve = _space(sieved, learned, field_width(len(sieved)) - 1, VARIABLE)
     allowed = min(MOST_MEAN_RANGES, MEAN_RANGES * max(1.0, len(slots) / LARGE))
-    return MicsPlan(_list_space(table, sample, np.array(attributes, np.int32), options, events, allowed), sieve)
+    return MicsPlan(_list_space(sample, attributes, learned, options, allowed), sieve)
 
 
 def _list_space(
-    table: SegmentArrays,
-    sample: SegmentArrays,
-    attributes: I32,
-    options: MicsOptions,
-    events: EventArrays | None,
-    allowed: float,
+    sample: SegmentArrays, attributes: list[int], learned: dict[int, Learned], options: MicsOptions, allowed: float
 ) -> Space:
     """The space of the lists: as fine as the wanted number of ranges per clause allows."""
-    learned = [_learned(table, int(attribute), events) for attribute in attributes]
     most = min(MOST_BITS, MOST_NUMBER_BITS // len(attributes))
     if options.bits != FREE:
         return _space(attributes, learned, min(options.bits, most), options.kind)
     clauses = np.arange(len(sample.constraint_start) - 1)
-    useful = max(len(one.bounds) + 1 for one in learned).bit_length()
+    useful = max(len(learned[attribute].bounds) + 1 for attribute in attributes).bit_length()
     for bits in range(min(LEARNT_BITS, most, useful), 1, -1):
         space = _space(attributes, learned, bits, options.kind)
         low, high = boxes_of_clauses(space, sample, clauses)
@@ -205,13 +190,12 @@ def _learned(table: SegmentArrays, attribute: int, events: EventArrays | None) -
     return Learned(np.unique(bounds), np.sort(values if len(values) else bounds))
 
 
-def _space(attributes: I32, learned: list[Learned], bits: int, kind: int) -> Space:
-    return space_of(attributes, [cuts_of(one, bits, kind) for one in learned], bits)
-
-
-def cuts_of(learned: Learned, bits: int, kind: int) -> I64:
-    """The cuts of an axis."""
-    most = (1 << bits) - 2
-    if len(learned.bounds) <= most and kind == VARIABLE:
-        return learned.bounds
-    return equal_cuts(learned.bounds, bits) if kind == EQUAL else variable_cuts(learned.values, bits)
+def _space(attributes: list[int], learned: dict[int, Learned], bits: int, kind: int) -> Space:
+    """The space of these attributes, cut into 2^bits cells: at every bound, where there are as few as that."""
+    cuts = []
+    for bounds, values in (learned[attribute] for attribute in attributes):
+        if kind == EQUAL:
+            cuts.append(equal_cuts(bounds, bits))
+        else:
+            cuts.append(bounds if len(bounds) <= (1 << bits) - 2 else variable_cuts(values, bits))
+    return space_of(np.array(attributes, np.int32), cuts, bits)

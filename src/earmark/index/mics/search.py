@@ -1,4 +1,4 @@
-"""The kernels that match: from an event to its cell, from the cell to the blocks that hold it, from those to answers.
+"""The kernels that look things up: from an event or a subscription to cells, from cells to blocks, to answers.
 
 mics.txt, sections 4.3 and 5. Algorithm 2 looks one number up; here the look-up gives the last block that begins at or
 before the number, and its chain of parents has all the blocks that hold it:
@@ -10,8 +10,23 @@ An event with an interval on an axis is a box of cells, and its ranges are looke
 number, and all blocks that begin inside it. A slot can then be found more than once, so what is found is first marked
 (`marks.py`), and verified when all is.
 
-Invariant: scratch is all zeros between events.
-Complexity: a point O(axes log cells + bits axes + levels + candidates); a box adds its ranges, MOST_RANGES at the most.
+**Subscriptions** are looked up in the same lists. What covers one or is covered by it, what subsumes it with others or
+could be merged with it, has an event in common with it, and so a cell of its box:
+
+    meeting    the ranges of the boxes are looked up, as for an event with intervals
+    holding    who contains a clause contains the first cell of its box: one number is looked up, one chain of blocks
+
+Either way the sieve is asked before a slot is marked, with the clause's cells in place of an event's. It compares `low`
+with the highest cells of an entry and `high` with its lowest:
+
+    meeting    low = the clause's lowest cells,  high = its highest       do the two overlap?
+    holding    low = the clause's highest cells, high = its lowest        does the entry reach as far on both sides?
+
+Slots that are scanned are marked too. What is marked is read off in ascending order, once each.
+
+Invariant: scratch is all zeros between events and questions.
+Complexity: a point O(axes log cells + bits axes + levels + candidates); a box adds its ranges, MOST_RANGES at the most;
+a subscription O(ranges of the boxes log blocks + entries in the lists found + slots / 4096).
 """
 
 from __future__ import annotations
@@ -21,25 +36,16 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.curves.hilbert import decompose, number_of
-from earmark.curves.space import NULL_CELL, Space, cell_of
+from earmark.curves.space import NULL_CELL, Space, cell_of, clause_boxes
 from earmark.events.arrays import EventArrays
-from earmark.flat.arrays import I64, U64
-from earmark.flat.machine import at, ctz64
+from earmark.flat.arrays import I32, I64, U64
+from earmark.flat.machine import at, ctz64, popcount64
 from earmark.index.counters import CANDIDATES, NODES, back_to, work_so_far
 from earmark.index.kernels import Asked, Matches, Searched
-from earmark.index.marks import (
-    AT_ONCE,
-    MAYBE,
-    SPARSE,
-    is_set,
-    mark,
-    read_all,
-    read_some,
-    slot_holds,
-    words_of,
-)
+from earmark.index.marks import AT_ONCE, MAYBE, SPARSE, is_set, mark, read_all, read_some, slot_holds, words_of
 from earmark.index.mics.arrays import LEVEL_BITS, NO_BLOCK, SHIFT, TOP_LEVEL, MicsArrays, field_tops, field_width
 from earmark.jit import inlined, kernel
+from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import ABSENT, find_attribute
 
 MOST_RANGES = 64
@@ -63,8 +69,7 @@ class Sieved(NamedTuple):
 def match_events(searched: Searched[MicsArrays], asked: Asked, scratch: U64, matches: Matches) -> tuple[int, int]:
     """Slots that match each event, ascending (`kernels.py`); those of the residual are not among them."""
     index, events, eligible, work = searched.arrays, asked.events, asked.eligible, matches.work
-    found = 0
-    words = words_of(scratch)
+    found, words = 0, words_of(scratch)
     space = Space(index.attr, index.axis_of, index.cut_start, index.cuts, index.bits)
     axes, bits = len(index.attr), index.bits[0]
     box = np.empty((4, axes), np.int64)
@@ -180,14 +185,7 @@ def candidates_from(index: MicsArrays, block: int) -> int:
 
 @inlined
 def match_chain(
-    searched: Searched[MicsArrays],
-    asked: Asked,
-    e: int,
-    block: int,
-    cells: Sieved,
-    scratch: U64,
-    words: int,
-    work: I64,
+    searched: Searched[MicsArrays], asked: Asked, e: int, block: int, cells: Sieved, scratch: U64, words: int, work: I64
 ) -> int:
     """Mark the slots of a block and its parents that match; an upper bound on how many."""
     index = searched.arrays
@@ -287,3 +285,97 @@ def verify_marked(searched: Searched[MicsArrays], asked: Asked, e: int, scratch:
                     found += 1
                 left &= left - np.uint64(1)
     return found
+
+
+# --- subscriptions ---------------------------------------------------------------------------------------------
+
+
+class Question(NamedTuple):
+    """A subscription that is looked up, a slot of some table; the sieve; who is eligible, and who is scanned."""
+
+    table: SegmentArrays
+    slot: int
+    sieve: Space
+    eligible: U64
+    scanned: I32
+    holding: bool
+    """Whose boxes may hold that of its first clause; otherwise, whose boxes meet one of its own."""
+
+
+@kernel
+def find_slots(index: MicsArrays, question: Question, scratch: U64, out: I32, work: I64) -> int:
+    """The eligible slots that the question asks for, and those that are scanned; returns as `read_marked` does."""
+    table, sieve, slot, holding = question.table, question.sieve, question.slot, question.holding
+    words = words_of(scratch)
+    space = Space(index.attr, index.axis_of, index.cut_start, index.cuts, index.bits)
+    axes, bits, tops = len(index.attr), index.bits[0], field_tops(len(sieve.attr))
+    clause, box, fields = np.empty(1, np.int64), np.empty((4, axes), np.int64), np.empty((2, len(sieve.attr)), np.int64)
+    corner, levels = np.empty((bits + 1, axes), np.int64), np.empty((2, bits + 1, 4), np.int64)
+    ranges = np.empty((2, int(MOST_RANGES)), np.int64)
+    some = False
+    begin, end = at(table.clause_start, slot), at(table.clause_start, slot + 1)
+    for one in range(begin, min(begin + 1, end) if holding else end):
+        clause[0] = one
+        clause_boxes(space, table, clause, box[0:1], box[1:2])
+        clause_boxes(sieve, table, clause, fields[0:1], fields[1:2])
+        if is_empty(box) or is_empty(fields):
+            continue
+        some = True
+        if len(index.code):
+            low, high = packed(fields[1 if holding else 0]), packed(fields[0 if holding else 1])
+            cells = Sieved(len(sieve.attr) > 0, low, high | tops, tops)
+            if holding:
+                ranges[:, 0], pieces = number_of(box[0], bits), 1
+            else:
+                pieces = cover_box(box, bits, corner, levels, ranges)
+            for i in range(pieces):
+                mark_range(index, ranges[0, i], ranges[1, i], cells, scratch, words, work)
+    if some:
+        for i in range(len(question.scanned)):
+            mark(scratch, words, int(at(question.scanned, i)) | int(MAYBE), True)
+    return read_marked(scratch, words, question.eligible, out)
+
+
+@inlined
+def is_empty(box: I64) -> bool:
+    """Whether a box, low cells in row 0 and high ones in row 1, has no cell."""
+    for axis in range(box.shape[1]):  # noqa: SIM110 - kernels have no generators
+        if box[0, axis] > box[1, axis]:
+            return True
+    return False
+
+
+@inlined
+def packed(cells: I64) -> np.uint64:
+    """A word of the sieve: a field for each cell, the first lowest."""
+    word = np.uint64(0)
+    width = field_width(len(cells))
+    for axis in range(len(cells)):
+        word |= np.uint64(cells[axis]) << np.uint64(width * axis)
+    return word
+
+
+@inlined
+def read_marked(scratch: U64, words: int, eligible: U64, out: I32) -> int:
+    """Write the marked slots that are eligible, ascending, and make scratch zero again; returns how many there are.
+
+    Where `out` is too small, ~n is returned, and room for n is enough.
+    """
+    found = 0
+    for group in range((words + 63) >> 6):
+        used = at(scratch, 2 * words + group)
+        scratch[2 * words + group] = 0
+        while used:
+            word = (group << 6) + ctz64(used)
+            used &= used - np.uint64(1)
+            left = at(scratch, words + word)
+            scratch[words + word] = 0
+            if word < len(eligible):
+                left &= at(eligible, word)
+                end = found + popcount64(left)
+                while left and end <= len(out):
+                    out[found] = (word << 6) + ctz64(left)
+                    found += 1
+                    left &= left - np.uint64(1)
+                found = end
+    return found if found <= len(out) else ~found

@@ -1,9 +1,9 @@
 """Which subscriptions match: look at every one of them. The oracle and the baseline, as an ordinary index.
 
 It has no structure of its own: it reads the table's arrays, so building is free, memory is zero and a live update
-costs nothing. What makes it quick is the other side. Up to 512 events are laid out as lanes of a mask
-(`lanes.py`), and each subscription meets all of them at once (`search.py`): a constraint is two look-ups, a clause
-a few 512-bit ANDs, and the table streams through the cache once a group instead of once an event.
+costs nothing. What makes it quick is the other side. Up to 512 events are laid out as lanes of a mask, and each
+subscription meets all of them at once (`search.py`): a constraint is two look-ups, a clause a few 512-bit ANDs, and
+the table streams through the cache once a group instead of once an event.
 
 Invariant: none beyond the table's own, which `check` verifies.
 
@@ -26,8 +26,7 @@ from earmark.flat.arrays import I32, U8
 from earmark.flat.pinned import Pinned
 from earmark.index.driver import ArrayIndex
 from earmark.index.kernels import Asked
-from earmark.index.scan.lanes import LANES, Lanes, lay_out
-from earmark.index.scan.search import match_group, match_one, rank_group
+from earmark.index.scan.search import LANES, Lanes, lay_out, match_group, match_one, rank_group
 from earmark.segment.arrays import SegmentArrays, check_arrays
 
 
@@ -75,8 +74,7 @@ class Scan(ArrayIndex[tuple[()]]):
 
     def check(self) -> None:
         """Raise AssertionError unless the table's arrays are well formed. O(table)."""
-        attributes = int(self._table.attr.max(initial=-1)) + 1
-        check_arrays(self._table, attributes)
+        check_arrays(self._table, int(self._table.attr.max(initial=-1)) + 1)
 
     def _new_scratch(self) -> U8:
         """Nothing: a single event needs none."""

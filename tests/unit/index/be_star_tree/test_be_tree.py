@@ -9,7 +9,7 @@ from earmark.flat import bits
 from earmark.index.be_star_tree import BEStarTree
 from earmark.index.be_star_tree.arrays import BOX, HI, LEFT, LEVEL, LINK, LO, MORE, NONE
 from earmark.index.be_star_tree.be_tree import BETree
-from earmark.index.be_star_tree.insert import cell_around, middle_of
+from earmark.index.be_star_tree.nodes import cell_around, middle_of
 
 
 def on_one(boxes: list[tuple[int, int]]) -> Made:
