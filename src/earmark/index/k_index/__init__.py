@@ -85,8 +85,8 @@ class KIndex(ArrayIndex[KIndexArrays]):
             require(np.array_equal(scratch.left, wanted.required), "a search left counts behind")
 
     def _read_by_kernels(self) -> Postings:
-        highest = float(self._table.score.max(initial=0.0))
-        return Postings(self._arrays, self._merge == "conjunction", highest)
+        highest, extra = (float(a.max(initial=0.0)) for a in (self._table.score, self._arrays.partition_extra))
+        return Postings(self._arrays, self._merge == "conjunction", highest, extra)
 
     def _new_scratch(self) -> PostingScratch:
         return new_scratch(self._arrays, len(self._table.clause_start) - 1)

@@ -38,9 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.errors import EarmarkError, require
-from earmark.flat.bits import read_only
 from earmark.flat.machine import at
-from earmark.flat.types import F32, F64, I32, I64, U8, Flags
+from earmark.flat.types import F32, F64, I32, I64, U8, Flags, frozen
 from earmark.index.answers import pointers_of
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
@@ -143,8 +142,9 @@ def build_arrays(table: SegmentArrays, bits: int) -> KIndexArrays:
     live = table.attr[posted & (np.diff(table.interval_start) > 0)]
     used = np.bincount(live, minlength=len(coordinate_start) - 1) > 0
     level_start, level_first = _levels(np.diff(coordinate_start), used, bits)
-    columns = map(read_only, (posted, order, level_start, level_first, cell_lo, cell_hi))
-    start, posting, bound = _post(Posted._make([table, *columns, bits]))
+    for column in (posted, order, level_start, level_first, cell_lo, cell_hi):
+        frozen(column)
+    start, posting, bound = _post(table, posted, order, level_start, level_first, cell_lo, cell_hi, bits)
     if start[-1] >= MOST_POSTINGS:
         raise EarmarkError(f"expected fewer than {MOST_POSTINGS:,} postings, got {start[-1]:,}")
     narrow = bound.astype(np.float32)
@@ -174,7 +174,7 @@ def build_arrays(table: SegmentArrays, bits: int) -> KIndexArrays:
 def posted_constraints(table: SegmentArrays) -> Flags:
     """Which constraints have postings: those that do not accept NULL, up to MOST per clause."""
     posted: Flags = table.accepts_null == 0
-    ran = pointers_of(posted)
+    ran = pointers_of(posted.astype(np.int64))
     rank = ran[1:] - np.repeat(ran[table.constraint_start[:-1]], np.diff(table.constraint_start))
     counted: Flags = np.logical_and(posted, rank <= MOST)
     return counted
@@ -230,40 +230,29 @@ def _levels(coordinates: I64, used: Flags, bits: int) -> tuple[I32, I64]:
     return np.array(start, np.int32), pointers_of(np.array(sizes, np.int64))
 
 
-class Posted(NamedTuple):
-    """What is posted: which constraints, the clauses by entry, levels, and the cells of each interval."""
-
-    table: SegmentArrays
-    posted: Flags
-    order: I32
-    level_start: I32
-    level_first: I64
-    cell_lo: I32
-    cell_hi: I32
-    bits: int
-
-
 @kernel
-def _post(wanted: Posted) -> tuple[I64, I32, F64]:
+def _post(
+    table: SegmentArrays, posted: Flags, order: I32, level_start: I32, level_first: I64, low: I32, high: I32, bits: int
+) -> tuple[I64, I32, F64]:
     """Where the list of each node begins, the lists, and the greatest weight in each, if there are weights.
 
-    Postings are counted, then (unless there are too many) written in the order of the entries, so that they ascend.
+    `low` and `high` are the first and last cell of each interval. Postings are counted, then (unless there are too
+    many) written in the order of the entries, so that they ascend.
     """
-    table, level_start, level_first, bits = wanted.table, wanted.level_start, wanted.level_first, wanted.bits
     fan_out, nodes = 1 << bits, level_first[-1]
     start, place, posting = np.zeros(nodes + 1, np.int64), np.zeros(nodes, np.int64), np.empty(0, np.int32)
     bound = np.zeros(nodes if len(table.weight) else 0)
     for written in range(2):
-        for entry in range(len(wanted.order)):
-            clause = wanted.order[entry]
+        for entry in range(len(order)):
+            clause = order[entry]
             for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
-                if not wanted.posted[constraint]:
+                if not posted[constraint]:
                     continue
                 weight = table.weight[constraint] if len(table.weight) else 1.0
                 attr = table.attr[constraint]
                 base, levels = level_start[attr], level_start[attr + 1] - level_start[attr]
                 for interval in range(table.interval_start[constraint], table.interval_start[constraint + 1]):
-                    first, last = int(wanted.cell_lo[interval]), int(wanted.cell_hi[interval])
+                    first, last = int(low[interval]), int(high[interval])
                     if last + 1 == level_first[base + 1] - level_first[base]:  # to the end of the line: no right edge
                         last = (1 << (bits * (levels - 1))) - 1
                     for level in range(base, base + levels):

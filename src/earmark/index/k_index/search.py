@@ -86,11 +86,15 @@ class PostingScratch(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """What kernels read: the arrays, how terms are merged, and the greatest static score (at least 0)."""
+    """What kernels read: the arrays, how terms are merged, and the most that a clause scores besides its postings.
+
+    That is its static score (at least 0), and the weights of constraints that are not posted.
+    """
 
     lists: KIndexArrays
     conjunction: bool
     highest: float
+    extra: float
 
 
 def new_scratch(index: KIndexArrays, slots: int) -> PostingScratch:
@@ -454,21 +458,12 @@ def _rank_merging(top: TopK, e: int, partition: int, count: int) -> None:
 
 
 @inlined
-def _highest(searched: Searched[Postings], asked: Asked) -> float:
-    """An upper bound on what a clause scores besides its postings."""
-    extra = 0.0
-    if not asked.relaxed:
-        for p in range(len(searched.arrays.lists.partition_extra)):
-            extra = max(extra, at(searched.arrays.lists.partition_extra, p))
-    return searched.arrays.highest + asked.heaviest * extra
-
-
-@inlined
 def _rank_counting(top: TopK, e: int, merged: bool, count: int) -> None:
     """Rank clauses without postings, then those that postings find (unless merged before), most predicates first."""
     searched, asked, heaps, work, relaxed = top.searched, top.asked, top.heaps, top.work, top.asked.relaxed
     index, scratch = searched.arrays.lists, top.scratch
-    lane, k, highest = e - asked.first, asked.k, _highest(searched, asked)
+    lane, k = e - asked.first, asked.k
+    highest = searched.arrays.highest + (0.0 if relaxed else asked.heaviest * searched.arrays.extra)
     found, most = 0, 0
     if not merged:
         found, most = _count(index, scratch, count, relaxed, work)

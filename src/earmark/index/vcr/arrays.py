@@ -180,8 +180,9 @@ def _check_grid(arrays: VcrArrays) -> None:
     require(0 <= info[NUMBERING] < len(NUMBERINGS), "the numbering is unknown")
     fitting = numbered(info, len(arrays.cut_x), len(arrays.cut_y))
     require(bool((fitting == info).all()), "the numbering does not fit the grid")
-    runs = zip(distance_tables(info), (arrays.run_start, arrays.run_first, arrays.run_last), strict=True)
-    require(all(np.array_equal(wanted, given) for wanted, given in runs), "the distance table is another one")
+    run_start, run_first, run_last = distance_tables(info)
+    same = np.array_equal(run_start, arrays.run_start) and np.array_equal(run_first, arrays.run_first)
+    require(same and np.array_equal(run_last, arrays.run_last), "the distance table is another one")
 
 
 def _check_lists(arrays: VcrArrays) -> None:

@@ -163,9 +163,8 @@ def extended(table: SegmentArrays, old: VcrArrays, slots: I32) -> VcrArrays | No
     info[vc.SLOTS] = total
     info[vc.GONE_BEFORE] += bits.count(gone) - bits.count(old.gone)
     info[vc.LATE_SLOTS] += (counts > 0).sum()
-    key, head = with_room(old.late_key, old.late_head, int(info[vc.LATE_KEYS]) + len(codes))
-    following = np.concatenate([old.late_next, np.empty(len(codes), np.int32)])
-    info[vc.LATE_KEYS] += add_to_chains(codes, key, head, following, len(old.late_entry))
+    used = int(info[vc.LATE_KEYS])
+    key, head, following, info[vc.LATE_KEYS] = chained(old.late_key, old.late_head, old.late_next, codes, used)
     return old._replace(
         info=info,
         late_key=key,
@@ -441,31 +440,29 @@ def fill_lists(codes: I64, entries: U32, keys: I64, lists: int) -> tuple[I32, U3
 
 
 @kernel
-def with_room(key: I64, head: I32, needed: int) -> tuple[I64, I32]:
-    """A copy of the delta's table that is at most half full with this many IDs."""
-    if 2 * needed < len(key):
-        return key.copy(), head.copy()
-    size = LEAST_HASH + 4 * needed
-    larger, heads = np.full(size, EMPTY, np.int64), np.full(size, END, np.int32)
-    for place in range(len(key)):
-        if key[place] != EMPTY:
-            new = find(larger, key[place])
-            larger[new], heads[new] = key[place], head[place]
-    return larger, heads
+def chained(key: I64, head: I32, following: I32, codes: I64, used: int) -> tuple[I64, I32, I32, int]:
+    """The delta's table with new entries at the heads of the chains of their IDs: keys, heads, links, used places.
 
-
-@kernel
-def add_to_chains(codes: I64, key: I64, head: I32, following: I32, filled: int) -> int:
-    """Put entries filled, filled + 1 … at the heads of the chains of their IDs; returns how many IDs are new."""
-    new = 0
+    It is copied, into a larger one unless it stays at most half full.
+    """
+    size, filled = LEAST_HASH + 4 * (used + len(codes)), len(following)
+    keys, heads = key.copy(), head.copy()
+    if 2 * (used + len(codes)) >= len(key):
+        keys, heads = np.full(size, EMPTY, np.int64), np.full(size, END, np.int32)
+        for place in range(len(key)):
+            if key[place] != EMPTY:
+                new = find(keys, key[place])
+                keys[new], heads[new] = key[place], head[place]
+    links = np.empty(filled + len(codes), np.int32)
+    links[:filled] = following
     for n in range(len(codes)):
-        place = find(key, codes[n])
-        if key[place] == EMPTY:
-            key[place] = codes[n]
-            new += 1
-        following[filled + n] = head[place]
-        head[place] = filled + n
-    return new
+        place = find(keys, codes[n])
+        if keys[place] == EMPTY:
+            keys[place] = codes[n]
+            used += 1
+        links[filled + n] = heads[place]
+        heads[place] = filled + n
+    return keys, heads, links, used
 
 
 @kernel

@@ -56,7 +56,8 @@ LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 class Extents(NamedTuple):
     """On one axis: how many cells the inner parts of a sample have, and how often; cells of border on average."""
 
-    inner: tuple[I64, I64]
+    inner: I64
+    counts: I64
     border: float
 
 
@@ -154,13 +155,13 @@ def extents_on(sample: SegmentArrays, attribute: int, cuts: I64, mode: int) -> E
     """How many cells the intervals of a sample span on one axis."""
     on = intervals_on(sample, attribute)
     if not len(on):
-        return Extents((np.ones(1, np.int64), np.ones(1, np.int64)), 0.0)
+        return Extents(np.ones(1, np.int64), np.ones(1, np.int64), 0.0)
     lo, hi = sample.lo[on], sample.hi[on]
     begin, end = cuts.searchsorted(lo, "right") - 1, cuts.searchsorted(hi, "right") - 1
     cell = int(mode == vc.CELLS)
     border = (cuts[begin] != lo).astype(np.int64) + (np.append(cuts, GREATEST)[end + cell] - cell != hi)
     inner = np.maximum(end - begin + cell - border, 1)
-    return Extents(np.unique(inner, return_counts=True), float(border.mean()))
+    return Extents(*np.unique(inner, return_counts=True), float(border.mean()))
 
 
 # --- the longest sides and the store -----------------------------------------------------------------------------
@@ -178,7 +179,7 @@ def longest_sides(
     """
     sides, pieces = [], []
     for extent, given in zip(extents, (options.kx, options.ky), strict=True):
-        tried = [given] if given != FREE else range(min(LONGEST, exponent(int(extent.inner[0][-1]))) + 1)
+        tried = [given] if given != FREE else range(min(LONGEST, exponent(int(extent.inner[-1]))) + 1)
         sides.append(tried)
         pieces.append({(k, over): _pieces(extent, k, over) for k in tried for over in (False, True)})
     best, least = (0, 0, 0, 0), np.inf
@@ -204,6 +205,5 @@ def _kinds(options: VcrOptions, headers: int, entries: list[float]) -> tuple[int
 
 def _pieces(extent: Extents, k: int, overlapped: bool) -> float:
     """How many pieces a span has on average."""
-    extents, counts = extent.inner
-    pieces = [count_pieces(value, k, overlapped) for value in extents.tolist()]
-    return float(np.dot(pieces, counts) / counts.sum() + extent.border)
+    pieces = [count_pieces(inner, k, overlapped) for inner in extent.inner.tolist()]
+    return float(np.average(pieces, weights=extent.counts) + extent.border)

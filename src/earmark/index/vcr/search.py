@@ -27,21 +27,15 @@ from earmark.segment.evaluate import ABSENT, eligible_word, find_attribute
 
 
 class Box(NamedTuple):
-    """An event's keys on the two attributes of the grid; a point has lo = hi."""
+    """An event's keys on the two attributes of the grid; a point has lo = hi.
+
+    Or which VCRs meet it: on each axis, those that start at s with side w where lo - w <= s <= hi.
+    """
 
     x_lo: int
     x_hi: int
     y_lo: int
     y_hi: int
-
-
-class Reach(NamedTuple):
-    """Which VCRs meet an event: those that start at s with side w where first - w <= s <= last, on each axis."""
-
-    first_x: int
-    last_x: int
-    first_y: int
-    last_y: int
 
 
 @kernel
@@ -103,18 +97,16 @@ def gather(index: VcrArrays, box: Box, eligible: U64, scratch: U64, words: int, 
         first_y, last_y = position(index.cut_y, box.y_lo, box.y_hi, at(info, vc.MODE))
     lowest = 0 if at(info, vc.MODE) == vc.POINTS else 1
     if not (lowest <= first_x - last_x <= 1 and lowest <= first_y - last_y <= 1):
-        reach = Reach(first_x, last_x, first_y, last_y)
+        reach = Box(first_x, last_x, first_y, last_y)
         return gather_box(index, reach, eligible, scratch, words, work), True, True
     kind = 2 * (first_x - last_x) + first_y - last_y
     pivot = at(info, vc.SHIFT) + (last_x - (1 << at(info, vc.KX))) * at(info, vc.STEP_X)
     pivot += (last_y - (1 << at(info, vc.KY))) * at(info, vc.STEP_Y)
-    marks, sparse = 0, True
-    if at(info, vc.STORE) == vc.HASHED:
-        marks = gather_hashed(index, pivot, kind, scratch, words, work)
-    else:
+    marks, sparse, hashed = 0, True, at(info, vc.STORE) == vc.HASHED
+    if not hashed:
         marks, sparse = gather_runs(index, pivot, kind, scratch, words, work)
-    if len(index.late_entry):
-        marks += gather_late(index, pivot, kind, scratch, words, work)
+    if hashed or len(index.late_entry):
+        marks += gather_each(index, pivot, kind, hashed, scratch, words, work)
     return marks, sparse, len(index.bounds) > 0 or len(index.late_entry) > 0
 
 
@@ -155,14 +147,20 @@ def gather_runs(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: in
 
 
 @inlined
-def gather_hashed(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> int:
-    """From the hashed store: look every covering VCR up."""
-    marks = 0
+def gather_each(index: VcrArrays, pivot: int, kind: int, hashed: bool, scratch: U64, words: int, work: I64) -> int:
+    """From the hashed store, if that is what it is, and from the delta: look every covering VCR up."""
+    marks, late = 0, len(index.late_entry) > 0
     for run in range(at(index.run_start, kind), at(index.run_start, kind + 1)):
         low, high = pivot + at(index.run_first, run), pivot + at(index.run_last, run)
-        work[NODES] += high - low + 1
+        work[NODES] += high - low + 1 if hashed else 0
         for vcr in range(low, high + 1):
-            marks += mark_hashed(index, vcr, scratch, words)
+            if hashed:
+                marks += mark_hashed(index, vcr, scratch, words)
+            link = at(index.late_head, find(index.late_key, vcr)) if late else END
+            while link != END:
+                mark(scratch, words, at(index.late_entry, link), True)
+                link = at(index.late_next, link)
+                marks += 1
     return marks
 
 
@@ -177,21 +175,7 @@ def mark_hashed(index: VcrArrays, vcr: int, scratch: U64, words: int) -> int:
 
 
 @inlined
-def gather_late(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> int:
-    """From the delta: look every covering VCR up, and follow its chain."""
-    marks = 0
-    for run in range(at(index.run_start, kind), at(index.run_start, kind + 1)):
-        for vcr in range(pivot + at(index.run_first, run), pivot + at(index.run_last, run) + 1):
-            link = at(index.late_head, find(index.late_key, vcr))
-            while link != END:
-                mark(scratch, words, at(index.late_entry, link), True)
-                link = at(index.late_next, link)
-                marks += 1
-    return marks
-
-
-@inlined
-def gather_box(index: VcrArrays, reach: Reach, eligible: U64, scratch: U64, words: int, work: I64) -> int:
+def gather_box(index: VcrArrays, reach: Box, eligible: U64, scratch: U64, words: int, work: I64) -> int:
     """Mark what an event that is an interval may meet, on either axis or both; with too many look-ups, every slot."""
     info = index.info
     hashed = at(info, vc.STORE) == vc.HASHED
@@ -200,8 +184,8 @@ def gather_box(index: VcrArrays, reach: Reach, eligible: U64, scratch: U64, word
     for late in index.late_entry:
         mark(scratch, words, late | int(MAYBE), True)
         marks += 1
-    rows = reach.last_y - reach.first_y + 1 + (2 << at(info, vc.KY))
-    columns = 1 if whole_runs else reach.last_x - reach.first_x + 1 + (2 << at(info, vc.KX))
+    rows = reach.y_hi - reach.y_lo + 1 + (2 << at(info, vc.KY))
+    columns = 1 if whole_runs else reach.x_hi - reach.x_lo + 1 + (2 << at(info, vc.KX))
     if rows * columns * (at(info, vc.KX) + 1) * (at(info, vc.KY) + 1) > at(info, vc.SLOTS):
         limit = min(len(eligible), len(index.residual))
         for word in range(limit):
@@ -209,14 +193,14 @@ def gather_box(index: VcrArrays, reach: Reach, eligible: U64, scratch: U64, word
             scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
         return marks + (limit << 6)
     for tall in range(at(info, vc.KY) + 1):
-        for y in range(max(0, reach.first_y - (1 << tall)), reach.last_y + 1):
+        for y in range(max(0, reach.y_lo - (1 << tall)), reach.y_hi + 1):
             for broad in range(at(info, vc.KX) + 1):
-                low = max(0, reach.first_x - (1 << broad))
-                if low > reach.last_x:
+                low = max(0, reach.x_lo - (1 << broad))
+                if low > reach.x_hi:
                     continue
                 vcr = at(info, vc.SHIFT) + low * at(info, vc.STEP_X) + y * at(info, vc.STEP_Y)
                 vcr += broad * at(info, vc.STEP_I) + tall * at(info, vc.STEP_J)
-                lists = reach.last_x - low + 1
+                lists = reach.x_hi - low + 1
                 work[NODES] += lists
                 for _ in range(1 if whole_runs else lists):
                     if hashed:
