@@ -34,7 +34,7 @@ import numpy as np
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.flat.arrays import frozen
-from earmark.index.ranked import cell_table, interval_tree, ir_tree, r_tree, segment_tree, sopt_r_tree
+from earmark.index.ranked import cell_table, ir_tree, sopt_r_tree, trees
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.zipf import zipf
@@ -47,18 +47,16 @@ CHECKED = 200
 """Events of each set whose answers are compared with the scan's; among each other all are."""
 
 STRUCTURES: dict[str, Callable[..., Any]] = {
-    "interval_tree": interval_tree.IntervalTree.build,
-    "segment_tree": segment_tree.SegmentTree.build,
-    "r_tree": r_tree.RTree.build,
+    "interval_tree": trees.IntervalTree.build,
+    "segment_tree": trees.SegmentTree.build,
+    "r_tree": trees.RTree.build,
     "ir_tree": ir_tree.IRTree.build,
     "sopt_r_tree": sopt_r_tree.SoptRTree.build,
 }
 VARIANTS: dict[str, Callable[..., Any]] = {
     "cell_table": cell_table.CellTable.build,
-    "interval_tree by endpoint": lambda table, **options: interval_tree.IntervalTree.build(
-        table, sort="endpoint", **options
-    ),
-    "r_tree by left end": lambda table, **options: r_tree.RTree.build(table, scored=False, **options),
+    "interval_tree by endpoint": lambda table, **options: trees.IntervalTree.build(table, sort="endpoint", **options),
+    "r_tree by left end": lambda table, **options: trees.RTree.build(table, scored=False, **options),
 }
 
 

@@ -48,7 +48,7 @@ from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at
 from earmark.jit import inlined, kernel
 from earmark.keys.numbers import HIGHEST, LOWEST, position_at
-from earmark.keys.schema import INT64_MAX, NUMBER, Schema
+from earmark.keys.schema import INT64_MAX, Kind, Schema
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays, offsets, spread, with_constraints
 from earmark.segment.segment import Segment
@@ -101,7 +101,7 @@ def domains(schema: Schema) -> tuple[I64, I64]:
 
 def _is_number(schema: Schema, number: int) -> bool:
     type_ = schema.by_name[schema.names[number]].type
-    return type_ is not None and type_.kind == NUMBER
+    return type_ is not None and type_.kind == Kind.NUMBER
 
 
 def continues(table: SegmentArrays, before: SegmentArrays) -> bool:

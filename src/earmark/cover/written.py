@@ -36,7 +36,7 @@ from typing import Any
 from earmark.cover.canonical import ABOVE_ALL, first_text_after, is_valid_text
 from earmark.keys.cuts import value_of_key
 from earmark.keys.numbers import HIGHEST, LOWEST, float_key, float_of_key, literal_at, number_at, position_at
-from earmark.keys.schema import FLOAT, INT64_MAX, INT64_MIN, NUMBER, STRING, Attribute, Schema
+from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, Kind, Schema
 from earmark.language.predicate import literal_sql, name_sql
 from earmark.segment.arrays import SegmentArrays
 
@@ -87,7 +87,7 @@ class ConditionWriter:
         """Lower and upper bound; of a single value, `=` as the lower one and none above."""
         type_ = attribute.type
         if type_ is not None and type_.keyed:
-            bounds = self._string_bounds if type_.kind == STRING else self._number_bounds
+            bounds = self._string_bounds if type_.kind == Kind.STRING else self._number_bounds
             return bounds(attribute.number, lo, hi)
         low, high = (INT64_MIN, INT64_MAX) if type_ is None else (type_.low, type_.high)
         below, above = lo <= low, hi >= high
@@ -96,7 +96,7 @@ class ConditionWriter:
         point, start, end = _literal(attribute, lo) if lo == hi else None, None, None
         if point is not None:
             return ("=", point), None
-        dense = type_.kind in (FLOAT, NUMBER)
+        dense = type_.kind in (Kind.FLOAT, Kind.NUMBER)
         if not below:
             start = _bound(">=", _literal(attribute, lo), ">", _literal(attribute, lo - 1), dense)
         if not above:
@@ -203,7 +203,7 @@ class EventWriter:
         if type_ is None or type_.keyed:
             return first
         key = min(max(0, first), last)
-        if type_.kind in (FLOAT, NUMBER) and key:
+        if type_.kind in (Kind.FLOAT, Kind.NUMBER) and key:
             return _whole(key, first, last)
         return key
 
@@ -220,7 +220,7 @@ class EventWriter:
             return value_of_key(type_, key)
         constants, keys = self._schema.strings[number].items()
         place = bisect_right(keys, key) - 1  # '' has the least key of all
-        return (_text if type_.kind == STRING else _wide)(constants, place, bool(keys[place] == key))
+        return (_text if type_.kind == Kind.STRING else _wide)(constants, place, bool(keys[place] == key))
 
 
 def _wide(constants: list[bytes], place: int, at: bool) -> int | float:

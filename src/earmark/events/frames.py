@@ -35,20 +35,7 @@ from earmark.events.mappings import (
 from earmark.flat.arrays import F64, I64, frozen
 from earmark.keys.cuts import timestamp_key
 from earmark.keys.numbers import EDGE, float_keys, position_of, wide_keys
-from earmark.keys.schema import (
-    BOOLEAN,
-    DATE,
-    DECIMAL,
-    FLOAT,
-    INT64_MAX,
-    INTEGER,
-    NUMBER,
-    PRESENT,
-    STRING,
-    TIMESTAMP,
-    Attribute,
-    Schema,
-)
+from earmark.keys.schema import INT64_MAX, PRESENT, Attribute, Kind, Schema
 
 Weights = Mapping[str, float]
 
@@ -278,11 +265,11 @@ def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Ke
     low = np.where(known[0], keys[0], type_.low)
     high = np.where(known[1], keys[1], type_.high)
     wrong = valid & (low > high)
-    if type_.kind == STRING and known[0].any() and known[1].any():
+    if type_.kind == Kind.STRING and known[0].any() and known[1].any():
         # between two constants all strings share a key; Arrow, too, compares strings by their bytes
         above = pc.greater(*(end.cast(pa.large_string()) for end in ends)).fill_null(False)
         wrong |= valid & above.to_numpy(zero_copy_only=False)
-    elif type_.kind == NUMBER:  # numbers beyond 2^53, and between two constants, may share a key
+    elif type_.kind == Kind.NUMBER:  # numbers beyond 2^53, and between two constants, may share a key
         shared = valid & known[0] & known[1] & (low == high)
         for row in np.flatnonzero(shared if type_.keyed else shared & (np.abs(low) >= EDGE)).tolist():
             first, last = (position_of(end[row].as_py()) for end in ends)
@@ -460,17 +447,17 @@ _FIRST_LOCAL = (datetime.min - datetime(1970, 1, 1)) // timedelta(microseconds=1
 _LAST_LOCAL = (datetime.max - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 _QUICK: dict[tuple[str, str], Callable[[Schema, Attribute, Any], I64 | None]] = {
-    (NUMBER, "integer"): _wide_or_narrow,
-    (NUMBER, "float"): _wide_or_narrow,
-    (INTEGER, "integer"): _integers,
-    (INTEGER, "float"): _whole_floats,
-    (FLOAT, "integer"): _floats,
-    (FLOAT, "float"): _floats,
-    (BOOLEAN, "boolean"): _booleans,
-    (DATE, "date32"): _dates,
-    (DECIMAL, "decimal"): _decimals,
-    (DECIMAL, "integer"): _scaled_integers,
-    (TIMESTAMP, "timestamp"): _timestamps,
+    (Kind.NUMBER, "integer"): _wide_or_narrow,
+    (Kind.NUMBER, "float"): _wide_or_narrow,
+    (Kind.INTEGER, "integer"): _integers,
+    (Kind.INTEGER, "float"): _whole_floats,
+    (Kind.FLOAT, "integer"): _floats,
+    (Kind.FLOAT, "float"): _floats,
+    (Kind.BOOLEAN, "boolean"): _booleans,
+    (Kind.DATE, "date32"): _dates,
+    (Kind.DECIMAL, "decimal"): _decimals,
+    (Kind.DECIMAL, "integer"): _scaled_integers,
+    (Kind.TIMESTAMP, "timestamp"): _timestamps,
 }
 
 

@@ -23,31 +23,16 @@ from earmark.events.arrays import Entry, EventArrays
 from earmark.flat.arrays import F64, frozen
 from earmark.keys.cuts import date_key, midnight_key, timestamp_key
 from earmark.keys.numbers import SIGN, constant_of, float_key, narrow_key, position_of
-from earmark.keys.schema import (
-    DATE,
-    DECIMAL,
-    FLOAT,
-    INT64_MAX,
-    INT64_MIN,
-    INTEGER,
-    NUMBER,
-    PRESENT,
-    STRING,
-    TIMESTAMP,
-    Attribute,
-    Schema,
-    article,
-    attribute_type,
-)
+from earmark.keys.schema import INT64_MAX, INT64_MIN, PRESENT, Attribute, Kind, Schema, article, attribute_type
 from earmark.language.literals import LiteralError, date_value, timestamp_value
 
 _EMPTY_F64: F64 = frozen(np.empty(0, np.float64))
 _PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
-_INTEGER, _FLOAT, _STRING = attribute_type(INTEGER), attribute_type(FLOAT), attribute_type(STRING)
-_NUMBER = attribute_type(NUMBER)
+_INTEGER, _FLOAT, _STRING = attribute_type(Kind.INTEGER), attribute_type(Kind.FLOAT), attribute_type(Kind.STRING)
+_NUMBER = attribute_type(Kind.NUMBER)
 _pack_double, _double_bits = Struct("<d").pack, Struct("<q").unpack
 _ENDS = ({"lo", "hi"}, {"lo"}, {"hi"})
-_WRITTEN = {DATE: "'2024-02-29'", TIMESTAMP: "'2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'"}
+_WRITTEN = {Kind.DATE: "'2024-02-29'", Kind.TIMESTAMP: "'2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'"}
 _MAX_DOUBLE = sys.float_info.max
 MAX_NESTED = 20
 
@@ -255,9 +240,9 @@ def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, 
     last = type_.high if high is None else key_of(schema, attribute, high)
     reversed_ = first > last
     if low is not None and high is not None:  # values between two constants share a key
-        if type_.kind == STRING:
+        if type_.kind == Kind.STRING:
             reversed_ = low.encode() > high.encode()
-        elif type_.kind == NUMBER:
+        elif type_.kind == Kind.NUMBER:
             reversed_ = position_of(low) > position_of(high)
     if reversed_:
         raise EventError(
@@ -378,7 +363,7 @@ def _float_key(attribute: Attribute, value: Any) -> int:
 
 def _decimal_key(attribute: Attribute, value: Any) -> int:
     type_ = attribute.type
-    assert type_ is not None and type_.kind == DECIMAL
+    assert type_ is not None and type_.kind == Kind.DECIMAL
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise clash(attribute, value)
     exact = Decimal(repr(value)) if isinstance(value, float) else value

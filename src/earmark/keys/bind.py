@@ -16,20 +16,7 @@ from typing import Any, TypeAlias
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shortened
 from earmark.keys.cuts import Cut, cut, decimal_room
 from earmark.keys.numbers import HIGHEST, LOWEST, bounds_of, narrowed, position_of, wide_intervals, widened
-from earmark.keys.schema import (
-    DATE,
-    FLOAT,
-    INT64_MAX,
-    INT64_MIN,
-    NUMBER,
-    NUMERIC,
-    STRING,
-    TIMESTAMP,
-    Attribute,
-    AttributeType,
-    Draft,
-    type_of,
-)
+from earmark.keys.schema import INT64_MAX, INT64_MIN, NUMERIC, Attribute, AttributeType, Draft, Kind, type_of
 from earmark.keys.sets import Intervals, KeySet, complement, union
 from earmark.keys.strings import StringKeys, successor
 from earmark.language.literals import LiteralError, cast_text, like_prefix
@@ -100,7 +87,7 @@ class Binder:
         """Note the constants that bounds on wide numbers need; called once, when all is bound."""
         schema = self.draft.schema
         types = {number: schema.by_name[schema.names[number]].type for number in schema.strings}
-        wide = self.draft.wide | {n for n, type_ in types.items() if type_ is not None and type_.kind == NUMBER}
+        wide = self.draft.wide | {n for n, type_ in types.items() if type_ is not None and type_.kind == Kind.NUMBER}
         if not wide:
             return
         for clause in chain.from_iterable(rows):
@@ -135,11 +122,11 @@ class Binder:
         if attribute.type is None:
             attribute = self._learn(attribute, atoms, subscription)
         type_ = attribute.type
-        if type_ is not None and type_.kind == STRING:
+        if type_ is not None and type_.kind == Kind.STRING:
             for atom in atoms:
                 self._note_constants(atom, attribute)
             return attribute.number, Deferred(attribute.number, atoms)
-        if type_ is not None and type_.kind == NUMBER:
+        if type_ is not None and type_.kind == Kind.NUMBER:
             return attribute.number, self._numbers(attribute, atoms)
         low, high = (INT64_MIN, INT64_MAX) if type_ is None else (type_.low, type_.high)
         found = _combined(atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), low, high), all)
@@ -185,16 +172,16 @@ class Binder:
                 attribute=attribute.name,
                 text=atom_sql(leaf),
             )
-        if type_.kind in NUMERIC and type_.kind != NUMBER:
+        if type_.kind in NUMERIC and type_.kind != Kind.NUMBER:
             values = _common_numbers(type_, leaf)
         cuts: list[Cut | None] = []
         for value in values:
             if value is None:
                 cuts.append(None)
                 continue
-            if isinstance(value, str) and type_.kind in (DATE, TIMESTAMP):
+            if isinstance(value, str) and type_.kind in (Kind.DATE, Kind.TIMESTAMP):
                 value = _cast(type_, value, leaf)
-            if type_.kind == NUMBER and _is_number(value):
+            if type_.kind == Kind.NUMBER and _is_number(value):
                 position = position_of(value)
                 cuts.append((position - 1, position, False))
                 continue
@@ -246,7 +233,7 @@ def _common_numbers(type_: AttributeType, leaf: Leaf) -> tuple[Any, ...]:
     values = leaf.predicate.values
     if leaf.predicate.operator == "IN" and any(isinstance(v, float) for v in values):
         return tuple(float(v) if _is_number(v) else v for v in values)
-    if type_.kind == FLOAT or all(type(v) is int and -_SMALL < v < _SMALL for v in values):
+    if type_.kind == Kind.FLOAT or all(type(v) is int and -_SMALL < v < _SMALL for v in values):
         return values
     if not decimal_room(type_, [v for v in values if v is not None]):
         raise SubscriptionError(

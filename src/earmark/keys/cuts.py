@@ -25,15 +25,7 @@ from typing import TypeAlias
 import numpy as np
 
 from earmark.keys.numbers import float_key, float_of_key
-from earmark.keys.schema import (
-    BOOLEAN,
-    DATE,
-    DECIMAL,
-    FLOAT,
-    INTEGER,
-    TIMESTAMP,
-    AttributeType,
-)
+from earmark.keys.schema import AttributeType, Kind
 from earmark.language.literals import Value, decimal_size
 
 Cut: TypeAlias = tuple[int, int, bool]
@@ -113,12 +105,12 @@ def cut(type_: AttributeType, value: Value, zone: tzinfo) -> Cut | None:
     """The cut of a literal among the keys of a (non-string) type; None when the two cannot be compared."""
     kind = type_.kind
     if isinstance(value, bool):
-        return _at(int(value)) if kind == BOOLEAN else None
+        return _at(int(value)) if kind == Kind.BOOLEAN else None
     if isinstance(value, int | float | Decimal):
         return _number_cut(type_, value)
-    if kind == DATE and isinstance(value, date):
+    if kind == Kind.DATE and isinstance(value, date):
         return _moment_cut(value, zone) if isinstance(value, datetime) else _at(date_key(value))
-    if kind == TIMESTAMP and isinstance(value, date):
+    if kind == Kind.TIMESTAMP and isinstance(value, date):
         if isinstance(value, datetime):
             return _at(timestamp_key(value, zone))
         return _at(midnight_key(date_key(value), zone))
@@ -140,14 +132,14 @@ def _at(key: int) -> Cut:
 
 def _number_cut(type_: AttributeType, value: float | Decimal) -> Cut | None:
     kind = type_.kind
-    if kind == FLOAT:
+    if kind == Kind.FLOAT:
         return _at(float_key(_nearest_double(value)))
-    if kind == INTEGER:
+    if kind == Kind.INTEGER:
         if isinstance(value, float):
             return _double_cut(type_, value, float)
         beyond = not type_.low <= value <= type_.high
         return (value - 1, value, beyond) if isinstance(value, int) else _exact_cut(value, 0, beyond)
-    if kind == DECIMAL:
+    if kind == Kind.DECIMAL:
         if isinstance(value, float):
             unit = 10**type_.scale
             return _double_cut(type_, value, lambda key: key / unit)
@@ -172,7 +164,7 @@ def _double_cut(type_: AttributeType, value: float, to_double: Callable[[int], f
     """Keys compare after rounding to double, which is monotone, so the cut is found by bisection."""
     if value != value:
         return type_.high, type_.high, False
-    if type_.kind == INTEGER and abs(value) < _EXACT_DOUBLE:
+    if type_.kind == Kind.INTEGER and abs(value) < _EXACT_DOUBLE:
         floor = math.floor(value)
         return (floor - 1, floor, False) if floor == value else (floor, floor, False)
     below = _last(type_, lambda key: to_double(key) < value)
@@ -196,10 +188,10 @@ def decimal_room(type_: AttributeType, values: list[Value]) -> bool:
 
     Beyond 38 digits Spark rounds before it compares, so such conditions are refused instead of guessed.
     """
-    if type_.kind == DECIMAL:
+    if type_.kind == Kind.DECIMAL:
         whole, fraction = type_.precision - type_.scale, type_.scale
     else:
-        whole, fraction = (20, 0) if type_.kind == INTEGER else (0, 0)
+        whole, fraction = (20, 0) if type_.kind == Kind.INTEGER else (0, 0)
     for value in values:
         if isinstance(value, Decimal | int) and not isinstance(value, bool):
             digits, scale = decimal_size(value)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from decimal import Decimal
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import count
 from typing import Any
@@ -31,9 +32,21 @@ from earmark.language.nearest import nearest_name
 from earmark.language.predicate import MAX_NAME, MAX_PARTS
 from earmark.language.zones import zone_of
 
-INTEGER, FLOAT, BOOLEAN, STRING = "integer", "float", "boolean", "string"
-DATE, TIMESTAMP, DECIMAL, NUMBER = "date", "timestamp", "decimal", "number"
-NUMERIC = frozenset({INTEGER, FLOAT, DECIMAL, NUMBER})
+
+class Kind(StrEnum):
+    """The kinds of types."""
+
+    INTEGER = "integer"
+    FLOAT = "float"
+    BOOLEAN = "boolean"
+    STRING = "string"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    DECIMAL = "decimal"
+    NUMBER = "number"
+
+
+NUMERIC = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.NUMBER})
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 FLOAT_INF_KEY = 0x7FF0000000000000
@@ -42,12 +55,12 @@ PRESENT = 0
 MAX_ATTRIBUTES = 1_000_000
 
 _ALIASES = {
-    "int": INTEGER,
-    "bigint": INTEGER,
-    "long": INTEGER,
-    "double": FLOAT,
-    "bool": BOOLEAN,
-    "str": STRING,
+    "int": Kind.INTEGER,
+    "bigint": Kind.INTEGER,
+    "long": Kind.INTEGER,
+    "double": Kind.FLOAT,
+    "bool": Kind.BOOLEAN,
+    "str": Kind.STRING,
 }
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z")
 
@@ -65,19 +78,19 @@ class AttributeType:
     """Keys come from a dictionary of the constants in use (strings.py): strings, and numbers that are wide."""
 
     def __str__(self) -> str:
-        return f"decimal({self.precision},{self.scale})" if self.kind == DECIMAL else self.kind
+        return f"decimal({self.precision},{self.scale})" if self.kind == Kind.DECIMAL else self.kind
 
 
 _TYPES = {
-    INTEGER: AttributeType(INTEGER, INT64_MIN, INT64_MAX),
-    FLOAT: AttributeType(FLOAT, -FLOAT_INF_KEY, FLOAT_NAN_KEY),
-    BOOLEAN: AttributeType(BOOLEAN, 0, 1),
-    STRING: AttributeType(STRING, INT64_MIN, INT64_MAX, keyed=True),
-    DATE: AttributeType(DATE, -(2**31), 2**31 - 1),
-    TIMESTAMP: AttributeType(TIMESTAMP, INT64_MIN, INT64_MAX),
-    NUMBER: AttributeType(NUMBER, -FLOAT_INF_KEY, FLOAT_NAN_KEY),
+    Kind.INTEGER: AttributeType(Kind.INTEGER, INT64_MIN, INT64_MAX),
+    Kind.FLOAT: AttributeType(Kind.FLOAT, -FLOAT_INF_KEY, FLOAT_NAN_KEY),
+    Kind.BOOLEAN: AttributeType(Kind.BOOLEAN, 0, 1),
+    Kind.STRING: AttributeType(Kind.STRING, INT64_MIN, INT64_MAX, keyed=True),
+    Kind.DATE: AttributeType(Kind.DATE, -(2**31), 2**31 - 1),
+    Kind.TIMESTAMP: AttributeType(Kind.TIMESTAMP, INT64_MIN, INT64_MAX),
+    Kind.NUMBER: AttributeType(Kind.NUMBER, -FLOAT_INF_KEY, FLOAT_NAN_KEY),
 }
-WIDE_NUMBER = AttributeType(NUMBER, INT64_MIN, INT64_MAX, keyed=True)
+WIDE_NUMBER = AttributeType(Kind.NUMBER, INT64_MIN, INT64_MAX, keyed=True)
 """A number with bounds beyond 2^53 (numbers.py)."""
 
 
@@ -98,7 +111,7 @@ def attribute_type(name: str) -> AttributeType:
         precision, scale = int(found[1]), int(found[2])
         if 1 <= precision <= 18 and scale <= precision:
             bound = 10**precision - 1
-            return AttributeType(DECIMAL, -bound, bound, precision, scale)
+            return AttributeType(Kind.DECIMAL, -bound, bound, precision, scale)
         raise EarmarkError(f"{name!r} is out of range: decimal(p, s) takes 1 <= p <= 18 and 0 <= s <= p")
     known = ", ".join([*_TYPES, "decimal(p, s)"])
     raise EarmarkError(f"{name!r} is not a type; the types are {known}")
@@ -107,12 +120,12 @@ def attribute_type(name: str) -> AttributeType:
 def type_of(value: Value) -> AttributeType:
     """The type an attribute learns from a literal."""
     if isinstance(value, bool):
-        return attribute_type(BOOLEAN)
+        return attribute_type(Kind.BOOLEAN)
     if isinstance(value, int | float | Decimal):
-        return attribute_type(NUMBER)
+        return attribute_type(Kind.NUMBER)
     if isinstance(value, str):
-        return attribute_type(STRING)
-    return attribute_type(TIMESTAMP if isinstance(value, datetime) else DATE)
+        return attribute_type(Kind.STRING)
+    return attribute_type(Kind.TIMESTAMP if isinstance(value, datetime) else Kind.DATE)
 
 
 _generations = count(1)
@@ -260,7 +273,7 @@ class Schema:
 
 def _is_same_type(type_: AttributeType | None, other: AttributeType) -> bool:
     """Whether two types are one, or both numbers, of which one is wide."""
-    return type_ == other or (type_ is not None and type_.kind == other.kind == NUMBER)
+    return type_ == other or (type_ is not None and type_.kind == other.kind == Kind.NUMBER)
 
 
 def _items(strings: StringKeys) -> tuple[list[bytes], list[int]]:
@@ -325,7 +338,7 @@ class Draft:
 
     def set_type(self, attribute: Attribute, type_: AttributeType, origin: str, declared: bool = False) -> Attribute:
         """Fix the type of an attribute that has none yet, or declare the one that it has."""
-        if attribute.type is not None and attribute.type.kind == type_.kind == NUMBER:
+        if attribute.type is not None and attribute.type.kind == type_.kind == Kind.NUMBER:
             type_ = attribute.type  # it may be wide
         if attribute.type is not None and attribute.type != type_:
             raise AttributeTypeError(
@@ -397,12 +410,12 @@ def schema_of(record: Mapping[str, Any], strings: Callable[[int], Any] | None = 
         check_name(name)
         require(name not in schema.by_name, f"the attribute {name!r} is listed twice")
         known = attribute_type(type_) if type_ is not None else None
-        if known is not None and known.kind == NUMBER and entry["keyed"]:
+        if known is not None and known.kind == Kind.NUMBER and entry["keyed"]:
             known = WIDE_NUMBER
         schema.put(Attribute(number, name, known, bool(entry["declared"]), str(entry["origin"])[:1000]))
         if known is not None and known.keyed and strings is not None:
             keys = strings(number)
-            if known.kind == NUMBER and isinstance(keys, StringKeys):
+            if known.kind == Kind.NUMBER and isinstance(keys, StringKeys):
                 from earmark.keys.numbers import check_numbers  # which builds on this module
 
                 check_numbers(keys.constants())

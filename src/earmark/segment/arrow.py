@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
 from earmark.flat.arrays import I64
-from earmark.keys.schema import DATE, TIMESTAMP, Draft, Schema, attribute_type, schema_of, schema_record
+from earmark.keys.schema import Draft, Kind, Schema, attribute_type, schema_of, schema_record
 from earmark.keys.strings import restored_strings
 from earmark.segment.arrays import SegmentArrays, check_arrays, uses_of
 from earmark.segment.builder import Prepared, checked_tags
@@ -182,7 +182,7 @@ def _prepare(schema: Schema, frame: pa.Table) -> Prepared:
 
 def _check_zones(source: Schema, own: Schema) -> None:
     """What was asked of a date or timestamp was read in the source's zone, and may have to be read again."""
-    moments = [a.name for a in source if a.type is not None and a.type.kind in (DATE, TIMESTAMP)]
+    moments = [a.name for a in source if a.type is not None and a.type.kind in (Kind.DATE, Kind.TIMESTAMP)]
     if moments and source.zone != own.zone:
         raise SubscriptionError(
             f"the Arrow table reads times such as {moments[0]!r} in the zone {source.zone_name!r}, this matcher in "

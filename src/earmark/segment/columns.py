@@ -31,19 +31,7 @@ from earmark.events.mappings import checked_weights
 from earmark.flat.arrays import F64, I32, I64
 from earmark.keys.cuts import cut
 from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
-from earmark.keys.schema import (
-    FLOAT,
-    INT64_MAX,
-    INT64_MIN,
-    INTEGER,
-    NUMBER,
-    STRING,
-    Attribute,
-    AttributeType,
-    Draft,
-    Schema,
-    type_of,
-)
+from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, AttributeType, Draft, Kind, Schema, type_of
 from earmark.segment.arrays import SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import Id, checked_id
@@ -377,9 +365,9 @@ def _settle(draft: Draft, contested: list[tuple[Attribute, list[Side]]], faults:
 def _fits(draft: Draft, type_: AttributeType | None, value: Any) -> bool:
     """Whether a bound of an attribute of this type can be this value, or any of the same Arrow type."""
     assert type_ is not None
-    if type_.kind == STRING:
+    if type_.kind == Kind.STRING:
         return isinstance(value, str)
-    if type_.kind == NUMBER:
+    if type_.kind == Kind.NUMBER:
         return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     return cut(type_, value, draft.schema.zone) is not None
 
@@ -394,7 +382,7 @@ def _family(column: pa.Array) -> str:
 def _note_constants(draft: Draft, piece: Pieces) -> None:
     """Note what needs a key: strings, and all bounds of a number attribute that is wide, or becomes so."""
     type_ = piece.attribute.type
-    if type_ is None or not (type_.kind == STRING or (type_.kind == NUMBER and _is_wide(type_, piece))):
+    if type_ is None or not (type_.kind == Kind.STRING or (type_.kind == Kind.NUMBER and _is_wide(type_, piece))):
         return
     for column in (piece.lo, piece.hi):
         for value in column.unique().to_pylist():
@@ -403,7 +391,7 @@ def _note_constants(draft: Draft, piece: Pieces) -> None:
 
 
 def _constant(type_: AttributeType, value: Any) -> bytes:
-    return constant_of(position_of(value)) if type_.kind == NUMBER else value.encode()
+    return constant_of(position_of(value)) if type_.kind == Kind.NUMBER else value.encode()
 
 
 def _is_wide(type_: AttributeType, piece: Pieces) -> bool:
@@ -447,9 +435,9 @@ def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: in
     if not known.any():
         return np.full(len(column), open_key), inside
     family = _family(column)
-    if type_.kind == INTEGER and family == "i" and str(column.type) != "uint64":
+    if type_.kind == Kind.INTEGER and family == "i" and str(column.type) != "uint64":
         return np.where(known, np.asarray(column.cast("int64").fill_null(0)), open_key), inside
-    if type_.kind in (FLOAT, NUMBER) and family in "if" and not type_.keyed:
+    if type_.kind in (Kind.FLOAT, Kind.NUMBER) and family in "if" and not type_.keyed:
         return np.where(
             known, float_keys(np.asarray(column.cast("float64", safe=False).fill_null(0.0))), open_key
         ), inside
@@ -466,7 +454,7 @@ def _bound_key(schema: Schema, attribute: Attribute, value: Any, side: int) -> i
     assert type_ is not None
     if type_.keyed:
         return schema.strings[attribute.number].of_constant(_constant(type_, value))
-    if type_.kind == NUMBER:
+    if type_.kind == Kind.NUMBER:
         return narrow_key(value)
     found = cut(type_, value, schema.zone)
     assert found is not None, "checked before"

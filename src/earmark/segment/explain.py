@@ -14,7 +14,7 @@ from earmark.flat import bits
 from earmark.flat.arrays import I32, U64
 from earmark.keys.cuts import value_of_key
 from earmark.keys.numbers import literal_at, position_at
-from earmark.keys.schema import STRING, Attribute, Schema
+from earmark.keys.schema import Attribute, Kind, Schema
 from earmark.language.parse import parse_clauses
 from earmark.language.predicate import atom_sql, literal_sql, name_sql
 from earmark.notebook import html_table
@@ -290,4 +290,4 @@ def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
     if not attribute.type.keyed:
         return value_of_key(attribute.type, key)
     constant = schema.strings[attribute.number].constant_near(key)
-    return constant.decode() if attribute.type.kind == STRING else literal_at(position_at(constant))
+    return constant.decode() if attribute.type.kind == Kind.STRING else literal_at(position_at(constant))

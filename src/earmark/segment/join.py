@@ -15,7 +15,7 @@ import numpy as np
 
 from earmark.flat.arrays import I32, I64, Listed, frozen, joined_strings
 from earmark.keys.numbers import narrow_constants, wide_bounds
-from earmark.keys.schema import NUMBER, WIDE_NUMBER, Attribute, Schema
+from earmark.keys.schema import WIDE_NUMBER, Attribute, Kind, Schema
 from earmark.keys.strings import StringKeys
 from earmark.segment.arrays import SegmentArrays, concat, intervals_on, spread
 from earmark.segment.ids import joined_ids
@@ -71,7 +71,9 @@ def with_constants_of(schema: Schema, segments: Iterable[Segment]) -> Schema:
             continue
         for theirs in segment.schema:
             own = schema.by_name[theirs.name]
-            wide = WIDE_NUMBER in (theirs.type, own.type) and theirs.type is not None and theirs.type.kind == NUMBER
+            wide = (
+                WIDE_NUMBER in (theirs.type, own.type) and theirs.type is not None and theirs.type.kind == Kind.NUMBER
+            )
             if theirs.type is not None and own.type is not None and (own.number in schema.strings or wide):
                 wanted.setdefault(own.number, set()).update(constants_in(segment.arrays, segment.schema, theirs))
     return schema.with_constants({number: constants for number, constants in wanted.items() if constants})

@@ -37,7 +37,7 @@ from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED
-from earmark.keys.schema import DATE, TIMESTAMP, Schema
+from earmark.keys.schema import Kind, Schema
 from earmark.language.zones import zone_of
 
 BINARY = "UTF8_BINARY"
@@ -194,7 +194,7 @@ def session_zone(spark: SparkSession) -> str:
 
 def check_zone(spark: SparkSession, schema: Schema, types: Mapping[str, str | None]) -> None:
     """Raise if times do not mean the same to the session and to the snapshot, whose attributes have these types."""
-    moments = [name for name, type_ in types.items() if type_ in (DATE, TIMESTAMP)]
+    moments = [name for name, type_ in types.items() if type_ in (Kind.DATE, Kind.TIMESTAMP)]
     zone = session_zone(spark)
     if moments and zone != schema.zone_name and zone_of(zone) != schema.zone:
         raise EarmarkError(

@@ -61,7 +61,7 @@ from earmark.events.frames import encoded
 from earmark.flat import bits
 from earmark.flat.arrays import I64, Flags, frozen
 from earmark.keys.numbers import check_numbers
-from earmark.keys.schema import INT64_MAX, INT64_MIN, NUMBER, WIDE_NUMBER, Attribute, Schema, attribute_type, check_name
+from earmark.keys.schema import INT64_MAX, INT64_MIN, WIDE_NUMBER, Attribute, Kind, Schema, attribute_type, check_name
 from earmark.keys.strings import StringKeys
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays
@@ -372,12 +372,12 @@ def _axis(schema: Schema, axis: Any, most: int) -> I64:
     _require(name not in schema.by_name, f"the attribute {name!r} has two axes")
     type_ = attribute_type(_field(axis, "type", str)) if axis.get("type") is not None else None
     number = len(schema)
-    if _field(axis, "keyed", bool) and type_ is not None and type_.kind == NUMBER:
+    if _field(axis, "keyed", bool) and type_ is not None and type_.kind == Kind.NUMBER:
         type_ = WIDE_NUMBER
     schema.put(Attribute(number, name, type_, _field(axis, "declared", bool), "the range summary"))
     if type_ is not None and type_.keyed:
         cuts = _constant_cuts(schema.strings[number], keys)
-        if type_.kind == NUMBER:
+        if type_.kind == Kind.NUMBER:
             _check_numbers(schema.strings[number])
         return cuts
     good = all(type(key) is int and INT64_MIN <= key <= INT64_MAX for key in keys)

@@ -37,8 +37,7 @@ import numpy as np
 
 from earmark.errors import EarmarkError, require
 from earmark.index.driver import ArrayIndex, read_only_table
-from earmark.index.k_index.arrays import BITS, KIndexArrays, check_form
-from earmark.index.k_index.build import build_arrays
+from earmark.index.k_index.arrays import BITS, KIndexArrays, build_arrays, check_form
 from earmark.index.k_index.search import Postings, PostingScratch, match_events, new_scratch, rank_events
 from earmark.segment.arrays import SegmentArrays
 
@@ -54,6 +53,7 @@ class KIndex(ArrayIndex[KIndexArrays]):
     _kind = KIndexArrays
     _match_kernel = match_events
     _rank_kernel = rank_events
+    _check_arrays = staticmethod(check_form)
 
     def __init__(self, table: SegmentArrays, arrays: KIndexArrays, merge: str = "conjunction") -> None:
         if merge not in MERGES:
@@ -70,13 +70,9 @@ class KIndex(ArrayIndex[KIndexArrays]):
         table = read_only_table(table)
         return cls(table, build_arrays(table, bits), merge)
 
-    @classmethod
-    def _check_arrays(cls, arrays: KIndexArrays, table: SegmentArrays) -> None:
-        check_form(table, arrays)
-
     def check(self) -> None:
         """Raise AssertionError, naming the array, unless it is what the table asks for. O(build)."""
-        check_form(self._table, self._arrays)
+        check_form(self._arrays, self._table)
         wanted = build_arrays(self._table, int(self._arrays.header[BITS]))
         for name in KIndexArrays._fields:
             same = np.array_equal(getattr(self._arrays, name), getattr(wanted, name))
@@ -85,11 +81,11 @@ class KIndex(ArrayIndex[KIndexArrays]):
         inside[wanted.posting_start[:-1][wanted.posting_start[:-1] < len(inside)]] = False
         require((np.diff(wanted.posting, prepend=0)[inside] > 0).all(), "a posting list does not ascend")
         for scratch in list(self._spare):
-            require(np.array_equal(scratch.value.counts.left, wanted.required), "a search left counts behind")
+            require(np.array_equal(scratch.value.left, wanted.required), "a search left counts behind")
 
     def _read_by_kernels(self) -> Postings:
-        highest = float(self._table.score.max(initial=0.0))
-        return Postings(self._arrays, self._merge == "conjunction", highest)
+        highest, extra = (float(a.max(initial=0.0)) for a in (self._table.score, self._arrays.partition_extra))
+        return Postings(self._arrays, self._merge == "conjunction", highest, extra)
 
     def _new_scratch(self) -> PostingScratch:
         return new_scratch(self._arrays, len(self._table.clause_start) - 1)

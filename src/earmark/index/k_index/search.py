@@ -41,7 +41,7 @@ from earmark.index.k_index.arrays import BITS, KIndexArrays
 from earmark.index.kernels import Asked, Matches, Searched, TopK
 from earmark.index.marks import clear_marks, close_event, first_time, is_set, new_marks
 from earmark.index.ranking import Heaps, push, raised, sort_heap
-from earmark.jit import inlined, kernel
+from earmark.jit import embedded, inlined
 from earmark.segment.evaluate import clause_failures, slot_score, static_score
 
 END = np.iinfo(np.int32).max
@@ -51,8 +51,11 @@ TERM_BITS = 24
 """The low bits of a place in the queue, which are the term."""
 
 
-class Terms(NamedTuple):
-    """The posting lists of one event, grouped by term; working space of one search."""
+class PostingScratch(NamedTuple):
+    """Working memory of one search: the posting lists of an event, grouped by term, and what is counted by entry.
+
+    Every search leaves `left` equal to `required`.
+    """
 
     place: I64
     """By list: where it is, and where it ends, in `posting`."""
@@ -69,14 +72,10 @@ class Terms(NamedTuple):
     """By term: whether an entry may be in it more than once."""
     sums: F64
     """The greatest sum of the bounds of 0, 1, 2 … terms."""
-
-
-class Counts(NamedTuple):
-    """Working memory by entry; every search leaves `left` equal to `required`."""
-
     left: U8
+    """By entry: predicates that have not been hit."""
     stamp: I64
-    """The term, numbered over all searches, that counted last; only for interval values."""
+    """By entry: the term, numbered over all searches, that counted last; only for interval values."""
     hits: I32
     """The entries that a search has found, before they are verified."""
     stamped: I64
@@ -86,25 +85,23 @@ class Counts(NamedTuple):
     """Slots that came up, and the words of `marks` that are not zero; zeros between events."""
 
 
-class PostingScratch(NamedTuple):
-    """Working memory of a search."""
-
-    terms: Terms
-    counts: Counts
-
-
 class Postings(NamedTuple):
-    """What kernels read: the arrays, how terms are merged, and the greatest static score (at least 0)."""
+    """What kernels read: the arrays, how terms are merged, and the most that a clause scores besides its postings.
+
+    That is its static score (at least 0), and the weights of constraints that are not posted.
+    """
 
     lists: KIndexArrays
     conjunction: bool
     highest: float
+    extra: float
 
 
 def new_scratch(index: KIndexArrays, slots: int) -> PostingScratch:
     """Make working memory for events that have all attributes. Untouched parts cost nothing."""
     lists, attributes, entries = len(index.level_first) - 1, len(index.level_start) - 1, len(index.required)
-    terms = Terms(
+    marks, summary = new_marks(slots)
+    return PostingScratch(
         place=np.empty(lists, np.int64),
         end=np.empty(lists, np.int64),
         head=np.empty(lists, np.int32),
@@ -113,9 +110,13 @@ def new_scratch(index: KIndexArrays, slots: int) -> PostingScratch:
         queue=np.empty(attributes, np.int64),
         extended=np.empty(attributes, np.uint8),
         sums=np.empty(attributes + 2),
+        left=index.required.copy(),
+        stamp=np.zeros(entries, np.int64),
+        hits=np.empty(entries, np.int32),
+        stamped=np.zeros(1, np.int64),
+        marks=marks,
+        summary=summary,
     )
-    left, stamp, hits = index.required.copy(), np.zeros(entries, np.int64), np.empty(entries, np.int32)
-    return PostingScratch(terms, Counts(left, stamp, hits, np.zeros(1, np.int64), *new_marks(slots)))
 
 
 @inlined
@@ -127,7 +128,7 @@ def _cell(index: KIndexArrays, attr: int, key: int) -> int:
 
 @inlined
 def open_terms(
-    index: KIndexArrays, events: EventArrays, e: int, least: int, terms: Terms, work: I64
+    index: KIndexArrays, events: EventArrays, e: int, least: int, scratch: PostingScratch, work: I64
 ) -> tuple[int, bool]:
     """Find the lists of the event; returns the number of its terms, and whether one of them is extended.
 
@@ -142,8 +143,8 @@ def open_terms(
         low = high = _cell(index, attr, at(events.lo, position))
         if at(events.lo, position) != at(events.hi, position):
             high = _cell(index, attr, at(events.hi, position))
-        terms.first[count] = lists
-        terms.extended[count] = low < high
+        scratch.first[count] = lists
+        scratch.extended[count] = low < high
         greatest, current = 0.0, int(END)
         for level in range(at(index.level_start, attr), at(index.level_start, attr + 1)):
             base = at(index.level_first, level)
@@ -153,25 +154,25 @@ def open_terms(
                     greatest = max(greatest, float(at(index.bound, node)))
             low >>= at(index.header, BITS)
             high >>= at(index.header, BITS)
-            if begin < end and not terms.extended[count] and least:
+            if begin < end and not scratch.extended[count] and least:
                 begin = _seek(index.posting, begin, end, least)
             if begin < end:
-                terms.place[lists], terms.end[lists] = begin, end
-                terms.head[lists] = at(index.posting, begin)
-                current = min(current, int(terms.head[lists]))
+                scratch.place[lists], scratch.end[lists] = begin, end
+                scratch.head[lists] = at(index.posting, begin)
+                current = min(current, int(scratch.head[lists]))
                 lists += 1
-        if lists == at(terms.first, count):
+        if lists == at(scratch.first, count):
             continue
         weight = at(events.weight, position) if len(events.weight) else 1.0
-        terms.bound[count] = weight * (greatest if len(index.bound) else 1.0)
-        some |= terms.extended[count] != 0
+        scratch.bound[count] = weight * (greatest if len(index.bound) else 1.0)
+        some |= scratch.extended[count] != 0
         place, j = (current << TERM_BITS) | count, count
-        while j and at(terms.queue, j - 1) > place:
-            terms.queue[j] = at(terms.queue, j - 1)
+        while j and at(scratch.queue, j - 1) > place:
+            scratch.queue[j] = at(scratch.queue, j - 1)
             j -= 1
-        terms.queue[j] = place
+        scratch.queue[j] = place
         count += 1
-    terms.first[count] = lists
+    scratch.first[count] = lists
     work[NODES] += lists
     return count, some
 
@@ -189,43 +190,56 @@ def _seek(posting: I32, place: int, end: int, entry: int) -> int:
 
 
 @inlined
-def _skip(index: KIndexArrays, terms: Terms, term: int, entry: int, work: I64) -> int:
+def _skip(index: KIndexArrays, scratch: PostingScratch, term: int, entry: int, work: I64) -> int:
     """Move a term to its first entry that is not below `entry`; returns its place in the queue."""
     current = int(END)
-    for i in range(at(terms.first, term), at(terms.first, term + 1)):
-        head = int(at(terms.head, i))
+    for i in range(at(scratch.first, term), at(scratch.first, term + 1)):
+        head = int(at(scratch.head, i))
         if head < entry:
             work[COMPARED] += 1
-            place = _seek(index.posting, at(terms.place, i), at(terms.end, i), entry)
-            terms.place[i] = place
-            head = int(at(index.posting, place)) if place < at(terms.end, i) else int(END)
-            terms.head[i] = head
+            place = _seek(index.posting, at(scratch.place, i), at(scratch.end, i), entry)
+            scratch.place[i] = place
+            head = int(at(index.posting, place)) if place < at(scratch.end, i) else int(END)
+            scratch.head[i] = head
         current = min(current, head)
     return (current << TERM_BITS) | term
 
 
 @inlined
-def _skip_first(index: KIndexArrays, terms: Terms, changed: int, count: int, entry: int, work: I64) -> None:
-    """Move the first `changed` terms of the queue to `entry` or beyond, and sort the queue again."""
+def _have_met(index: KIndexArrays, scratch: PostingScratch, size: int, count: int, begin: int, work: I64) -> bool:
+    """Whether the first `size` terms of the queue are all at one entry, not before `begin`; moves them on.
+
+    That is past the entry if they are, to that of the last of them if not, and at least to `begin`; then the queue is
+    in order again.
+    """
+    target, changed = _entry(scratch, size - 1), size
+    met = target >= begin and _entry(scratch, 0) == target
+    if met:
+        target += 1
+    elif target >= begin:
+        changed -= 1
+    else:
+        target = begin
     for i in range(changed - 1, -1, -1):
-        place = _skip(index, terms, _term(terms, i), entry, work)
+        place = _skip(index, scratch, _term(scratch, i), target, work)
         j = i
-        while j + 1 < count and at(terms.queue, j + 1) < place:
-            terms.queue[j] = at(terms.queue, j + 1)
+        while j + 1 < count and at(scratch.queue, j + 1) < place:
+            scratch.queue[j] = at(scratch.queue, j + 1)
             j += 1
-        terms.queue[j] = place
+        scratch.queue[j] = place
+    return met
 
 
 @inlined
-def _term(terms: Terms, i: int) -> int:
+def _term(scratch: PostingScratch, i: int) -> int:
     """The i-th term of the queue."""
-    return int(at(terms.queue, i) & ((1 << TERM_BITS) - 1))
+    return int(at(scratch.queue, i) & ((1 << TERM_BITS) - 1))
 
 
 @inlined
-def _entry(terms: Terms, i: int) -> int:
+def _entry(scratch: PostingScratch, i: int) -> int:
     """The entry that the i-th term of the queue is at."""
-    return int(at(terms.queue, i) >> TERM_BITS)
+    return int(at(scratch.queue, i) >> TERM_BITS)
 
 
 @inlined
@@ -238,12 +252,6 @@ def _first_possible(index: KIndexArrays, events: EventArrays, e: int) -> int:
 
 
 @inlined
-def _first_entry(index: KIndexArrays, partition: int) -> int:
-    """The first entry of a partition, or the end of the last one."""
-    return int(at(index.partition_first, partition))
-
-
-@inlined
 def _without_postings(index: KIndexArrays) -> int:
     """The number of entries without postings; they are the last ones that can match."""
     final = len(index.partition_size) - 1
@@ -252,34 +260,34 @@ def _without_postings(index: KIndexArrays) -> int:
     return int(at(index.partition_first, final + 1) - at(index.partition_first, final))
 
 
-@kernel
+@embedded
 def match_events(
     searched: Searched[Postings], asked: Asked, scratch: PostingScratch, matches: Matches
 ) -> tuple[int, int]:
     """Find the slots that match each event, ascending (`kernels.py`)."""
-    index, counts, work = searched.arrays.lists, scratch.counts, matches.work
+    index, work = searched.arrays.lists, matches.work
     found = 0
     for e in range(asked.first, asked.last):
         before = work_so_far(work)
         hits = _find(searched, asked.events, e, scratch, work)
-        end = _write_hits(searched, asked, e, hits, counts, matches, found)
+        end = _write_hits(searched, asked, e, hits, scratch, matches, found)
         if end < 0:
             back_to(work, before)
             return found, e
         work[CANDIDATES] += hits + _without_postings(index)
-        found = close_event(matches, e - asked.first, found, end, counts.marks, counts.summary)
+        found = close_event(matches, e - asked.first, found, end, scratch.marks, scratch.summary)
     return found, asked.last
 
 
 @inlined
 def _write_hits(
-    searched: Searched[Postings], asked: Asked, e: int, hits: int, counts: Counts, matches: Matches, found: int
+    searched: Searched[Postings], asked: Asked, e: int, hits: int, scratch: PostingScratch, matches: Matches, found: int
 ) -> int:
     """Append the slots of entries that match, one per clause, in any order; returns their end, or -1 without room."""
     table, index = searched.table, searched.arrays.lists
     free = _without_postings(index)
     for i in range(hits + free):
-        entry = at(counts.hits, i) if i < hits else index.partition_first[-1] - free + i - hits
+        entry = at(scratch.hits, i) if i < hits else index.partition_first[-1] - free + i - hits
         slot = at(index.slot_of, entry)
         if not is_set(asked.eligible, slot):
             continue
@@ -298,102 +306,98 @@ def _write_hits(
 @inlined
 def _find(searched: Searched[Postings], events: EventArrays, e: int, scratch: PostingScratch, work: I64) -> int:
     """Write the entries whose posted predicates all hold into `hits`; returns their number."""
-    index, terms, counts = searched.arrays.lists, scratch.terms, scratch.counts
+    index = searched.arrays.lists
     partition = _first_possible(index, events, e)
-    count, extended = open_terms(index, events, e, _first_entry(index, partition), terms, work)
+    count, extended = open_terms(index, events, e, int(at(index.partition_first, partition)), scratch, work)
     if not searched.arrays.conjunction or extended:
-        found, _ = _count(index, terms, count, counts, False, work)
-        _restore(index, terms, count, counts)
+        found, _ = _count(index, scratch, count, False, work)
+        _restore(index, scratch, count)
         return found
     found = 0
     for p in range(partition, len(index.partition_size)):
-        size, begin, limit = at(index.partition_size, p), _first_entry(index, p), _first_entry(index, p + 1)
+        size = at(index.partition_size, p)
+        begin, limit = int(at(index.partition_first, p)), int(at(index.partition_first, p + 1))
         if size > count or size == 0:
             continue
         while True:
-            entry = _entry(terms, size - 1)
+            entry = _entry(scratch, size - 1)
             if entry >= limit:
                 break
-            changed, target = size, begin
-            if entry >= begin:
-                changed, target = size - 1, entry
-                if _entry(terms, 0) == entry:
-                    counts.hits[found] = entry
-                    found += 1
-                    changed, target = size, entry + 1
-            _skip_first(index, terms, changed, count, target, work)
+            if _have_met(index, scratch, size, count, begin, work):
+                scratch.hits[found] = entry
+                found += 1
     return found
 
 
 @inlined
-def _count(index: KIndexArrays, terms: Terms, count: int, counts: Counts, relaxed: bool, work: I64) -> tuple[int, int]:
+def _count(index: KIndexArrays, scratch: PostingScratch, count: int, relaxed: bool, work: I64) -> tuple[int, int]:
     """Write the entries whose posted predicates all hold, or any (relaxed), into `hits`.
 
     Returns their number, and the most predicates that hold for one of them.
     """
     found, most = 0, 0
     for term in range(count):
-        counts.stamped[0] += 1
-        number = counts.stamped[0]
-        extended = at(terms.extended, term)
-        for i in range(at(terms.first, term), at(terms.first, term + 1)):
-            work[COMPARED] += at(terms.end, i) - at(terms.place, i)
-            for place in range(at(terms.place, i), at(terms.end, i)):
+        scratch.stamped[0] += 1
+        number = scratch.stamped[0]
+        extended = at(scratch.extended, term)
+        for i in range(at(scratch.first, term), at(scratch.first, term + 1)):
+            work[COMPARED] += at(scratch.end, i) - at(scratch.place, i)
+            for place in range(at(scratch.place, i), at(scratch.end, i)):
                 entry = at(index.posting, place)
                 if extended:
-                    if at(counts.stamp, entry) == number:
+                    if at(scratch.stamp, entry) == number:
                         continue
-                    counts.stamp[entry] = number
-                left = int(at(counts.left, entry)) - 1
-                counts.left[entry] = left
+                    scratch.stamp[entry] = number
+                left = int(at(scratch.left, entry)) - 1
+                scratch.left[entry] = left
                 if relaxed:
                     held = int(at(index.required, entry)) - left
                     most = max(most, held)
                     if held == 1:
-                        counts.hits[found] = entry
+                        scratch.hits[found] = entry
                         found += 1
                 elif left == 0:
-                    counts.hits[found] = entry
+                    scratch.hits[found] = entry
                     found += 1
                     most = max(most, int(at(index.required, entry)))
     return found, most
 
 
 @inlined
-def _restore(index: KIndexArrays, terms: Terms, count: int, counts: Counts) -> None:
+def _restore(index: KIndexArrays, scratch: PostingScratch, count: int) -> None:
     """Set `left` to `required` again."""
-    for i in range(at(terms.first, count)):
-        for place in range(at(terms.place, i), at(terms.end, i)):
+    for i in range(at(scratch.first, count)):
+        for place in range(at(scratch.place, i), at(scratch.end, i)):
             entry = at(index.posting, place)
-            counts.left[entry] = at(index.required, entry)
+            scratch.left[entry] = at(index.required, entry)
 
 
-@kernel
+@embedded
 def rank_events(searched: Searched[Postings], asked: Asked, scratch: PostingScratch, heaps: Heaps, work: I64) -> None:
     """Leave in the heap of each event its k best, best first (`kernels.py`)."""
-    index, terms, counts = searched.arrays.lists, scratch.terms, scratch.counts
+    index = searched.arrays.lists
     top = TopK(searched, asked, scratch, heaps, work)
     for e in range(asked.first, asked.last):
         partition = 0 if asked.relaxed else _first_possible(index, asked.events, e)
-        least = 0 if asked.relaxed else _first_entry(index, partition)
-        count, extended = open_terms(index, asked.events, e, least, terms, work)
-        _heaviest_sums(terms, count)
+        least = 0 if asked.relaxed else int(at(index.partition_first, partition))
+        count, extended = open_terms(index, asked.events, e, least, scratch, work)
+        _heaviest_sums(scratch, count)
         merging = searched.arrays.conjunction and not asked.relaxed and not extended
         if merging:
             _rank_merging(top, e, partition, count)
         _rank_counting(top, e, merging, count)
-        clear_marks(counts.marks, counts.summary)
+        clear_marks(scratch.marks, scratch.summary)
         lane = e - asked.first
         sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
 
 @inlined
-def _heaviest_sums(terms: Terms, count: int) -> None:
+def _heaviest_sums(scratch: PostingScratch, count: int) -> None:
     """Fill in `sums`."""
-    sums = terms.sums
+    sums = scratch.sums
     sums[0] = 0.0
     for i in range(count):
-        bound, j = at(terms.bound, i), i
+        bound, j = at(scratch.bound, i), i
         while j and at(sums, j) < bound:
             sums[j + 1] = at(sums, j)
             j -= 1
@@ -411,12 +415,12 @@ def _floor(heaps: Heaps, lane: int, k: int) -> float:
 @inlined
 def _offer(top: TopK, e: int, entry: int) -> None:
     """Score an entry's slot, unless that has been done, and keep it if it is among the k best."""
-    table, asked, counts, work = top.searched.table, top.asked, top.scratch.counts, top.work
+    table, asked, scratch, work = top.searched.table, top.asked, top.scratch, top.work
     slot = int(at(top.searched.arrays.lists.slot_of, entry))
     if not is_set(asked.eligible, slot):
         return
     work[CANDIDATES] += 1
-    if not first_time(table, slot, counts.marks, counts.summary):
+    if not first_time(table, slot, scratch.marks, scratch.summary):
         return
     qualifies, score = slot_score(table, slot, asked.events, e, asked.relaxed)
     work[SCORED] += 1
@@ -428,14 +432,15 @@ def _offer(top: TopK, e: int, entry: int) -> None:
 @inlined
 def _rank_merging(top: TopK, e: int, partition: int, count: int) -> None:
     """Search by conjunction; the pivot also has to reach the k-th score."""
-    index, terms, asked = top.searched.arrays.lists, top.scratch.terms, top.asked
+    index, scratch, asked = top.searched.arrays.lists, top.scratch, top.asked
     heaps, work, lane, k = top.heaps, top.work, e - asked.first, asked.k
     for p in range(partition, len(index.partition_size)):
-        size, begin, limit = at(index.partition_size, p), _first_entry(index, p), _first_entry(index, p + 1)
+        size = at(index.partition_size, p)
+        begin, limit = int(at(index.partition_first, p)), int(at(index.partition_first, p + 1))
         if size > count or size == 0:
             continue
         base = at(index.partition_score, p) + at(index.partition_extra, p) * asked.heaviest
-        if raised(base, terms.sums[size]) < _floor(heaps, lane, k):
+        if raised(base, scratch.sums[size]) < _floor(heaps, lane, k):
             work[PRUNED] += 1
             continue
         while True:
@@ -443,60 +448,46 @@ def _rank_merging(top: TopK, e: int, partition: int, count: int) -> None:
             reach, pivot = 0.0, -1
             while pivot + 1 < count and (pivot + 1 < size or raised(base, reach) < floor):
                 pivot += 1
-                reach += at(terms.bound, _term(terms, pivot))
-            entry = _entry(terms, pivot)
+                reach += at(scratch.bound, _term(scratch, pivot))
+            entry = _entry(scratch, pivot)
             if entry >= limit or raised(base, reach) < floor:
                 break
             work[PRUNED] += pivot + 1 - size
-            changed, target = pivot + 1, begin
-            if entry >= begin:
-                changed, target = pivot, entry
-                if _entry(terms, 0) == entry:
-                    _offer(top, e, entry)
-                    changed, target = pivot + 1, entry + 1
-            _skip_first(index, terms, changed, count, target, work)
-
-
-@inlined
-def _highest(searched: Searched[Postings], asked: Asked) -> float:
-    """An upper bound on what a clause scores besides its postings."""
-    extra = 0.0
-    if not asked.relaxed:
-        for p in range(len(searched.arrays.lists.partition_extra)):
-            extra = max(extra, at(searched.arrays.lists.partition_extra, p))
-    return searched.arrays.highest + asked.heaviest * extra
+            if _have_met(index, scratch, pivot + 1, count, begin, work):
+                _offer(top, e, entry)
 
 
 @inlined
 def _rank_counting(top: TopK, e: int, merged: bool, count: int) -> None:
     """Rank clauses without postings, then those that postings find (unless merged before), most predicates first."""
     searched, asked, heaps, work, relaxed = top.searched, top.asked, top.heaps, top.work, top.asked.relaxed
-    index, terms, counts = searched.arrays.lists, top.scratch.terms, top.scratch.counts
-    lane, k, highest = e - asked.first, asked.k, _highest(searched, asked)
+    index, scratch = searched.arrays.lists, top.scratch
+    lane, k = e - asked.first, asked.k
+    highest = searched.arrays.highest + (0.0 if relaxed else asked.heaviest * searched.arrays.extra)
     found, most = 0, 0
     if not merged:
-        found, most = _count(index, terms, count, counts, relaxed, work)
+        found, most = _count(index, scratch, count, relaxed, work)
     free = _without_postings(index)
     for held in range(most + 1, 0, -1):
         unposted = held > most  # the first round: clauses to verify whatever the postings say
-        if not unposted and raised(highest, terms.sums[held]) < _floor(heaps, lane, k):
+        if not unposted and raised(highest, scratch.sums[held]) < _floor(heaps, lane, k):
             work[PRUNED] += 1
             break
         for i in range((len(index.always) if relaxed else free) if unposted else found):
             if unposted:
                 entry = int(at(index.always, i)) if relaxed else index.partition_first[-1] - free + i
             else:
-                entry = int(at(counts.hits, i))
-                if int(at(index.required, entry)) - int(at(counts.left, entry)) != held:
+                entry = int(at(scratch.hits, i))
+                if int(at(index.required, entry)) - int(at(scratch.left, entry)) != held:
                     continue
                 if at(index.loose, entry):
                     if relaxed:
                         continue
                 else:
                     static = static_score(searched.table, at(index.slot_of, entry))
-                    if raised(static, terms.sums[held]) < _floor(heaps, lane, k):
+                    if raised(static, scratch.sums[held]) < _floor(heaps, lane, k):
                         work[PRUNED] += 1
                         continue
             _offer(top, e, entry)
     if not merged:
-        _restore(index, terms, count, counts)
+        _restore(index, scratch, count)

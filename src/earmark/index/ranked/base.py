@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 import earmark.index.ranked.arrays as sc
+import earmark.index.ranked.walk as walk
 from earmark.errors import EarmarkError, require
 from earmark.flat.arrays import F64, I32, I64, read_only
 from earmark.index.contract import Floor
@@ -18,11 +19,9 @@ from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.kernels import Asked
 from earmark.index.ranked import check
 from earmark.index.ranked.arrays import ScoredArrays, ScoredParts, Trees
-from earmark.index.ranked.collect import match_events
-from earmark.index.ranked.forest import DEEPEST, HIGHEST, TreePlan, finished, grow
 from earmark.index.ranked.lists import Layout, ScoredLists, clause_sums, joined, lay_out, needed
 from earmark.index.ranked.threshold import rank_events
-from earmark.index.ranked.walk import ALL_COUNTERS, COUNT, VISITS, WalkScratch, make_scratch, pull, set_source
+from earmark.index.ranked.walk import ALL_COUNTERS, WalkScratch, make_scratch
 from earmark.index.stored import element_types
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
@@ -56,7 +55,7 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
     """Whether nodes have keys that stab their intervals."""
 
     _kind = ScoredArrays
-    _match_kernel = match_events
+    _match_kernel = walk.match_events
     _rank_kernel = rank_events
     _counters = ALL_COUNTERS
 
@@ -68,7 +67,12 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
 
     @classmethod
     def _built(cls, table: SegmentArrays, options: ScoredOptions) -> Self:
-        _check_options(options)
+        if not 2 <= options.branching <= sc.WIDEST:
+            raise EarmarkError(f"expected branching from 2 to {sc.WIDEST}, got {options.branching}")
+        if not 0 <= options.leaf <= options.branching:
+            raise EarmarkError(f"expected leaf from 0 to the branching factor {options.branching}, got {options.leaf}")
+        if options.modes not in MODES:
+            raise EarmarkError(f"expected modes to be one of {', '.join(MODES)}, got {options.modes!r}")
         table = read_only_table(table)
         layout = lay_out(table, options.modes, options.intersect)
         return cls(table, cls._arranged(table, layout, options))
@@ -77,7 +81,36 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
     def _arranged(cls, table: SegmentArrays, layout: Layout, options: ScoredOptions) -> ScoredArrays:
         """The arrays of an index with these lists."""
         lists = joined(layout.exact, layout.relaxed)
-        arrays = _frame(table, layout, lists, options)
+        nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in element_types(ScoredArrays).items()}
+        attributes = int(lists.attr.max(initial=-1)) + 1
+        list_of = np.full((attributes, sc.KINDS), sc.EMPTY, np.int32)
+        list_of[layout.exact.attr, 0] = np.arange(len(layout.exact.attr))
+        list_of[layout.relaxed.attr, 1] = np.arange(len(layout.relaxed.attr)) + len(layout.exact.attr)
+        rows = np.zeros((len(lists.attr), sc.LIST), np.int64)
+        rows[:, sc.ATTR], rows[:, sc.ROOT], rows[:, sc.SOLE] = lists.attr, sc.EMPTY, lists.sole
+        rows[:, sc.ENTRIES] = np.diff(lists.start)
+        info = np.zeros(sc.INFO, np.int64)
+        info[[sc.SHAPE, sc.ORDER, sc.BRANCHING, sc.LEAF]] = (
+            options.shape,
+            options.order,
+            options.branching,
+            options.leaf,
+        )
+        info[[sc.REGIME, sc.EXACT, sc.LOOSE]] = layout.regime, options.modes != "relaxed", len(layout.loose_exact.slot)
+        info[sc.MOST_CONSTRAINTS] = max(1, np.diff(table.constraint_start).max(initial=1))
+        info[sc.ONE_CLAUSE] = bool((np.diff(table.clause_start) <= 1).all())
+        arrays = ScoredArrays(**nothing)._replace(
+            info=info,
+            list_of=list_of.ravel(),
+            lists=rows.ravel(),
+            bounds=np.vstack([_bounds(lists), whole_table(table)]).ravel(),
+            loose=np.concatenate([layout.loose_exact.slot, layout.loose_relaxed.slot]),
+            loose_score=np.concatenate([layout.loose_exact.score, layout.loose_relaxed.score]),
+            needed=needed(table, options.intersect),
+            grid_start=layout.grids.start,
+            grid=layout.grids.key,
+            grid_used=layout.grids.used,
+        )
         return cls._grow(lists, arrays, options)
 
     @classmethod
@@ -100,7 +133,7 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
     @property
     def visits(self) -> I64:
         """Blocks of R-trees visited by the last call, by height; leaves first."""
-        return np.asarray(self._counted[VISITS:])
+        return np.asarray(self._counted[walk.VISITS :])
 
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant holds. O(size log size)."""
@@ -137,7 +170,7 @@ class Stabbed:
         self.counters = np.zeros(ALL_COUNTERS, np.int64)
         self._scratch = make_scratch(arrays, 0, lo != hi)
         self._begun, self._is_empty = False, which == sc.EMPTY
-        set_source(arrays.info, self._scratch.source, 0, which, lo, hi, 0, 0)
+        walk.set_source(arrays.info, self._scratch.source, 0, which, lo, hi, 0, 0)
 
     def getnext(self) -> tuple[int, float] | None:
         """Return the next best (slot, score), None after the last. O(log n) blocks where runs have no holes."""
@@ -153,38 +186,9 @@ class Stabbed:
 
 @kernel
 def _getnext(trees: Trees, scratch: WalkScratch, sequence: I64, begin: bool, work: I64) -> tuple[bool, int, float]:
-    if begin or scratch.source[COUNT] > 0:
-        pull(trees, scratch, sequence, 0, begin, work)
-    return scratch.source[COUNT] > 0, scratch.heap_slot[0], scratch.heap_score[0]
-
-
-def _frame(table: SegmentArrays, layout: Layout, lists: ScoredLists, options: ScoredOptions) -> ScoredArrays:
-    """Fill in the arrays that do not depend on the structure."""
-    nothing: dict[str, Any] = {name: np.empty(0, kind) for name, kind in element_types(ScoredArrays).items()}
-    attributes = int(lists.attr.max(initial=-1)) + 1
-    list_of = np.full((attributes, sc.KINDS), sc.EMPTY, np.int32)
-    list_of[layout.exact.attr, 0] = np.arange(len(layout.exact.attr))
-    list_of[layout.relaxed.attr, 1] = np.arange(len(layout.relaxed.attr)) + len(layout.exact.attr)
-    rows = np.zeros((len(lists.attr), sc.LIST), np.int64)
-    rows[:, sc.ATTR], rows[:, sc.ROOT], rows[:, sc.SOLE] = lists.attr, sc.EMPTY, lists.sole
-    rows[:, sc.ENTRIES] = np.diff(lists.start)
-    info = np.zeros(sc.INFO, np.int64)
-    info[[sc.SHAPE, sc.ORDER, sc.BRANCHING, sc.LEAF]] = options.shape, options.order, options.branching, options.leaf
-    info[[sc.REGIME, sc.EXACT, sc.LOOSE]] = layout.regime, options.modes != "relaxed", len(layout.loose_exact.slot)
-    info[sc.MOST_CONSTRAINTS] = max(1, np.diff(table.constraint_start).max(initial=1))
-    info[sc.ONE_CLAUSE] = bool((np.diff(table.clause_start) <= 1).all())
-    return ScoredArrays(**nothing)._replace(
-        info=info,
-        list_of=list_of.ravel(),
-        lists=rows.ravel(),
-        bounds=np.vstack([_bounds(lists), whole_table(table)]).ravel(),
-        loose=np.concatenate([layout.loose_exact.slot, layout.loose_relaxed.slot]),
-        loose_score=np.concatenate([layout.loose_exact.score, layout.loose_relaxed.score]),
-        needed=needed(table, options.intersect),
-        grid_start=layout.grids.start,
-        grid=layout.grids.key,
-        grid_used=layout.grids.used,
-    )
+    if begin or scratch.source[walk.COUNT] > 0:
+        walk.pull(trees, scratch, sequence, 0, begin, work)
+    return scratch.source[walk.COUNT] > 0, scratch.heap_slot[0], scratch.heap_score[0]
 
 
 def _bounds(lists: ScoredLists) -> F64:
@@ -200,30 +204,5 @@ def _bounds(lists: ScoredLists) -> F64:
 def whole_table(table: SegmentArrays) -> F64:
     """Of the whole table: greatest and least static score, and the greatest sum of weights of a clause."""
     static = table.score if len(table.score) else np.zeros(len(table.sequence))
-    total = np.empty(len(table.constraint_start) - 1)
-    clause_sums(table._replace(score=read_only(np.empty(0))), total)
-    bounds = np.zeros(sc.BOUND)
-    if len(static):
-        bounds[sc.STATIC_MOST], bounds[sc.STATIC_LEAST] = static.max(), static.min()
-    bounds[sc.WEIGHTS_MOST] = total.max(initial=0.0)
-    return bounds
-
-
-def planted(lists: ScoredLists, arrays: ScoredArrays, plan: TreePlan) -> ScoredArrays:
-    """Add trees as planned to the arrays, with their roots, sizes and depth."""
-    draft = grow(lists, plan)
-    arrays = finished(draft, arrays)
-    rows = arrays.lists.reshape(-1, sc.LIST).copy()
-    rows[:, sc.ROOT], rows[:, sc.NODES] = draft.list_root, draft.list_nodes
-    info = arrays.info.copy()
-    info[sc.DEPTH], info[sc.LEVELS] = draft.used[DEEPEST], draft.used[HIGHEST] + 1
-    return arrays._replace(lists=rows.ravel(), info=info)
-
-
-def _check_options(options: ScoredOptions) -> None:
-    if not 2 <= options.branching <= sc.WIDEST:
-        raise EarmarkError(f"expected branching from 2 to {sc.WIDEST}, got {options.branching}")
-    if not 0 <= options.leaf <= options.branching:
-        raise EarmarkError(f"expected leaf from 0 to the branching factor {options.branching}, got {options.leaf}")
-    if options.modes not in MODES:
-        raise EarmarkError(f"expected modes to be one of {', '.join(MODES)}, got {options.modes!r}")
+    weights = clause_sums(table._replace(score=read_only(np.empty(0)))).max(initial=0.0)
+    return np.array([static.max(), static.min(), weights] if len(static) else [0.0, 0.0, weights])

@@ -47,7 +47,8 @@ from earmark.index.ranked.base import ScoredOptions
 from earmark.index.ranked.check import list_entries
 from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import SoptRTree, cells
-from earmark.index.ranked.threshold import list_for
+from earmark.index.ranked.walk import list_for
+from earmark.index.stored import element_types
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
@@ -74,12 +75,7 @@ class CellTable(SoptRTree):
 
     @classmethod
     def build(  # type: ignore[override]
-        cls,
-        table: SegmentArrays,
-        best: int = 20,
-        branching: int = 16,
-        modes: str = "both",
-        intersect: bool = False,
+        cls, table: SegmentArrays, best: int = 20, branching: int = 16, modes: str = "both", intersect: bool = False
     ) -> Self:
         """Build an index of all slots of a table; `best` is K, 1 to 256; for the rest see `ScoredOptions`."""
         if not 1 <= best <= MOST:
@@ -144,7 +140,9 @@ class CellTable(SoptRTree):
             chosen = np.flatnonzero(answers.size == NOT_HERE)
             others = asked._replace(events=some_events(asked.events, chosen + asked.first), first=0, last=left)
             counts, slots, scores, more = super()._rank_group(others, None, kernel)
-            _put(chosen, counts, slots, scores, k, answers)
+            answers.size[chosen] = counts
+            where = np.arange(len(slots)) + np.repeat(chosen * k - pointers_of(counts)[:-1], counts)
+            answers.slot[where], answers.score[where] = slots, scores
             counters += more
         if floor is not None:
             _cut(answers, k, self._table.sequence, floor, asked.first)
@@ -167,33 +165,26 @@ def _painted(lists: ScoredLists, arrays: ScoredArrays, best: int) -> dict[str, n
     """Paint the cells of all lists that can be looked up."""
     rows = np.zeros((len(lists.attr) + 1, CELLS), np.int64)
     rows[0, 0] = best
-    cuts, radixes, tables, answers = [], [], [], []
-    counts = np.zeros(4, np.int64)  # cuts, radix entries, cells x K, ranks so far
+    kinds, parts = element_types(ScoredArrays), ("cell", "cell_cut", "cell_radix", "cell_answer")
+    made: dict[str, list[Any]] = {name: [np.empty(0, kinds[name])] for name in parts}
+    counts = np.zeros(4, np.int64)  # cells x K, cuts, radix entries, ranks so far
     for number in np.flatnonzero(arrays.lists.reshape(-1, sc.LIST)[:, sc.SOLE]).tolist():
         entries = lists.entries(number)
         cut, first, last = cells(entries.lo, entries.hi)
-        table = np.full(len(cut) * best, sc.EMPTY, np.int32)
-        paint(first, last, best, np.zeros(len(cut), np.int32), np.arange(len(cut) + 1), table)
+        table = paint(first, last, best, len(cut))
         skip = int(cut[0] == np.iinfo(np.int64).min and len(cut) > 1)  # no lower bound: too far off to count from
         span = int(cut[-1]) - int(cut[skip])
         shift = max(0, span.bit_length() - max(1, len(cut).bit_length()))
         size = (span >> shift) + 1
         ahead = (cut[skip:].view(np.uint64) - cut[skip : skip + 1].view(np.uint64)) >> np.uint64(shift)
         edges = skip + np.searchsorted(ahead, np.arange(size + 1, dtype=np.uint64))
-        begin, radix, cells_begin, ranks = counts.tolist()
+        cells_begin, begin, radix, ranks = counts.tolist()
         rows[number + 1] = begin, begin + len(cut), cut[skip], shift, radix, size - 1, cells_begin, ranks
-        cuts.append(cut)
-        radixes.append(edges.astype(np.int32))
-        tables.append(table)
-        answers.append(np.column_stack([entries.score, entries.slot]).ravel())
-        counts += len(cut), size + 1, len(table), len(entries.lo)
-    return {
-        "cell_list": rows.ravel(),
-        "cell": np.concatenate([*tables, np.empty(0, np.int32)]),
-        "cell_cut": np.concatenate([*cuts, np.empty(0, np.int64)]),
-        "cell_radix": np.concatenate([*radixes, np.empty(0, np.int32)]),
-        "cell_answer": np.concatenate([*answers, np.empty(0)]),
-    }
+        answers = np.column_stack([entries.score, entries.slot]).ravel()
+        for name, part in zip(parts, (table, cut, edges.astype(np.int32), answers), strict=True):
+            made[name].append(part)
+        counts += len(table), len(cut), size + 1, len(entries.lo)
+    return {"cell_list": rows.ravel()} | {name: np.concatenate(several) for name, several in made.items()}
 
 
 def _check_cells(arrays: ScoredArrays, slots: int) -> None:
@@ -231,13 +222,6 @@ def _all_of(eligible: U64, slots: int) -> bool:
     return not rest or int(eligible[whole]) & ((1 << rest) - 1) == (1 << rest) - 1
 
 
-def _put(chosen: I64, counts: I64, slots: I32, scores: F64, k: int, answers: CellAnswers) -> None:
-    """Write the answers of the chosen events into their places."""
-    answers.size[chosen] = counts
-    where = np.arange(len(slots)) + np.repeat(chosen * k - pointers_of(counts)[:-1], counts)
-    answers.slot[where], answers.score[where] = slots, scores
-
-
 def _cut(answers: CellAnswers, k: int, sequence: I64, floor: Floor, first: int) -> None:
     """Drop what is not better than an event's floor. Answers are best first, so their number is all that changes."""
     lanes = len(answers.size)
@@ -249,11 +233,13 @@ def _cut(answers: CellAnswers, k: int, sequence: I64, floor: Floor, first: int) 
 
 
 @kernel
-def paint(first: I32, last: I32, best: int, filled: I32, following: I64, table: I32) -> None:
-    """Write each interval, in descending score, into the cells that it covers and that have room.
+def paint(first: I32, last: I32, best: int, cells_there: int) -> I32:
+    """The `best` first of the intervals, in descending score, that cover each cell, then EMPTY.
 
     `following[c]` leads to the first cell from c on that has room.
     """
+    table, filled = np.full(cells_there * best, sc.EMPTY, np.int32), np.zeros(cells_there, np.int32)
+    following = np.arange(cells_there + 1)
     for rank in range(len(first)):
         cell = not_full(following, int64(first[rank]))
         while cell <= last[rank]:
@@ -262,6 +248,7 @@ def paint(first: I32, last: I32, best: int, filled: I32, following: I64, table: 
             if filled[cell] == best:
                 following[cell] = cell + 1
             cell = not_full(following, cell + 1)
+    return table
 
 
 @inlined
@@ -352,28 +339,20 @@ def enter(cells_of: Cells, events: EventArrays, e: int, waiting: Waiting, i: int
             here &= at(events.lo, position) == at(events.hi, position)
             row, value = int64((which + 1) * CELLS), at(events.lo, position)
     waiting.row[i], waiting.value[i] = row, value
-    if not here:
-        waiting.cell[i] = int64(NOT_HERE)
-    elif row == sc.EMPTY:
-        waiting.cell[i] = int64(NOTHING)
-    else:
-        waiting.cell[i] = 0
-        waiting.low[i], waiting.high[i] = cuts_for(cells_of, row, value)
-
-
-@inlined
-def cuts_for(cells_of: Cells, row: int, value: int) -> tuple[int, int]:
-    """A run of cuts: those before it are at most the value, those after it are greater."""
+    if not here or row == sc.EMPTY:
+        waiting.cell[i] = int64(NOTHING if here else NOT_HERE)
+        return
     cell_list, cell_cut, cell_radix = cells_of.cell_list, cells_of.cell_cut, cells_of.cell_radix
-    cuts, end = at(cell_list, row + CUTS_BEGIN), at(cell_list, row + CUTS_END)
-    if value < at(cell_list, row + FIRST_KEY):
-        low = int64(value >= at(cell_cut, cuts))
-        return int(low), int(low)
-    if value >= at(cell_cut, end - 1):
-        return int(end - cuts), int(end - cuts)
-    ahead = (np.uint64(value) ^ SIGN) - (np.uint64(at(cell_list, row + FIRST_KEY)) ^ SIGN)
-    radix = at(cell_list, row + RADIX_BEGIN) + int64(ahead >> np.uint64(at(cell_list, row + SHIFT)))
-    return int(at(cell_radix, radix)), int(at(cell_radix, radix + 1))
+    cuts, end, first = at(cell_list, row + CUTS_BEGIN), at(cell_list, row + CUTS_END), at(cell_list, row + FIRST_KEY)
+    # Of the cuts low..high, those before are at most the value, those after are greater.
+    low = high = int64(end - cuts)
+    if value < first:
+        low = high = int64(value >= at(cell_cut, cuts))
+    elif value < at(cell_cut, end - 1):
+        ahead = ((np.uint64(value) ^ SIGN) - (np.uint64(first) ^ SIGN)) >> np.uint64(at(cell_list, row + SHIFT))
+        radix = at(cell_list, row + RADIX_BEGIN) + int64(ahead)
+        low, high = int64(at(cell_radix, radix)), int64(at(cell_radix, radix + 1))
+    waiting.cell[i], waiting.low[i], waiting.high[i] = 0, low, high
 
 
 @inlined

@@ -7,54 +7,52 @@ and maxima, keys that stab their intervals, hence no holes. `check_content` comp
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 import earmark.index.ranked.arrays as sc
 from earmark.errors import require
-from earmark.flat.arrays import F64, I32, I64, U8, Flags
+from earmark.flat.arrays import I64, U8, Flags
 from earmark.index.ranked.arrays import ScoredArrays, Trees, int64
-from earmark.index.ranked.forest import best_below, run_entries, summary
-from earmark.index.ranked.lists import Grids, LooseSlots, ScoredLists, lay_out
+from earmark.index.ranked.forest import best_below, entries_below, reach, run_entries, summary
+from earmark.index.ranked.lists import LooseSlots, ScoredLists, lay_out_again
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 
-FINE, NODE_WRONG, BLOCK_WRONG, ENTRY_WRONG, TOO_DEEP, UNCOUNTED = range(6)
-STRUCTURE = {
-    NODE_WRONG: "a node is out of range, or reached twice",
-    BLOCK_WRONG: "a block is out of range, empty, or reached twice",
-    ENTRY_WRONG: "an entry refers to a slot that the table does not have",
-    TOO_DEEP: "a tree is deeper than recorded",
-    UNCOUNTED: "a list has more nodes or entries than recorded",
-}
-ORDER_WRONG, EXTENT_WRONG, BEST_WRONG, KEY_WRONG, SIDE_WRONG, HOLE = range(1, 7)
-INVARIANT = {
-    ORDER_WRONG: "the entries of a run are not in score order",
-    EXTENT_WRONG: "the extent of a block is not its bounding interval",
-    BEST_WRONG: "the best score below a node or block is not the greatest",
-    KEY_WRONG: "a node has an interval that its key does not stab",
-    SIDE_WRONG: "an interval is on the wrong side of a key",
-    HOLE: "the extent of a block has a hole",
-}
+(FINE, NODE_WRONG, BLOCK_WRONG, ENTRY_WRONG, TOO_DEEP, UNCOUNTED) = range(6)
+(ORDER_WRONG, EXTENT_WRONG, BEST_WRONG, KEY_WRONG, SIDE_WRONG, HOLE) = range(6, 12)
+PROBLEMS = (
+    "",
+    "a node is out of range, or reached twice",
+    "a block is out of range, empty, or reached twice",
+    "an entry refers to a slot that the table does not have",
+    "a tree is deeper than recorded",
+    "a list has more nodes or entries than recorded",
+    "the entries of a run are not in score order",
+    "the extent of a block is not its bounding interval",
+    "the best score below a node or block is not the greatest",
+    "a node has an interval that its key does not stab",
+    "an interval is on the wrong side of a key",
+    "the extent of a block has a hole",
+)
 
 
 def check_structure(arrays: ScoredArrays, table: SegmentArrays) -> None:
     """Raise AssertionError unless kernels can read the arrays safely. O(size)."""
-    slots, entries = len(table.sequence), len(arrays.score)
-    nodes, blocks = len(arrays.node_key), len(arrays.block_start)
-    lists, info = len(arrays.lists) // sc.LIST, arrays.info
-    require(len(info) == sc.INFO, "info has the wrong length")
-    require(len(arrays.lists) == lists * sc.LIST, "a list is cut off")
-    require(len(arrays.bounds) == (lists + 1) * sc.BOUND, "lists and bounds disagree")
-    require(len(arrays.lo) == len(arrays.hi) == entries + sc.PADDING, "lo and hi lack their padding")
-    require(len(arrays.ref) == entries, "score and ref disagree")
-    require(len(arrays.node) == nodes * sc.NODE, "node and node_key disagree")
-    require(len(arrays.node_score) == nodes * sc.NODE_SCORE, "node_score and node_key disagree")
-    require(len(arrays.block_fill) == blocks, "block_start and block_fill disagree")
+    slots, entries, lists = len(table.sequence), len(arrays.score), len(arrays.lists) // sc.LIST
+    nodes, blocks, info = len(arrays.node_key), len(arrays.block_start), arrays.info
+    wanted = {"info": sc.INFO, "lists": lists * sc.LIST, "bounds": (lists + 1) * sc.BOUND, "ref": entries}
+    wanted |= {"lo": entries + sc.PADDING, "hi": entries + sc.PADDING, "loose_score": len(arrays.loose)}
+    wanted |= {"node": nodes * sc.NODE, "node_score": nodes * sc.NODE_SCORE, "block_fill": blocks}
+    for name, length in wanted.items():
+        got = len(getattr(arrays, name))
+        require(got == length, f"expected {length} elements in {name}, got {got}")
+    require(len(arrays.needed) in (0, slots), "needed has the wrong length")
     require(_within(arrays.list_of, sc.EMPTY, lists), "list_of refers to a list that does not exist")
     require(_within(arrays.loose, 0, slots), "a loose slot is not in the table")
-    require(len(arrays.loose) == len(arrays.loose_score), "the loose slots and their scores disagree")
     require(0 <= info[sc.LOOSE] <= len(arrays.loose), "there are fewer loose slots than recorded")
-    require(len(arrays.needed) in (0, slots), "needed has the wrong length")
     require(1 <= info[sc.LEVELS] <= 40 and 0 <= info[sc.DEPTH] <= 1 << 20, "the depth is impossible")
     require(2 <= info[sc.BRANCHING] <= sc.WIDEST and info[sc.LEAF] >= 0, "the branching is impossible")
     require(0 <= info[sc.ORDER] <= sc.NEVER and 0 <= info[sc.REGIME] <= sc.ABSENT_LISTS, "the order is unknown")
@@ -62,15 +60,14 @@ def check_structure(arrays: ScoredArrays, table: SegmentArrays) -> None:
     for array in (arrays.score, arrays.node_score, arrays.loose_score, arrays.bounds):
         require(not np.isnan(array).any(), "a score is not a number")
     rows = arrays.lists.reshape(-1, sc.LIST)
-    require(bool((rows[:, sc.NODES] >= 0).all() and (rows[:, sc.ENTRIES] >= 0).all()), "a list has a negative size")
+    require(bool((rows[:, [sc.NODES, sc.ENTRIES]] >= 0).all()), "a list has a negative size")
     if info[sc.SHAPE] == sc.SEGMENTS:
         _check_segments(arrays, rows, slots)
     else:
-        problem = survey(arrays.trees(), slots, np.zeros(nodes, np.uint8), np.zeros(blocks, np.uint8))
-        require(problem == FINE, STRUCTURE.get(problem, "unknown"))
+        _check_trees(arrays, rows, slots)
 
 
-def _within(numbers: I32, least: int, end: int) -> bool:
+def _within(numbers: NDArray[Any], least: int, end: int) -> bool:
     return not len(numbers) or bool(numbers.min() >= least and numbers.max() < end)
 
 
@@ -81,63 +78,45 @@ def _check_segments(arrays: ScoredArrays, rows: I64, slots: int) -> None:
     require(bool((starts[:-1] <= starts[1:]).all()), "the parts of nodes descend")
     require(_within(arrays.part, 0, len(arrays.score)), "a node refers to an entry that does not exist")
     require(_within(arrays.part_best, sc.EMPTY, len(arrays.score)), "the best of a node does not exist")
-    require(_within(arrays.ref, 0, slots), STRUCTURE[ENTRY_WRONG])
+    require(_within(arrays.ref, 0, slots), PROBLEMS[ENTRY_WRONG])
     for row in rows:
         size, base, first, last = (int(row[field]) for field in (sc.SIZE, sc.ROOT, sc.CUT_FIRST, sc.CUT_LAST))
         require(0 <= first <= last <= len(arrays.cut) and size > 0 and not size & (size - 1), "a list has no cuts")
         require(last - first <= size and base >= 0 and base + 2 * size < len(starts), "a list has too few nodes")
         require(base + 2 * size <= len(arrays.part_best), "a list has too few nodes")
-        require(size.bit_length() <= arrays.info[sc.DEPTH], STRUCTURE[TOO_DEEP])
-        require(2 * size <= row[sc.NODES], STRUCTURE[UNCOUNTED])
+        require(size.bit_length() <= arrays.info[sc.DEPTH], PROBLEMS[TOO_DEEP])
+        require(2 * size <= row[sc.NODES], PROBLEMS[UNCOUNTED])
+
+
+def _check_trees(arrays: ScoredArrays, rows: I64, slots: int) -> None:
+    """Check the nodes and blocks of trees."""
+    trees, ends = arrays.trees(), arrays.block_start + arrays.block_fill.astype(np.int64)
+    inside = _within(arrays.block_start, 0, len(arrays.score) + 1) and _within(ends, 0, len(arrays.score) + 1)
+    require(inside and _within(arrays.block_fill, 0, sc.WIDEST + 1), PROBLEMS[BLOCK_WRONG])
+    node_seen, block_seen = np.zeros(len(arrays.node_key), np.uint8), np.zeros(len(ends), np.uint8)
+    for row in rows:
+        nodes, _, _, depth = reach(trees, int(row[sc.ROOT]))
+        require(len(nodes) or row[sc.ROOT] == sc.EMPTY, PROBLEMS[NODE_WRONG])
+        require(depth <= arrays.info[sc.DEPTH], PROBLEMS[TOO_DEEP])
+        entries = survey(trees, nodes, slots, node_seen, block_seen)
+        require(entries >= 0, PROBLEMS[max(0, -entries)])
+        allowed = row[sc.ENTRIES] * (2 if arrays.info[sc.SHAPE] == sc.ENDPOINTS else 1)
+        require(len(nodes) <= row[sc.NODES] and entries <= allowed, PROBLEMS[UNCOUNTED])
 
 
 @kernel
-def survey(trees: Trees, slots: int, node_seen: U8, block_seen: U8) -> int:
-    """Visit every node and block once, checking before each step; returns what is wrong, or FINE."""
-    blocks = len(trees.block_start)
-    for b in range(blocks):
-        fill = int64(trees.block_fill[b])
-        if fill > sc.WIDEST or trees.block_start[b] < 0 or trees.block_start[b] + fill > len(trees.score):
-            return BLOCK_WRONG
-    nodes, depths = np.empty(len(node_seen), np.int64), np.empty(len(node_seen), np.int64)
-    waiting = np.empty(blocks + 1, np.int64)
-    for row in range(0, len(trees.lists), sc.LIST):
-        count = survey_nodes(trees, trees.lists[row + sc.ROOT], node_seen, nodes, depths)
-        if count < 0:
-            return -count
-        entries = 0
-        for i in range(count):
-            in_run = survey_run(trees, nodes[i], slots, block_seen, waiting)
-            if in_run < 0:
-                return -in_run
-            entries += in_run
-        allowed = trees.lists[row + sc.ENTRIES] * (2 if trees.info[sc.SHAPE] != 0 else 1)
-        if count > trees.lists[row + sc.NODES] or entries > allowed:
-            return UNCOUNTED
-    return FINE
-
-
-@inlined
-def survey_nodes(trees: Trees, root: int, seen: U8, nodes: I64, depths: I64) -> int:
-    """Write the nodes of a tree, upper ones first; returns their number, or what is wrong as a negative number."""
-    if root < sc.EMPTY or root >= len(seen) or (root >= 0 and seen[root]):
-        return -NODE_WRONG
-    count, done = 0, 0
-    if root >= 0:
-        seen[root], nodes[0], depths[0], count = 1, root, 1, 1
-    while done < count:
-        node, depth = nodes[done], depths[done]
-        done += 1
-        if depth > trees.info[sc.DEPTH]:
-            return -TOO_DEEP
-        for side in range(2):
-            child = int64(trees.node[node * sc.NODE + side])
-            if child >= len(seen) or (child >= 0 and seen[child]):
-                return -NODE_WRONG
-            if child >= 0:
-                seen[child], nodes[count], depths[count] = 1, child, depth + 1
-                count += 1
-    return count
+def survey(trees: Trees, nodes: I64, slots: int, node_seen: U8, block_seen: U8) -> int:
+    """The number of entries in the runs of nodes, or what is wrong as a negative number."""
+    entries, waiting = 0, np.empty(len(block_seen) + 1, np.int64)
+    for node in nodes:
+        if node_seen[node]:
+            return -NODE_WRONG
+        node_seen[node] = 1
+        in_run = survey_run(trees, node, slots, block_seen, waiting)
+        if in_run < 0:
+            return in_run
+        entries += in_run
+    return entries
 
 
 @inlined
@@ -183,45 +162,15 @@ def survey_run(trees: Trees, node: int, slots: int, seen: U8, waiting: I64) -> i
 
 def check_order(arrays: ScoredArrays, table: SegmentArrays, keyed_tree: bool) -> None:
     """Raise AssertionError unless the invariants of the structure hold. O(size). `keyed_tree`: nodes have keys."""
-    for part in (slice(0, int(arrays.info[sc.LOOSE])), slice(int(arrays.info[sc.LOOSE]), None)):
-        in_order = _descends(arrays.loose_score[part], table.sequence[arrays.loose[part]])
-        require(in_order, "the loose slots are not in score order")
     if arrays.info[sc.SHAPE] == sc.SEGMENTS:
         return
     ordered = arrays.info[sc.ORDER] == sc.ALWAYS and arrays.info[sc.SHAPE] == 0
-    lists, trees = arrays.lists.reshape(-1, sc.LIST), arrays.trees()
-    for which in range(len(lists)):
-        if lists[which, sc.ROOT] >= 0:
-            nodes, lo, hi = reach(trees, int(lists[which, sc.ROOT]))
-            for i, node in enumerate(nodes.tolist()):
-                keyed = keyed_tree and arrays.node[node * sc.NODE + sc.LEFT] != sc.BUCKET
-                problem = check_node(trees, table.sequence, node, ordered, keyed, lo[i], hi[i])
-                require(not problem, INVARIANT.get(problem, ""))
-
-
-def _descends(score: F64, sequence: I64) -> bool:
-    lower = score[:-1] > score[1:]
-    return bool((lower | ((score[:-1] == score[1:]) & (sequence[:-1] <= sequence[1:]))).all())
-
-
-@kernel
-def reach(trees: Trees, root: int) -> tuple[I64, I64, I64]:
-    """The nodes below a root, and for each the least and the greatest key that its intervals may have."""
-    total = len(trees.node_key)
-    nodes, lo, hi = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
-    nodes[0], lo[0], hi[0] = root, np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    count, done = 1, 0
-    while done < count:
-        node, low, high = nodes[done], lo[done], hi[done]
-        left, right = trees.node[node * sc.NODE + sc.LEFT], trees.node[node * sc.NODE + sc.RIGHT]
-        if left >= 0:
-            nodes[count], lo[count], hi[count] = left, low, trees.node_key[node] - 1
-            count += 1
-        if right >= 0:
-            nodes[count], lo[count], hi[count] = right, trees.node_key[node] + 1, high
-            count += 1
-        done += 1
-    return nodes[:count], lo[:count], hi[:count]
+    trees = arrays.trees()
+    for root in arrays.lists[sc.ROOT :: sc.LIST].tolist():
+        for node, lo, hi in zip(*(column.tolist() for column in reach(trees, root)[:3]), strict=True):
+            keyed = keyed_tree and arrays.node[node * sc.NODE + sc.LEFT] != sc.BUCKET
+            problem = check_node(trees, table.sequence, node, ordered, keyed, lo, hi)
+            require(not problem, PROBLEMS[problem])
 
 
 @kernel
@@ -284,23 +233,17 @@ def check_holes(arrays: ScoredArrays) -> None:
     extent is the union of intervals with a common point, and has no hole. It remains that only such nodes have more
     than one block.
     """
-    lists, trees = arrays.lists.reshape(-1, sc.LIST), arrays.trees()
-    for root in lists[:, sc.ROOT].tolist():
-        for node in reach(trees, root)[0].tolist() if root >= 0 else ():
-            row = node * sc.NODE
-            tall = arrays.node[row + sc.FIRST_BLOCK] >= 0 and arrays.node[row + sc.HEIGHT] > 0
-            require(not tall or arrays.node[row + sc.LEFT] != sc.BUCKET, INVARIANT[HOLE])
+    for root in arrays.lists[sc.ROOT :: sc.LIST].tolist():
+        nodes = arrays.node.reshape(-1, sc.NODE)[reach(arrays.trees(), root)[0]]
+        tall = (nodes[:, sc.FIRST_BLOCK] >= 0) & (nodes[:, sc.HEIGHT] > 0)
+        require(not (tall & (nodes[:, sc.LEFT] == sc.BUCKET)).any(), PROBLEMS[HOLE])
 
 
 def check_content(arrays: ScoredArrays, table: SegmentArrays, only: Flags | None = None) -> None:
     """Raise AssertionError unless the lists hold exactly what the table asks for (of the slots in `only`)."""
-    info = arrays.info
-    modes = "relaxed" if not info[sc.EXACT] else "exact" if info[sc.REGIME] == sc.ABSENT_LISTS else "both"
-    grids = Grids(arrays.grid_start, arrays.grid, arrays.grid_used)
-    layout = lay_out(table, modes, bool(len(arrays.needed)), grids, only, int(info[sc.REGIME]))
-    exact, relaxed = slice(0, int(info[sc.LOOSE])), slice(int(info[sc.LOOSE]), None)
-    _check_lists(arrays, "exact", layout.exact, layout.loose_exact, exact)
-    _check_lists(arrays, "relaxed", layout.relaxed, layout.loose_relaxed, relaxed)
+    info, layout = arrays.info, lay_out_again(arrays, table, only)
+    _check_lists(arrays, "exact", layout.exact, layout.loose_exact, slice(0, info[sc.LOOSE]))
+    _check_lists(arrays, "relaxed", layout.relaxed, layout.loose_relaxed, slice(info[sc.LOOSE], None))
     single = bool((np.diff(table.clause_start)[only if only is not None else slice(None)] <= 1).all())
     require(single or not info[sc.ONE_CLAUSE], "a slot has two clauses although none should have")
 
@@ -333,17 +276,4 @@ def list_entries(arrays: ScoredArrays, which: int) -> I64:
     if arrays.info[sc.SHAPE] == sc.SEGMENTS:
         begin, size = int(row[sc.ROOT]), int(row[sc.SIZE])
         return np.unique(arrays.part[arrays.part_start[begin] : arrays.part_start[begin + 2 * size]]).astype(np.int64)
-    if row[sc.ROOT] < 0:
-        return np.empty(0, np.int64)
-    nodes, out = reach(arrays.trees(), int(row[sc.ROOT]))[0], np.empty(len(arrays.score), np.int64)
-    found = gather_entries(arrays.trees(), nodes, np.empty(len(arrays.block_start) + 1, np.int64), out)
-    return out[:found]
-
-
-@kernel
-def gather_entries(trees: Trees, nodes: I64, waiting: I64, out: I64) -> int:
-    """Write the entries of these nodes into `out`, run by run; returns their number."""
-    found = 0
-    for node in nodes:
-        found = run_entries(trees, node, waiting, out, found)
-    return found
+    return entries_below(arrays.trees(), int(row[sc.ROOT]))[0]

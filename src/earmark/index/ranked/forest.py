@@ -21,6 +21,7 @@ import earmark.index.ranked.arrays as sc
 from earmark.flat.arrays import F64, I32, I64, U8, read_only
 from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.lists import EntryColumns, ScoredLists
+from earmark.index.stored import element_types
 from earmark.jit import inlined, kernel
 
 # Fields of `used`.
@@ -52,14 +53,6 @@ class ForestDraft(NamedTuple):
     ref: I32
 
 
-class GrowScratch(NamedTuple):
-    """Working memory of a build: the order of the intervals, two numbers for each, and tasks that wait."""
-
-    which: I64
-    spare: I64
-    pending: I64
-
-
 class TreePlan(NamedTuple):
     """How to build trees; see the module's docstring."""
 
@@ -70,63 +63,59 @@ class TreePlan(NamedTuple):
     endpoints: bool = False
 
 
-def grow(lists: ScoredLists, plan: TreePlan) -> ForestDraft:
-    """Build the trees of all lists; `finished` trims the arrays."""
+def planted(lists: ScoredLists, arrays: ScoredArrays, plan: TreePlan) -> ScoredArrays:
+    """Add the trees of these lists to the arrays of an index, with their roots, sizes and depth."""
     n, count = len(lists.lo), len(lists.attr)
     copies = 2 if plan.endpoints else 1
-    nodes = (n if plan.median else 0) + count + 1
     blocks = copies * 2 * n + 1  # m intervals make at most 2 m blocks, whatever the branching
-    entries = copies * n + blocks + sc.PADDING
-    draft = ForestDraft(
-        used=np.zeros(USED, np.int64),
-        list_root=np.full(count, sc.EMPTY, np.int64),
-        list_nodes=np.zeros(count, np.int64),
-        node_key=np.empty(nodes, np.int64),
-        node=np.empty(nodes * sc.NODE, np.int32),
-        node_score=np.empty(nodes * sc.NODE_SCORE),
-        block_start=np.empty(blocks, np.int32),
-        block_fill=np.empty(blocks, np.uint8),
-        block_room=np.empty(blocks, np.uint8),
-        lo=np.empty(entries, np.int64),
-        hi=np.empty(entries, np.int64),
-        score=np.empty(entries),
-        ref=np.empty(entries, np.int32),
+    room, kinds = (
+        lengths((n if plan.median else 0) + count + 1, blocks, copies * n + blocks),
+        element_types(ForestDraft),
     )
+    columns: dict[str, Any] = {name: np.empty(size, kinds[name]) for name, size in room.items()}
+    roots, nodes = np.full(count, sc.EMPTY, np.int64), np.zeros(count, np.int64)
+    draft = ForestDraft(np.zeros(USED, np.int64), roots, nodes, **columns)
     for number in range(count):
         plant(lists.entries(number), number, plan, draft)
-    return draft
+    entries = int(draft.used[ENTRIES_USED])
+    draft.lo[entries : entries + sc.PADDING] = draft.hi[entries : entries + sc.PADDING] = 0
+    trimmed = {name: getattr(draft, name)[:end].copy() for name, end in used_lengths(draft).items()}
+    return with_trees(arrays, draft._replace(**trimmed))
 
 
 def plant(entries: EntryColumns, number: int, plan: TreePlan, draft: ForestDraft) -> None:
     """Add the tree of one list to a draft that has room for it."""
-    count = len(entries.lo)
-    work = GrowScratch(np.arange(count), np.empty(2 * count + 1, np.int64), np.empty(TASK * PENDING, np.int64))
-    grow_list(EntryColumns._make(map(read_only, entries)), number, plan, work, draft)
+    grow_list(EntryColumns._make(map(read_only, entries)), number, plan, draft)
+
+
+def with_trees(arrays: ScoredArrays, draft: ForestDraft) -> ScoredArrays:
+    """The arrays of an index with the trees of a draft, without its spare room."""
+    rows, info = arrays.lists.reshape(-1, sc.LIST).copy(), arrays.info.copy()
+    rows[:, sc.ROOT], rows[:, sc.NODES] = draft.list_root[: len(rows)], draft.list_nodes[: len(rows)]
+    info[sc.DEPTH], info[sc.LEVELS] = draft.used[DEEPEST], draft.used[HIGHEST] + 1
+    trees = {name: getattr(draft, name)[:end] for name, end in used_lengths(draft).items()}
+    return arrays._replace(info=info, lists=rows.ravel(), **trees)
+
+
+def lengths(nodes: int, blocks: int, entries: int) -> dict[str, int]:
+    """How many elements arrays for these numbers of nodes, blocks and entries have, padding included."""
+    made = {"node_key": nodes, "node": nodes * sc.NODE, "node_score": nodes * sc.NODE_SCORE}
+    made |= {"block_start": blocks, "block_fill": blocks, "block_room": blocks}
+    return made | {"lo": entries + sc.PADDING, "hi": entries + sc.PADDING, "score": entries, "ref": entries}
 
 
 def used_lengths(draft: ForestDraft) -> dict[str, int]:
     """How many elements of each array of a draft are in use, padding included."""
-    nodes, blocks, entries = (int(draft.used[field]) for field in (NODES_USED, BLOCKS_USED, ENTRIES_USED))
-    lengths = {"node_key": nodes, "node": nodes * sc.NODE, "node_score": nodes * sc.NODE_SCORE}
-    lengths |= {"block_start": blocks, "block_fill": blocks, "block_room": blocks}
-    return lengths | {"lo": entries + sc.PADDING, "hi": entries + sc.PADDING, "score": entries, "ref": entries}
-
-
-def finished(draft: ForestDraft, arrays: ScoredArrays) -> ScoredArrays:
-    """Put the grown trees into the arrays of an index, without the spare room."""
-    entries = int(draft.used[ENTRIES_USED])
-    draft.lo[entries : entries + sc.PADDING] = draft.hi[entries : entries + sc.PADDING] = 0
-    return arrays._replace(**{name: getattr(draft, name)[:end].copy() for name, end in used_lengths(draft).items()})
+    return lengths(*draft.used[: ENTRIES_USED + 1].tolist())
 
 
 @kernel
-def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowScratch, draft: ForestDraft) -> None:
+def grow_list(entries: EntryColumns, number: int, plan: TreePlan, draft: ForestDraft) -> None:
     """Build the tree of one list."""
-    lo, hi, which, spare, pending = entries.lo, entries.hi, scratch.which, scratch.spare, scratch.pending
-    n = len(lo)
-    first_node = draft.used[NODES_USED]
+    lo, hi, n = entries.lo, entries.hi, len(entries.lo)
+    which, pending = np.arange(n), np.empty(TASK * PENDING, np.int64)
+    first_node, waiting = draft.used[NODES_USED], 0
     draft.list_root[number] = first_node if n else sc.EMPTY
-    waiting = 0
     if n:
         pending[BEGIN], pending[END], pending[PARENT], pending[SIDE], pending[DEEP] = 0, n, sc.EMPTY, sc.LEFT, 1
         waiting = 1
@@ -135,28 +124,31 @@ def grow_list(entries: EntryColumns, number: int, plan: TreePlan, scratch: GrowS
         task = waiting * TASK
         begin, end, parent, depth = pending[task], pending[task + END], pending[task + PARENT], pending[task + DEEP]
         node = draft.used[NODES_USED]
+        row = node * sc.NODE
         draft.used[NODES_USED] += 1
         draft.used[DEEPEST] = max(draft.used[DEEPEST], depth)
         if parent != sc.EMPTY:
             draft.node[parent * sc.NODE + pending[task + SIDE]] = node
         bucket = plan.median and end - begin <= plan.leaf
         draft.node_key[node] = 0
-        draft.node[node * sc.NODE + sc.LEFT] = sc.BUCKET if bucket else sc.EMPTY
-        draft.node[node * sc.NODE + sc.RIGHT] = sc.EMPTY
+        draft.node[row + sc.LEFT], draft.node[row + sc.RIGHT] = sc.BUCKET if bucket else sc.EMPTY, sc.EMPTY
         lower, upper = begin, end
         if plan.median and not bucket:
-            for i in range(begin, end):
-                spare[2 * (i - begin)], spare[2 * (i - begin) + 1] = lo[which[i]], hi[which[i]]
-            key = np.partition(spare[: 2 * (end - begin)], end - begin)[end - begin]  # the upper median
+            part = which[begin:end]
+            starts, ends = lo[part], hi[part]
+            key = np.partition(np.concatenate((starts, ends)), end - begin)[end - begin]  # the upper median
             draft.node_key[node] = key
-            lower, upper = part_three(lo, hi, which, spare, begin, end, key)
-        copies = 2 if plan.endpoints and not bucket else 1
-        for copy in range(copies):
-            if copies == 2:
-                sort_part(lo if copy == 0 else hi, which, lower, upper, copy == 1)
+            left, stabbed, right = part[ends < key], part[(starts <= key) & (key <= ends)], part[starts > key]
+            lower, upper = begin + len(left), end - len(right)
+            which[begin:lower], which[lower:upper], which[upper:end] = left, stabbed, right
+        if plan.endpoints and not bucket:  # two runs: by left end ascending, then by right end descending
+            part = which[lower:upper]
+            part[:] = part[np.argsort(lo[part])]
             add_run(entries, which, lower, upper, node, plan, draft)
-        if copies == 2:
-            draft.node[node * sc.NODE + sc.FIRST_BLOCK] -= draft.node[node * sc.NODE + sc.BLOCKS]
+            part[:] = part[np.argsort(~hi[part])]
+        add_run(entries, which, lower, upper, node, plan, draft)
+        if plan.endpoints and not bucket:
+            draft.node[row + sc.FIRST_BLOCK] -= draft.node[row + sc.BLOCKS]
         for side in range(2):
             a, b = (begin, lower) if side == sc.LEFT else (upper, end)
             if b > a:
@@ -178,56 +170,6 @@ def best_below(trees: Any, node: int) -> float:
         if child >= 0:
             best = max(best, trees.node_score[child * sc.NODE_SCORE + sc.BELOW])
     return float(best)
-
-
-@inlined
-def part_three(lo: I64, hi: I64, which: I64, spare: I64, begin: int, end: int, key: int) -> tuple[int, int]:
-    """Order intervals as left of the key, stabbed by it, right of it, keeping their order in each part.
-
-    Returns where the stabbed ones begin and end.
-    """
-    left, stabbed = 0, 0
-    for i in range(begin, end):
-        left += hi[which[i]] < key
-        stabbed += lo[which[i]] <= key <= hi[which[i]]
-    a, b, c = begin, begin + left, begin + left + stabbed
-    for i in range(begin, end):
-        interval = which[i]
-        if hi[interval] < key:
-            spare[a] = interval
-            a += 1
-        elif lo[interval] <= key:
-            spare[b] = interval
-            b += 1
-        else:
-            spare[c] = interval
-            c += 1
-    for i in range(begin, end):
-        which[i] = spare[i]
-    return begin + left, begin + left + stabbed
-
-
-@inlined
-def sort_part(keys: I64, which: I64, begin: int, end: int, descending: bool) -> None:
-    """Sort a part of `which` by a key with heap sort; only for the endpoint-sorted tree."""
-    n = end - begin
-    for step in range(n + n // 2):
-        size = n
-        parent = n // 2 - 1 - step
-        if parent < 0:  # the heap is made: move its top behind it
-            size = n - (step - n // 2) - 1
-            which[begin], which[begin + size] = which[begin + size], which[begin]
-            parent = 0
-        while 2 * parent + 1 < size:
-            child = 2 * parent + 1
-            if child + 1 < size:
-                x, y = keys[which[begin + child]], keys[which[begin + child + 1]]
-                child += y < x if descending else y > x
-            x, y = keys[which[begin + child]], keys[which[begin + parent]]
-            if not (x < y if descending else x > y):
-                break
-            which[begin + child], which[begin + parent] = which[begin + parent], which[begin + child]
-            parent = child
 
 
 @inlined
@@ -270,6 +212,42 @@ def add_child(draft: ForestDraft, entry: int, child: int) -> None:
     """Write the inner entry of a child: its bounding interval, its best score, its number."""
     draft.lo[entry], draft.hi[entry], draft.score[entry] = summary(draft, child)
     draft.ref[entry] = child
+
+
+@kernel
+def reach(trees: Any, root: int) -> tuple[I64, I64, I64, int]:
+    """The nodes from a root down, upper ones first; the least and the greatest key that intervals of each may have; and
+    the depth. No nodes at all where links lead outside or in circles.
+    """
+    total = len(trees.node_key)
+    nodes, lo, hi = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+    count, done, level_end, depth = 0, 0, 0, 0
+    if 0 <= root < total:
+        nodes[0], lo[0], hi[0], count = root, np.iinfo(np.int64).min, np.iinfo(np.int64).max, 1
+    while done < count:
+        if done == level_end:
+            level_end, depth = count, depth + 1
+        node, key = nodes[done], trees.node_key[nodes[done]]
+        for side in range(2):
+            child = int64(trees.node[node * sc.NODE + side])
+            if child >= total or (child >= 0 and count == total):
+                return nodes[:0], lo[:0], hi[:0], 0
+            if child >= 0:
+                nodes[count] = child
+                lo[count], hi[count] = (lo[done], key - 1) if side == sc.LEFT else (key + 1, hi[done])
+                count += 1
+        done += 1
+    return nodes[:count], lo[:count], hi[:count], depth
+
+
+@kernel
+def entries_below(trees: Any, root: int) -> tuple[I64, int]:
+    """The entries of a node and all below it, those of a run in its order; and the number of nodes."""
+    nodes, found = reach(trees, root)[0], 0
+    waiting, out = np.empty(len(trees.block_start) + 1, np.int64), np.empty(len(trees.score), np.int64)
+    for node in nodes:
+        found = run_entries(trees, node, waiting, out, found)
+    return out[:found], len(nodes)
 
 
 @inlined

@@ -30,16 +30,13 @@ from typing import Any, Self
 import numpy as np
 
 import earmark.index.ranked.arrays as sc
-import earmark.index.ranked.forest as forest
-import earmark.index.ranked.update as update
-from earmark.flat.arrays import I32, I64, Flags, read_only
+from earmark.flat.arrays import F64, I32, I64, Flags, read_only
 from earmark.index.driver import read_only_table
-from earmark.index.ranked import check
+from earmark.index.ranked import check, forest, lists, update
 from earmark.index.ranked.arrays import ScoredArrays
-from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted, whole_table
-from earmark.index.ranked.forest import ForestDraft, TreePlan
-from earmark.index.ranked.lists import EntryColumns, Grids, Layout, ScoredLists, in_order, joined, lay_out, needed
-from earmark.index.ranked.update import Added, UpdateScratch
+from earmark.index.ranked.base import ScoredIndex, ScoredOptions, whole_table
+from earmark.index.ranked.forest import ForestDraft, TreePlan, planted
+from earmark.index.ranked.lists import EntryColumns, Layout, ScoredLists
 from earmark.segment.arrays import SegmentArrays, gather
 
 SPARE = 1 / 8
@@ -84,27 +81,27 @@ class IRTree(ScoredIndex):
         if self._outgrown(chosen):
             self._rebuild(self._present(chosen))
             return
-        layout = self._layout(chosen)
-        rows, list_of, bounds = self._with_new_lists(layout)
-        self._insert(self._added(layout, list_of), rows)
-        self._publish(rows, list_of, _widened(bounds, layout, list_of), self._merged_loose(layout), chosen)
-        self._tidy_up()
+        block = read_only_table(gather(self._table, chosen))
+        layout = self._layout(chosen, block)
+        arrays = self._made_ready(layout, block)
+        count = len(arrays.lists) // sc.LIST
+        which, added = _by_list(layout, arrays.list_of)
+        self._insert(which, added, count)
+        self._publish(arrays, np.bincount(which, minlength=count))
 
     def remove(self, slots: I32) -> None:
         """Remove slots; those that are not in the index are ignored. O(branching log n) each, amortised."""
-        chosen = slots[slots < len(self._table.sequence)].astype(np.int64)
+        arrays, chosen = self._arrays, slots[slots < len(self._table.sequence)].astype(np.int64)
         if not len(chosen):
             return
-        layout = self._layout(chosen)
-        rows, list_of = self._arrays.lists.reshape(-1, sc.LIST).copy(), self._arrays.list_of
-        leaving, gone = self._added(layout, list_of), np.zeros(len(rows), np.int64)
-        update.remove_entries(self._growing(len(rows)), self._table.sequence, leaving, _update_scratch(), gone)
-        rows[:, sc.ENTRIES] -= gone
-        kept = ~np.isin(self._arrays.loose, chosen)
-        split = int(self._arrays.info[sc.LOOSE])
-        loose = (self._arrays.loose[kept], self._arrays.loose_score[kept], int(kept[:split].sum()))
-        self._publish(rows, list_of, self._arrays.bounds.reshape(-1, sc.BOUND), loose, NO_SLOTS)
-        self._tidy_up()
+        count = len(arrays.lists) // sc.LIST
+        layout = self._layout(chosen, read_only_table(gather(self._table, chosen)))
+        leaving = _by_list(layout, arrays.list_of)
+        gone = update.remove_entries(self._growing(count), self._table.sequence, *leaving)
+        kept, info = ~np.isin(arrays.loose, chosen), arrays.info.copy()
+        info[sc.LOOSE] = kept[: info[sc.LOOSE]].sum()
+        arrays = arrays._replace(info=info, loose=arrays.loose[kept], loose_score=arrays.loose_score[kept])
+        self._publish(arrays, -gone[:count])
 
     def rescore(self, table: SegmentArrays, slots: I32) -> None:
         """Follow a table that differs from the present one only in the scores or weights of these slots."""
@@ -119,11 +116,6 @@ class IRTree(ScoredIndex):
         check.check_holes(self._arrays)
 
     # --- inside --------------------------------------------------------------------------------------------------
-
-    @property
-    def _modes(self) -> str:
-        info = self._arrays.info
-        return "relaxed" if not info[sc.EXACT] else "exact" if info[sc.REGIME] == sc.ABSENT_LISTS else "both"
 
     def _present(self, others: I64) -> Flags:
         """The slots that are in the index, and some others."""
@@ -147,101 +139,95 @@ class IRTree(ScoredIndex):
         return False
 
     def _rebuild(self, only: Flags) -> None:
-        info = self._arrays.info
-        options = ScoredOptions(
-            int(info[sc.BRANCHING]), int(info[sc.LEAF]), self._modes, bool(len(self._arrays.needed))
-        )
-        layout = lay_out(self._table, options.modes, options.intersect, only=only)
+        info, intersect = self._arrays.info, bool(len(self._arrays.needed))
+        options = ScoredOptions(int(info[sc.BRANCHING]), int(info[sc.LEAF]), lists.modes_of(info), intersect)
+        layout = lists.lay_out(self._table, options.modes, options.intersect, only=only)
         self._draft = None
         self._hold(self._table, self._arranged(self._table, layout, options))
 
-    def _tidy_up(self) -> None:
-        """Rebuild when most of the entries are unused room, left behind by what was moved or removed."""
-        taken, lists = len(self._arrays.score), len(self._arrays.lists) // sc.LIST
-        if taken > LEFT_BEHIND * self.references + sc.WIDEST * (lists + sc.WIDEST):
-            self._rebuild(self._present(NO_SLOTS))
-
-    def _layout(self, slots: I64) -> Layout:
-        """The lists of some slots alone, as this index orders them, with the table's slot numbers."""
-        arrays = self._arrays
-        grids = Grids(arrays.grid_start, arrays.grid, arrays.grid_used)
-        block = read_only_table(gather(self._table, slots))
-        layout = lay_out(block, self._modes, bool(len(arrays.needed)), grids, None, int(arrays.info[sc.REGIME]))
-        numbers = slots.astype(np.int32)
+    def _layout(self, slots: I64, block: SegmentArrays) -> Layout:
+        """The lists of some slots, the rows of a block, as this index orders them, with the table's slot numbers."""
+        layout, numbers = lists.lay_out_again(self._arrays, block), slots.astype(np.int32)
         numbered: list[Any] = [part._replace(slot=numbers[part.slot]) for part in layout[:4]]
         return Layout._make([*numbered, layout.regime, layout.grids])
 
-    def _with_new_lists(self, layout: Layout) -> tuple[I64, I32, Any]:
-        """Rows, list numbers by attribute and bounds, with empty lists for attributes that had none."""
-        arrays = self._arrays
+    def _made_ready(self, layout: Layout, block: SegmentArrays) -> ScoredArrays:
+        """The arrays with all that holds also for the new slots of a block, except for the trees."""
+        arrays, info = self._arrays, self._arrays.info.copy()
         rows, bounds = arrays.lists.reshape(-1, sc.LIST), arrays.bounds.reshape(-1, sc.BOUND)
-        attributes = 1 + max(len(arrays.list_of) // sc.KINDS - 1, *(int(a.attr.max(initial=-1)) for a in layout[:2]))
+        attributes = max(len(arrays.list_of) // sc.KINDS, *(int(a.attr.max(initial=-1)) + 1 for a in layout[:2]))
         list_of = np.full((attributes, sc.KINDS), sc.EMPTY, np.int32)
         list_of.ravel()[: len(arrays.list_of)] = arrays.list_of
-        added: list[I64] = []
-        for kind, lists in enumerate(layout[:2]):
-            for attr in lists.attr[list_of[lists.attr, kind] == sc.EMPTY].tolist():
-                list_of[attr, kind] = len(rows) + len(added)
-                row = np.zeros(sc.LIST, np.int64)
-                row[sc.ATTR], row[sc.ROOT], row[sc.SOLE] = attr, sc.EMPTY, 1
-                added.append(row)
-        fresh = np.tile([np.inf, np.inf, 0.0], (len(added), 1))
-        bounds = np.vstack([bounds[:-1], fresh.reshape(-1, sc.BOUND), bounds[-1:]])
-        return np.vstack([rows, *added]) if added else rows.copy(), list_of.ravel(), bounds
+        fresh: list[int] = []
+        for kind, some in enumerate(layout[:2]):
+            without = some.attr[list_of[some.attr, kind] == sc.EMPTY]
+            list_of[without, kind] = np.arange(len(without)) + len(rows) + len(fresh)
+            fresh += without.tolist()
+        new_rows = np.zeros((len(fresh), sc.LIST), np.int64)
+        new_rows[:, sc.ATTR], new_rows[:, sc.ROOT], new_rows[:, sc.SOLE] = fresh, sc.EMPTY, 1
+        new_bounds = np.tile([np.inf, np.inf, 0.0], (len(fresh), 1))
+        rows, bounds = np.vstack([rows, new_rows]), np.vstack([bounds[:-1], new_bounds, bounds[-1:]])
+        for kind, some in enumerate(layout[:2]):
+            rows[list_of[some.attr, kind], sc.SOLE] &= some.sole
+            for number, which in enumerate(list_of[some.attr, kind].tolist()):
+                _widen(bounds[which], some.entries(number).score, some.heaviest[number])
+        whole = whole_table(block)
+        least = min(bounds[-1, sc.STATIC_LEAST], whole[sc.STATIC_LEAST])
+        bounds[-1] = np.maximum(bounds[-1], whole)
+        bounds[-1, sc.STATIC_LEAST] = least
+        info[sc.MOST_CONSTRAINTS] = max(info[sc.MOST_CONSTRAINTS], np.diff(block.constraint_start).max(initial=1))
+        info[sc.ONE_CLAUSE] &= bool((np.diff(block.clause_start) <= 1).all())
+        loose = []
+        for part, more in zip((slice(0, info[sc.LOOSE]), slice(info[sc.LOOSE], None)), layout[2:4], strict=True):
+            slot = np.concatenate([arrays.loose[part], more.slot])
+            loose.append(
+                lists.in_score_order(self._table, slot, np.concatenate([arrays.loose_score[part], more.score]))
+            )
+        info[sc.LOOSE] = len(loose[0].slot)
+        return arrays._replace(
+            info=info,
+            lists=rows.ravel(),
+            list_of=list_of.ravel(),
+            bounds=bounds.ravel(),
+            loose=np.concatenate([part.slot for part in loose]),
+            loose_score=np.concatenate([part.score for part in loose]),
+        )
 
-    def _added(self, layout: Layout, list_of: I32) -> Added:
-        """All entries of a layout, and the list of each; those of attributes without a list are left out."""
-        lists = joined(layout.exact, layout.relaxed)
-        kind = np.repeat([0, 1], [len(layout.exact.attr), len(layout.relaxed.attr)])
-        place = lists.attr.astype(np.int64) * sc.KINDS + kind
-        numbers = np.full(len(place), sc.EMPTY, np.int32)
-        known = place < len(list_of)
-        numbers[known] = list_of[place[known]]
-        which = np.repeat(numbers, np.diff(lists.start))
-        chosen = np.flatnonzero(which != sc.EMPTY)
-        columns = (column[chosen] for column in (which, lists.lo, lists.hi, lists.score, lists.slot))
-        return Added._make(map(read_only, columns))
-
-    def _growing(self, lists: int) -> ForestDraft:
-        """The arrays with room to grow, and with room for `lists` lists; the first change makes this copy."""
+    def _growing(self, count: int) -> ForestDraft:
+        """The arrays with room to grow, and with room for `count` lists; the first change makes this copy."""
         if self._draft is None:
-            arrays, used = self._arrays, np.zeros(forest.USED, np.int64)
-            used[forest.NODES_USED], used[forest.BLOCKS_USED] = len(arrays.node_key), len(arrays.block_start)
-            used[forest.ENTRIES_USED] = len(arrays.score)
-            used[forest.DEEPEST], used[forest.HIGHEST] = arrays.info[sc.DEPTH], arrays.info[sc.LEVELS] - 1
+            arrays, info = self._arrays, self._arrays.info
+            sizes = len(arrays.node_key), len(arrays.block_start), len(arrays.score)
+            used = np.array([*sizes, info[sc.DEPTH], info[sc.LEVELS] - 1], np.int64)
             columns = {name: getattr(arrays, name) for name in ForestDraft._fields if hasattr(arrays, name)}
             self._draft = _roomier(ForestDraft(used=used, list_root=NO_SLOTS, list_nodes=NO_SLOTS, **columns))
         rows = self._arrays.lists.reshape(-1, sc.LIST)
-        roots, nodes = np.full(lists + 1, sc.EMPTY, np.int64), np.zeros(lists + 1, np.int64)
+        roots, nodes = np.full(count + 1, sc.EMPTY, np.int64), np.zeros(count + 1, np.int64)
         roots[: len(rows)], nodes[: len(rows)] = rows[:, sc.ROOT], rows[:, sc.NODES]
         self._draft = self._draft._replace(list_root=roots, list_nodes=nodes)
         return self._draft
 
-    def _insert(self, added: Added, rows: I64) -> None:
-        """Insert entries, making room and rebalancing where needed."""
-        draft, scratch, info, which = self._growing(len(rows)), _update_scratch(), self._arrays.info, added.which
-        done, leaf, branching = 0, int(info[sc.LEAF]), int(info[sc.BRANCHING])
+    def _insert(self, which: I32, added: EntryColumns, count: int) -> None:
+        """Insert entries into their lists, making room and rebalancing where needed."""
+        draft, info, done = self._growing(count), self._arrays.info, 0
+        leaf, branching = int(info[sc.LEAF]), int(info[sc.BRANCHING])
         while done < len(which):
-            done, why = update.insert_entries(draft, self._table.sequence, added, done, leaf, branching, scratch)
+            done, why, path = update.insert_entries(draft, self._table.sequence, which, added, done, leaf, branching)
             if why == update.NO_ROOM:
                 draft = _roomier(draft)
             elif why == update.TOO_DEEP:
-                draft = self._rebalanced(draft, int(which[done - 1]), scratch.path)
+                draft = self._rebalanced(draft, int(which[done - 1]), path)
         self._draft = draft
-        np.add.at(rows[:, sc.ENTRIES], which, 1)
 
     def _rebalanced(self, draft: ForestDraft, which: int, path: I64) -> ForestDraft:
         """Rebuild the tree below the lowest node of a path that is out of balance."""
-        place = int(update.heavy_ancestor(draft, path, np.empty(len(draft.node_key), np.int64)))
+        place = int(update.heavy_ancestor(draft, path))
         node = int(path[place])
-        nodes, blocks = np.empty(len(draft.node_key), np.int64), np.empty(len(draft.block_start) + 1, np.int64)
-        out = np.empty(len(draft.score), np.int64)
-        count, seen = update.entries_below(draft, node, nodes, blocks, out)
-        entries = out[:count]
-        while not _fits(draft, count):
+        entries, seen = forest.entries_below(draft, node)
+        while not _fits(draft, len(entries)):
             draft = _roomier(draft)
         sequence = self._table.sequence[draft.ref[entries]]
-        order = entries[in_order(np.zeros(count, np.int32), draft.score[entries], sequence)]
+        order = entries[lists.in_order(np.zeros(len(entries), np.int32), draft.score[entries], sequence)]
         part = EntryColumns(draft.lo[order], draft.hi[order], draft.score[order], draft.ref[order])
         info, last = self._arrays.info, len(draft.list_root) - 1
         forest.plant(part, last, TreePlan(True, True, int(info[sc.BRANCHING]), int(info[sc.LEAF])), draft)
@@ -255,65 +241,36 @@ class IRTree(ScoredIndex):
         draft.list_root[last], draft.list_nodes[last] = sc.EMPTY, 0
         return draft
 
-    def _merged_loose(self, layout: Layout) -> tuple[I32, Any, int]:
-        """The loose slots with new ones in their places: slots, scores, and the number for exact search."""
-        arrays, split = self._arrays, int(self._arrays.info[sc.LOOSE])
-        slots, scores = [], []
-        for part, more in ((slice(0, split), layout.loose_exact), (slice(split, None), layout.loose_relaxed)):
-            slot = np.concatenate([arrays.loose[part], more.slot])
-            score = np.concatenate([arrays.loose_score[part], more.score])
-            order = in_order(np.zeros(len(slot), np.int32), score, self._table.sequence[slot])
-            slots.append(slot[order])
-            scores.append(score[order])
-        return np.concatenate(slots), np.concatenate(scores), len(slots[0])
+    def _publish(self, arrays: ScoredArrays, more: I64) -> None:
+        """Hold these arrays with the trees of the draft; `more` is by how many entries each list has grown.
 
-    def _publish(self, rows: I64, list_of: I32, bounds: Any, loose: tuple[I32, Any, int], slots: I64) -> None:
-        """Make the draft, which has new `slots`, the content of this index."""
-        draft = self._draft
-        assert draft is not None
-        rows[:, sc.ROOT], rows[:, sc.NODES] = draft.list_root[: len(rows)], draft.list_nodes[: len(rows)]
-        info, bounds = self._arrays.info.copy(), bounds.copy()
-        info[sc.DEPTH], info[sc.LEVELS], info[sc.LOOSE] = (
-            draft.used[forest.DEEPEST],
-            draft.used[forest.HIGHEST] + 1,
-            loose[2],
-        )
-        if len(slots):
-            block = gather(self._table, slots)
-            info[sc.MOST_CONSTRAINTS] = max(info[sc.MOST_CONSTRAINTS], np.diff(block.constraint_start).max(initial=1))
-            info[sc.ONE_CLAUSE] = info[sc.ONE_CLAUSE] and bool((np.diff(block.clause_start) <= 1).all())
-            whole = whole_table(block)
-            least = min(bounds[-1, sc.STATIC_LEAST], whole[sc.STATIC_LEAST])
-            bounds[-1] = np.maximum(bounds[-1], whole)
-            bounds[-1, sc.STATIC_LEAST] = least
-            for kind, lists in enumerate(self._layout(slots)[:2]):
-                rows[list_of[lists.attr * sc.KINDS + kind], sc.SOLE] &= lists.sole
-        changed: dict[str, Any] = {name: getattr(draft, name)[:end] for name, end in forest.used_lengths(draft).items()}
-        changed |= {"info": info, "lists": rows.ravel(), "list_of": list_of, "bounds": bounds.ravel()}
-        changed |= {"loose": loose[0], "loose_score": loose[1]}
-        changed["needed"] = needed(self._table, bool(len(self._arrays.needed)))
-        self._hold(self._table, self._arrays._replace(**changed))
+        Build again when most of the entries are unused room, left behind by what was moved or removed.
+        """
+        assert self._draft is not None
+        arrays = forest.with_trees(arrays, self._draft)
+        arrays.lists[sc.ENTRIES :: sc.LIST] += more
+        self._hold(self._table, arrays._replace(needed=lists.needed(self._table, bool(len(arrays.needed)))))
+        if len(arrays.score) > LEFT_BEHIND * self.references + sc.WIDEST * (len(more) + sc.WIDEST):
+            self._rebuild(self._present(NO_SLOTS))
 
 
-def _update_scratch() -> UpdateScratch:
-    return UpdateScratch(np.empty(update.LONGEST, np.int64), np.empty(8 * sc.WIDEST, np.int64))
+def _by_list(layout: Layout, list_of: I32) -> tuple[I32, EntryColumns]:
+    """The list of each entry of a layout, and the entries; those of attributes without a list are left out."""
+    both = lists.joined(layout.exact, layout.relaxed)
+    kind = np.repeat([0, 1], [len(layout.exact.attr), len(layout.relaxed.attr)])
+    place = both.attr.astype(np.int64) * sc.KINDS + kind
+    numbers = np.append(list_of, np.int32(sc.EMPTY))[np.minimum(place, len(list_of))]
+    which = np.repeat(numbers, np.diff(both.start))
+    chosen = np.flatnonzero(which != sc.EMPTY)
+    columns = (column[chosen] for column in (both.lo, both.hi, both.score, both.slot))
+    return read_only(which[chosen]), EntryColumns._make(map(read_only, columns))
 
 
-def _widened(bounds: Any, layout: Layout, list_of: I32) -> Any:
-    """Bounds that also hold for new entries; the least distance is lost unless all scores are equal."""
-    widened = bounds.copy()
-    for kind, lists in enumerate(layout[:2]):
-        for number, attr in enumerate(lists.attr.tolist()):
-            row = widened[list_of[attr * sc.KINDS + kind]]
-            score = lists.entries(number).score
-            first = row[sc.LEAST] == np.inf
-            constant = bool((score == (score[0] if first else row[sc.LEAST])).all())
-            row[sc.STEP] = np.inf if constant and row[sc.STEP] == np.inf else 0.0
-            row[sc.LEAST], row[sc.HEAVIEST] = (
-                min(row[sc.LEAST], score.min()),
-                max(row[sc.HEAVIEST], lists.heaviest[number]),
-            )
-    return widened
+def _widen(bound: F64, score: F64, heaviest: float) -> None:
+    """Let the bounds of a list hold for new entries; the least distance is lost unless all scores are equal."""
+    constant = bool((score == (score[0] if bound[sc.LEAST] == np.inf else bound[sc.LEAST])).all())
+    bound[sc.STEP] = np.inf if constant and bound[sc.STEP] == np.inf else 0.0
+    bound[sc.LEAST], bound[sc.HEAVIEST] = min(bound[sc.LEAST], score.min()), max(bound[sc.HEAVIEST], heaviest)
 
 
 def _fits(draft: ForestDraft, entries: int) -> bool:

@@ -29,6 +29,7 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 from earmark.flat.arrays import F64, I32, I64, Flags, pointers_of
+from earmark.index.ranked.arrays import ScoredArrays
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays, offsets, spread
 
@@ -105,21 +106,21 @@ class ClauseFacts(NamedTuple):
     clause: I64
     sum: F64
     dead: Flags
-    nullable: Flags
     constraints: I64
+    keyable: I64
+    """How many constraints can route the clause: those that do not accept NULL."""
 
 
 def describe(table: SegmentArrays) -> ClauseFacts:
-    """Facts about every clause: its slot, its sum, whether it can match at all, whether it accepts a NULL."""
+    """Facts about every clause: its slot, its sum, whether it can match at all, what of it accepts a NULL."""
     clauses = len(table.constraint_start) - 1
     slot = np.repeat(np.arange(len(table.clause_start) - 1, dtype=np.int32), np.diff(table.clause_start))
     constraints = np.diff(table.constraint_start).astype(np.int64)
     clause = np.repeat(np.arange(clauses, dtype=np.int64), constraints)
-    total = np.empty(clauses)
-    clause_sums(table, total)
-    empty = (np.diff(table.interval_start) == 0) & (table.accepts_null == 0)
-    dead, nullable = (_any(clause, flag, clauses) for flag in (empty, table.accepts_null != 0))
-    return ClauseFacts(slot, clause, total, dead, nullable, constraints)
+    keyable = table.accepts_null == 0
+    empty = (np.diff(table.interval_start) == 0) & keyable
+    dead, routable = (np.bincount(clause[flag], minlength=clauses) for flag in (empty, keyable))
+    return ClauseFacts(slot, clause, clause_sums(table), dead > 0, constraints, routable)
 
 
 def lay_out(
@@ -134,10 +135,15 @@ def lay_out(
     facts = describe(table)
     grids = grids if grids is not None else sample(table)
     chosen = np.ones(len(facts.slot), bool) if only is None else only[facts.slot]
-    regime = _regime(table, facts, modes) if regime is None else regime
-    exact_loose = chosen & ~facts.dead & (_keyable_of(table, facts) == 0)
-    relaxed_loose = chosen & (facts.nullable | (facts.constraints == 0))
-    route = routes(table, facts, grids)
+    if regime is None:
+        equal = not len(table.score) or (table.score == table.score[0]).all()
+        shared = modes == "both" and not (facts.constraints > 1).any()
+        other = sc.SHARED if shared else sc.BY_WEIGHT if equal else sc.BY_SUM
+        regime = sc.ABSENT_LISTS if modes == "exact" else other
+    nullable = facts.keyable < facts.constraints
+    exact_loose = chosen & ~facts.dead & (facts.keyable == 0)
+    relaxed_loose = chosen & (nullable | (facts.constraints == 0))
+    route = routes(table, grids)
     route[~chosen | facts.dead | exact_loose] = sc.EMPTY
     routed, wanted = np.zeros((2, len(table.attr)), bool)
     if modes != "relaxed":
@@ -146,46 +152,33 @@ def lay_out(
         else:
             routed[route[route != sc.EMPTY]] = True
     if regime in (sc.BY_WEIGHT, sc.BY_SUM):
-        wanted = (chosen & ~facts.nullable)[facts.clause]
+        wanted = (chosen & ~nullable)[facts.clause]
     scores = _weights(table)
-    if regime == sc.BY_SUM:
-        scores = _static(table)[facts.slot[facts.clause]] + scores
+    if regime == sc.BY_SUM and len(table.score):
+        scores = table.score[facts.slot[facts.clause]] + scores
     return Layout(
         _lists(table, facts, routed, facts.sum[facts.clause]),
         _lists(table, facts, wanted, scores),
-        _loose(table, facts, exact_loose),
-        _loose(table, facts, relaxed_loose),
+        in_score_order(table, facts.slot[exact_loose], facts.sum[exact_loose]),
+        in_score_order(table, facts.slot[relaxed_loose], facts.sum[relaxed_loose]),
         regime,
         grids,
     )
 
 
-def _regime(table: SegmentArrays, facts: ClauseFacts, modes: str) -> int:
-    if modes == "exact":
-        return sc.ABSENT_LISTS
-    if modes == "both" and not (facts.constraints > 1).any():
-        return sc.SHARED
-    return sc.BY_WEIGHT if not len(table.score) or (table.score == table.score[0]).all() else sc.BY_SUM
+def lay_out_again(arrays: ScoredArrays, table: SegmentArrays, only: Flags | None = None) -> Layout:
+    """Lay out the lists of a table (of the slots in `only`) as the index with these arrays does."""
+    grids = Grids(arrays.grid_start, arrays.grid, arrays.grid_used)
+    return lay_out(table, modes_of(arrays.info), bool(len(arrays.needed)), grids, only, int(arrays.info[sc.REGIME]))
 
 
-def _static(table: SegmentArrays) -> F64:
-    return table.score if len(table.score) else np.zeros(len(table.clause_start) - 1)
+def modes_of(info: I64) -> str:
+    """The searches that an index was built for."""
+    return "relaxed" if not info[sc.EXACT] else "exact" if info[sc.REGIME] == sc.ABSENT_LISTS else "both"
 
 
 def _weights(table: SegmentArrays) -> F64:
     return table.weight if len(table.weight) else np.ones(len(table.attr))
-
-
-def _any(clause: I64, flag: Flags, clauses: int) -> Flags:
-    """Per clause, whether the flag of any of its constraints is set."""
-    flagged = np.zeros(clauses, bool)
-    flagged[clause[flag]] = True
-    return flagged
-
-
-def _keyable_of(table: SegmentArrays, facts: ClauseFacts) -> I64:
-    """Per clause, the number of its constraints that can route it."""
-    return np.bincount(facts.clause[table.accepts_null == 0], minlength=len(facts.slot)).astype(np.int64)
 
 
 def needed(table: SegmentArrays, intersect: bool) -> I32:
@@ -194,7 +187,7 @@ def needed(table: SegmentArrays, intersect: bool) -> I32:
         return np.empty(0, np.int32)
     facts = describe(table)
     lists = np.zeros(len(table.clause_start) - 1, np.int32)
-    lists[facts.slot] = _keyable_of(table, facts)
+    lists[facts.slot] = facts.keyable
     return lists
 
 
@@ -218,17 +211,13 @@ def sample(table: SegmentArrays) -> Grids:
     return Grids(offsets([len(part) for part in sampled[1:]]), np.concatenate(sampled), used)
 
 
-def routes(table: SegmentArrays, facts: ClauseFacts, grids: Grids) -> I64:
+def routes(table: SegmentArrays, grids: Grids) -> I64:
     """Per clause, the constraint that the fewest events are likely to meet, or EMPTY when none can route."""
-    reach = np.zeros(len(table.attr))
-    estimate_reach(table, grids.start, grids.key, reach)
     # A rare attribute is in few events; weighted so low that it only decides between equal reaches.
     used = np.append(grids.used, 0)[np.minimum(table.attr, len(grids.used))]
-    cost = reach + 1e-3 * used / max(1, int(grids.used.sum()))
+    cost = estimate_reach(table, grids.start, grids.key) + 1e-3 * used / max(1, int(grids.used.sum()))
     cost[table.accepts_null != 0] = np.inf
-    best = np.full(len(facts.slot), sc.EMPTY, np.int64)
-    cheapest_constraint(table, cost, best)
-    return best
+    return cheapest_constraint(table, cost)
 
 
 def _lists(table: SegmentArrays, facts: ClauseFacts, constraints: Flags, scores: F64) -> ScoredLists:
@@ -260,11 +249,8 @@ def _lists(table: SegmentArrays, facts: ClauseFacts, constraints: Flags, scores:
 
 def joined(a: ScoredLists, b: ScoredLists) -> ScoredLists:
     """The lists of `a`, then those of `b`."""
-    start = np.concatenate([a.start, b.start[1:] + a.start[-1]])
-    rest = {
-        name: np.concatenate([getattr(a, name), getattr(b, name)]) for name in ScoredLists._fields if name != "start"
-    }
-    return ScoredLists(start=start, **rest)
+    both = ScoredLists._make([np.concatenate(pair) for pair in zip(a, b, strict=True)])
+    return both._replace(start=np.concatenate([a.start, b.start[1:] + a.start[-1]]))
 
 
 def in_order(attr: I32, score: F64, sequence: I64) -> I64:
@@ -274,44 +260,47 @@ def in_order(attr: I32, score: F64, sequence: I64) -> I64:
     return np.lexsort((sequence, -score, attr))
 
 
-def _loose(table: SegmentArrays, facts: ClauseFacts, clauses: Flags) -> LooseSlots:
-    rows = np.flatnonzero(clauses)
-    slot, score = facts.slot[rows], facts.sum[rows]
-    order = in_order(np.zeros(len(rows), np.int32), score, table.sequence[slot])
+def in_score_order(table: SegmentArrays, slot: I32, score: F64) -> LooseSlots:
+    """Loose slots by score descending, then sequence."""
+    order = in_order(np.zeros(len(slot), np.int32), score, table.sequence[slot])
     return LooseSlots(slot[order], score[order])
 
 
 @kernel
-def clause_sums(table: SegmentArrays, out: F64) -> None:
-    """Write the score of every clause when all its constraints hold, summed as `clause_score` does."""
+def clause_sums(table: SegmentArrays) -> F64:
+    """The score of every clause when all its constraints hold, summed as `clause_score` does."""
+    out = np.empty(len(table.constraint_start) - 1)
     for slot in range(len(table.clause_start) - 1):
         for clause in range(table.clause_start[slot], table.clause_start[slot + 1]):
             total = table.score[slot] if len(table.score) else 0.0
             for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
                 total += table.weight[constraint] if len(table.weight) else 1.0
             out[clause] = total
+    return out
 
 
 @kernel
-def estimate_reach(table: SegmentArrays, grid_start: I32, grid: I64, out: F64) -> None:
-    """Write, per constraint, the share of sampled endpoints that its intervals cover, and a little for each."""
+def estimate_reach(table: SegmentArrays, grid_start: I32, grid: I64) -> F64:
+    """Per constraint, the share of sampled endpoints that its intervals cover, and a little for each."""
+    out = np.zeros(len(table.attr))
     for constraint in range(len(table.attr)):
         attr = table.attr[constraint]
-        share = 0.0
         if attr < len(grid_start) - 1:
             begin, end = grid_start[attr], grid_start[attr + 1]
             for interval in range(table.interval_start[constraint], table.interval_start[constraint + 1]):
                 low = np.searchsorted(grid[begin:end], table.lo[interval], "left")
                 high = np.searchsorted(grid[begin:end], table.hi[interval], "right")
-                share += (high - low + 0.1) / (end - begin + 1)
-        out[constraint] = share
+                out[constraint] += (high - low + 0.1) / (end - begin + 1)
+    return out
 
 
 @kernel
-def cheapest_constraint(table: SegmentArrays, cost: F64, out: I64) -> None:
-    """Write, per clause, the constraint of least finite cost; `out` is unchanged where there is none."""
+def cheapest_constraint(table: SegmentArrays, cost: F64) -> I64:
+    """Per clause, the constraint of least finite cost, or EMPTY where there is none."""
+    out = np.full(len(table.constraint_start) - 1, sc.EMPTY, np.int64)
     for clause in range(len(out)):
         least = np.inf
         for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
             if cost[constraint] < least:
                 least, out[clause] = cost[constraint], constraint
+    return out

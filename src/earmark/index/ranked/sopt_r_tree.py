@@ -32,6 +32,7 @@ whose order is then not that of their scores: the search goes by the best score 
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Self
 
@@ -40,11 +41,11 @@ import numpy as np
 import earmark.index.ranked.arrays as sc
 from earmark.errors import require
 from earmark.flat.arrays import I32, I64, U64, pointers_of
-from earmark.flat.machine import at, ctz64
+from earmark.flat.machine import at, ctz64, popcount64
 from earmark.index.ranked.arrays import ScoredArrays, int64
-from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
+from earmark.index.ranked.base import ScoredIndex, ScoredOptions
 from earmark.index.ranked.check import list_entries
-from earmark.index.ranked.forest import TreePlan
+from earmark.index.ranked.forest import TreePlan, planted
 from earmark.index.ranked.lists import ScoredLists
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
@@ -127,12 +128,8 @@ def arrangement(lo: I64, hi: I64) -> I64:
     n = len(lo)
     above, below = _edges(first, last, len(cut))
     start = pointers_of(np.bincount(above, minlength=n))
-    out = np.empty(len(below), np.int32)
-    sort_edges(above, below, start[:-1].copy(), out)
-    waiting = np.bincount(below, minlength=n).astype(np.int32)
-    order = np.empty(n, np.int64)
-    take_in_turn(first, start, out, waiting, np.empty(n, np.int64), order)
-    return order
+    out = sort_edges(above, below, start[:-1].copy())
+    return take_in_turn(first, start, out, np.bincount(below, minlength=n).astype(np.int32))
 
 
 def no_blocks(cuts: int) -> tuple[U64, I64, I32]:
@@ -173,11 +170,13 @@ def find_edges(first: I32, last: I32, bits: U64, begin: I64, owner: I32, above: 
 
 
 @kernel
-def sort_edges(above: I32, below: I32, place: I64, out: I32) -> None:
-    """Write the ends of edges grouped by their beginnings; `place` is where those of each beginning go."""
+def sort_edges(above: I32, below: I32, place: I64) -> I32:
+    """The ends of edges grouped by their beginnings; `place` is where those of each beginning go."""
+    out = np.empty(len(below), np.int32)
     for i in range(len(above)):
         out[place[above[i]]] = below[i]
         place[above[i]] += 1
+    return out
 
 
 @inlined
@@ -242,59 +241,24 @@ def first_after(bits: U64, begin: I64, place: int, end: int) -> int:
 @inlined
 def highest(word: np.uint64) -> int:
     """The highest set bit of a word that is not zero."""
-    place = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if word >> np.uint64(step):
-            word >>= np.uint64(step)
-            place += step
-    return place
+    for step in (1, 2, 4, 8, 16, 32):
+        word |= word >> np.uint64(step)
+    return popcount64(word) - 1
 
 
 @kernel
-def take_in_turn(first: I32, start: I64, out: I32, waiting: I32, heap: I64, order: I64) -> None:
+def take_in_turn(first: I32, start: I64, out: I32, waiting: I32) -> I64:
     """Algorithm 1: repeatedly take, of those that wait for no other, the one that begins first (then the better)."""
-    size = 0
+    order, heap = np.empty(len(first), np.int64), [int64(0) for _ in range(0)]
     for rank in range(len(first)):
         if waiting[rank] == 0:
-            size = heap_add(heap, size, (int64(first[rank]) << 32) | rank)
+            heappush(heap, (int64(first[rank]) << 32) | rank)
     for place in range(len(order)):
-        rank = heap[0] & 0xFFFFFFFF
+        rank = heappop(heap) & 0xFFFFFFFF
         order[place] = rank
-        size -= 1
-        heap_top(heap, size, heap[size])
         for i in range(start[rank], start[rank + 1]):
             other = out[i]
             waiting[other] -= 1
             if waiting[other] == 0:
-                size = heap_add(heap, size, (int64(first[other]) << 32) | other)
-
-
-@inlined
-def heap_add(heap: I64, size: int, value: int) -> int:
-    """Add a value to a heap with the least on top; returns its new size."""
-    child = size
-    while child:
-        parent = (child - 1) >> 1
-        if at(heap, parent) <= value:
-            break
-        heap[child] = heap[parent]
-        child = parent
-    heap[child] = value
-    return size + 1
-
-
-@inlined
-def heap_top(heap: I64, size: int, value: int) -> None:
-    """Replace the top of a heap by a value."""
-    parent = 0
-    while True:
-        child = 2 * parent + 1
-        if child >= size:
-            break
-        if child + 1 < size and at(heap, child + 1) < at(heap, child):
-            child += 1
-        if value <= at(heap, child):
-            break
-        heap[parent] = heap[child]
-        parent = child
-    heap[parent] = value
+                heappush(heap, (int64(first[other]) << 32) | other)
+    return order

@@ -38,7 +38,7 @@ import numpy as np
 
 import earmark.index.ranked.arrays as sc
 import earmark.index.ranked.walk as walk
-from earmark.flat.arrays import F64, I32, I64
+from earmark.flat.arrays import F64, I64
 from earmark.flat.machine import at
 from earmark.index.counters import CANDIDATES, MATCHED, SCORED
 from earmark.index.kernels import Asked, Searched, TopK
@@ -46,20 +46,11 @@ from earmark.index.marks import is_set
 from earmark.index.ranked.arrays import Listing, ScoredParts, Trees, int64
 from earmark.index.ranked.walk import WalkScratch
 from earmark.index.ranking import SLACK, Heaps, push, raised, sort_heap
-from earmark.jit import inlined, kernel
+from earmark.jit import embedded, inlined
 from earmark.segment.evaluate import slot_score
 
 UNSETTLED = -(2**63)
 """Instead of a sequence: an unseen slot may have any."""
-
-
-@inlined
-def is_extended(lo: I64, hi: I64, begin: int, end: int) -> bool:
-    """Whether one of the event values begin..end is an interval."""
-    extended = False
-    for position in range(begin, end):
-        extended |= at(lo, position) != at(hi, position)
-    return extended
 
 
 @inlined
@@ -77,13 +68,6 @@ def heaviest_weight(weight: F64, begin: int, end: int) -> tuple[bool, float]:
 def weight_of(weight: F64, source: I64, s: int) -> float:
     """The event's weight of the value that a source is for; 1 in a batch without weights."""
     return float(at(weight, at(source, s + walk.POSITION))) if len(weight) else 1.0
-
-
-@inlined
-def list_for(list_of: I32, attr: int, kind: int) -> int:
-    """The list of an attribute for a kind of search, or EMPTY."""
-    place = attr * sc.KINDS + kind
-    return int(at(list_of, place)) if place < len(list_of) else sc.EMPTY
 
 
 @inlined
@@ -174,28 +158,12 @@ class Way(NamedTuple):
     """Where the loose slots for this search begin and end."""
 
 
-class OpenSources(NamedTuple):
-    """The number of open sources, and where the heap and the runs of the next one begin."""
-
-    sources: int
-    base: int
-    runs: int
-
-
-class GivenSlot(NamedTuple):
-    """The slot that lists gave last, how many lists have given it, and which list was the last."""
-
-    slot: int
-    times: int
-    giver: int
-
-
 @inlined
 def way_of(searched: Searched[ScoredParts], asked: Asked, e: int) -> Way:
     """Decide how to search for an event."""
     info, listing, events = searched.arrays.trees.info, searched.arrays.listing, asked.events
     begin, end = at(events.start, e), at(events.start, e + 1)
-    extended = is_extended(events.lo, events.hi, begin, end)
+    extended = walk.is_extended(events.lo, events.hi, begin, end)
     weighted, most = heaviest_weight(events.weight, begin, end)
     regime, single = at(info, sc.REGIME), at(info, sc.ONE_CLAUSE) != 0
     exact = (not asked.relaxed or regime == sc.SHARED) and at(info, sc.EXACT) != 0
@@ -213,7 +181,7 @@ def way_of(searched: Searched[ScoredParts], asked: Asked, e: int) -> Way:
     )
 
 
-@kernel
+@embedded
 def rank_events(searched: Searched[ScoredParts], asked: Asked, scratch: WalkScratch, heaps: Heaps, work: I64) -> None:
     """Leave the k best of each event in its heap, best first (`kernels.py`)."""
     top = TopK(searched, asked, scratch, heaps, work)
@@ -234,12 +202,13 @@ def rank_event(top: TopK, e: int, way: Way) -> bool:
     trees, listing, table, events = searched.arrays.trees, searched.arrays.listing, searched.table, asked.events
     position, end = at(events.start, e), at(events.start, e + 1)
     lane, k, next_loose = e - asked.first, asked.k, way.loose
-    opened, last_given = OpenSources(0, int64(0), int64(0)), GivenSlot(sc.EMPTY, 0, sc.EMPTY)
+    opened, base, runs = 0, int64(0), int64(0)  # open sources, and where the heap and the runs of the next one begin
+    given, times, giver = sc.EMPTY, 0, sc.EMPTY  # the slot that lists gave last, how many gave it, and the last of them
     pick, in_order = sc.EMPTY, bool(at(heaps.size, lane) == 0)
     while True:
         begin, s = position < end, int64(sc.EMPTY)
         if begin:
-            s = int64(next_source(top, position, way, opened))
+            s = int64(next_source(top, position, way.kind, opened, base, runs))
             position += 1
             if s == sc.EMPTY:
                 continue
@@ -248,35 +217,33 @@ def rank_event(top: TopK, e: int, way: Way) -> bool:
         if s >= 0:
             walk.pull(trees, scratch, table.sequence, s, begin, work)
             if begin:
-                opened = with_source(trees, scratch, s, way.wide, opened)
+                if at(scratch.source, s + walk.COUNT) > 0:
+                    scratch.active[opened] = s
+                    which = int(at(scratch.source, s + walk.WHICH))
+                    base, runs = walk.after_source(trees, which, way.wide, base, runs)
+                    opened += 1
                 continue
             if at(scratch.source, s + walk.COUNT) == 0:
-                opened = OpenSources(close_source(scratch, pick, opened.sources), opened.base, opened.runs)
+                opened -= 1
+                for i in range(pick, opened):
+                    scratch.active[i] = scratch.active[i + 1]
                 pick -= 1
         loose_slot, loose_score = loose_head(listing, next_loose, way.loose_end)
         if way.merged:
-            pick, slot = best_head(scratch, table.sequence, opened.sources, loose_slot, loose_score)
+            pick, slot = best_head(scratch, table.sequence, opened, loose_slot, loose_score)
         else:
-            lists_done, loose_done = opened.sources == 0, loose_slot < 0
-            if at(heaps.size, lane) == k:
-                worst = worst_score(heaps, lane, k, in_order)
-                if not lists_done:
-                    bound, since = unseen_bound(top, opened.sources, worst)
-                    lists_done = settled(heaps, lane, k, in_order, table.sequence, bound, since)
-                if not loose_done:
-                    bound, since = reach_of(way, loose_score, at(table.sequence, loose_slot))
-                    loose_done = settled(heaps, lane, k, in_order, table.sequence, bound, since)
-            pick, slot = in_turn(scratch, opened.sources, pick, loose_slot, lists_done, loose_done)
+            pick, slot = in_turn(top, lane, in_order, way, opened, pick, loose_slot, loose_score)
         if slot < 0:
             return in_order
         score = head_score(scratch, pick) if pick >= 0 else loose_score
         which = int(at(scratch.source, at(scratch.active, pick) + walk.WHICH)) if pick >= 0 else sc.EMPTY
         next_loose += pick < 0
         work[CANDIDATES] += 1
-        if way.counting and pick >= 0:
-            last_given = with_giver(last_given, slot, which)
-            known = last_given.times != at(listing.needed, slot)
-            last_given = GivenSlot(last_given.slot, last_given.times + (not known), last_given.giver)
+        if way.counting and pick >= 0:  # an intersection: the last of its lists makes a slot a candidate
+            times = 1 if slot != given else times + (which != giver)
+            given, giver = slot, which
+            known = times != at(listing.needed, slot)
+            times += not known
         else:
             known = not way.once and walk.seen_before(scratch, slot)
         if not known and is_set(asked.eligible, slot):
@@ -294,39 +261,16 @@ def rank_event(top: TopK, e: int, way: Way) -> bool:
 
 
 @inlined
-def next_source(top: TopK, position: int, way: Way, opened: OpenSources) -> int:
+def next_source(top: TopK, position: int, kind: int, opened: int, base: int, runs: int) -> int:
     """Prepare a source for the event value at `position`; returns its place, or EMPTY when there is no list for it."""
     arrays, source, events = top.searched.arrays, top.scratch.source, top.asked.events
-    which = list_for(arrays.listing.list_of, at(events.attr, position), way.kind)
+    which = walk.list_for(arrays.listing.list_of, at(events.attr, position), kind)
     if which == sc.EMPTY:
         return sc.EMPTY
-    s = opened.sources * walk.SOURCE
-    lo, hi = at(events.lo, position), at(events.hi, position)
-    walk.set_source(arrays.trees.info, source, s, which, lo, hi, opened.base, opened.runs)
+    s = opened * walk.SOURCE
+    walk.set_source(arrays.trees.info, source, s, which, at(events.lo, position), at(events.hi, position), base, runs)
     source[s + walk.POSITION] = position
     return s
-
-
-@inlined
-def with_source(trees: Trees, scratch: WalkScratch, s: int, wide: bool, opened: OpenSources) -> OpenSources:
-    """Add a source that has begun to the open ones, unless it has nothing to give."""
-    if at(scratch.source, s + walk.COUNT) == 0:
-        return opened
-    scratch.active[opened.sources] = s
-    row = at(scratch.source, s + walk.WHICH) * sc.LIST
-    elements = runs = 2 * at(trees.info, sc.DEPTH) + 8
-    if wide:
-        elements = 2 * at(trees.lists, row + sc.NODES) + at(trees.lists, row + sc.ENTRIES) + 8
-        runs = at(trees.lists, row + sc.NODES) + 1
-    return OpenSources(opened.sources + 1, opened.base + elements, opened.runs + runs)
-
-
-@inlined
-def close_source(scratch: WalkScratch, pick: int, opened: int) -> int:
-    """Remove a source that has ended from the open ones; returns how many are left."""
-    for i in range(pick, opened - 1):
-        scratch.active[i] = scratch.active[i + 1]
-    return opened - 1
 
 
 @inlined
@@ -343,14 +287,6 @@ def reach_of(way: Way, score: float, sequence: int) -> tuple[float, int]:
     if way.weighted:
         return raised(score, way.extra), int(UNSETTLED)
     return score, int(sequence)
-
-
-@inlined
-def with_giver(last_given: GivenSlot, slot: int, which: int) -> GivenSlot:
-    """Count, for an intersection, one more list that gives a slot; the last of its lists makes it a candidate."""
-    if slot != last_given.slot:
-        return GivenSlot(slot, 1, which)
-    return GivenSlot(slot, last_given.times + (which != last_given.giver), which)
 
 
 @inlined
@@ -374,9 +310,18 @@ def best_head(scratch: WalkScratch, sequence: I64, opened: int, loose_slot: int,
 
 @inlined
 def in_turn(
-    scratch: WalkScratch, opened: int, pick: int, loose_slot: int, lists_done: bool, loose_done: bool
+    top: TopK, lane: int, in_order: bool, way: Way, opened: int, pick: int, loose_slot: int, loose_score: float
 ) -> tuple[int, int]:
-    """Choose the next of the open sources and the loose slots in turn, without those that are done."""
+    """Choose the next of the open sources and the loose slots in turn, without those that can give nothing better."""
+    heaps, k, sequence = top.heaps, top.asked.k, top.searched.table.sequence
+    lists_done, loose_done = opened == 0, loose_slot < 0
+    if at(heaps.size, lane) == k:
+        if not lists_done:
+            bound, since = unseen_bound(top, opened, worst_score(heaps, lane, k, in_order))
+            lists_done = settled(heaps, lane, k, in_order, sequence, bound, since)
+        if not loose_done:
+            bound, since = reach_of(way, loose_score, at(sequence, loose_slot))
+            loose_done = settled(heaps, lane, k, in_order, sequence, bound, since)
     if lists_done and loose_done:
         return sc.EMPTY, sc.EMPTY
     pick += 1
@@ -384,7 +329,7 @@ def in_turn(
         return sc.EMPTY, loose_slot
     if pick >= opened:
         pick = 0
-    return pick, head_slot(scratch, pick)
+    return pick, head_slot(top.scratch, pick)
 
 
 @inlined

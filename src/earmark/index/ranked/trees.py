@@ -14,8 +14,8 @@ import earmark.index.ranked.arrays as sc
 from earmark.errors import EarmarkError, require
 from earmark.flat.arrays import I32, I64
 from earmark.index.ranked.arrays import ScoredArrays, int64
-from earmark.index.ranked.base import ScoredIndex, ScoredOptions, planted
-from earmark.index.ranked.forest import TreePlan
+from earmark.index.ranked.base import ScoredIndex, ScoredOptions
+from earmark.index.ranked.forest import TreePlan, planted
 from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import cells
 from earmark.jit import inlined, kernel
@@ -23,6 +23,7 @@ from earmark.segment.arrays import SegmentArrays
 
 SORTS = {"score": sc.FOREST, "endpoint": sc.ENDPOINTS}
 MOST_REFERENCES = 2**31 - 1
+NOTHING: I32 = np.empty(0, np.int32)
 
 
 class IntervalTree(ScoredIndex):
@@ -107,41 +108,38 @@ class SegmentTree(ScoredIndex):
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         rows, info = arrays.lists.reshape(-1, sc.LIST).copy(), arrays.info.copy()
         info[sc.LEVELS] = 1
-        starts, parts, bests, cuts = [np.zeros(1, np.int64)], [], [], []
+        starts, parts, bests, cuts = [np.zeros(1, np.int64)], [NOTHING], [NOTHING], [np.empty(0, np.int64)]
         nodes = stored = cut_count = 0
         for number in range(len(lists.attr)):
             begin, entries = int(lists.start[number]), lists.entries(number)
             cut, first, last = cells(entries.lo, entries.hi)
             size = 1 << max(0, len(cut) - 1).bit_length()
-            start = np.zeros(2 * size + 1, np.int64)
-            count_parts(first, last, size, start)
-            np.cumsum(start, out=start)
+            start, part, best = parts_of(first, last, size, MOST_REFERENCES - stored)
             if stored + start[-1] > MOST_REFERENCES:
                 raise EarmarkError("a segment tree of these intervals has too many references: use 'sopt_r_tree'")
-            part, best = np.empty(int(start[-1]), np.int32), np.full(2 * size, sc.EMPTY, np.int32)
-            fill_parts(first, last, size, start[:-1].copy(), part, best)
-            part += begin
-            best[best != sc.EMPTY] += begin
             rows[number, [sc.ROOT, sc.SIZE, sc.NODES]] = nodes, size, 2 * size
             rows[number, [sc.CUT_FIRST, sc.CUT_LAST]] = cut_count, cut_count + len(cut)
             info[sc.DEPTH] = max(info[sc.DEPTH], size.bit_length())
             # The offset that closes a list is the first of the next, whose node 0 is not used.
             starts.append(stored + start[1:])
+            part += begin
+            best[best != sc.EMPTY] += begin
             parts.append(part)
             bests.append(best)
             cuts.append(cut)
             nodes, stored, cut_count = nodes + 2 * size, stored + len(part), cut_count + len(cut)
+        padding = np.zeros(sc.PADDING, np.int64)
         return arrays._replace(
             info=info,
             lists=rows.ravel(),
-            lo=np.concatenate([lists.lo, np.zeros(sc.PADDING, np.int64)]),
-            hi=np.concatenate([lists.hi, np.zeros(sc.PADDING, np.int64)]),
+            lo=np.concatenate([lists.lo, padding]),
+            hi=np.concatenate([lists.hi, padding]),
             score=lists.score,
             ref=lists.slot,
-            cut=np.concatenate([*cuts, np.empty(0, np.int64)]),
+            cut=np.concatenate(cuts),
             part_start=np.concatenate(starts),
-            part=np.concatenate([*parts, np.empty(0, np.int32)]),
-            part_best=np.concatenate([*bests, np.empty(0, np.int32)]),
+            part=np.concatenate(parts),
+            part_best=np.concatenate(bests),
         )
 
     def check(self) -> None:
@@ -171,45 +169,42 @@ class SegmentTree(ScoredIndex):
 
 
 @kernel
-def count_parts(first: I32, last: I32, size: int, start: I64) -> None:
-    """Count the intervals that each node stores in `start`, one place further on, for a running sum."""
-    for i in range(len(first)):
-        left, right = int64(first[i]) + size, int64(last[i]) + 1 + size
-        while left < right:
-            if left & 1:
-                start[left + 1] += 1
-                left += 1
-            if right & 1:
-                right -= 1
-                start[right + 1] += 1
-            left >>= 1
-            right >>= 1
+def parts_of(first: I32, last: I32, size: int, most: int) -> tuple[I64, I32, I32]:
+    """Where the part of each node begins, the parts, and for each node the first position below it.
 
-
-@kernel
-def fill_parts(first: I32, last: I32, size: int, place: I64, part: I32, best: I32) -> None:
-    """Write the positions of each node in order, and for each node the first below it."""
-    for i in range(len(first)):
-        left, right = int64(first[i]) + size, int64(last[i]) + 1 + size
-        while left < right:
-            if left & 1:
-                put_part(i, left, place, part, best)
-                left += 1
-            if right & 1:
-                right -= 1
-                put_part(i, right, place, part, best)
-            left >>= 1
-            right >>= 1
+    Positions are counted, then (unless they are more than `most`) written in order, so that parts ascend.
+    """
+    start, place, part = np.zeros(2 * size + 1, np.int64), np.zeros(2 * size, np.int64), np.empty(0, np.int32)
+    best = np.full(2 * size, sc.EMPTY, np.int32)
+    for written in range(2):
+        for i in range(len(first)):
+            left, right = int64(first[i]) + size, int64(last[i]) + 1 + size
+            while left < right:
+                if left & 1:
+                    put_part(i, left, place, part, best)
+                    left += 1
+                if right & 1:
+                    right -= 1
+                    put_part(i, right, place, part, best)
+                left >>= 1
+                right >>= 1
+        if not written:
+            start[1:] = np.cumsum(place)
+            if start[-1] > most:
+                break
+            place, part = start[:-1].copy(), np.empty(start[-1], np.int32)
     for node in range(size - 1, 0, -1):
         for child in range(2 * node, 2 * node + 2):
             if best[child] >= 0 and (best[node] < 0 or best[child] < best[node]):
                 best[node] = best[child]
+    return start, part, best
 
 
 @inlined
 def put_part(i: int, node: int, place: I64, part: I32, best: I32) -> None:
-    """Append position i to the part of a node."""
-    part[place[node]] = i
+    """Count position i for a node, or append it to the node's part if there is room."""
+    if len(part):
+        part[place[node]] = i
     place[node] += 1
     if best[node] < 0:
         best[node] = i
@@ -250,10 +245,6 @@ class RTree(ScoredIndex):
     @classmethod
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         if arrays.info[sc.ORDER] == sc.NEVER:
-            lists = _by_left_end(lists)
+            number = np.repeat(np.arange(len(lists.attr)), np.diff(lists.start))
+            lists = lists.permuted(np.lexsort((lists.lo, number)))
         return planted(lists, arrays, TreePlan(False, True, options.branching, 0))
-
-
-def _by_left_end(lists: ScoredLists) -> ScoredLists:
-    number = np.repeat(np.arange(len(lists.attr)), np.diff(lists.start))
-    return lists.permuted(np.lexsort((lists.lo, number)))

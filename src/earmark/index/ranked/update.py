@@ -15,15 +15,14 @@ Complexity: O(log n) nodes and O(branching log n) entries per insertion or remov
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 import earmark.index.ranked.arrays as sc
 import earmark.index.ranked.forest as forest
-from earmark.flat.arrays import F64, I32, I64
+from earmark.flat.arrays import I32, I64
 from earmark.index.ranked.arrays import int64
 from earmark.index.ranked.forest import ForestDraft
+from earmark.index.ranked.lists import EntryColumns
 from earmark.jit import inlined, kernel
 
 DONE, NO_ROOM, TOO_DEEP = range(3)
@@ -33,31 +32,15 @@ LONGEST = 4096
 """The most nodes of a recorded path; a tree is rebalanced long before."""
 
 
-class Added(NamedTuple):
-    """Entries to insert or remove: the list of each, and the entry."""
-
-    which: I32
-    lo: I64
-    hi: I64
-    score: F64
-    slot: I32
-
-
-class UpdateScratch(NamedTuple):
-    """Working memory of an update: the path to an entry, by node and inside a run."""
-
-    path: I64
-    spare: I64
-
-
 @kernel
 def insert_entries(
-    draft: ForestDraft, sequence: I64, added: Added, first: int, leaf: int, width: int, scratch: UpdateScratch
-) -> tuple[int, int]:
-    """Insert the entries from `first` on; where to resume, and why it stopped.
+    draft: ForestDraft, sequence: I64, lists: I32, added: EntryColumns, first: int, leaf: int, width: int
+) -> tuple[int, int, I64]:
+    """Insert the entries from `first` on into their lists; where to resume, why it stopped, the path of the last entry.
 
-    TOO_DEEP leaves the path of the last entry in `path`: its length, then the nodes.
+    A path begins with its length, and goes from the root down.
     """
+    path, spare = np.empty(LONGEST, np.int64), np.empty(8 * sc.WIDEST, np.int64)
     for i in range(first, len(added.lo)):
         spread = draft.used[forest.HIGHEST] + 4
         if (
@@ -65,13 +48,36 @@ def insert_entries(
             or draft.used[forest.BLOCKS_USED] + spread + 4 > len(draft.block_start)
             or draft.used[forest.ENTRIES_USED] + (spread + 4) * sc.WIDEST > len(draft.score)
         ):
-            return i, NO_ROOM
-        depth = insert_one(draft, sequence, added, i, leaf, width, scratch)
+            return i, NO_ROOM, path
+        which, lo, hi, score = lists[i], added.lo[i], added.hi[i], added.score[i]
+        if draft.list_root[which] == sc.EMPTY:
+            draft.list_root[which] = new_node(draft, which, leaf, hi)
+        node, depth = draft.list_root[which], 1
+        while True:
+            path[min(depth, LONGEST - 1)] = node
+            row = node * sc.NODE
+            below = node * sc.NODE_SCORE + sc.BELOW
+            draft.node_score[below] = max(draft.node_score[below], score)
+            if draft.node[row + sc.LEFT] == sc.BUCKET:
+                block = int64(draft.node[row + sc.FIRST_BLOCK])
+                if block < 0 or draft.block_fill[block] < leaf:
+                    break
+                split_bucket(draft, which, node, spare)
+                draft.used[forest.DEEPEST] = max(draft.used[forest.DEEPEST], depth + 1)
+            key = draft.node_key[node]
+            if lo <= key <= hi:
+                break
+            side = sc.LEFT if hi < key else sc.RIGHT
+            if draft.node[row + side] < 0:
+                draft.node[row + side] = new_node(draft, which, leaf, hi)
+            node = int64(draft.node[row + side])
+            depth += 1
+        into_run(draft, sequence, node, added, i, width, spare)
         draft.used[forest.DEEPEST] = max(draft.used[forest.DEEPEST], depth)
-        if depth > longest_path(draft.list_nodes[added.which[i]]):
-            scratch.path[0] = depth
-            return i + 1, TOO_DEEP
-    return len(added.lo), DONE
+        if depth > longest_path(draft.list_nodes[which]):
+            path[0] = depth
+            return i + 1, TOO_DEEP, path
+    return len(added.lo), DONE, path
 
 
 @inlined
@@ -82,39 +88,6 @@ def longest_path(nodes: int) -> int:
         nodes >>= 1
         longest += 2
     return longest
-
-
-@inlined
-def insert_one(
-    draft: ForestDraft, sequence: I64, added: Added, i: int, leaf: int, width: int, scratch: UpdateScratch
-) -> int:
-    """Insert entry i into its list; returns the length of its path."""
-    which, lo, hi, score = added.which[i], added.lo[i], added.hi[i], added.score[i]
-    path, spare = scratch.path, scratch.spare
-    if draft.list_root[which] == sc.EMPTY:
-        draft.list_root[which] = new_node(draft, which, leaf, hi)
-    node, depth = draft.list_root[which], 1
-    while True:
-        path[min(depth, LONGEST - 1)] = node
-        row = node * sc.NODE
-        below = node * sc.NODE_SCORE + sc.BELOW
-        draft.node_score[below] = max(draft.node_score[below], score)
-        if draft.node[row + sc.LEFT] == sc.BUCKET:
-            block = int64(draft.node[row + sc.FIRST_BLOCK])
-            if block < 0 or draft.block_fill[block] < leaf:
-                break
-            split_bucket(draft, which, node, spare)
-            draft.used[forest.DEEPEST] = max(draft.used[forest.DEEPEST], depth + 1)
-        key = draft.node_key[node]
-        if lo <= key <= hi:
-            break
-        side = sc.LEFT if hi < key else sc.RIGHT
-        if draft.node[row + side] < 0:
-            draft.node[row + side] = new_node(draft, which, leaf, hi)
-        node = int64(draft.node[row + side])
-        depth += 1
-    into_run(draft, sequence, node, added, i, width, spare)
-    return depth
 
 
 @inlined
@@ -136,11 +109,8 @@ def new_block(draft: ForestDraft, room: int) -> int:
     """Add an empty block at the end."""
     block = draft.used[forest.BLOCKS_USED]
     draft.used[forest.BLOCKS_USED] += 1
-    draft.block_start[block], draft.block_fill[block], draft.block_room[block] = (
-        draft.used[forest.ENTRIES_USED],
-        0,
-        room,
-    )
+    draft.block_start[block] = draft.used[forest.ENTRIES_USED]
+    draft.block_fill[block], draft.block_room[block] = 0, room
     draft.used[forest.ENTRIES_USED] += room
     return int(block)
 
@@ -168,7 +138,10 @@ def split_bucket(draft: ForestDraft, which: int, node: int, spare: I64) -> None:
     row = node * sc.NODE
     block = int64(draft.node[row + sc.FIRST_BLOCK])
     start, fill = int64(draft.block_start[block]), int64(draft.block_fill[block])
-    key = _key_of(draft, start, fill, spare)
+    for i in range(fill):
+        spare[2 * i], spare[2 * i + 1] = draft.lo[start + i], draft.hi[start + i]
+    spare[: 2 * fill].sort()
+    key = spare[fill]  # the upper median
     draft.node_key[node] = key
     draft.node[row + sc.LEFT] = sc.EMPTY
     kept, own = 0, -np.inf
@@ -195,19 +168,6 @@ def split_bucket(draft: ForestDraft, which: int, node: int, spare: I64) -> None:
 
 
 @inlined
-def _key_of(draft: ForestDraft, start: int, fill: int, spare: I64) -> int:
-    """The upper median of the endpoints of a block, by insertion sort."""
-    for i in range(2 * fill):
-        value = draft.lo[start + (i >> 1)] if i & 1 == 0 else draft.hi[start + (i >> 1)]
-        j = i
-        while j and spare[j - 1] > value:
-            spare[j] = spare[j - 1]
-            j -= 1
-        spare[j] = value
-    return int(spare[fill])
-
-
-@inlined
 def first_slot(draft: ForestDraft, block: int, height: int) -> int:
     """The slot of the first entry below a block."""
     while height:
@@ -228,7 +188,7 @@ def not_after(draft: ForestDraft, sequence: I64, entry: int, height: int, score:
 
 
 @inlined
-def into_run(draft: ForestDraft, sequence: I64, node: int, added: Added, i: int, width: int, spare: I64) -> None:
+def into_run(draft: ForestDraft, sequence: I64, node: int, added: EntryColumns, i: int, width: int, spare: I64) -> None:
     """Insert entry i into the run of a node. `spare` records the path: (block, index) per level."""
     lo, hi, score, slot = added.lo[i], added.hi[i], added.score[i], int(added.slot[i])
     row = node * sc.NODE
@@ -253,7 +213,12 @@ def into_run(draft: ForestDraft, sequence: I64, node: int, added: Added, i: int,
     ref = slot
     while True:  # an entry to put into a block, and maybe one for its new sibling into the parent
         if draft.block_fill[block] == draft.block_room[block] and draft.block_room[block] < width:
-            widen_block(draft, block, width)
+            start, room = int64(draft.block_start[block]), min(2 * int64(draft.block_room[block]), width)
+            target = draft.used[forest.ENTRIES_USED]  # a small block moves to a place with twice the room
+            draft.used[forest.ENTRIES_USED] += room
+            for place in range(draft.block_fill[block]):
+                move_entry(draft, start + place, target + place)
+            draft.block_start[block], draft.block_room[block] = target, room
         if draft.block_fill[block] < draft.block_room[block]:
             put_entry(draft, block, index, lo, hi, score, ref)
             return
@@ -264,7 +229,13 @@ def into_run(draft: ForestDraft, sequence: I64, node: int, added: Added, i: int,
         else:
             put_entry(draft, sibling, index - half, lo, hi, score, ref)
         if level == 0:
-            grow_root(draft, node, block, sibling, width)
+            root = new_block(draft, width)  # above the two halves of the old one
+            draft.block_fill[root] = 2
+            forest.add_child(draft, int64(draft.block_start[root]), block)
+            forest.add_child(draft, int64(draft.block_start[root]) + 1, sibling)
+            draft.node[row + sc.FIRST_BLOCK] = root
+            draft.node[row + sc.HEIGHT] += 1
+            draft.used[forest.HIGHEST] = max(draft.used[forest.HIGHEST], draft.node[row + sc.HEIGHT])
             return
         level -= 1
         parent, at_parent = spare[2 * level], spare[2 * level + 1]
@@ -272,17 +243,6 @@ def into_run(draft: ForestDraft, sequence: I64, node: int, added: Added, i: int,
         lo, hi, score = forest.summary(draft, sibling)
         ref = int(sibling)
         block, index = parent, at_parent + 1
-
-
-@inlined
-def widen_block(draft: ForestDraft, block: int, width: int) -> None:
-    """Move a small block to a place with twice the room."""
-    start, room = int64(draft.block_start[block]), min(2 * int64(draft.block_room[block]), width)
-    target = draft.used[forest.ENTRIES_USED]
-    draft.used[forest.ENTRIES_USED] += room
-    for i in range(draft.block_fill[block]):
-        move_entry(draft, start + i, target + i)
-    draft.block_start[block], draft.block_room[block] = target, room
 
 
 @inlined
@@ -297,26 +257,14 @@ def halve_block(draft: ForestDraft, block: int, width: int) -> int:
     return sibling
 
 
-@inlined
-def grow_root(draft: ForestDraft, node: int, block: int, sibling: int, width: int) -> None:
-    """Add a new root above the two halves of the old one."""
-    root = new_block(draft, width)
-    start = int64(draft.block_start[root])
-    draft.block_fill[root] = 2
-    forest.add_child(draft, start, block)
-    forest.add_child(draft, start + 1, sibling)
-    draft.node[node * sc.NODE + sc.FIRST_BLOCK] = root
-    draft.node[node * sc.NODE + sc.HEIGHT] += 1
-    draft.used[forest.HIGHEST] = max(draft.used[forest.HIGHEST], draft.node[node * sc.NODE + sc.HEIGHT])
-
-
 # --- removing --------------------------------------------------------------------------------------------------
 
 
 @kernel
-def remove_entries(draft: ForestDraft, sequence: I64, leaving: Added, scratch: UpdateScratch, gone: I64) -> int:
-    """Remove entries; returns the number that were there. `gone` counts them by list."""
-    which, lo, hi, path, removed = leaving.which, leaving.lo, leaving.hi, scratch.path, 0
+def remove_entries(draft: ForestDraft, sequence: I64, which: I32, leaving: EntryColumns) -> I64:
+    """Remove entries from their lists; returns how many were there, by list."""
+    lo, hi, gone = leaving.lo, leaving.hi, np.zeros(len(draft.list_root), np.int64)
+    path, spare = np.empty(LONGEST, np.int64), np.empty(8 * sc.WIDEST, np.int64)
     for i in range(len(lo)):
         node, depth = draft.list_root[which[i]], 0
         while node >= 0:
@@ -328,16 +276,15 @@ def remove_entries(draft: ForestDraft, sequence: I64, leaving: Added, scratch: U
             node = int64(draft.node[node * sc.NODE + (sc.LEFT if hi[i] < key else sc.RIGHT)])
         if node < 0 or draft.node[node * sc.NODE + sc.FIRST_BLOCK] < 0:
             continue
-        if out_of_run(draft, sequence, node, leaving, i, scratch.spare):
-            removed += 1
+        if out_of_run(draft, sequence, node, leaving, i, spare):
             gone[which[i]] += 1
             for level in range(depth, 0, -1):
                 draft.node_score[path[level] * sc.NODE_SCORE + sc.BELOW] = forest.best_below(draft, path[level])
-    return removed
+    return gone
 
 
 @inlined
-def out_of_run(draft: ForestDraft, sequence: I64, node: int, leaving: Added, i: int, spare: I64) -> bool:
+def out_of_run(draft: ForestDraft, sequence: I64, node: int, leaving: EntryColumns, i: int, spare: I64) -> bool:
     """Remove entry i from the run of a node; False when it is not there. `spare`: (block, index) per level."""
     lo, hi, score, slot = leaving.lo[i], leaving.hi[i], leaving.score[i], leaving.slot[i]
     top = int64(draft.node[node * sc.NODE + sc.HEIGHT])
@@ -397,43 +344,13 @@ def out_of_run(draft: ForestDraft, sequence: I64, node: int, leaving: Added, i: 
 # --- rebalancing -----------------------------------------------------------------------------------------------
 
 
-@inlined
-def push_children(links: I32, node: int, but: int, stack: I64, height: int) -> int:
-    """Put the children of a node on a stack, except one (`but`); returns its new height."""
-    for side in range(2):
-        child = int64(links[node * sc.NODE + side])
-        if child >= 0 and child != but:
-            stack[height] = child
-            height += 1
-    return height
-
-
 @kernel
-def heavy_ancestor(draft: ForestDraft, path: I64, waiting: I64) -> int:
+def heavy_ancestor(draft: ForestDraft, path: I64) -> int:
     """The place on a path of its lowest node with 7 of 10 nodes below it on one side; that of the root otherwise."""
     size = 1
     for level in range(path[0] - 1, 0, -1):
-        node, below = path[level], path[level + 1]
-        whole, count = size + 1, push_children(draft.node, node, below, waiting, 0)
-        while count:
-            count -= 1
-            whole += 1
-            count = push_children(draft.node, waiting[count], sc.EMPTY, waiting, count)
+        whole = len(forest.reach(draft, path[level])[0])
         if 10 * size > 7 * whole and whole > 8:
             return level
         size = whole
     return 1
-
-
-@kernel
-def entries_below(draft: ForestDraft, node: int, nodes: I64, blocks: I64, out: I64) -> tuple[int, int]:
-    """Write the entries of a node and all below it into `out`; returns the numbers of entries and of nodes."""
-    waiting, found, seen = 1, 0, 0
-    nodes[0] = node
-    while waiting:
-        waiting -= 1
-        seen += 1
-        below = nodes[waiting]
-        waiting = push_children(draft.node, below, sc.EMPTY, nodes, waiting)
-        found = forest.run_entries(draft, below, blocks, out, found)
-    return found, seen

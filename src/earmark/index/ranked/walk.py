@@ -1,4 +1,4 @@
-"""getnext(): the intervals of a list that an event meets, best first, one at a time, resumable.
+"""The intervals of lists that an event meets: best first, one at a time and resumable (getnext), or all at once.
 
 A *source* is the state of one such iteration. It is a heap of what may still give an answer, each with the best score
 it can have:
@@ -17,8 +17,13 @@ Going on is the lowest bit of the lowest mask; going down is one comparison of a
 
     entries  [0, 30] [10, 45] [75, 90] ..      event [40, 80]      ->  ..110
 
+All that an event matches is found in one walk (`match_events`): no order, no bound, each clause verified once. The
+event's attributes are taken in turn, and of each list the nodes that the event's value or interval reaches; a slot that
+is reached more than once counts once (`stamp`). The best k over several lists are found in `threshold.py`.
+
 Invariant: the top of a settled heap is an entry, and no entry still to come is before it.
-Complexity: a getnext of an R-tree without holes is O(log n) blocks; the heap adds O(log of the path).
+Complexity: a getnext of an R-tree without holes is O(log n) blocks; the heap adds O(log of the path). All matches:
+O(intervals that the event meets) candidates, plus the nodes above them.
 """
 
 from __future__ import annotations
@@ -33,11 +38,13 @@ import earmark.index.ranked.arrays as sc
 from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import VECTOR, at, at_most, check_inside, ctz64, load, splat
-from earmark.index.counters import COMPARED, COUNTERS, MOST_COUNTERS
+from earmark.index.counters import CANDIDATES, COMPARED, COUNTERS, MOST_COUNTERS, back_to, work_so_far
 from earmark.index.counters import NODES as NODES_SEEN
-from earmark.index.marks import new_marks
-from earmark.index.ranked.arrays import ScoredArrays, Trees, int64
-from earmark.jit import BOUNDS, JIT, inlined, intrinsic
+from earmark.index.kernels import Asked, Matches, Searched
+from earmark.index.marks import close_event, is_set, new_marks
+from earmark.index.ranked.arrays import ScoredArrays, ScoredParts, Trees, int64
+from earmark.jit import BOUNDS, JIT, embedded, inlined, intrinsic
+from earmark.segment.evaluate import slot_matches
 
 # Fields of a source: its list, where its heap begins and how many elements it has, the event's keys, the next free
 # run, whether to open block by block, the event value's position, and the atomic segments of an interval event.
@@ -83,16 +90,11 @@ class WalkScratch(NamedTuple):
     summary: U64
 
 
-def is_wide(arrays: ScoredArrays) -> bool:
-    """Whether every search needs room for all nodes, not for a path."""
-    return bool(arrays.info[sc.ORDER] == sc.NEVER or arrays.info[sc.SHAPE] == sc.ENDPOINTS)
-
-
 def make_scratch(arrays: ScoredArrays, slots: int, wide: bool = True) -> WalkScratch:
     """Make working memory for searches of this index, `wide` for interval events. Untouched parts cost nothing."""
     lists = arrays.lists.reshape(-1, sc.LIST)
     elements = runs = (2 * int(arrays.info[sc.DEPTH]) + 8) * (len(lists) + 1)
-    if wide or is_wide(arrays):
+    if wide or arrays.info[sc.ORDER] == sc.NEVER or arrays.info[sc.SHAPE] == sc.ENDPOINTS:
         elements = max(elements, int((2 * lists[:, sc.NODES] + lists[:, sc.ENTRIES] + 8).sum()) + 8)
         runs = max(runs, int(lists[:, sc.NODES].sum()) + len(lists) + 8)
     return WalkScratch(
@@ -107,6 +109,22 @@ def make_scratch(arrays: ScoredArrays, slots: int, wide: bool = True) -> WalkScr
         np.empty(len(lists) + 1),
         *new_marks(slots),
     )
+
+
+@inlined
+def is_extended(lo: I64, hi: I64, begin: int, end: int) -> bool:
+    """Whether one of the event values begin..end is an interval."""
+    extended = False
+    for position in range(begin, end):
+        extended |= at(lo, position) != at(hi, position)
+    return extended
+
+
+@inlined
+def list_for(list_of: I32, attr: int, kind: int) -> int:
+    """The list of an attribute for a kind of search, or EMPTY."""
+    place = attr * sc.KINDS + kind
+    return int(at(list_of, place)) if place < len(list_of) else sc.EMPTY
 
 
 @inlined
@@ -352,10 +370,7 @@ def _open(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, kind: int, 
             mask &= mask - np.uint64(1)
             element, owner = (entry << KIND_BITS) | ENTRY, int(at(trees.ref, entry))
             if height:
-                element, owner = (
-                    (((int64(owner) << HEIGHT_BITS) | (height - 1)) << KIND_BITS) | BLOCK,
-                    int(NOT_OPEN),
-                )
+                element, owner = ((((int64(owner) << HEIGHT_BITS) | (height - 1)) << KIND_BITS) | BLOCK, int(NOT_OPEN))
             add_element(scratch, sequence, s, at(trees.score, entry), element, owner)
         last = start + fill - 1
         if not bucket and (at(trees.lo, last) > key_hi or at(trees.hi, last) < key_lo):
@@ -444,3 +459,149 @@ def set_source(info: I64, source: I64, s: int, which: int, key_lo: int, key_hi: 
     source[s + WHICH], source[s + KEY_LO], source[s + KEY_HI] = which, key_lo, key_hi
     source[s + BASE], source[s + RUNS] = base, runs
     source[s + BY_BLOCKS] = order == sc.NEVER or (order == sc.POINTS and key_lo != key_hi)
+
+
+@inlined
+def after_source(trees: Trees, which: int, wide: bool, base: int, runs: int) -> tuple[int, int]:
+    """Where the heap and the runs of the next source begin; `wide`: this one has room for all nodes, not for a path."""
+    row, path = which * sc.LIST, 2 * at(trees.info, sc.DEPTH) + 8
+    if not wide:
+        return base + path, runs + path
+    nodes = at(trees.lists, row + sc.NODES)
+    return base + 2 * nodes + at(trees.lists, row + sc.ENTRIES) + 8, runs + nodes + 1
+
+
+# --- all that match --------------------------------------------------------------------------------------------
+
+
+@embedded
+def match_events(
+    searched: Searched[ScoredParts], asked: Asked, scratch: WalkScratch, matches: Matches
+) -> tuple[int, int]:
+    """Find all eligible slots that match each event, ascending (`kernels.py`)."""
+    found = 0
+    for e in range(asked.first, asked.last):
+        before = work_so_far(matches.work)
+        next_stamp(scratch)
+        end = _match_event(searched, asked, e, scratch, matches, found)
+        if end < 0:
+            back_to(matches.work, before)
+            return found, e
+        found = close_event(matches, e - asked.first, found, end, scratch.marks, scratch.summary)
+    return found, asked.last
+
+
+@inlined
+def _match_event(
+    searched: Searched[ScoredParts], asked: Asked, e: int, scratch: WalkScratch, matches: Matches, found: int
+) -> int:
+    """Write the matches of one event from `found` on, in any order; returns where they end, or -1 for want of room.
+
+    Candidates are the loose slots, then what the lists give. `heap_ref` is the stack of nodes still to be opened.
+    """
+    trees, listing = searched.arrays.trees, searched.arrays.listing
+    events, out, work = asked.events, matches.slots, matches.work
+    info, nodes = trees.info, scratch.heap_ref
+    position, end = at(events.start, e) - 1, at(events.start, e + 1)
+    kind, segments = 1 if at(info, sc.EXACT) == 0 else 0, at(info, sc.SHAPE) == sc.SEGMENTS
+    extended = is_extended(events.lo, events.hi, position + 1, end)
+    once = at(info, sc.ONE_CLAUSE) != 0 and len(listing.needed) == 0 and not extended and kind == 0
+    next_loose, loose_end = (int64(0), at(info, sc.LOOSE)) if kind == 0 else (at(info, sc.LOOSE), len(listing.loose))
+    waiting, in_run, sure = 0, False, False
+    key_lo = key_hi = which = int64(0)
+    node = int64(sc.EMPTY)
+    while True:
+        entry = int64(sc.EMPTY)
+        if next_loose < loose_end:
+            slot = int(at(listing.loose, next_loose))
+            next_loose += 1
+        elif in_run:
+            entry = _next_entry(trees, scratch, segments, node, key_lo, key_hi, work)
+            node = int64(sc.EMPTY)
+            in_run = entry >= 0
+            if not in_run:
+                continue
+            slot = int(at(trees.ref, entry))
+        elif waiting:
+            waiting -= 1
+            node = at(nodes, waiting)
+            work[NODES_SEEN] += 1
+            if segments:
+                waiting = _open_part(trees, scratch.run, nodes, which, node, waiting, key_lo, key_hi)
+                in_run = True
+            else:
+                waiting = _push_children(trees, nodes, node, waiting, key_lo, key_hi)
+                in_run = at(trees.node, node * sc.NODE + sc.FIRST_BLOCK) >= 0
+            continue
+        else:
+            position += 1
+            if position >= end:
+                return found
+            which = int64(list_for(listing.list_of, at(events.attr, position), kind))
+            if which != sc.EMPTY:
+                sure = at(trees.lists, which * sc.LIST + sc.SOLE) != 0 and kind == 0
+                key_lo, key_hi = at(events.lo, position), at(events.hi, position)
+                nodes[0] = 1 if segments else at(trees.lists, which * sc.LIST + sc.ROOT)
+                waiting = 1 if at(trees.lists, which * sc.LIST + sc.ROOT) >= 0 else 0
+            continue
+        work[CANDIDATES] += 1
+        if not once and seen_before(scratch, slot):
+            continue
+        if is_set(asked.eligible, slot) and ((sure and entry >= 0) or slot_matches(searched.table, slot, events, e)):
+            if found == len(out):
+                return -1
+            out[found] = slot
+            found += 1
+
+
+@inlined
+def _next_entry(
+    trees: Trees, scratch: WalkScratch, segments: bool, node: int, key_lo: int, key_hi: int, work: I64
+) -> int:
+    """The next entry of the current run that the event meets, or EMPTY; with a node, the first of the node's run."""
+    run = scratch.run
+    if segments:
+        here = at(run, HERE)
+        run[HERE] = here + 1
+        return int64(at(trees.part, here)) if here < at(run, LEFT_OVER) else int64(sc.EMPTY)  # type: ignore[no-any-return]
+    moved = next_in_run(trees, run, scratch.stack, 0, node, key_lo, key_hi, work)
+    return int64(at(run, HERE)) if moved else int64(sc.EMPTY)  # type: ignore[no-any-return]
+
+
+@inlined
+def _push_children(trees: Trees, nodes: I64, node: int, waiting: int, key_lo: int, key_hi: int) -> int:
+    """Put the children of a node that the event can reach on the stack; returns its new height."""
+    left, right = at(trees.node, node * sc.NODE + sc.LEFT), at(trees.node, node * sc.NODE + sc.RIGHT)
+    if left >= 0 and key_lo < at(trees.node_key, node):
+        nodes[waiting] = left
+        waiting += 1
+    if right >= 0 and key_hi > at(trees.node_key, node):
+        nodes[waiting] = right
+        waiting += 1
+    return waiting
+
+
+@inlined
+def _open_part(
+    trees: Trees, run: I64, waiting_nodes: I64, which: int, node: int, waiting: int, key_lo: int, key_hi: int
+) -> int:
+    """Begin the part of a node of a segment tree, and put the children that the event can reach on the stack."""
+    lists, row = trees.lists, which * sc.LIST
+    root, size = at(lists, row + sc.ROOT), at(lists, row + sc.SIZE)
+    cuts, last = at(lists, row + sc.CUT_FIRST), at(lists, row + sc.CUT_LAST)
+    run[HERE], run[LEFT_OVER] = at(trees.part_start, root + node), at(trees.part_start, root + node + 1)
+    if key_hi < at(trees.cut, cuts):  # before the first atomic segment there is nothing
+        run[LEFT_OVER] = run[HERE]
+        return waiting
+    first, width = node, 1
+    while first < size:
+        first, width = 2 * first, 2 * width
+    middle = cuts + first - size + (width >> 1)
+    if width > 1:
+        if middle >= last or key_lo < at(trees.cut, middle):
+            waiting_nodes[waiting] = 2 * node
+            waiting += 1
+        if middle < last and key_hi >= at(trees.cut, middle):
+            waiting_nodes[waiting] = 2 * node + 1
+            waiting += 1
+    return waiting

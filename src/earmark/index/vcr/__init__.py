@@ -3,7 +3,7 @@
 Subscriptions become rectangles on a grid over two attributes, rectangles are cut into *virtual construct rectangles*
 (`rectangles.py`), and each VCR has a list of slots. An event looks into the lists of the VCRs that cover it, which it
 finds by adding one precomputed table of distances to the ID of its pivot (`search.py`). `arrays.py` draws the arrays;
-`plan.py` chooses pair, grid, longest sides and store from the data; `store.py` fills the lists.
+`plan.py` chooses pair, grid, longest sides and store from the data; `build.py` fills the lists.
 
 **Invariant** (`check`): an event that a slot matches is in one of the slot's VCRs, or the slot is residual. Every
 list entry is a VCR of its slot's own decomposition, and every VCR of the decomposition has its entry, once for each
@@ -22,7 +22,7 @@ and no list is walked: the slot is not eligible any more, and its entries leave 
 - The array store numbers VCRs by shape first, not by corner (Eq. 1), so that the covering VCRs of one row and shape
   are one run of one array. `numbering="corner"` is Eq. (1), and the default of the hashed store.
 - Lists are arrays, built in bulk; later slots go to a small hashed delta of linked lists, which is merged in time.
-- More than two attributes, several clauses, several intervals, NULL and interval events: see `store.py`.
+- More than two attributes, several clauses, several intervals, NULL and interval events: see `build.py`.
 - Ranked search scores what matches; *relaxed* search, in which any constraint may hold, is that of `scan`.
 """
 
@@ -32,19 +32,12 @@ from typing import Any
 
 import numpy as np
 
+import earmark.index.vcr.arrays as vc
 from earmark.flat import bits
-from earmark.flat.arrays import I32, U64, frozen
+from earmark.flat.arrays import I32, U64
+from earmark.index.marks import MAYBE
 from earmark.index.staged import StagedIndex
-from earmark.index.vcr.arrays import (
-    GONE_BEFORE,
-    LATE_SLOTS,
-    PLACED,
-    SLOTS,
-    VcrArrays,
-    VcrOptions,
-    check_arrays,
-    described,
-)
+from earmark.index.vcr.arrays import VcrArrays, VcrOptions
 from earmark.index.vcr.build import built, check_lists, checked_options, extended, gone_with
 from earmark.index.vcr.search import match_events
 from earmark.segment.arrays import SegmentArrays
@@ -59,11 +52,11 @@ class VcrIndex(StagedIndex[VcrArrays]):
 
     _kind = VcrArrays
     _match_kernel = match_events
-    _check_arrays = staticmethod(check_arrays)
+    _check_arrays = staticmethod(vc.check_arrays)
     _check_lists = staticmethod(check_lists)
 
     def _slots(self) -> int:
-        return int(self._arrays.info[SLOTS])
+        return int(self._arrays.info[vc.SLOTS])
 
     # --- making ----------------------------------------------------------------------------------------------
 
@@ -87,7 +80,8 @@ class VcrIndex(StagedIndex[VcrArrays]):
         cells on each axis. `mode`: "cells" or the paper's "points". `decomposition`: "simple" or "overlapped".
         `store`: "array" or "hashed", with `hash_size` places. `numbering`: "corner" is Eq. (1), "shape" has long runs.
         """
-        options = checked_options(attributes, longest, cells, mode, decomposition, store, numbering, hash_size)
+        named = {"mode": mode, "decomposition": decomposition, "store": store, "numbering": numbering}
+        options = checked_options(attributes, longest, cells, hash_size, **named)
         slots = np.arange(len(table.clause_start) - 1, dtype=np.int32)
         return cls(table, built(table, slots, options))
 
@@ -95,7 +89,24 @@ class VcrIndex(StagedIndex[VcrArrays]):
 
     def describe(self) -> dict[str, Any]:
         """What was chosen: attributes (by number), cells, longest sides, store, and the share on the grid."""
-        return described(self._arrays)
+        arrays, info, late = self._arrays, self._arrays.info, len(self._arrays.late_entry)
+        placed, scanned = int(info[vc.PLACED] + info[vc.LATE_SLOTS]), bits.count(arrays.residual)
+        return {
+            "attributes": [int(info[field]) for field in (vc.ATTR_X, vc.ATTR_Y) if info[field] != vc.NO_ATTRIBUTE],
+            "cells": [len(arrays.cut_x), len(arrays.cut_y)],
+            "longest": [1 << int(info[vc.KX]), 1 << int(info[vc.KY])],
+            "mode": vc.MODES[info[vc.MODE]],
+            "decomposition": vc.DECOMPOSITIONS[info[vc.IS_OVERLAPPED]],
+            "store": vc.STORES[info[vc.STORE]],
+            "numbering": vc.NUMBERINGS[info[vc.NUMBERING]],
+            "activated": int(info[vc.ACTIVATED]),
+            "entries": len(arrays.entry) + late,
+            "entries_to_verify": int((arrays.entry >= MAYBE).sum()),
+            "late_entries": late,
+            "on_grid": placed,
+            "scanned": scanned,
+            "share_on_grid": placed / (placed + scanned) if placed + scanned else 0.0,
+        }
 
     # --- changing --------------------------------------------------------------------------------------------
 
@@ -111,15 +122,13 @@ class VcrIndex(StagedIndex[VcrArrays]):
         """Forget slots. No list is walked: entries stay until many are of slots that are gone. O(slots / 64)."""
         old = self._arrays
         gone = bits.set_slots(old.gone, np.asarray(slots, np.int32))
-        entries_of = int(old.info[PLACED] + old.info[LATE_SLOTS])
-        if bits.count(gone) - int(old.info[GONE_BEFORE]) > max(FEWEST_GONE, GONE_SHARE * entries_of):
+        entries_of = int(old.info[vc.PLACED] + old.info[vc.LATE_SLOTS])
+        if bits.count(gone) - int(old.info[vc.GONE_BEFORE]) > max(FEWEST_GONE, GONE_SHARE * entries_of):
             self._rebuild(self._table, gone)
         else:
-            self._hold(self._table, old._replace(gone=gone, residual=frozen(old.residual & ~gone)))
+            self._hold(self._table, old._replace(gone=gone, residual=old.residual & ~gone))
 
     def _rebuild(self, table: SegmentArrays, gone: U64) -> None:
         """Build again without the slots that are gone, with what the data now suggests."""
-        here = np.ones(len(table.clause_start) - 1, bool)
-        here[bits.to_slots(gone)] = False
-        options = VcrOptions(*(int(value) for value in self._arrays.options))
-        self._hold(table, built(table, np.flatnonzero(here).astype(np.int32), options))
+        here = np.setdiff1d(np.arange(len(table.clause_start) - 1, dtype=np.int32), bits.to_slots(gone))
+        self._hold(table, built(table, here, VcrOptions._make(self._arrays.options.tolist())))

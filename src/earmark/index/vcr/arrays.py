@@ -28,7 +28,7 @@ not on the grid and are scanned; `gone` that of slots removed since the build.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,8 @@ from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.arrays import I32, I64, U64
 from earmark.index.marks import MAYBE, SLOT
-from earmark.index.vcr.rectangles import Runs, Steps, distances, runs_of, steps
-from earmark.segment.arrays import SegmentArrays
+from earmark.index.vcr.rectangles import Steps, distances, runs_of, steps
+from earmark.segment.arrays import SegmentArrays, offsets
 
 U32 = NDArray[np.uint32]
 
@@ -124,21 +124,34 @@ def grid_of(arrays: VcrArrays) -> VcrGrid:
     return VcrGrid(arrays.info, arrays.cut_x, arrays.cut_y)
 
 
-def steps_of(info: I64) -> Steps:
-    """The numbering of the VCRs."""
-    return Steps(*(int(info[field]) for field in (STEP_X, STEP_Y, STEP_I, STEP_J)))
-
-
 def distance_tables(info: I64) -> tuple[I32, I64, I64]:
     """run_start, run_first, run_last: a distance table for each kind of point that the mode knows."""
+    step, (kx, ky) = Steps._make(info[STEP_X : STEP_J + 1].tolist()), info[[KX, KY]].tolist()
+    known = range(KINDS) if info[MODE] == POINTS else [KINDS - 1]
+    tables = {kind: runs_of(distances(step, kx, ky, kind >= 2, kind % 2 == 1)) for kind in known}
+    lengths = [len(tables[kind].first) if kind in tables else 0 for kind in range(KINDS)]
+    first, last = (np.concatenate(column) for column in zip(*tables.values(), strict=True))
+    return offsets(lengths), first, last
+
+
+def numbered(info: I64, cells_x: int, cells_y: int) -> I64:
+    """A copy of info with the numbering of its VCRs; on each side L + 1 corners more than the grid has."""
+    info = info.copy()
     kx, ky = int(info[KX]), int(info[KY])
-    empty = Runs(np.empty(0, np.int64), np.empty(0, np.int64))
-    tables = [empty] * KINDS
-    for kind in range(KINDS):
-        if info[MODE] == POINTS or kind == KINDS - 1:
-            tables[kind] = runs_of(distances(steps_of(info), kx, ky, kind >= 2, kind % 2 == 1))
-    start = np.cumsum([0] + [len(table.first) for table in tables]).astype(np.int32)
-    return start, np.concatenate([t.first for t in tables]), np.concatenate([t.last for t in tables])
+    step = steps(NUMBERINGS[int(info[NUMBERING])], cells_x + _pad(kx), kx, ky)
+    info[[STEP_X, STEP_Y, STEP_I, STEP_J]] = step
+    info[SHIFT] = _pad(kx) * step.x + _pad(ky) * step.y
+    info[VCRS] = count_vcrs(cells_x, cells_y, kx, ky)
+    return info
+
+
+def count_vcrs(cells_x: int, cells_y: int, kx: int, ky: int) -> int:
+    """How many VCRs a grid numbers, those left of it and below included."""
+    return (cells_x + _pad(kx)) * (cells_y + _pad(ky)) * (kx + 1) * (ky + 1)
+
+
+def _pad(k: int) -> int:
+    return (1 << k) + 1
 
 
 def check_arrays(arrays: VcrArrays, table: SegmentArrays) -> None:
@@ -171,78 +184,27 @@ def _check_grid(arrays: VcrArrays) -> None:
     require(same and np.array_equal(run_last, arrays.run_last), "the distance table is another one")
 
 
-def numbered(info: I64, cells_x: int, cells_y: int) -> I64:
-    """A copy of info with the numbering of its VCRs; on each side L + 1 corners more than the grid has."""
-    info = info.copy()
-    kx, ky = int(info[KX]), int(info[KY])
-    pad_x, pad_y = _pad(kx), _pad(ky)
-    step = steps(NUMBERINGS[int(info[NUMBERING])], cells_x + pad_x, kx, ky)
-    info[[STEP_X, STEP_Y, STEP_I, STEP_J]] = step
-    info[SHIFT] = pad_x * step.x + pad_y * step.y
-    info[VCRS] = count_vcrs(cells_x, cells_y, kx, ky)
-    return info
-
-
-def count_vcrs(cells_x: int, cells_y: int, kx: int, ky: int) -> int:
-    """How many VCRs a grid numbers, those left of it and below included."""
-    return (cells_x + _pad(kx)) * (cells_y + _pad(ky)) * (kx + 1) * (ky + 1)
-
-
-def _pad(k: int) -> int:
-    return (1 << k) + 1
-
-
 def _check_lists(arrays: VcrArrays) -> None:
-    info, start = arrays.info, arrays.start
+    info, start, entry, bounds = arrays.info, arrays.start, arrays.entry, arrays.bounds
     hashed = info[STORE] == HASHED
-    lists = len(arrays.key) if hashed else int(info[VCRS])
+    lists = len(arrays.key) if hashed else info[VCRS]
     require(len(start) == lists + 1 and start[0] == 0, "start does not fit the lists")
-    require(
-        bool((start[:-1] <= start[1:]).all()) and start[-1] == len(arrays.entry), "start does not ascend to the end"
-    )
-    require(not len(arrays.entry) or (arrays.entry & SLOT).max() < info[SLOTS], "an entry is not a slot")
-    require(len(arrays.bounds) % 4 == 0 and len(arrays.bounds) <= 4 * info[SLOTS], "bounds has the wrong length")
-    require(len(arrays.bounds) > 0 or not (arrays.entry >= MAYBE).any(), "what may match cannot be verified")
-    if hashed:
-        used = arrays.key != EMPTY
-        require(len(arrays.key) and not used.all(), "the hash table has no free place")
-        require(bool((np.diff(start)[~used] == 0).all()), "a free place has a list")
-    else:
-        require(len(arrays.key) == 0, "an array has no keys")
+    require(bool((start[:-1] <= start[1:]).all()) and start[-1] == len(entry), "start does not ascend to the end")
+    require(not len(entry) or (entry & SLOT).max() < info[SLOTS], "an entry is not a slot")
+    require(len(bounds) % 4 == 0 and len(bounds) <= 4 * info[SLOTS], "bounds has the wrong length")
+    require(len(bounds) > 0 or not (entry >= MAYBE).any(), "what may match cannot be verified")
+    require(hashed or not len(arrays.key), "an array has no keys")
+    free = arrays.key == EMPTY
+    require(not hashed or free.any(), "the hash table has no free place")
+    require(not hashed or not np.diff(start)[free].any(), "a free place has a list")
 
 
 def _check_late(arrays: VcrArrays) -> None:
-    count = len(arrays.late_entry)
-    require(len(arrays.late_next) == count and len(arrays.late_head) == len(arrays.late_key), "the delta is torn")
-    used = arrays.late_key != EMPTY
-    require(int(used.sum()) == arrays.info[LATE_KEYS], "the delta's keys are miscounted")
-    require(not len(used) or not used.all(), "the delta's table has no free place")
+    count, head, free = len(arrays.late_entry), arrays.late_head, arrays.late_key == EMPTY
+    require(len(arrays.late_next) == count and len(head) == len(free), "the delta is torn")
+    require(int((~free).sum()) == arrays.info[LATE_KEYS], "the delta's keys are miscounted")
+    require(not len(free) or free.any(), "the delta's table has no free place")
     require(bool((arrays.late_next < np.arange(count)).all() and (arrays.late_next >= END).all()), "a chain goes round")
-    head = arrays.late_head
     require(not len(head) or (head.min() >= END and head.max() < count), "a chain begins outside")
-    require(bool((head[~used] == END).all()), "a free place has a chain")
+    require(bool((head[free] == END).all()), "a free place has a chain")
     require(not count or (arrays.late_entry & SLOT).max() < arrays.info[SLOTS], "a late entry is not a slot")
-
-
-def described(arrays: VcrArrays) -> dict[str, Any]:
-    """What the index did, for people: pair, grid, longest sides, store, and how much is on the grid."""
-    info = arrays.info
-    late = len(arrays.late_entry)
-    scanned = bits.count(arrays.residual)
-    placed = int(info[PLACED] + info[LATE_SLOTS])
-    return {
-        "attributes": [int(info[field]) for field in (ATTR_X, ATTR_Y) if info[field] != NO_ATTRIBUTE],
-        "cells": [len(arrays.cut_x), len(arrays.cut_y)],
-        "longest": [1 << int(info[KX]), 1 << int(info[KY])],
-        "mode": MODES[int(info[MODE])],
-        "decomposition": DECOMPOSITIONS[int(info[IS_OVERLAPPED])],
-        "store": STORES[int(info[STORE])],
-        "numbering": NUMBERINGS[int(info[NUMBERING])],
-        "activated": int(info[ACTIVATED]),
-        "entries": len(arrays.entry) + late,
-        "entries_to_verify": int((arrays.entry >= MAYBE).sum()),
-        "late_entries": late,
-        "on_grid": placed,
-        "scanned": scanned,
-        "share_on_grid": placed / (placed + scanned) if placed + scanned else 0.0,
-    }

@@ -17,33 +17,14 @@ beyond that a hash table.
 
 from __future__ import annotations
 
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 
+import earmark.index.vcr.arrays as vc
 from earmark.flat.arrays import F64, I32, I64
-from earmark.index.vcr.arrays import (
-    ARRAY,
-    CELLS,
-    FREE,
-    HASHED,
-    INFO,
-    IS_OVERLAPPED,
-    KX,
-    KY,
-    MODE,
-    NO_ATTRIBUTE,
-    NUMBERING,
-    NUMBERINGS,
-    POINTS,
-    STORE,
-    VcrGrid,
-    VcrOptions,
-    count_vcrs,
-    numbered,
-)
-from earmark.index.vcr.arrays import ATTR_X as X
-from earmark.index.vcr.arrays import ATTR_Y as Y
+from earmark.index.vcr.arrays import FREE, NO_ATTRIBUTE, VcrGrid, VcrOptions
 from earmark.index.vcr.rectangles import CORNER, SHAPE, count_pieces, exponent
 from earmark.segment.arrays import SegmentArrays, gather, intervals_on
 
@@ -71,17 +52,11 @@ PAIR_WORTH = 0.8
 LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-class Shares(NamedTuple):
-    """Per clause of a sample and attribute of a shortlist: the share it spans, NaN where it is no key."""
-
-    attributes: I64
-    share: F64
-
-
 class Extents(NamedTuple):
     """On one axis: how many cells the inner parts of a sample have, and how often; cells of border on average."""
 
-    inner: tuple[I64, I64]
+    inner: I64
+    counts: I64
     border: float
 
 
@@ -89,19 +64,18 @@ def grid_for(table: SegmentArrays, slots: I32, options: VcrOptions) -> VcrGrid:
     """The grid for these slots of a table."""
     chosen = np.linspace(0, len(slots) - 1, min(len(slots), SAMPLE)).astype(np.int64)
     sample = gather(table, slots[chosen].astype(np.int64))
-    x, y = options.attr_x, options.attr_y
-    if x == FREE:
-        x, y = best_pair(sample)
-    mode = options.mode
-    info = np.zeros(INFO, np.int64)
-    info[[X, Y, MODE]] = x, y, mode
-    cuts = [cuts_for(table, attribute, most, mode) for attribute, most in ((x, options.cells_x), (y, options.cells_y))]
-    extents = [extents_on(sample, attribute, cut, mode) for attribute, cut in zip((x, y), cuts, strict=True)]
-    info[STORE], info[KX], info[KY], info[IS_OVERLAPPED] = longest_sides(extents, cuts, len(slots), options)
-    info[NUMBERING] = options.numbering
-    if options.numbering == FREE:
-        info[NUMBERING] = NUMBERINGS.index(CORNER if info[STORE] == HASHED else SHAPE)
-    return VcrGrid(numbered(info, len(cuts[0]), len(cuts[1])), *cuts)
+    pair = (options.attr_x, options.attr_y) if options.attr_x != FREE else best_pair(sample)
+    mode, most = options.mode, (options.cells_x, options.cells_y)
+    info = np.zeros(vc.INFO, np.int64)
+    info[[vc.ATTR_X, vc.ATTR_Y, vc.MODE]] = *pair, mode
+    cuts = [cuts_for(table, attribute, limit, mode) for attribute, limit in zip(pair, most, strict=True)]
+    extents = [extents_on(sample, attribute, cut, mode) for attribute, cut in zip(pair, cuts, strict=True)]
+    store, *sides = longest_sides(extents, cuts, len(slots), options)
+    numbering = options.numbering
+    if numbering == FREE:
+        numbering = vc.NUMBERINGS.index(CORNER if store == vc.HASHED else SHAPE)
+    info[[vc.STORE, vc.KX, vc.KY, vc.IS_OVERLAPPED, vc.NUMBERING]] = store, *sides, numbering
+    return VcrGrid(vc.numbered(info, len(cuts[0]), len(cuts[1])), *cuts)
 
 
 # --- the pair ----------------------------------------------------------------------------------------------------
@@ -110,32 +84,25 @@ def grid_for(table: SegmentArrays, slots: I32, options: VcrOptions) -> VcrGrid:
 def best_pair(sample: SegmentArrays) -> tuple[int, int]:
     """The attributes that leave the fewest candidates; NO_ATTRIBUTE for one or both that would not help."""
     attributes, share = shares(sample)
-    clauses = len(sample.constraint_start) - 1
-    if not len(attributes):
+    single = np.nan_to_num(share, nan=1.0).sum(axis=0)
+    cost = float(single.min(initial=np.inf))
+    if cost >= len(share):
         return NO_ATTRIBUTE, NO_ATTRIBUTE
-    single = np.where(np.isnan(share), 1.0, share).sum(axis=0)
-    best = int(single.argmin())
-    cost, pair = float(single[best]), (int(attributes[best]), NO_ATTRIBUTE)
-    if cost >= clauses:
-        return NO_ATTRIBUTE, NO_ATTRIBUTE
-    worth = cost * PAIR_WORTH
-    for p in range(len(attributes)):
-        for q in range(p + 1, len(attributes)):
-            both = share[:, p] * share[:, q]
-            cost = float(np.where(np.isnan(both), 1.0, both).sum())
-            if cost < worth:
-                worth, pair = cost, (int(attributes[p]), int(attributes[q]))
-    return min(pair) if NO_ATTRIBUTE not in pair else pair[0], max(pair) if NO_ATTRIBUTE not in pair else pair[1]
+    first, second, worth = int(attributes[single.argmin()]), NO_ATTRIBUTE, cost * PAIR_WORTH
+    for p, q in combinations(range(len(attributes)), 2):
+        cost = float(np.nan_to_num(share[:, p] * share[:, q], nan=1.0).sum())
+        if cost < worth:
+            worth, (first, second) = cost, sorted(attributes[[p, q]].tolist())
+    return first, second
 
 
-def shares(sample: SegmentArrays) -> Shares:
-    """The most selective attributes of a sample, and what each clause spans of them."""
+def shares(sample: SegmentArrays) -> tuple[I64, F64]:
+    """The most selective attributes of a sample, and what share of them each clause spans, NaN where it is no key."""
     clauses = len(sample.constraint_start) - 1
     clause_of = np.repeat(np.arange(clauses), np.diff(sample.constraint_start))
     usable = sample.accepts_null == 0
     spanned = np.zeros(len(sample.attr))
-    counts = np.diff(sample.interval_start)
-    owner = np.repeat(np.arange(len(sample.attr)), counts)
+    owner = np.repeat(np.arange(len(sample.attr)), np.diff(sample.interval_start))
     for attribute in np.unique(sample.attr[usable]):
         on = intervals_on(sample, int(attribute))
         if len(on):
@@ -150,7 +117,7 @@ def shares(sample: SegmentArrays) -> Shares:
     for column, attribute in enumerate(best):
         on = np.flatnonzero((sample.attr == attribute) & usable)
         share[clause_of[on], column] = np.minimum(spanned[on], 1.0)
-    return Shares(best.astype(np.int64), share)
+    return best.astype(np.int64), share
 
 
 # --- the cuts ----------------------------------------------------------------------------------------------------
@@ -159,19 +126,16 @@ def shares(sample: SegmentArrays) -> Shares:
 def cuts_for(table: SegmentArrays, attribute: int, most: int, mode: int) -> I64:
     """Where the axis of an attribute is cut: begins of cells, or grid points."""
     if attribute == NO_ATTRIBUTE:
-        return np.array([LEAST] if mode == CELLS else [0, 1], np.int64)
+        return np.array([LEAST] if mode == vc.CELLS else [0, 1], np.int64)
     on = intervals_on(table, attribute)
     lo, hi = table.lo[on], table.hi[on]
-    if mode == POINTS:
-        bounds = np.sort(np.concatenate([lo, hi]))
-    else:
-        bounds = np.sort(np.concatenate([lo, hi[hi < GREATEST] + 1]))
-    cuts = bounds[np.concatenate([[True], bounds[1:] != bounds[:-1]])] if len(bounds) else bounds
+    bounds = np.concatenate([lo, hi if mode == vc.POINTS else hi[hi < GREATEST] + 1])
+    cuts = np.unique(bounds)
     limit = most if most != FREE else _cells_for(cuts, lo, hi)
     if len(cuts) > limit:
-        cuts = np.unique(bounds[np.linspace(0, len(bounds) - 1, limit).astype(np.int64)])
-    if mode == CELLS:
-        return cuts if len(cuts) and cuts[0] == LEAST else np.concatenate([np.array([LEAST]), cuts])
+        cuts = np.unique(np.sort(bounds)[np.linspace(0, len(bounds) - 1, limit).astype(np.int64)])
+    if mode == vc.CELLS:
+        return np.union1d(LEAST, cuts)
     if len(cuts) < 2:  # a zero-width rectangle needs a second point to be widened to
         only = int(cuts[0]) if len(cuts) else 0
         cuts = np.array([only - 1, only] if only == GREATEST else [only, only + 1], np.int64)
@@ -182,25 +146,21 @@ def _cells_for(cuts: I64, lo: I64, hi: I64) -> int:
     """How many cells the axis may have, by how many of them a constraint would span on average."""
     if len(cuts) == 0:
         return 2
-    spans = cuts.searchsorted(hi, "right") - cuts.searchsorted(lo, "right") + 1
-    average = float(spans.mean())
-    if average <= WIDEST_SPAN:
-        return MOST_CELLS
-    return int(min(MOST_CELLS, max(2.0, len(cuts) * SPAN / average)))
+    average = float((cuts.searchsorted(hi, "right") - cuts.searchsorted(lo, "right") + 1).mean())
+    return MOST_CELLS if average <= WIDEST_SPAN else int(min(MOST_CELLS, max(2.0, len(cuts) * SPAN / average)))
 
 
 def extents_on(sample: SegmentArrays, attribute: int, cuts: I64, mode: int) -> Extents:
     """How many cells the intervals of a sample span on one axis."""
     on = intervals_on(sample, attribute)
     if not len(on):
-        return Extents((np.ones(1, np.int64), np.ones(1, np.int64)), 0.0)
+        return Extents(np.ones(1, np.int64), np.ones(1, np.int64), 0.0)
     lo, hi = sample.lo[on], sample.hi[on]
     begin, end = cuts.searchsorted(lo, "right") - 1, cuts.searchsorted(hi, "right") - 1
-    cell = int(mode == CELLS)
-    after = np.append(cuts, GREATEST)[end + cell] if cell else cuts[end]
-    border = (cuts[begin] != lo).astype(np.int64) + (after - cell != hi)
+    cell = int(mode == vc.CELLS)
+    border = (cuts[begin] != lo).astype(np.int64) + (np.append(cuts, GREATEST)[end + cell] - cell != hi)
     inner = np.maximum(end - begin + cell - border, 1)
-    return Extents(np.unique(inner, return_counts=True), float(border.mean()))
+    return Extents(*np.unique(inner, return_counts=True), float(border.mean()))
 
 
 # --- the longest sides and the store -----------------------------------------------------------------------------
@@ -216,24 +176,20 @@ def longest_sides(
     OTHER_LOOKUPS of them. A product, since neither is worth much by itself: a side of 1 has one list an event, and
     an entry for every cell of every rectangle.
     """
-    sides = [
-        range(min(LONGEST, exponent(int(extent.inner[0][-1]))) + 1) if given == FREE else [given]
-        for extent, given in zip(extents, (options.kx, options.ky), strict=True)
-    ]
-    pieces = [
-        {(k, over): _pieces(extent, k, over) for k in tried for over in (False, True)}
-        for extent, tried in zip(extents, sides, strict=True)
-    ]
+    sides, pieces = [], []
+    for extent, given in zip(extents, (options.kx, options.ky), strict=True):
+        tried = [given] if given != FREE else range(min(LONGEST, exponent(int(extent.inner[-1]))) + 1)
+        sides.append(tried)
+        pieces.append({(k, over): _pieces(extent, k, over) for k in tried for over in (False, True)})
     best, least = (0, 0, 0, 0), np.inf
-    for kx in sides[0]:
-        for ky in sides[1]:
-            headers = count_vcrs(len(cuts[0]), len(cuts[1]), kx, ky)
-            entries = [slots * pieces[0][kx, over] * pieces[1][ky, over] for over in (False, True)]
-            store, over = _kinds(options, headers, entries)
-            lookups = (2 << kx) * (2 << ky) if store == HASHED else (kx + 1) * (2 << ky)
-            size = (4 + HASHED_BYTES * (store == HASHED)) * entries[over] + 4 * headers * (store == ARRAY)
-            if size * (OTHER_LOOKUPS + lookups) < least:
-                best, least = (store, kx, ky, over), size * (OTHER_LOOKUPS + lookups)
+    for kx, ky in product(*sides):
+        headers = vc.count_vcrs(len(cuts[0]), len(cuts[1]), kx, ky)
+        entries = [slots * pieces[0][kx, over] * pieces[1][ky, over] for over in (False, True)]
+        store, over = _kinds(options, headers, entries)
+        lookups = (2 << kx) * (2 << ky) if store == vc.HASHED else (kx + 1) * (2 << ky)
+        size = 4 * (entries[over] + headers) if store == vc.ARRAY else (4 + HASHED_BYTES) * entries[over]
+        if size * (OTHER_LOOKUPS + lookups) < least:
+            best, least = (store, kx, ky, over), size * (OTHER_LOOKUPS + lookups)
     return best
 
 
@@ -241,13 +197,12 @@ def _kinds(options: VcrOptions, headers: int, entries: list[float]) -> tuple[int
     """Store and decomposition. Overlapped pieces share VCRs, of which a hash table should have few."""
     store, over = options.store, options.decomposition
     if store == FREE:
-        store = ARRAY if headers <= max(ARRAY_HEADERS, HEADERS_PER_ENTRY * entries[max(over, 0)]) else HASHED
-    return store, int(store == HASHED) if over == FREE else over
+        few = headers <= max(ARRAY_HEADERS, HEADERS_PER_ENTRY * entries[max(over, 0)])
+        store = vc.ARRAY if few else vc.HASHED
+    return store, int(store == vc.HASHED) if over == FREE else over
 
 
 def _pieces(extent: Extents, k: int, overlapped: bool) -> float:
     """How many pieces a span has on average."""
-    pieces = sum(
-        count_pieces(int(value), k, overlapped) * int(count) for value, count in zip(*extent.inner, strict=True)
-    )
-    return float(pieces / extent.inner[1].sum() + extent.border)
+    pieces = [count_pieces(inner, k, overlapped) for inner in extent.inner.tolist()]
+    return float(np.average(pieces, weights=extent.counts) + extent.border)

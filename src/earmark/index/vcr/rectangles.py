@@ -140,18 +140,12 @@ def count_pieces(extent: int, k: int, overlapped: bool) -> int:
 
 def distances(step: Steps, kx: int, ky: int, open_x: bool = False, open_y: bool = False) -> I64:
     """ID differences between the VCRs that cover a point and its pivot, ascending. `open`: see above."""
-    axis_x = _axis_distances(kx, open_x, step.x, step.i)
-    axis_y = _axis_distances(ky, open_y, step.y, step.j)
-    return np.sort((axis_x[:, None] + axis_y).ravel())
-
-
-def _axis_distances(k: int, is_open: bool, step: int, step_shape: int) -> I64:
-    """The share of one axis: a start that is `back` before the point is longest - back after the pivot."""
-    parts = [
-        ((1 << k) - np.arange((1 << size) + (not is_open), dtype=np.int64)) * step + size * step_shape
-        for size in range(k + 1)
-    ]
-    return np.concatenate(parts)
+    axes = []
+    for k, is_open, along, shape in ((kx, open_x, step.x, step.i), (ky, open_y, step.y, step.j)):
+        # A start that is `back` before the point is longest - back after the pivot.
+        back = [np.arange((1 << size) + (not is_open), dtype=np.int64) for size in range(k + 1)]
+        axes.append(np.concatenate([((1 << k) - back[size]) * along + size * shape for size in range(k + 1)]))
+    return np.sort((axes[0][:, None] + axes[1]).ravel())
 
 
 def runs_of(differences: I64) -> Runs:

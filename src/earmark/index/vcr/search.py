@@ -13,47 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+import earmark.index.vcr.arrays as vc
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I64, U64
 from earmark.flat.machine import at, ctz64
 from earmark.index.counters import CANDIDATES, COMPARED, NODES, back_to, work_so_far
 from earmark.index.kernels import Asked, Matches, Searched
-from earmark.index.marks import (
-    AT_ONCE,
-    MAYBE,
-    SPARSE,
-    mark,
-    read_all,
-    read_some,
-    slot_holds,
-    words_of,
-)
-from earmark.index.vcr.arrays import (
-    ATTR_X,
-    ATTR_Y,
-    END,
-    HASHED,
-    KX,
-    KY,
-    MODE,
-    NO_ATTRIBUTE,
-    POINTS,
-    SHIFT,
-    SLOTS,
-    STEP_I,
-    STEP_J,
-    STEP_X,
-    STEP_Y,
-    STORE,
-    VcrArrays,
-)
-from earmark.index.vcr.store import find, rank
-from earmark.jit import inlined, kernel
+from earmark.index.marks import AT_ONCE, MAYBE, SPARSE, mark, read_all, read_some, slot_holds, words_of
+from earmark.index.vcr.arrays import END, VcrArrays
+from earmark.index.vcr.build import find, rank
+from earmark.jit import embedded, inlined
 from earmark.segment.evaluate import ABSENT, eligible_word, find_attribute
 
 
 class Box(NamedTuple):
-    """An event's keys on the two attributes of the grid; a point has lo = hi."""
+    """An event's keys on the two attributes of the grid; a point has lo = hi.
+
+    Or which VCRs meet it: on each axis, those that start at s with side w where lo - w <= s <= hi.
+    """
 
     x_lo: int
     x_hi: int
@@ -61,16 +38,7 @@ class Box(NamedTuple):
     y_hi: int
 
 
-class Reach(NamedTuple):
-    """Which VCRs meet an event: those that start at s with side w where first - w <= s <= last, on each axis."""
-
-    first_x: int
-    last_x: int
-    first_y: int
-    last_y: int
-
-
-@kernel
+@embedded
 def match_events(searched: Searched[VcrArrays], asked: Asked, scratch: U64, matches: Matches) -> tuple[int, int]:
     """Slots that match each event, ascending (`kernels.py`); those of the residual are not among them."""
     index, work = searched.arrays, matches.work
@@ -103,19 +71,17 @@ def match_events(searched: Searched[VcrArrays], asked: Asked, scratch: U64, matc
 @inlined
 def box_of(info: I64, events: EventArrays, e: int) -> tuple[bool, Box]:
     """Whether the event has what the grid asks for, and where it is in keys; without y, that is anywhere."""
-    x_lo, x_hi, y_lo, y_hi = 0, 0, 0, 0
-    present = at(info, ATTR_X) != NO_ATTRIBUTE
-    if present:
-        on_x = find_attribute(events, e, at(info, ATTR_X))
-        present = on_x != ABSENT
-        if present:
-            x_lo, x_hi = at(events.lo, on_x), at(events.hi, on_x)
-    if present and at(info, ATTR_Y) != NO_ATTRIBUTE:
-        on_y = find_attribute(events, e, at(info, ATTR_Y))
-        present = on_y != ABSENT
-        if present:
-            y_lo, y_hi = at(events.lo, on_y), at(events.hi, on_y)
-    return present, Box(x_lo, x_hi, y_lo, y_hi)
+    on_x, on_y, two = ABSENT, ABSENT, at(info, vc.ATTR_Y) != vc.NO_ATTRIBUTE
+    if at(info, vc.ATTR_X) != vc.NO_ATTRIBUTE:
+        on_x = find_attribute(events, e, at(info, vc.ATTR_X))
+    if two and on_x != ABSENT:
+        on_y = find_attribute(events, e, at(info, vc.ATTR_Y))
+    if on_x == ABSENT or (two and on_y == ABSENT):
+        return False, Box(0, 0, 0, 0)
+    x_lo, x_hi, y_lo, y_hi = at(events.lo, on_x), at(events.hi, on_x), 0, 0
+    if two:
+        y_lo, y_hi = at(events.lo, on_y), at(events.hi, on_y)
+    return True, Box(x_lo, x_hi, y_lo, y_hi)
 
 
 @inlined
@@ -125,24 +91,22 @@ def gather(index: VcrArrays, box: Box, eligible: U64, scratch: U64, words: int, 
     Returns how many there were, whether the summary was kept, and whether some may be maybe.
     """
     info = index.info
-    first_x, last_x = position(index.cut_x, box.x_lo, box.x_hi, at(info, MODE))
+    first_x, last_x = position(index.cut_x, box.x_lo, box.x_hi, at(info, vc.MODE))
     first_y, last_y = 1, 0
-    if at(info, ATTR_Y) != NO_ATTRIBUTE:
-        first_y, last_y = position(index.cut_y, box.y_lo, box.y_hi, at(info, MODE))
-    lowest = 0 if at(info, MODE) == POINTS else 1
+    if at(info, vc.ATTR_Y) != vc.NO_ATTRIBUTE:
+        first_y, last_y = position(index.cut_y, box.y_lo, box.y_hi, at(info, vc.MODE))
+    lowest = 0 if at(info, vc.MODE) == vc.POINTS else 1
     if not (lowest <= first_x - last_x <= 1 and lowest <= first_y - last_y <= 1):
-        reach = Reach(first_x, last_x, first_y, last_y)
+        reach = Box(first_x, last_x, first_y, last_y)
         return gather_box(index, reach, eligible, scratch, words, work), True, True
     kind = 2 * (first_x - last_x) + first_y - last_y
-    pivot = at(info, SHIFT) + (last_x - (1 << at(info, KX))) * at(info, STEP_X)
-    pivot += (last_y - (1 << at(info, KY))) * at(info, STEP_Y)
-    marks, sparse = 0, True
-    if at(info, STORE) == HASHED:
-        marks = gather_hashed(index, pivot, kind, scratch, words, work)
-    else:
+    pivot = at(info, vc.SHIFT) + (last_x - (1 << at(info, vc.KX))) * at(info, vc.STEP_X)
+    pivot += (last_y - (1 << at(info, vc.KY))) * at(info, vc.STEP_Y)
+    marks, sparse, hashed = 0, True, at(info, vc.STORE) == vc.HASHED
+    if not hashed:
         marks, sparse = gather_runs(index, pivot, kind, scratch, words, work)
-    if len(index.late_entry):
-        marks += gather_late(index, pivot, kind, scratch, words, work)
+    if hashed or len(index.late_entry):
+        marks += gather_each(index, pivot, kind, hashed, scratch, words, work)
     return marks, sparse, len(index.bounds) > 0 or len(index.late_entry) > 0
 
 
@@ -154,7 +118,7 @@ def position(cuts: I64, lo: int, hi: int, mode: int) -> tuple[int, int]:
     """
     last = rank(cuts, hi)
     begin = last if lo == hi else rank(cuts, lo)
-    if mode == POINTS and begin >= 0 and at(cuts, begin) == lo:
+    if mode == vc.POINTS and begin >= 0 and at(cuts, begin) == lo:
         return begin, last
     return begin + 1, last
 
@@ -183,14 +147,20 @@ def gather_runs(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: in
 
 
 @inlined
-def gather_hashed(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> int:
-    """From the hashed store: look every covering VCR up."""
-    marks = 0
+def gather_each(index: VcrArrays, pivot: int, kind: int, hashed: bool, scratch: U64, words: int, work: I64) -> int:
+    """From the hashed store, if that is what it is, and from the delta: look every covering VCR up."""
+    marks, late = 0, len(index.late_entry) > 0
     for run in range(at(index.run_start, kind), at(index.run_start, kind + 1)):
         low, high = pivot + at(index.run_first, run), pivot + at(index.run_last, run)
-        work[NODES] += high - low + 1
+        work[NODES] += high - low + 1 if hashed else 0
         for vcr in range(low, high + 1):
-            marks += mark_hashed(index, vcr, scratch, words)
+            if hashed:
+                marks += mark_hashed(index, vcr, scratch, words)
+            link = at(index.late_head, find(index.late_key, vcr)) if late else END
+            while link != END:
+                mark(scratch, words, at(index.late_entry, link), True)
+                link = at(index.late_next, link)
+                marks += 1
     return marks
 
 
@@ -205,71 +175,43 @@ def mark_hashed(index: VcrArrays, vcr: int, scratch: U64, words: int) -> int:
 
 
 @inlined
-def gather_late(index: VcrArrays, pivot: int, kind: int, scratch: U64, words: int, work: I64) -> int:
-    """From the delta: look every covering VCR up, and follow its chain."""
-    marks = 0
-    for run in range(at(index.run_start, kind), at(index.run_start, kind + 1)):
-        for vcr in range(pivot + at(index.run_first, run), pivot + at(index.run_last, run) + 1):
-            link = at(index.late_head, find(index.late_key, vcr))
-            while link != END:
-                mark(scratch, words, at(index.late_entry, link), True)
-                link = at(index.late_next, link)
-                marks += 1
-    return marks
-
-
-@inlined
-def gather_box(index: VcrArrays, reach: Reach, eligible: U64, scratch: U64, words: int, work: I64) -> int:
-    """Mark what an event that is an interval may meet, on either axis or both."""
+def gather_box(index: VcrArrays, reach: Box, eligible: U64, scratch: U64, words: int, work: I64) -> int:
+    """Mark what an event that is an interval may meet, on either axis or both; with too many look-ups, every slot."""
     info = index.info
+    hashed = at(info, vc.STORE) == vc.HASHED
+    whole_runs = not hashed and at(info, vc.STEP_X) == 1
     marks = 0
     for late in index.late_entry:
         mark(scratch, words, late | int(MAYBE), True)
         marks += 1
-    if box_lists(info, reach) > at(info, SLOTS):
-        return marks + mark_every(index, eligible, scratch, words)
-    whole_runs = at(info, STORE) != HASHED and at(info, STEP_X) == 1
-    for tall in range(at(info, KY) + 1):
-        for y in range(max(0, reach.first_y - (1 << tall)), reach.last_y + 1):
-            for broad in range(at(info, KX) + 1):
-                low = max(0, reach.first_x - (1 << broad))
-                if low > reach.last_x:
+    rows = reach.y_hi - reach.y_lo + 1 + (2 << at(info, vc.KY))
+    columns = 1 if whole_runs else reach.x_hi - reach.x_lo + 1 + (2 << at(info, vc.KX))
+    if rows * columns * (at(info, vc.KX) + 1) * (at(info, vc.KY) + 1) > at(info, vc.SLOTS):
+        limit = min(len(eligible), len(index.residual))
+        for word in range(limit):
+            scratch[words + word] |= eligible_word(eligible, word, 0, at(info, vc.SLOTS)) & ~index.residual[word]
+            scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
+        return marks + (limit << 6)
+    for tall in range(at(info, vc.KY) + 1):
+        for y in range(max(0, reach.y_lo - (1 << tall)), reach.y_hi + 1):
+            for broad in range(at(info, vc.KX) + 1):
+                low = max(0, reach.x_lo - (1 << broad))
+                if low > reach.x_hi:
                     continue
-                vcr = at(info, SHIFT) + low * at(info, STEP_X) + y * at(info, STEP_Y)
-                vcr += broad * at(info, STEP_I) + tall * at(info, STEP_J)
-                lists = reach.last_x - low + 1
+                vcr = at(info, vc.SHIFT) + low * at(info, vc.STEP_X) + y * at(info, vc.STEP_Y)
+                vcr += broad * at(info, vc.STEP_I) + tall * at(info, vc.STEP_J)
+                lists = reach.x_hi - low + 1
                 work[NODES] += lists
                 for _ in range(1 if whole_runs else lists):
-                    if at(info, STORE) == HASHED:
+                    if hashed:
                         marks += mark_hashed(index, vcr, scratch, words)
                     else:
                         end = at(index.start, vcr + (lists if whole_runs else 1))
                         for i in range(at(index.start, vcr), end):
                             mark(scratch, words, at(index.entry, i), True)
                         marks += end - at(index.start, vcr)
-                    vcr += at(info, STEP_X)
+                    vcr += at(info, vc.STEP_X)
     return int(marks)
-
-
-@inlined
-def box_lists(info: I64, reach: Reach) -> int:
-    """How many look-ups a box takes at the least: rows and shapes, and columns unless whole runs are read."""
-    rows = reach.last_y - reach.first_y + 1 + (2 << at(info, KY))
-    columns = reach.last_x - reach.first_x + 1 + (2 << at(info, KX))
-    if at(info, STORE) != HASHED and at(info, STEP_X) == 1:
-        columns = 1
-    return int(rows * columns * (at(info, KX) + 1) * (at(info, KY) + 1))
-
-
-@inlined
-def mark_every(index: VcrArrays, eligible: U64, scratch: U64, words: int) -> int:
-    """Mark all eligible slots that may be on the grid as maybe; an upper bound on how many."""
-    slots = at(index.info, SLOTS)
-    limit = min(len(eligible), len(index.residual))
-    for word in range(limit):
-        scratch[words + word] |= eligible_word(eligible, word, 0, slots) & ~index.residual[word]
-        scratch[2 * words + (word >> 6)] |= np.uint64(1) << np.uint64(word & 63)
-    return limit << 6
 
 
 # --- answers -----------------------------------------------------------------------------------------------------
@@ -290,24 +232,16 @@ def holds(searched: Searched[VcrArrays], events: EventArrays, e: int, box: Box, 
 
 @inlined
 def verify_word(
-    searched: Searched[VcrArrays],
-    asked: Asked,
-    e: int,
-    box: Box,
-    scratch: U64,
-    words: int,
-    word: int,
-    work: I64,
+    searched: Searched[VcrArrays], asked: Asked, e: int, box: Box, scratch: U64, words: int, word: int, work: I64
 ) -> None:
     """Move those of the word's maybe slots that match to sure."""
-    eligible = asked.eligible
     left = at(scratch, words + word)
     if left == 0:
         return
     scratch[words + word] = 0
-    if word >= len(eligible):
+    if word >= len(asked.eligible):
         return
-    left &= at(eligible, word) & ~at(scratch, word)
+    left &= at(asked.eligible, word) & ~at(scratch, word)
     while left:
         if holds(searched, asked.events, e, box, (word << 6) + ctz64(left), work):
             scratch[word] |= left & (~left + np.uint64(1))
@@ -316,14 +250,7 @@ def verify_word(
 
 @inlined
 def verify_marked(
-    searched: Searched[VcrArrays],
-    asked: Asked,
-    e: int,
-    box: Box,
-    scratch: U64,
-    words: int,
-    sparse: bool,
-    work: I64,
+    searched: Searched[VcrArrays], asked: Asked, e: int, box: Box, scratch: U64, words: int, sparse: bool, work: I64
 ) -> None:
     """Move the maybe slots that match to sure, in the words that the summary names or, with many marks, in all."""
     if not sparse:
@@ -333,6 +260,5 @@ def verify_marked(
     for group in range((words + 63) >> 6):
         used = at(scratch, 2 * words + group)
         while used:
-            word = (group << 6) + ctz64(used)
-            verify_word(searched, asked, e, box, scratch, words, word, work)
+            verify_word(searched, asked, e, box, scratch, words, (group << 6) + ctz64(used), work)
             used &= used - np.uint64(1)

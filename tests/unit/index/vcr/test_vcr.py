@@ -44,8 +44,8 @@ from earmark.flat import bits
 from earmark.index.marks import MAYBE
 from earmark.index.vcr import VcrIndex, build
 from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, VcrArrays, VcrOptions
+from earmark.index.vcr.build import add_keys, home
 from earmark.index.vcr.plan import best_pair
-from earmark.index.vcr.store import add_keys, home
 
 SEEDS = range(2) if PLAIN else range(12)
 SLOTS = 20 if PLAIN else 150
