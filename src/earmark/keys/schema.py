@@ -69,7 +69,7 @@ _DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z")
 class AttributeType:
     """A kind of value and the closed interval of keys it can take."""
 
-    kind: str
+    kind: Kind
     low: int
     high: int
     precision: int = 0
@@ -106,7 +106,7 @@ def attribute_type(name: str) -> AttributeType:
     text = name.strip().lower()
     text = _ALIASES.get(text, text)
     if text in _TYPES:
-        return _TYPES[text]
+        return _TYPES[Kind(text)]
     if found := _DECIMAL.match(text):
         precision, scale = int(found[1]), int(found[2])
         if 1 <= precision <= 18 and scale <= precision:
