@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.unit.index.asked import (
     PLAIN,
@@ -22,9 +23,10 @@ from tests.unit.index.asked import (
     made_of,
     nothings,
 )
-from tests.unit.made import GREATEST, LEAST, Constraint, Made, Maker, Value, table_arrays
+from tests.unit.made import GREATEST, LEAST, Constraint, Made, Maker, Value, event_arrays, table_arrays
 
 from earmark import index as indexes
+from earmark.errors import EarmarkError
 
 SEEDS = range(1) if PLAIN else range(12)
 SLOTS, EVENTS = (20, 8) if PLAIN else (150, 40)
@@ -67,6 +69,8 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "ir_tree": [{}, {"branching": 2, "leaf": 0}, {"branching": 4, "leaf": 2}],
     "cell_table": [{}, {"best": 1}, {"best": 3, "branching": 4}],
 }
+UPDATABLE = {"scan", "be_star_tree", "be_tree", "vcr", "mics", "ir_tree"}
+ADAPTIVE = {"be_star_tree", "be_tree", "mics"}
 every_way = pytest.mark.parametrize(
     ("name", "options"),
     [pytest.param(name, one, id=f"{name}-{one}") for name, options in OPTIONS.items() for one in options],
@@ -128,4 +132,18 @@ def test_what_an_index_says_of_itself(name: str) -> None:
     built = indexes.builder(name)(table_arrays(made))
     assert type(built).__name__ == indexes.INDEXES[name][1]
     assert built.nbytes == sum(array.nbytes for array in built.arrays)
+    assert built.is_updatable == (name in UPDATABLE)
+    assert built.is_adaptive == (name in ADAPTIVE)
     assert_refuses(built, made)
+    if name not in UPDATABLE:
+        for change in (built.copy, lambda: built.remove(np.empty(0, np.int32))):
+            with pytest.raises(EarmarkError, match=f"the index {type(built).__name__} does not change"):
+                change()
+    if name not in ADAPTIVE:
+        with pytest.raises(EarmarkError, match=f"the index {type(built).__name__} does not adapt to events"):
+            built.adapt(event_arrays(made, []))
+
+
+def test_an_index_that_is_not_there() -> None:
+    with pytest.raises(EarmarkError, match="no index called 'scam'"):
+        indexes.builder("scam")

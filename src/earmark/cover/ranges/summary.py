@@ -271,9 +271,11 @@ class RangeSummary:
                 _check_columns(file.schema_arrow)
                 table = file.read()
             return cls.from_arrow(table)
-        except (pa.ArrowException, OSError, UnicodeDecodeError, TableError) as problem:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
             said = " ".join(str(problem).split())[:300]
             raise TableError(f"{str(path)!r} cannot be read as a range summary: {said}") from None
+        except TableError as problem:
+            raise TableError(f"{str(path)!r} cannot be read as a range summary: {problem}") from None
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Self:

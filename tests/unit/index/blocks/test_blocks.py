@@ -339,17 +339,6 @@ def test_any_damage_is_refused_or_harmless() -> None:
 # --- the rest ------------------------------------------------------------------------------------------------------
 
 
-def test_contract_and_registry() -> None:
-    built = index.builder("blocks")(table_arrays(Maker(1).made(5, 1)))
-    assert isinstance(built, BlockIndex)
-    assert not built.is_updatable
-    for change in (built.copy, lambda: built.remove(np.empty(0, np.int32))):
-        with pytest.raises(EarmarkError, match="the index BlockIndex does not change"):
-            change()
-    with pytest.raises(EarmarkError, match="the index BlockIndex does not adapt to events"):
-        built.adapt(event_arrays(Maker(1).made(5, 1), []))
-
-
 def test_bad_arguments_get_a_sentence() -> None:
     made = Maker(2).made(5, 2)
     built = BlockIndex.build(table_arrays(made))

@@ -10,7 +10,6 @@ from tests.unit.index.asked import (
     PLAIN,
     assert_answers,
     assert_matches,
-    assert_ranks,
     assert_refuses,
     eligible,
     made_of,
@@ -21,7 +20,6 @@ from tests.unit.made import (
     LEAST,
     Constraint,
     Event,
-    Made,
     Maker,
     Value,
     event_arrays,
@@ -29,34 +27,14 @@ from tests.unit.made import (
     table_arrays,
 )
 
-from earmark import index
 from earmark.errors import EarmarkError
 from earmark.flat import bits
 from earmark.index.k_index import KIndex
-from earmark.index.k_index.arrays import MOST, NEVER, KIndexArrays
+from earmark.index.k_index.arrays import MOST, NEVER
 
 SEEDS = range(3) if PLAIN else range(16)
 SLOTS = 20 if PLAIN else 150
 both_merges = pytest.mark.parametrize("merge", ["conjunction", "counting"])
-
-
-@both_merges
-@pytest.mark.parametrize("seed", SEEDS)
-def test_answers_on_random_tables(seed: int, merge: str) -> None:
-    made = Maker(seed).made(SLOTS, 12 if PLAIN else 70)
-    built = KIndex.build(table_arrays(made), fanout=(2, 4, 8, 256)[seed % 4], merge=merge)
-    assert_answers(made, built)
-    built.check()
-
-
-@both_merges
-def test_answers_at_the_ends_of_the_key_space(merge: str) -> None:
-    ends = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
-    pairs = [(lo, hi) for lo in ends for hi in ends if lo <= hi]
-    made = made_of([{0: Constraint([pair])} for pair in pairs], [{0: Value(lo, hi)} for lo, hi in pairs] + [{}])
-    built = KIndex.build(table_arrays(made), merge=merge)
-    assert_answers(made, built)
-    assert_matches(made, built, [{0: Value(end, end)} for end in ends])
 
 
 def test_the_drawing() -> None:
@@ -185,16 +163,6 @@ def test_few_slots_eligible() -> None:
     assert built.match(event_arrays(made, made.events), longer).tolist() == matching(made, made.events[0])
 
 
-def test_nothing_to_search() -> None:
-    empty = Made([], [{0: Value(1, 1)}, {}])
-    built = KIndex.build(table_arrays(empty))
-    assert_answers(empty, built)
-    made = Maker(1).made(5, 0)
-    built = KIndex.build(table_arrays(made))
-    assert_matches(made, built, [])
-    assert_ranks(made, built, [], 5, False)
-
-
 def test_restored_from_arrays() -> None:
     made = Maker(4).made(SLOTS, 20)
     table = table_arrays(made)
@@ -236,15 +204,6 @@ def test_check_names_what_is_not_the_table_s() -> None:
     other[: len(other) // 2] = 0
     with pytest.raises(AssertionError, match="posting differs"):
         KIndex.restore(table, {**built.arrays._asdict(), "posting": other}).check()
-
-
-def test_contract_and_registry() -> None:
-    built = index.builder("k_index")(table_arrays(Maker(1).made(3, 1)))
-    assert isinstance(built, KIndex)
-    assert not built.is_updatable
-    assert not built.is_adaptive
-    assert built.nbytes == sum(array.nbytes for array in built.arrays)
-    assert isinstance(built.arrays, KIndexArrays)
 
 
 def test_bad_arguments_get_a_sentence() -> None:

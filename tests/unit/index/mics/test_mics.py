@@ -14,12 +14,9 @@ from tests.unit.index.asked import (
     assert_answers,
     assert_matches,
     assert_only_known,
-    assert_ranks,
     assert_refuses,
     changed,
-    extremes,
     mapped,
-    nothings,
     output_without_jit,
     part_of,
     selective,
@@ -36,7 +33,6 @@ from tests.unit.made import (
     table_arrays,
 )
 
-from earmark import index as indexes
 from earmark.curves.hilbert import mean_ranges
 from earmark.curves.space import boxes_of_clauses, ranges_of_boxes
 from earmark.errors import EarmarkError
@@ -44,7 +40,7 @@ from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.index.mics import MicsIndex
 from earmark.index.mics import build as building
-from earmark.index.mics.arrays import LEVEL_BITS, SHIFT, SLOTS, TOP_LEVEL, MicsArrays
+from earmark.index.mics.arrays import LEVEL_BITS, SHIFT, SLOTS, TOP_LEVEL
 from earmark.index.mics.plan import chosen_attributes
 from earmark.index.scan import Scan
 from earmark.workload.mics import mics
@@ -91,17 +87,6 @@ def boxes(count: int, seed: int, side: int = 60, attributes: int = 4) -> Made:
 
 
 @pytest.mark.usefixtures("scanned")
-@pytest.mark.parametrize("seed", SEEDS)
-def test_answers_on_random_tables(seed: int) -> None:
-    made = Maker(seed).made(COUNT, 10 if PLAIN else 40)
-    assert_answers(made, MicsIndex.build(table_arrays(made)), FEW)
-    for way in WAYS[1 :: 4 if PLAIN else 1]:
-        index = MicsIndex.build(table_arrays(made), **way)
-        index.check()
-        assert_matches(made, index, made.events)
-
-
-@pytest.mark.usefixtures("scanned")
 @every_way
 def test_answers_on_boxes(way: dict[str, Any]) -> None:
     made = boxes(COUNT, 1)
@@ -145,15 +130,6 @@ def test_the_drawing_of_the_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("scanned")
-def test_answers_at_the_ends_of_the_key_space() -> None:
-    made = extremes()
-    for way in ({}, {"attributes": (0, 1), "bits": 2}, {"attributes": (0, 1), "bits": 2, "cells": "equal"}):
-        index = MicsIndex.build(table_arrays(made), **way)
-        index.check()
-        assert_matches(made, index, made.events)
-
-
-@pytest.mark.usefixtures("scanned")
 def test_null_has_a_cell_of_its_own() -> None:
     kinds = [
         Constraint([(1, 4)], accepts_null=True),
@@ -170,16 +146,6 @@ def test_null_has_a_cell_of_its_own() -> None:
         index = MicsIndex.build(table_arrays(made), **way)
         index.check()
         assert_matches(made, index, made.events)
-
-
-def test_nothing_to_index() -> None:
-    for made in nothings():
-        for way in ({}, {"attributes": (0, 5)}):
-            index = MicsIndex.build(table_arrays(made), **way)
-            index.check()
-            assert_matches(made, index, made.events)
-            assert_ranks(made, index, made.events, 2, True)
-            assert_ranks(made, index, [], 2, False)
 
 
 def test_attributes_are_chosen_one_after_the_other() -> None:
@@ -403,15 +369,6 @@ def test_check_names_what_is_broken() -> None:
     ):
         with pytest.raises(AssertionError, match=message):
             MicsIndex(table, arrays._replace(**change)).check()
-
-
-def test_contract_and_registry() -> None:
-    made = Maker(1).made(3, 1)
-    index = indexes.builder("mics", {"bits": 3})(table_arrays(made))
-    assert isinstance(index, MicsIndex)
-    assert index.is_updatable
-    assert index.is_adaptive
-    assert isinstance(index.arrays, MicsArrays)
 
 
 def test_bad_arguments_get_a_sentence() -> None:

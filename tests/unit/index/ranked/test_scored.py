@@ -9,7 +9,6 @@ import pytest
 from tests.unit.index.asked import PLAIN, assert_answers
 from tests.unit.index.ranked.scored_cases import (
     PAPER,
-    SEEDS,
     STRUCTURES,
     naive_stabbed,
     random_intervals,
@@ -37,13 +36,6 @@ every_option = pytest.mark.parametrize(
 
 def test_every_structure_is_tried() -> None:
     assert {name for name, _, _ in OPTIONS} == set(STRUCTURES)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@every_option
-def test_answers_on_random_tables(name: str, base: int, options: dict[str, Any], seed: int) -> None:
-    made = random_made(base + seed)
-    assert_answers(made, STRUCTURES[name].build(table_arrays(made), **options))
 
 
 @every_option

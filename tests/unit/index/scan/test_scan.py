@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.unit.index.asked import (
     PLAIN,
-    assert_answers,
     assert_matches,
     assert_ranks,
     assert_refuses,
@@ -14,8 +13,6 @@ from tests.unit.index.asked import (
     output_without_jit,
 )
 from tests.unit.made import (
-    GREATEST,
-    LEAST,
     Constraint,
     Made,
     Maker,
@@ -25,7 +22,6 @@ from tests.unit.made import (
     table_arrays,
 )
 
-from earmark import index
 from earmark.errors import EarmarkError
 from earmark.flat import bits
 from earmark.index import driver
@@ -34,13 +30,6 @@ from earmark.index.scan import Scan
 BATCHES = (1, 2, 9, 65) if PLAIN else (1, 2, 7, 8, 9, 63, 64, 65, 130, 511, 512, 513, 600)
 SEEDS = range(2) if PLAIN else range(25)
 SLOTS = 20 if PLAIN else 150
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_answers_on_random_tables(seed: int) -> None:
-    made = Maker(seed).made(SLOTS, 12 if PLAIN else 70)
-    scan = Scan.build(table_arrays(made))
-    assert_answers(made, scan)
 
 
 @pytest.mark.parametrize("count", BATCHES)
@@ -61,16 +50,6 @@ def test_answers_with_few_slots_eligible() -> None:
     assert all(slot < bits.WORD and made.eligible[slot] for slot in slots.tolist())
     made.eligible = [False] * SLOTS
     assert_matches(made, scan, made.events)
-
-
-def test_answers_at_the_ends_of_the_key_space() -> None:
-    ends = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
-    pairs = [(lo, hi) for lo in ends for hi in ends if lo <= hi]
-    made = Made([Subscription([{0: Constraint([pair])}], sequence=i) for i, pair in enumerate(pairs)], [])
-    made.events = [{0: Value(lo, hi)} for lo, hi in pairs] + [{}]
-    made.eligible = [True] * len(pairs)
-    assert_matches(made, Scan.build(table_arrays(made)), made.events)
-    assert_matches(made, Scan.build(table_arrays(made)), [{0: Value(end, end)} for end in ends])
 
 
 @pytest.mark.skipif(PLAIN, reason="needs many matches")
@@ -96,17 +75,6 @@ def test_ties_go_by_sequence_not_slot() -> None:
     slots, scores = Scan.build(table_arrays(made)).top_k(event_arrays(made, made.events), 3, eligible(made))
     assert slots.tolist() == [9, 8, 7]
     assert scores.tolist() == [1.0, 1.0, 1.0]
-
-
-def test_nothing_to_search() -> None:
-    empty = Made([], [{0: Value(1, 1)}, {}])
-    scan = Scan.build(table_arrays(empty))
-    scan.check()
-    assert_matches(empty, scan, empty.events)
-    assert_ranks(empty, scan, empty.events, 5, True)
-    made = Maker(1).made(5, 0)
-    assert_matches(made, Scan.build(table_arrays(made)), [])
-    assert_ranks(made, Scan.build(table_arrays(made)), [], 5, False)
 
 
 def test_relaxed_search_prunes_without_loss() -> None:
@@ -142,17 +110,6 @@ def test_a_table_that_grew_is_followed() -> None:
     scan.remove(np.array([2], np.int32))
     made.eligible[2] = False
     assert_matches(made, scan, made.events)
-
-
-def test_contract_and_registry() -> None:
-    made = Maker(1).made(3, 1)
-    scan = index.builder("scan")(table_arrays(made))
-    assert isinstance(scan, Scan)
-    assert scan.is_updatable
-    assert not scan.is_adaptive
-    assert scan.nbytes == 0
-    with pytest.raises(EarmarkError, match="no index called 'scam'"):
-        index.builder("scam")
 
 
 def test_bad_arguments_get_a_sentence() -> None:

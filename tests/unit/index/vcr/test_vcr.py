@@ -18,9 +18,7 @@ from tests.unit.index.asked import (
     assert_only_known,
     assert_refuses,
     changed,
-    extremes,
     mapped,
-    nothings,
     output_without_jit,
     part_of,
     selective,
@@ -38,12 +36,11 @@ from tests.unit.made import (
     table_arrays,
 )
 
-from earmark import index as indexes
 from earmark.errors import EarmarkError
 from earmark.flat import bits
 from earmark.index.marks import MAYBE
 from earmark.index.vcr import VcrIndex, build
-from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, VcrArrays, VcrOptions
+from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE
 from earmark.index.vcr.build import add_keys, home
 from earmark.index.vcr.plan import best_pair
 
@@ -104,17 +101,6 @@ def rectangles(count: int, seed: int, side: int = 40) -> Made:
     return made
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_answers_on_random_tables(seed: int) -> None:
-    made = Maker(seed).made(SLOTS, 12 if PLAIN else 40)
-    assert_answers(made, VcrIndex.build(table_arrays(made)))
-    way = WAYS[seed % len(WAYS)]
-    for grid in GRIDS[1:]:
-        index = VcrIndex.build(table_arrays(made), **way, **grid)
-        index.check()
-        assert_matches(made, index, made.events)
-
-
 @every_way
 def test_answers_on_rectangles(way: dict[str, Any]) -> None:
     for seed, grid in enumerate(GRIDS[:3] if PLAIN else GRIDS):
@@ -168,14 +154,6 @@ def test_a_coarse_grid_verifies_borders_only() -> None:
     assert_matches(made, index, boxes)
 
 
-def test_answers_at_the_ends_of_the_key_space() -> None:
-    made = extremes()
-    for way in WAYS[:: 5 if PLAIN else 3]:
-        index = VcrIndex.build(table_arrays(made), **way)
-        index.check()
-        assert_matches(made, index, made.events)
-
-
 def test_one_attribute_makes_a_grid_of_one_row() -> None:
     made = Made([Subscription([{5: Constraint([(i, i + 3)])}], sequence=i) for i in range(90)], [])
     made.eligible = [True] * 90
@@ -198,16 +176,6 @@ def test_null_is_never_a_route() -> None:
     index = VcrIndex.build(table_arrays(made), attributes=(0, 1))
     assert index.describe()["scanned"] == 20
     assert_matches(made, index, made.events)
-
-
-def test_nothing_to_index() -> None:
-    for made in nothings():
-        for way in ({}, {"mode": "points", "store": "hashed"}):
-            index = VcrIndex.build(table_arrays(made), **way)
-            index.check()
-            assert_matches(made, index, made.events)
-            assert_ranks(made, index, made.events, 2, True)
-            assert_ranks(made, index, [], 2, False)
 
 
 def test_the_pair_is_the_most_selective_that_is_used() -> None:
@@ -381,16 +349,6 @@ def _with(column: Any, where: int, value: int) -> Any:
     copy = column.copy()
     copy[where] = value
     return copy
-
-
-def test_contract_and_registry() -> None:
-    made = Maker(1).made(3, 1)
-    index = indexes.builder("vcr")(table_arrays(made))
-    assert isinstance(index, VcrIndex)
-    assert index.is_updatable
-    assert not index.is_adaptive
-    assert isinstance(index.arrays, VcrArrays)
-    assert len(index.arrays.options) == len(VcrOptions._fields)
 
 
 def test_bad_arguments_get_a_sentence() -> None:
