@@ -99,7 +99,7 @@ def entrance(function: Callable[..., Any], into: Any, types: tuple[Any, ...]) ->
     """
     allocates = into.targetoptions.get("_nrt", True)  # then an exception may come from it
     dispatcher: Any = numba.njit(nogil=allocates, error_model="numpy", _nrt=allocates, boundscheck=BOUNDS)(function)
-    if isinstance(into._cache, KernelCache):
+    if into._cache.is_enabled:
         dispatcher._cache = KernelCache(into.py_func, f"{function.__name__}_")
     dispatcher.compile(types)
     return dispatcher.overloads[types].entry_point  # type: ignore[no-any-return]
@@ -126,7 +126,7 @@ class KernelCache:
         self._code = function.__code__
         name = f"{function.__module__}.{prefix}{function.__qualname__}"
         self._name = name.replace("<", "").replace(">", "")[-120:]
-        self._enabled = True
+        self.is_enabled = True
 
     @property
     def cache_path(self) -> str | None:
@@ -135,10 +135,10 @@ class KernelCache:
         return None if folder is None else str(folder)
 
     def enable(self) -> None:
-        self._enabled = True
+        self.is_enabled = True
 
     def disable(self) -> None:
-        self._enabled = False
+        self.is_enabled = False
 
     def flush(self) -> None:
         """Forget what is stored for this kernel."""
@@ -192,7 +192,7 @@ class KernelCache:
             return None
 
     def _folder(self) -> Path | None:
-        return _stamp_folder(self._code.co_filename) if self._enabled else None
+        return _stamp_folder(self._code.co_filename) if self.is_enabled else None
 
     def _key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         """What the machine code depends on once the sources are fixed."""

@@ -219,7 +219,9 @@ class ArrayIndex(Generic[A]):
             return slots
         if self._rest[0] is not eligible:
             self._rest = eligible, bits.both(eligible, self._residual)
+        counted = self._counted
         rest = self._scan.match_one(one, self._rest[1])
+        self._counted = [a + b for a, b in zip(counted, self._scan._counted, strict=False)]
         return sorted(slots + rest) if rest else slots
 
     def _found(self, one: OneEvent, eligible: U64) -> list[int]:

@@ -72,9 +72,10 @@ class OneEvent:
 
     def take(self, entries: Sequence[Entry], weights: Sequence[float] = ()) -> None:
         """Write an event, ascending by attribute, and its weights if it has any."""
-        count = self._count = len(entries)
+        count = len(entries)
         if count > len(self._attr):
             self._room(2 * count)
+        self._count = count
         words = self._words
         if count:
             numbers, low, high, _ = zip(*entries, strict=True)

@@ -1,9 +1,9 @@
 """What attributes exist, what type each has, and who said so.
 
 A type is declared by the user or learned from the first condition that compares the attribute with a value; events
-teach nothing. Every type owns a contiguous *domain* of signed 64-bit keys (see keys.py), so `IS NOT NULL` is the whole
-domain and the complement of a set of intervals is exact. While an attribute has no type, its values are present or
-NULL, and all that are present have the key PRESENT, which is in the domain of every type.
+teach nothing. Every type owns a contiguous *domain* of signed 64-bit keys (cuts.py, numbers.py), so `IS NOT NULL` is
+the whole domain and the complement of a set of intervals is exact. While an attribute has no type, its values are
+present or NULL, and all that are present have the key PRESENT, which is in the domain of every type.
 
 A published `Schema` never changes, except that string constants get keys in the gaps (strings.py); a change makes
 another one. `Draft` collects what a batch of subscriptions would add, so that a bad batch leaves no trace.

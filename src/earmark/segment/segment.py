@@ -8,7 +8,7 @@
 
 Bounds are keys under `schema`, which also numbers the attributes; keys stay right for as long as the schema's
 generation does. `appended` gives another segment, with more slots, that shares the memory of this one: it writes past
-everything that any segment has (growable.py), so no segment ever changes, and a failure half-way has changed
+everything that any segment has (flat/arrays.py), so no segment ever changes, and a failure half-way has changed
 nothing.
 
 Invariant (`check`): `check_arrays`, as many ids, conditions and tags as slots, distinct sequence numbers.
