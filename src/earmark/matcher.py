@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import pyarrow as pa
@@ -29,13 +28,12 @@ from earmark.book import saving
 from earmark.engine import updates
 from earmark.engine.batch import Batch, One, OnError, check_on_error, read, read_one
 from earmark.engine.compaction import Compactor, compacted, settled
-from earmark.engine.probes import check_answers
 from earmark.engine.searcher import ALL, Ask, Mode, Searcher
 from earmark.engine.stats import AttributeInfo, Seen, Stats, Unseen, attributes_of, stats_of
 from earmark.engine.updates import KEEP
 from earmark.engine.verify import Verification, compare
 from earmark.engine.version import Place, Version
-from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
+from earmark.errors import EarmarkError, SubscriptionError
 from earmark.events.frames import as_arrow, is_frame
 from earmark.events.mappings import Reject
 from earmark.index.contract import Adaptation, Work
@@ -49,7 +47,7 @@ from earmark.segment.columns import Bounds
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
 from earmark.segment.forms import reader_of, subscription_at, to_frame
 from earmark.segment.ids import Id, checked_id
-from earmark.segment.segment import DAMAGE, NO_TAGS, Tags, no_arrays
+from earmark.segment.segment import NO_TAGS, Tags, no_arrays
 
 if TYPE_CHECKING:
     from earmark.cover.audit import Audit
@@ -477,17 +475,10 @@ class Matcher:
     ) -> pa.RecordBatchReader:
         check_on_error(on_error, rejects)
 
-        def take(group: Any, first: int) -> Batch:
-            try:
-                own: list[Reject] | None = None if rejects is None else []
-                batch = self._read(searcher.version, group, weights, on_error, own)
-            except EventError as problem:
-                raise problem.at(event=None if problem.event is None else problem.event + first) from None
-            if rejects is not None:
-                rejects.extend(one._replace(event=one.event + first) for one in own or ())
-            return batch
+        def read_group(group: Any, own: list[Reject] | None) -> Batch:
+            return self._read(searcher.version, group, weights, on_error, own)
 
-        return searcher.reader(events, take)
+        return searcher.reader(events, read_group, rejects)
 
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
         """Why a subscription matches an event or not: each constraint, what it asked, what it got."""
@@ -562,15 +553,10 @@ class Matcher:
         loaded, saved, shelf = saving.load(folder, version, mmap, index)
         made = cls(index or saved, index_options=index_options)
         if made.index != saved and made._build is not None:
-            build = made._build
-            loaded = loaded.with_segments([replace(one, index=build(one.segment.arrays)) for one in loaded.segments])
-        made._shelf = shelf
+            loaded = loaded.reindexed(made._build)
         if verify:
-            try:
-                for one in loaded.segments:
-                    check_answers(one)
-            except DAMAGE as problem:
-                raise TableError(f"the index of the book {str(folder)!r} is damaged: {problem}") from None
+            saving.verify_answers(loaded, folder)
+        made._shelf = shelf
         made._start(loaded)
         return made
 

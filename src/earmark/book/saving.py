@@ -44,6 +44,7 @@ from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, Building, guarded
 from earmark.book.segments import PackedFile, Record, StoredKeys, checked_bitmap, count_of, read_packed, read_segment
 from earmark.cache import cache_folder, write_atomically
 from earmark.engine.lazy import Contents, LazySegment, Resident
+from earmark.engine.probes import check_answers
 from earmark.engine.version import IndexedSegment, Version, no_slots
 from earmark.errors import TableError, require
 from earmark.flat import bits
@@ -267,6 +268,15 @@ def _load(root: Path, record: Record, mmap: bool, index: str | None) -> tuple[Ve
         if new:
             version.check_living()
     return version.with_free_types(), str(saved), shelf
+
+
+def verify_answers(version: Version, path: Any) -> None:
+    """Raise unless the indexes of a book answer as its subscriptions say, whatever the checksums are."""
+    try:
+        for one in version.segments:
+            check_answers(one)
+    except DAMAGE as problem:
+        raise TableError(f"the index of the book {str(path)!r} is damaged: {problem}") from None
 
 
 # --- a worker's ----------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from earmark.engine.batch import Batch, One, groups
 from earmark.engine.version import IndexedSegment, Version
-from earmark.errors import EarmarkError, TooManyAnswers, shown
+from earmark.errors import EarmarkError, EventError, TooManyAnswers, shown
 from earmark.events.arrays import Entry
+from earmark.events.mappings import Reject
 from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index.contract import Floor, Work
 from earmark.index.driver import MOST_ANSWERS, check_room
@@ -266,8 +267,13 @@ class Searcher:
                 for half in (part.between(0, len(part) // 2), part.between(len(part) // 2, len(part))):
                     yield from self.pieces(half, first)
 
-    def reader(self, events: Any, take: Callable[[Any, int], Batch]) -> pa.RecordBatchReader:
-        """The answers as record batches, made when they are asked for. `take` reads a group, given its first row."""
+    def reader(
+        self, events: Any, read: Callable[[Any, list[Reject] | None], Batch], rejects: list[Reject] | None
+    ) -> pa.RecordBatchReader:
+        """The answers as record batches, made when they are asked for.
+
+        `read` reads a group, and lists what it rejects; rows are those of all groups.
+        """
 
         kind = pa.int64() if self.version.id_type is int else pa.string()
         score = {"score": pa.float64()} if self.ask.scores else {}
@@ -276,11 +282,25 @@ class Searcher:
         def batches() -> Iterator[pa.RecordBatch]:
             first = 0
             for group, size in groups(events):
-                for table in self.pieces(take(group, first), first):
+                for table in self.pieces(_read_group(group, first, read, rejects), first):
                     yield from table.cast(schema).to_batches()
                 first += size
 
         return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _read_group(
+    group: Any, first: int, read: Callable[[Any, list[Reject] | None], Batch], rejects: list[Reject] | None
+) -> Batch:
+    """The events of a group that begins at row `first`; rejects and errors name rows of the whole."""
+    own: list[Reject] | None = None if rejects is None else []
+    try:
+        batch = read(group, own)
+    except EventError as problem:
+        raise problem.at(event=None if problem.event is None else problem.event + first) from None
+    if rejects is not None:
+        rejects.extend(one._replace(event=one.event + first) for one in own or ())
+    return batch
 
 
 def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64]:

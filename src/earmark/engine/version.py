@@ -20,7 +20,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ from earmark.index.driver import ArrayIndex
 from earmark.index.one import OneEvent
 from earmark.index.scan import Scan
 from earmark.keys.schema import Schema
-from earmark.segment.arrays import gather, uses_of
+from earmark.segment.arrays import SegmentArrays, gather, uses_of
 from earmark.segment.evaluate import score_matches
 from earmark.segment.ids import Id, distinct
 from earmark.segment.join import join, with_constants_of
@@ -347,6 +347,10 @@ class Version:
     def with_segments(self, segments: Iterable[IndexedSegment]) -> Version:
         """The same subscriptions in other segments."""
         return Version(self.schema, tuple(segments), self.next_sequence, self.uses, None, self.integer_ids)
+
+    def reindexed(self, build: Callable[[SegmentArrays], ArrayIndex[Any]]) -> Version:
+        """The same with another index over each segment."""
+        return self.with_segments([replace(one, index=build(one.segment.arrays)) for one in self.segments])
 
     def with_free_types(self) -> Version:
         """Without the learned types of attributes that nothing living compares with a value."""
