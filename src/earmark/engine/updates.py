@@ -19,7 +19,7 @@ from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, 
 from earmark.index.contract import Adaptation
 from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
-from earmark.language.nearest import did_you_mean
+from earmark.language.words import did_you_mean
 from earmark.segment.arrays import gather
 from earmark.segment.builder import (
     Prepared,

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require, shown
 from earmark.flat.arrays import I64
 from earmark.keys.strings import StringKeys
-from earmark.language.literals import Value
-from earmark.language.nearest import nearest_name
+from earmark.language.literals import Value, zone_of
 from earmark.language.predicate import MAX_NAME, MAX_PARTS
-from earmark.language.zones import zone_of
+from earmark.language.words import nearest_name
 
 
 class Kind(StrEnum):

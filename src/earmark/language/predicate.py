@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -277,6 +277,22 @@ def check_text(text: str, what: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise SubscriptionError(f"{what} holds a lone surrogate, which UTF-8 cannot carry") from None
+
+
+def filled(node: Condition, fill: Callable[[Any], Any]) -> Condition:
+    """The same condition with every value replaced; a single value that becomes a tuple is spread."""
+    match node:
+        case Predicate(attribute, operator, values):
+            values = tuple(fill(v) for v in values)
+            spread = len(values) == 1 and isinstance(values[0], tuple)
+            return test(attribute, operator, values[0] if spread else values)
+        case And(parts) | Or(parts):
+            return type(node)(tuple(filled(p, fill) for p in parts))
+        case Not(part):
+            return Not(filled(part, fill))
+        case Is(part, truth):
+            return Is(filled(part, fill), truth)
+    return node
 
 
 # --- as text -------------------------------------------------------------------------------------------------

@@ -54,8 +54,7 @@ from earmark.index.mics.build import blocks_of_clauses
 from earmark.index.mics.plan import possible_cuts, values_of
 from earmark.jit import kernel
 from earmark.keys.schema import Schema
-from earmark.language.nearest import did_you_mean
-from earmark.language.words import counted
+from earmark.language.words import counted, did_you_mean
 from earmark.segment.arrays import SegmentArrays, gather, spread
 
 PIECES = 1 << 10
