@@ -254,8 +254,8 @@ class Schema:
 
     def copied(self) -> Schema:
         """A schema of its own generation, with keys of its own that are the same."""
-        keys = {number: StringKeys.from_items(*_items(strings)) for number, strings in self.strings.items()}
-        return self.rekeyed((), keys)
+        items = {number: strings.items() for number, strings in self.strings.items()}
+        return self.rekeyed((), {n: StringKeys.from_items(own, keys.tolist()) for n, (own, keys) in items.items()})
 
     @cached_property
     def domains(self) -> tuple[I64, I64]:
@@ -273,11 +273,6 @@ class Schema:
 def _is_same_type(type_: AttributeType | None, other: AttributeType) -> bool:
     """Whether two types are one, or both numbers, of which one is wide."""
     return type_ == other or (type_ is not None and type_.kind == other.kind == Kind.NUMBER)
-
-
-def _items(strings: StringKeys) -> tuple[list[bytes], list[int]]:
-    constants, keys = strings.items()
-    return constants, keys.tolist()
 
 
 class Draft:
