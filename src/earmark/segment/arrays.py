@@ -48,6 +48,8 @@ class SegmentArrays(NamedTuple):
 
 _EMPTY_F64: F64 = np.empty(0, np.float64)
 _FEW = 64
+_DEFAULTS = {"weight": ("interval_start", 1.0), "score": ("clause_start", 0.0)}
+"""Columns that may be empty, for all have this value; and the offsets that tell how many there would be."""
 
 
 def arrays_of(
@@ -80,15 +82,12 @@ def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]
     sets = []
     for number, one in constraints:
         strings = schema.strings.get(number)
-        if strings is None:
-            assert isinstance(one, KeySet)
-            sets.append(one)
-            continue
-        found = known.get(id(one))
+        found = one if strings is None else known.get(id(one))
         if found is None:
+            assert strings is not None
             found = known[id(one)] = resolved(one, strings)
         sets.append(found)
-    return sets
+    return sets  # type: ignore[return-value]
 
 
 def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
@@ -204,31 +203,17 @@ def _one_slot(table: SegmentArrays, slot: int) -> SegmentArrays:
 
 def concat(a: SegmentArrays, b: SegmentArrays) -> SegmentArrays:
     """The slots of `a`, then those of `b`. A column that is all default in one of them is filled in."""
-
-    def joined(name: str, counts: tuple[int, int], default: float) -> F64:
-        left, right = getattr(a, name), getattr(b, name)
-        if not len(left) and not len(right):
-            return _EMPTY_F64
-        parts = [v if len(v) else np.full(n, default) for v, n in zip((left, right), counts, strict=True)]
-        return np.concatenate(parts)
-
-    slots = (len(a.clause_start) - 1, len(b.clause_start) - 1)
-    return SegmentArrays(
-        clause_start=_joined_offsets(a.clause_start, b.clause_start),
-        constraint_start=_joined_offsets(a.constraint_start, b.constraint_start),
-        attr=np.concatenate([a.attr, b.attr]),
-        accepts_null=np.concatenate([a.accepts_null, b.accepts_null]),
-        interval_start=_joined_offsets(a.interval_start, b.interval_start),
-        lo=np.concatenate([a.lo, b.lo]),
-        hi=np.concatenate([a.hi, b.hi]),
-        weight=joined("weight", (len(a.attr), len(b.attr)), 1.0),
-        score=joined("score", slots, 0.0),
-        sequence=np.concatenate([a.sequence, b.sequence]),
-    )
-
-
-def _joined_offsets(a: I32, b: I32) -> I32:
-    return np.concatenate([a, b[1:] + a[-1]])
+    made = {}
+    for name in SegmentArrays._fields:
+        parts = [getattr(a, name), getattr(b, name)]
+        if name.endswith("_start"):
+            parts[1] = parts[1][1:] + parts[0][-1]
+        elif name in _DEFAULTS and any(map(len, parts)):
+            per, default = _DEFAULTS[name]
+            counts = (len(getattr(table, per)) - 1 for table in (a, b))
+            parts = [own if len(own) else np.full(n, default) for own, n in zip(parts, counts, strict=True)]
+        made[name] = np.concatenate(parts)
+    return SegmentArrays(**made)
 
 
 def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32, lo: I64, hi: I64) -> SegmentArrays:

@@ -143,12 +143,10 @@ class NearMiss:
 
 def explain_slot(segment: Segment, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
     """The explanation of one slot and one event."""
-    table = segment.arrays
-    first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
-    asked = clause_texts(segment, slot)
-    clauses = tuple(explain_clause(segment, slot, first + i, asked[i], events, event) for i in range(last - first))
+    pairs = zip(_clauses_of(segment, slot), clause_texts(segment, slot), strict=True)
+    clauses = tuple(explain_clause(segment, slot, clause, asked, events, event) for clause, asked in pairs)
     scores = [c.score for c in clauses if c.score is not None]
-    static = float(static_score(table, slot))
+    static = float(static_score(segment.arrays, slot))
     return Explanation(segment.ids[slot], bool(scores), max(scores, default=None), static, clauses)
 
 
@@ -225,17 +223,15 @@ def never_matching(segment: Segment) -> list[Id]:
 
 def clause_texts(segment: Segment, slot: int) -> list[dict[str, str]]:
     """For each clause of a slot, the text asked of each attribute."""
-    text = segment.text(slot)
-    if not text:
-        return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
-    asked = [{name: _joined(atoms) for name, atoms in clause} for clause in parse_clauses(text)]
-    stored = [interval_names(segment, c) for c in _clauses_of(segment, slot)]
-    if [set(clause) for clause in asked] != stored:  # a file that someone wrote by hand
-        return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
-    return asked
+    if text := segment.text(slot):
+        parsed = parse_clauses(text)
+        asked = [{name: " AND ".join(map(atom_sql, atoms)) for name, atoms in clause} for clause in parsed]
+        if [set(clause) for clause in asked] == [_names(segment, c) for c in _clauses_of(segment, slot)]:
+            return asked  # else it is of a file that someone wrote by hand
+    return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
 
 
-def interval_names(segment: Segment, clause: int) -> set[str]:
+def _names(segment: Segment, clause: int) -> set[str]:
     """The attributes that a clause constrains."""
     first, last = segment.arrays.constraint_start[clause : clause + 2]
     return {segment.schema.names[number] for number in segment.arrays.attr[first:last].tolist()}
@@ -243,8 +239,7 @@ def interval_names(segment: Segment, clause: int) -> set[str]:
 
 def condition_text(segment: Segment, slot: int) -> str:
     """The condition of a slot as SQL; for ready-made columns, written out from the intervals."""
-    text = segment.text(slot)
-    if text:
+    if text := segment.text(slot):
         return text
     clauses = [" AND ".join(interval_texts(segment, c).values()) or "TRUE" for c in _clauses_of(segment, slot)]
     return " OR ".join(clauses) or "FALSE"
@@ -252,10 +247,6 @@ def condition_text(segment: Segment, slot: int) -> str:
 
 def _clauses_of(segment: Segment, slot: int) -> range:
     return range(int(segment.arrays.clause_start[slot]), int(segment.arrays.clause_start[slot + 1]))
-
-
-def _joined(atoms: tuple[Any, ...]) -> str:
-    return " AND ".join(atom_sql(a) for a in atoms)
 
 
 def interval_texts(segment: Segment, clause: int) -> dict[str, str]:

@@ -37,7 +37,6 @@ NO_TAGS: Tags = ()
 MOST_ELEMENTS = 2**31 - 1
 _OFFSETS = ("clause_start", "constraint_start", "interval_start")
 _NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
-_DEFAULTS = {"weight": 1.0, "score": 0.0}
 MAX_SEQUENCE = 2**62
 DAMAGE = (AssertionError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading hostile data may raise on the way to one of our errors."""
@@ -164,12 +163,9 @@ class Segment:
             return self
         room = self.room or self._new_room()
         columns = dict(room.arrays)
-        for name, default in _DEFAULTS.items():
-            own, theirs = columns[name], getattr(other.arrays, name)
-            per = "attr" if name == "weight" else "sequence"
-            columns[name] = _with_default(
-                own, theirs, len(getattr(other.arrays, per)), len(getattr(self.arrays, per)), default
-            )
+        for name, per, default in (("weight", "attr", 1.0), ("score", "sequence", 0.0)):
+            before, count = len(getattr(self.arrays, per)), len(getattr(other.arrays, per))
+            columns[name] = _with_default(columns[name], getattr(other.arrays, name), count, before, default)
         for name in ("attr", "accepts_null", "lo", "hi", "sequence"):
             columns[name] = columns[name].extended(getattr(other.arrays, name))
         for name in _OFFSETS:
@@ -235,20 +231,9 @@ def without_text(slots: int) -> PackedStrings:
 
 def no_arrays() -> SegmentArrays:
     """The arrays of no subscriptions."""
-    none, start = np.empty(0, np.int64), np.zeros(1, np.int32)
-    empty, doubles = np.empty(0, np.int32), np.empty(0)
-    columns = (
-        start,
-        start.copy(),
-        empty,
-        np.empty(0, np.uint8),
-        start.copy(),
-        none,
-        none.copy(),
-        doubles,
-        doubles.copy(),
-    )
-    return SegmentArrays._make(frozen(column) for column in (*columns, none.copy()))
+    kinds = (np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64)
+    columns = zip(SegmentArrays._fields, kinds, strict=True)
+    return SegmentArrays._make(frozen(np.zeros(int(name in _OFFSETS), kind)) for name, kind in columns)
 
 
 def no_segment(schema: Schema, integer_ids: bool = False) -> Segment:
