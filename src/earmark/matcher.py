@@ -29,11 +29,10 @@ from earmark.book import saving
 from earmark.engine import updates
 from earmark.engine.batch import Batch, One, OnError, check_on_error, read, read_one
 from earmark.engine.compaction import Compactor, compacted, settled
-from earmark.engine.probes import check_answers
 from earmark.engine.searcher import ALL, Ask, Mode, Searcher
 from earmark.engine.stats import AttributeInfo, Seen, Stats, Unseen, attributes_of, stats_of
 from earmark.engine.updates import KEEP
-from earmark.engine.verify import Verification, compare
+from earmark.engine.verify import Verification, check_answers, compare
 from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, EventError, SubscriptionError, TableError
 from earmark.events.frames import as_arrow, is_frame

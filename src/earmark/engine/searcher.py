@@ -218,7 +218,7 @@ class Searcher:
 
     def _named(self, parts: Sequence[Found], order: I64) -> pa.Array:
 
-        named = [self._ids(part.number).taken(part.slots) for part in parts if len(part.slots)]
+        named = [self.named(part) for part in parts if len(part.slots)]
         if not named:
             return pa.array([], pa.int64() if self.version.id_type is int else pa.string())
         return pa.concat_arrays(named).take(pa.array(order))

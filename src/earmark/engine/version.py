@@ -51,6 +51,12 @@ def no_slots(slots: int) -> U64:
     return frozen(np.zeros(bits.words_for(slots), np.uint64))
 
 
+def lengthened(bitmap: U64, slots: int) -> U64:
+    """A bitmap with room for this many slots."""
+    more = bits.words_for(slots) - len(bitmap)
+    return frozen(np.concatenate([bitmap, np.zeros(more, np.uint64)])) if more > 0 else bitmap
+
+
 @dataclass(frozen=True, eq=False)
 class IndexedSegment:
     """One of the segments of a version."""
@@ -107,6 +113,10 @@ class IndexedSegment:
         """The slots that are not removed, ascending."""
         return bits.to_slots(self.alive).astype(np.int64)
 
+    def picked(self) -> Segment:
+        """The subscriptions that are not removed, as a segment of their own."""
+        return self.segment if self.live == len(self) else self.segment.pick(self.living())
+
     def find(self, one: object) -> int | None:
         """The living slot of an id."""
         slot = self.segment.find(one)
@@ -128,19 +138,14 @@ class IndexedSegment:
     def appended(self, other: Segment) -> IndexedSegment:
         """An unsealed segment with more rows behind it."""
         segment = self.segment.appended(other)
-        removed = self.removed
-        if len(segment) > bits.WORD * len(removed):
-            more = bits.words_for(len(segment)) - len(removed)
-            removed = frozen(np.concatenate([removed, np.zeros(more, np.uint64)]))
+        removed = lengthened(self.removed, len(segment))
         return IndexedSegment(segment, None, removed, self.live + len(other), self.forgotten, self.line)
 
     # --- searching -------------------------------------------------------------------------------------------
 
     def searched_by(self, eligible: U64) -> ArrayIndex[Any]:
         """What searches among these slots: the index, or a scan where it is quicker or there is no index."""
-        if self.index is None:
-            return self._scan
-        if eligible is not self.alive and bits.count(eligible) <= FEW_SHARE * len(self):
+        if self.index is None or (eligible is not self.alive and bits.count(eligible) <= FEW_SHARE * len(self)):
             return self._scan
         return self.index
 
@@ -230,8 +235,7 @@ class Version:
     def find(self, one: object) -> Place | None:
         """Where the living subscription with this id is. Amortised O(segments)."""
         for number in range(len(self.segments) - 1, -1, -1):
-            slot = self.segments[number].find(one)
-            if slot is not None:
+            if (slot := self.segments[number].find(one)) is not None:
                 return Place(number, slot)
         return None
 
@@ -286,7 +290,7 @@ class Version:
         """The living subscriptions of some segments as one, in order of insertion."""
         if not segments:
             return no_segment(self.schema)
-        living = [one.segment if one.live == len(one) else one.segment.pick(one.living()) for one in segments]
+        living = [one.picked() for one in segments]
         schema = self.schema
         if any(one.schema.generation != schema.generation for one in living):
             schema = with_constants_of(schema.copied(), living)
@@ -340,9 +344,7 @@ class Version:
         """The uses, for a schema that may have more attributes."""
         if len(schema) == len(self.uses):
             return self.uses
-        uses = np.zeros(len(schema), np.int32)
-        uses[: len(self.uses)] = self.uses
-        return frozen(uses)
+        return frozen(np.concatenate([self.uses, np.zeros(len(schema) - len(self.uses), np.int32)]))
 
     def with_segments(self, segments: Iterable[IndexedSegment]) -> Version:
         """The same subscriptions in other segments."""
@@ -365,10 +367,8 @@ class Version:
     def _counted(self) -> I32:
         uses = np.zeros(len(self.schema), np.int32)
         for one in self.segments:
-            arrays = one.segment.arrays
-            living = arrays if one.live == len(one) else gather(arrays, one.living())
-            for number, count in uses_of(living, self.schema_for(one.segment)).items():
-                uses[number] += count
+            living = one.segment.arrays if one.live == len(one) else gather(one.segment.arrays, one.living())
+            uses = _counting(uses, uses_of(living, self.schema_for(one.segment)), 1)
         return frozen(uses)
 
     def check(self) -> None:
