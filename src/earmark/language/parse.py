@@ -228,9 +228,6 @@ def _filled(value: Any, literals: list[Any]) -> Any:
 def value_of(hole: Hole, literals: list[Any]) -> Any:
     """What a hole holds, given the literals of the text; may raise LiteralError."""
     literal = literals[hole.index]
-    match hole.form:
-        case "negative":
-            return negated(literal)
-        case "escaped":
-            return plain_pattern(literal, literals[hole.escape])
-    return literal
+    if hole.form == "negative":
+        return negated(literal)
+    return plain_pattern(literal, literals[hole.escape]) if hole.form == "escaped" else literal

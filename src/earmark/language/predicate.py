@@ -390,7 +390,8 @@ def _double_sql(value: float) -> str:
     return f"{value!r}D" if "e" not in repr(value) else repr(value)
 
 
-_POSITIVE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
+_OPPOSITE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
+_OPPOSITE |= {positive: negative for negative, positive in _NEGATIVE.items()}
 _WRAP = {Mode.NOT_TRUE: "({}) IS NOT TRUE", Mode.NOT_FALSE: "({}) IS NOT FALSE"}
 
 
@@ -400,12 +401,8 @@ def atom_sql(atom: Atom) -> str:
         predicate, mode = atom.predicate, atom.mode
         if mode == Mode.TRUE:
             return to_sql(predicate)
-        if mode == Mode.FALSE and predicate.operator in _POSITIVE:
-            return to_sql(test(predicate.attribute, _POSITIVE[predicate.operator], predicate.values))
-        if mode == Mode.FALSE and predicate.operator in ("IN", "LIKE", "BETWEEN"):
-            return to_sql(test(predicate.attribute, f"NOT {predicate.operator}", predicate.values))
-        if mode == Mode.FALSE and predicate.operator == "IS NULL":
-            return to_sql(test(predicate.attribute, "IS NOT NULL", ()))
+        if mode == Mode.FALSE and predicate.operator in _OPPOSITE:
+            return to_sql(test(predicate.attribute, _OPPOSITE[predicate.operator], predicate.values))
         return _WRAP.get(mode, "NOT ({})").format(to_sql(predicate))
     word = " OR " if isinstance(atom, AnyOf) else " AND "
     return "(" + word.join(atom_sql(p) for p in atom.parts) + ")"
