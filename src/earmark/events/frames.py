@@ -249,8 +249,7 @@ def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Ke
     ends = [plain_array(pc.struct_field(column, name)) for name in ("lo", "hi")]
     known = [_valid(end) for end in ends]
     keys = [value_keys(schema, attribute, end, k) for end, k in zip(ends, known, strict=True)]
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     low = np.where(known[0], keys[0], type_.low)
     high = np.where(known[1], keys[1], type_.high)
     wrong = valid & (low > high)
@@ -278,8 +277,7 @@ def value_keys(schema: Schema, attribute: Attribute, column: pa.Array, valid: ND
     """The keys of a column of values; where it is not valid, anything."""
     if not valid.any():
         return np.zeros(len(column), np.int64)
-    type_ = attribute.type
-    assert type_ is not None, "without a type, values are only present"
+    type_ = attribute.known_type
     quick = _QUICK.get((type_.kind, _family(column.type)))
     keys = quick(schema, attribute, column) if quick is not None else None
     return keys if keys is not None else _by_distinct(schema, attribute, column, valid)
@@ -347,8 +345,7 @@ def _floats(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
 
 
 def _wide_or_narrow(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
-    assert attribute.type is not None
-    if attribute.type.keyed:
+    if attribute.known_type.keyed:
         return wide_keys(schema.strings[attribute.number], _numbers(column))
     return _floats(schema, attribute, column)
 
@@ -364,8 +361,7 @@ def _dates(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
 
 def _decimals(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | None:
 
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     try:
         exact = column.cast(pa.decimal128(type_.precision, type_.scale))
     except pa.ArrowInvalid:
@@ -377,8 +373,7 @@ def _decimals(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | N
 
 
 def _scaled_integers(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | None:
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     values, unit = _numbers(column), 10**type_.scale
     room = type_.high // unit
     if len(values) and not -room <= int(values.min()) <= int(values.max()) <= room:

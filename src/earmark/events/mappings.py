@@ -232,8 +232,7 @@ def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, 
     if not isinstance(value, Interval):
         key = key_of(schema, attribute, value)
         return key, key
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     open_ends = [is_null(end) or (schema.nan_is_null and _is_nan(end)) for end in value]
     low, high = (None if is_open else _plain(attribute, end) for is_open, end in zip(open_ends, value, strict=True))
     first = type_.low if low is None else key_of(schema, attribute, low)
@@ -410,8 +409,7 @@ def _read(attribute: Attribute, text: str, read: Any) -> Any:
     try:
         return read(text)
     except LiteralError:
-        assert attribute.type is not None
-        kind = attribute.type.kind
+        kind = attribute.known_type.kind
         raise unfit(attribute, f"{types.article(kind)} such as {_WRITTEN[kind]}", shown(text)) from None
 
 

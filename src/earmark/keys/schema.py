@@ -53,14 +53,8 @@ FLOAT_NAN_KEY = FLOAT_INF_KEY + 1
 PRESENT = 0
 MAX_ATTRIBUTES = 1_000_000
 
-_ALIASES = {
-    "int": Kind.INTEGER,
-    "bigint": Kind.INTEGER,
-    "long": Kind.INTEGER,
-    "double": Kind.FLOAT,
-    "bool": Kind.BOOLEAN,
-    "str": Kind.STRING,
-}
+_ALIASES = dict.fromkeys(("int", "bigint", "long"), Kind.INTEGER)
+_ALIASES |= {"double": Kind.FLOAT, "bool": Kind.BOOLEAN, "str": Kind.STRING}
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z")
 
 
@@ -139,6 +133,12 @@ class Attribute:
     type: AttributeType | None
     declared: bool
     origin: str
+
+    @property
+    def known_type(self) -> AttributeType:
+        """The type, where there is one: without it, values are only present."""
+        assert self.type is not None, f"attribute {self.name!r} has no type"
+        return self.type
 
     def described(self) -> str:
         """For error messages: the type and who fixed it."""
@@ -231,8 +231,7 @@ class Schema:
         changed: dict[int, StringKeys] = {}
         for number, constants in wanted.items():
             attribute = self.by_name[self.names[number]]
-            assert attribute.type is not None
-            if not attribute.type.keyed:
+            if not attribute.known_type.keyed:
                 attributes.append(replace(attribute, type=WIDE_NUMBER))
                 changed[number] = StringKeys().relabelled(constants)
             elif not self.strings[number].insert(constants):

@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
-from earmark.flat.arrays import I64
 from earmark.keys.schema import Draft, Kind, Schema, attribute_type, schema_of, schema_record
 from earmark.keys.strings import restored_strings
 from earmark.segment.arrays import SegmentArrays, check_arrays, uses_of
@@ -161,7 +160,7 @@ def _prepare(schema: Schema, frame: pa.Table) -> Prepared:
     _refuse_changed(asked, _column(frame, "check", pa.uint32()).to_pylist())
     pairs = _column(frame, "tags", _TAGS, nulls=True)
     tags = [checked_tags(dict(t)) if t else () for t in pairs.to_pylist()] if pairs.null_count < len(ids) else None
-    if not _distinct(arrays.sequence):
+    if len(np.unique(arrays.sequence)) < len(arrays.sequence):
         arrays = arrays._replace(sequence=np.empty(0, np.int64))
     return Prepared(draft, ids, lambda keyed: translated(arrays, source, keyed), asked, tags)
 
@@ -174,11 +173,6 @@ def _check_zones(source: Schema, own: Schema) -> None:
             f"the Arrow table reads times such as {moments[0]!r} in the zone {source.zone_name!r}, this matcher in "
             f"{own.zone_name!r}; add it to a Matcher(zone={source.zone_name!r})"
         )
-
-
-def _distinct(values: I64) -> bool:
-    ordered = values if (values[:-1] < values[1:]).all() else np.sort(values)
-    return bool((ordered[:-1] < ordered[1:]).all())
 
 
 def _refuse_changed(asked: list[str], checks: list[int]) -> None:
@@ -279,7 +273,6 @@ def _learn(draft: Draft, source: Schema, arrays: SegmentArrays) -> None:
             raise AttributeTypeError(
                 f"attribute {ours.name!r} is {ours.described()} here, but {theirs.described()} in the Arrow table"
             )
-        assert ours.type is not None
-        if type_.keyed or ours.type.keyed:
+        if type_.keyed or ours.known_type.keyed:
             for constant in constants_in(arrays, source, theirs):
                 draft.constant(ours, constant)

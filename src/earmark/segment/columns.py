@@ -416,8 +416,7 @@ def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
 
 def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: int) -> tuple[I64, NDArray[np.bool_]]:
     """Keys of lower (side 0) or upper (side 1) bounds, open where NULL, and which are beyond the whole domain."""
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     inside = np.zeros(len(column), bool)
     open_key = (type_.low, type_.high)[side]
     known = ~np.asarray(column.is_null())
@@ -438,8 +437,7 @@ def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: in
 
 
 def _bound_key(schema: Schema, attribute: Attribute, value: Any, side: int) -> int:
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     if type_.keyed:
         return schema.strings[attribute.number].of_constant(_constant(type_, value))
     if type_.kind == Kind.NUMBER:

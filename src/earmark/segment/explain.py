@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -189,19 +189,15 @@ def value_at(event: Mapping[str, Any], name: str) -> Any:
 # --- what was asked ------------------------------------------------------------------------------------------
 
 
-class Nearest(NamedTuple):
-    """Slots that almost match an event: by how many constraints, and of which clause."""
+def nearest(segment: Segment, events: EventArrays, eligible: U64, missing: int) -> tuple[I32, I32, I32]:
+    """Eligible slots that would match the one event if at most `missing` constraints of one clause held. O(slots).
 
-    slots: I32
-    failures: I32
-    clauses: I32
-
-
-def nearest(segment: Segment, events: EventArrays, eligible: U64, missing: int) -> Nearest:
-    """Eligible slots that would match the one event if at most `missing` constraints of one clause held. O(slots)."""
+    With how many constraints fail, and of which clause.
+    """
     found = np.empty((max(bits.count(eligible), 1), 3), np.int32)
     count, _ = find_near_misses(segment.arrays, events, 0, eligible, missing, 0, found)
-    return Nearest(*found[:count].T)
+    slots, failures, clauses = found[:count].T
+    return slots, failures, clauses
 
 
 def near_miss(segment: Segment, slot: int, clause: int, events: EventArrays, event: Mapping[str, Any]) -> NearMiss:
@@ -277,8 +273,8 @@ def _interval_text(schema: Schema, attribute: Attribute, lo: int, hi: int) -> st
 
 
 def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
-    assert attribute.type is not None
-    if not attribute.type.keyed:
-        return value_of_key(attribute.type, key)
+    type_ = attribute.known_type
+    if not type_.keyed:
+        return value_of_key(type_, key)
     constant = schema.strings[attribute.number].constant_near(key)
-    return constant.decode() if attribute.type.kind == Kind.STRING else literal_at(position_at(constant))
+    return constant.decode() if type_.kind == Kind.STRING else literal_at(position_at(constant))

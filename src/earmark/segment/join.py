@@ -102,10 +102,9 @@ def without_unused_constants(schema: Schema, segments: Sequence[Segment]) -> Sch
 
 def constants_in(arrays: SegmentArrays, source: Schema, attribute: Attribute) -> list[bytes]:
     """The constants that bounds on an attribute of the source are on: strings, or positions of numbers."""
-    assert attribute.type is not None
     positions = intervals_on(arrays, attribute.number)
     lo, hi = arrays.lo[positions], arrays.hi[positions]
-    if attribute.type.keyed:
+    if attribute.known_type.keyed:
         return source.strings[attribute.number].used_by(np.concatenate([lo, hi]))
     return list(narrow_constants(lo, hi))
 

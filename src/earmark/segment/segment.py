@@ -290,9 +290,8 @@ def check_living(segment: Segment, with_ids: bool = True) -> None:
 def check_content(arrays: SegmentArrays, schema: Schema) -> None:
     """What `check_arrays` cannot see: bounds are in the domain of their type, and on or beside a string constant."""
     sequence = arrays.sequence
-    require(
-        not len(sequence) or 0 <= sequence.min() <= sequence.max() < MAX_SEQUENCE, "a sequence number is impossible"
-    )
+    possible = not len(sequence) or 0 <= sequence.min() <= sequence.max() < MAX_SEQUENCE
+    require(possible, "a sequence number is impossible")
     low, high = schema.domains
     of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
     inside = (arrays.lo >= low[of]) & (arrays.hi <= high[of])
