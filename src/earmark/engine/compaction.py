@@ -250,8 +250,7 @@ class Compactor:
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when there is nothing left to do; the caller does not hold the lock."""
-        thread = self._thread
-        if thread is not None:
+        if (thread := self._thread) is not None:
             thread.join(timeout)
 
     def forgive(self) -> None:

@@ -271,9 +271,8 @@ class Version:
 
     def schema_for(self, segment: Segment) -> Schema:
         """The schema that encodes events for a segment: the version's, with the keys of the segment's generation."""
-        if segment.schema.generation == self.schema.generation:
-            return self.schema
-        return self.older[segment.schema.generation]
+        generation = segment.schema.generation
+        return self.schema if generation == self.schema.generation else self.older[generation]
 
     @cached_property
     def older(self) -> dict[int, Schema]:
@@ -312,7 +311,7 @@ class Version:
         following = max(self.next_sequence, int(segment.arrays.sequence.max()) + 1)
         counted = _counting(self._uses_under(segment.schema), uses, 1)
         made = Version(segment.schema, segments, following, counted, self.router, self.integer_ids)
-        return made._with_free_types(uses)
+        return made.with_free_types(uses)
 
     def removed(self, places: Iterable[Place]) -> Version:
         """The version without the subscriptions at these places, all of which are living."""
@@ -331,7 +330,7 @@ class Version:
         if self.router is None:  # else it knows them by their numbers
             segments = [one for one in segments if one.live]
         made = Version(self.schema, tuple(segments), self.next_sequence, counted, self.router, self.integer_ids)
-        return made._with_free_types(attributes)
+        return made.with_free_types(attributes)
 
     def with_schema(self, schema: Schema) -> Version:
         """The version under a schema that has more attributes or constants, or types for such as had none."""
@@ -350,12 +349,9 @@ class Version:
         """The same subscriptions in other segments."""
         return Version(self.schema, tuple(segments), self.next_sequence, self.uses, None, self.integer_ids)
 
-    def with_free_types(self) -> Version:
-        """Without the learned types of attributes that nothing living compares with a value."""
-        return self._with_free_types(range(len(self.schema)))
-
-    def _with_free_types(self, numbers: Iterable[int]) -> Version:
-        """Without the learned types of those attributes that nothing living compares with a value."""
+    def with_free_types(self, numbers: Iterable[int] | None = None) -> Version:
+        """Without the learned types of attributes, or of these alone, that nothing living compares with a value."""
+        numbers = range(len(self.schema)) if numbers is None else numbers
         free = [self.schema.by_name[self.schema.names[number]] for number in numbers if not self.uses[number]]
         free = [a for a in free if a.type is not None and not a.declared]
         if not free:
