@@ -47,7 +47,7 @@ from earmark.cover.merging.merge import merge_segment
 from earmark.cover.ranges.subsumption import RangeBatch, take_in_many
 from earmark.cover.ranges.table import Ranges, RangeTable, as_ranges
 from earmark.curves import hilbert
-from earmark.engine.batch import encode_many
+from earmark.events.frames import encode_many
 from earmark.flat.arrays import I64
 from earmark.index.mics import MicsIndex
 from earmark.segment.arrays import SegmentArrays

@@ -43,6 +43,12 @@ MUTANTS = (
     # --- evaluation ---
     Mutant(
         "evaluate",
+        "                if at(table.accepts_null, constraint):",
+        "                if not at(table.accepts_null, constraint):",
+        EVALUATE,
+    ),
+    Mutant(
+        "evaluate",
         "return bool((at(lo, begin) <= key_hi) & (key_lo <= at(hi, begin)))",
         "return bool((at(lo, begin) <= key_hi) & (key_lo < at(hi, begin)))",
         EVALUATE,
@@ -136,6 +142,18 @@ MUTANTS = (
         "tests/unit/index/vcr " + CONTRACT,
     ),
     # --- keys ---
+    Mutant(
+        "keys",
+        'token.isascii() and "\\\\" not in token and token.count(token[0]) == 2:',
+        'token.isascii() and "\\\\" not in token and token.count(token[0]) >= 2:',
+        "tests/unit/language",
+    ),
+    Mutant(
+        "keys",
+        "            words[HI + DATA] = self._ends[low != high]",
+        "            words[HI + DATA] = self._ends[low == high]",
+        "tests/unit/index/test_one.py tests/contract/test_arrays.py",
+    ),
     Mutant(
         "keys",
         "    return bits if bits >= 0 else SIGN - bits",

@@ -383,7 +383,7 @@ class Matcher:
         `scope` restricts the search to subscriptions with these tags.
         """
         version, one = self._one(event)
-        return Searcher(version, Ask(scope=_tags(scope)) if scope else ALL).match(one)
+        return Searcher(version, ALL if scope is None else Ask(scope=_tags(scope))).match(one)
 
     def top_k(
         self,

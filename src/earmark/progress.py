@@ -25,9 +25,8 @@ def track(items: Iterable[T], total: int | None, what: str, shown: bool | None =
 
     `shown` None means: when stderr is a terminal and EARMARK_QUIET is not set.
     """
-    if shown is None:
-        shown = is_shown()
-    return _tracked(items, total, what) if shown else iter(items)
+    wanted = is_shown() if shown is None else shown
+    return _tracked(items, total, what) if wanted else iter(items)
 
 
 def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:

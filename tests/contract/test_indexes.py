@@ -24,7 +24,7 @@ from tests.oracle.syntax import to_sql
 import earmark
 from earmark import index as indexes
 from earmark.engine import compaction
-from earmark.engine.batch import encode_many
+from earmark.events.frames import encode_many
 from earmark.flat import bits
 from earmark.index.contract import Floor
 from earmark.index.driver import ArrayIndex

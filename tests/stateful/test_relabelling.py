@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from earmark import Interval, Matcher
-from earmark.engine.batch import encode_many
+from earmark.events.frames import encode_many
 from earmark.keys import strings
 
 OPERATORS: dict[str, Callable[[bytes, bytes], bool]] = {

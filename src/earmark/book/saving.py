@@ -44,7 +44,7 @@ from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, Building, guarded
 from earmark.book.segments import PackedFile, Record, StoredKeys, checked_bitmap, count_of, read_packed, read_segment
 from earmark.cache import cache_folder, write_atomically
 from earmark.engine.lazy import Contents, LazySegment, Resident
-from earmark.engine.probes import check_answers
+from earmark.engine.verify import check_answers
 from earmark.engine.version import IndexedSegment, Version, no_slots
 from earmark.errors import TableError, require
 from earmark.flat import bits

@@ -62,9 +62,8 @@ from earmark.errors import EarmarkError, TableError, require
 from earmark.flat import bits
 from earmark.flat.arrays import U64, Listed, PackedStrings, frozen, packed, unpacked
 from earmark.index.driver import ArrayIndex
-from earmark.keys.mapped_strings import MappedStrings
 from earmark.keys.schema import Schema, schema_of, schema_record
-from earmark.keys.strings import StringKeys
+from earmark.keys.strings import MappedStrings, StringKeys
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import checked_tags
 from earmark.segment.ids import Ids

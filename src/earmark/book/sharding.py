@@ -44,9 +44,9 @@ from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I64, frozen
 from earmark.keys.schema import Schema
-from earmark.segment.arrays import SegmentArrays, gather, uses_of
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.join import join, translated
-from earmark.segment.segment import Segment, no_segment
+from earmark.segment.segment import Segment, no_segment, uses_of
 
 NOT_TAKEN = -1
 PLAN = "plan"

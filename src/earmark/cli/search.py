@@ -28,10 +28,10 @@ import pyarrow.compute as pc
 
 from earmark.cli.files import load, write_tables
 from earmark.cli.options import Reading
-from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError, EventError, shown
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
+from earmark.events.frames import encode_many
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import I64, frozen
 from earmark.keys.schema import Schema

@@ -11,7 +11,7 @@ Keys belong to a generation. A version nearly always has one; where it has sever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -22,8 +22,8 @@ from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import Entry, EventArrays
 from earmark.events.choice import some_events
-from earmark.events.frames import as_arrow, encode_frame, is_frame
-from earmark.events.mappings import Reject, checked_weights, encode_event, encode_events, event_arrays, repeated
+from earmark.events.frames import as_arrow, encode_many, is_frame, listed_events
+from earmark.events.mappings import Reject, checked_weights, encode_event, event_arrays, repeated
 from earmark.flat.arrays import I64
 from earmark.keys.schema import Schema
 from earmark.segment.segment import Segment
@@ -126,13 +126,6 @@ def read(
     return batch.choose(np.setdiff1d(np.arange(len(batch)), np.fromiter(wrong, np.int64)))
 
 
-def encode_many(schema: Schema, events: Any, weights: Any = None, rejects: list[Reject] | None = None) -> EventArrays:
-    """Many events as keys of a schema; `weights` are one mapping for each event."""
-    if is_frame(events):
-        return encode_frame(schema, as_arrow(events), weights, rejects)
-    return encode_events(schema, listed_events(events), weights, rejects)
-
-
 def _emptied(found: list[Reject] | None) -> list[Reject] | None:
     """The same list, empty: encoding for another generation finds the same."""
     if found is not None:
@@ -150,28 +143,13 @@ def check_on_error(on_error: Any, rejects: Any) -> None:
         )
 
 
-def listed_events(events: Any) -> Sequence[Any]:
-    """A sequence of events; an error says what else was given."""
-    if isinstance(events, Mapping):
-        raise EventError("expected a sequence of events or a frame, got one mapping; for a single event use match")
-    if isinstance(events, str | bytes) or not isinstance(events, Iterable):
-        raise EventError(f"expected a sequence of events or a frame, got {type(events).__name__}")
-    return events if isinstance(events, Sequence) else list(events)
-
-
 def groups(events: Any) -> Iterator[tuple[Any, int]]:
     """Events in groups, and how many each has."""
-
-    if isinstance(events, pa.RecordBatchReader):
-        for batch in events:
+    if is_frame(events):
+        for batch in events if isinstance(events, pa.RecordBatchReader) else [as_arrow(events)]:
             for begin in range(0, batch.num_rows, GROUP):
                 part = batch.slice(begin, GROUP)
                 yield part, part.num_rows
-    elif is_frame(events):
-        frame = as_arrow(events)
-        for begin in range(0, frame.num_rows, GROUP):
-            piece = frame.slice(begin, GROUP)
-            yield piece, piece.num_rows
     else:
         if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
             listed_events(events)  # says what is wrong

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from earmark.engine.version import IndexedSegment, Version
+from earmark.engine.version import IndexedSegment, Version, lengthened
 from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.arrays import I64, frozen
@@ -116,11 +116,7 @@ def run(version: Version, plan: CompactionPlan, build: Build | None) -> Compacti
 def united(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> CompactionResult:
     """The living subscriptions of segments as one, in order of insertion, under the version's schema."""
     living = [one.living() for one in inputs]
-    whole = [len(one) == len(slots) for one, slots in zip(inputs, living, strict=True)]
-    picked = [
-        one.segment if same else one.segment.pick(slots) for one, slots, same in zip(inputs, living, whole, strict=True)
-    ]
-    joined = join(picked, version.schema)
+    joined = join([one.picked() for one in inputs], version.schema)
     new = np.arange(len(joined))
     if not joined.is_ordered:
         order = np.argsort(joined.arrays.sequence, kind="stable")
@@ -153,14 +149,8 @@ def _absorbed(plan: CompactionPlan) -> CompactionResult:
     index = main.index.copy()
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
-    removed = _lengthened(main.removed, len(segment))
+    removed = lengthened(main.removed, len(segment))
     return CompactionResult(plan.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
-
-
-def _lengthened(bitmap: Any, slots: int) -> Any:
-    grown = np.zeros(bits.words_for(slots), np.uint64)
-    grown[: len(bitmap)] = bitmap
-    return frozen(grown)
 
 
 def installed(version: Version, done: CompactionResult) -> Version | None:
@@ -214,7 +204,7 @@ def compacted(version: Version, build: Build | None, fewer_constants: bool = Fal
     """The same subscriptions in one segment; with `fewer_constants` without keys for strings that nothing uses."""
     if not version.segments:
         return version
-    living = [one.segment.pick(one.living()) if one.live < len(one) else one.segment for one in version.segments]
+    living = [one.picked() for one in version.segments]
     schema = with_constants_of(version.schema, living)
     if fewer_constants:
         schema = without_unused_constants(schema, living)
@@ -260,8 +250,7 @@ class Compactor:
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when there is nothing left to do; the caller does not hold the lock."""
-        thread = self._thread
-        if thread is not None:
+        if (thread := self._thread) is not None:
             thread.join(timeout)
 
     def forgive(self) -> None:

@@ -34,20 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.curves.space import variable_cuts
-from earmark.engine.covers import (
-    LOWER,
-    Bounds,
-    Ends,
-    Flags,
-    bounds_of,
-    by_attribute,
-    covers_of,
-    ends_of,
-    ends_on,
-    met,
-    middles,
-    splits,
-)
+from earmark.engine import covers
+from earmark.engine.covers import Bounds, Ends, Flags
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import F64, I32, I64, frozen
 from earmark.segment.arrays import SegmentArrays, gather, offsets, spread, with_constraints
@@ -94,7 +82,7 @@ Cut = Regions | Clusters
 
 def learned(sample: SegmentArrays, shards: int) -> Cut:
     """Learn the better cut for a table like this sample."""
-    bounds = bounds_of(first_clauses(sample))
+    bounds = covers.bounds_of(first_clauses(sample))
     regions = _regions(bounds, sample.sequence, shards)
     if len(sample.sequence) < 2 * shards:
         return regions
@@ -107,7 +95,7 @@ def learned(sample: SegmentArrays, shards: int) -> Cut:
 
 def shards_of(table: SegmentArrays, cut: Cut) -> I32:
     """The shard of each slot."""
-    start, attr, lo, hi = ends_of(first_clauses(table))
+    start, attr, lo, hi = covers.ends_of(first_clauses(table))
     if isinstance(cut, Regions):
         return _in_regions(start, attr, lo, hi, table.sequence, cut)
     return _likeliest(start, tokens_of(attr, lo, hi, cut), cut.weight, cut.bias)
@@ -132,7 +120,7 @@ def _regions(bounds: Bounds, sequence: I64, shards: int) -> Regions:
     count = np.bincount(bounds.attr, minlength=1)
     most = np.sort(np.argsort(-count, kind="stable")[:_AXES])
     attributes: I32 = most[count[most] > 0].astype(np.int32)
-    ends = ends_on(attributes, bounds.start, bounds.attr, bounds.lo, bounds.hi)
+    ends = covers.ends_on(attributes, bounds.start, bounds.attr, bounds.lo, bounds.hi)
     rows: list[list[int]] = []
 
     def cut(members: I64, wanted: int, first: int) -> int:
@@ -155,9 +143,9 @@ def _regions(bounds: Bounds, sequence: I64, shards: int) -> Regions:
 def _best_split(ends: Ends, members: I64, share: float) -> tuple[int, int, int] | None:
     """The axis, end and threshold that put about this share on the left, and the fewest points into both halves."""
     best: tuple[float, int, int, int] | None = None
-    for axis, end, threshold, left in splits(ends, members, share, share / 2):
+    for axis, end, threshold, left in covers.splits(ends, members, share, share / 2):
         lo, hi = ends.lo[members, axis], ends.hi[members, axis]
-        middle, cost = middles(lo, hi), 0.0
+        middle, cost = covers.middles(lo, hi), 0.0
         for side in (left, ~left):
             inside = (middle >= lo[side].min()) & (middle <= hi[side].max())
             cost += np.count_nonzero(side) * float(inside.mean())
@@ -171,7 +159,7 @@ def _is_left(ends: Ends, sequence: I64, members: I64, axis: int, end: int, thres
         mixed = (sequence[members].astype(np.uint64) + np.uint64(end)) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
         return (mixed >> np.uint64(48)) < np.uint64(threshold)
-    chosen = ends.lo if end == LOWER else ends.hi
+    chosen = ends.lo if end == covers.LOWER else ends.hi
     left: Flags = chosen[members, axis] < threshold
     return left
 
@@ -179,7 +167,7 @@ def _is_left(ends: Ends, sequence: I64, members: I64, axis: int, end: int, thres
 def _in_regions(start: I32, attr: I32, lo: I64, hi: I64, sequence: I64, cut: Regions) -> I32:
     slots = len(start) - 1
     shard = np.zeros(slots, np.int32)
-    ends = ends_on(cut.attr, start, attr, lo, hi)
+    ends = covers.ends_on(cut.attr, start, attr, lo, hi)
     waiting = [(0, np.arange(slots))] if len(cut.axis) else []
     while waiting:
         node, members = waiting.pop()
@@ -225,9 +213,9 @@ def _clusters(bounds: Bounds, shards: int) -> Clusters:
 
 def _tokens(bounds: Bounds) -> tuple[I32, I32, I64]:
     """Cells for the keys of every attribute, by quantiles of the middles of its ranges."""
-    middle = middles(bounds.lo, bounds.hi)
+    middle = covers.middles(bounds.lo, bounds.hi)
     cuts = [np.empty(0, np.int64)] * (int(bounds.attr.max(initial=-1)) + 1)
-    for number, mine in by_attribute(bounds.attr):
+    for number, mine in covers.by_attribute(bounds.attr):
         cuts[number] = variable_cuts(middle[mine], _CELL_BITS)
     start = offsets([len(one) for one in cuts])
     first = offsets([len(one) + 1 for one in cuts])
@@ -236,10 +224,10 @@ def _tokens(bounds: Bounds) -> tuple[I32, I32, I64]:
 
 def tokens_of(attr: I32, lo: I64, hi: I64, model: Clusters) -> I64:
     """The token of each bound; the last one for an attribute that the sample did not have."""
-    middle = middles(lo, hi)
+    middle = covers.middles(lo, hi)
     token = np.full(len(attr), int(model.first_token[-1]))
     known = len(model.first_token) - 1
-    for number, mine in by_attribute(attr):
+    for number, mine in covers.by_attribute(attr):
         if number < known:
             own = model.cuts[model.cut_start[number] : model.cut_start[number + 1]]
             token[mine] = model.first_token[number] + np.searchsorted(own, middle[mine], "right")
@@ -291,12 +279,12 @@ def _folded(weight: Weights, size: I64, shards: int) -> I32:
 
 def proxies(sample: SegmentArrays, count: int = PROXIES) -> EventArrays:
     """Events like the subscriptions of a sample: each has the middles of the ranges of two of them."""
-    start, attr, lo, hi = ends_of(first_clauses(sample))
+    start, attr, lo, hi = covers.ends_of(first_clauses(sample))
     slots = len(start) - 1
     if not slots:
         return _events(np.zeros(1, np.int64), attr, lo)
     step = max(slots // count, 1)
-    middle = middles(lo, hi)
+    middle = covers.middles(lo, hi)
     starts, attrs, keys = [0], [], []
     for one in range(0, slots, step):
         other = (one * 7919 + slots // 2) % slots
@@ -322,5 +310,5 @@ def _touched(sample: SegmentArrays, cut: Cut, shards: int, events: EventArrays) 
     for number in range(shards):
         mine = np.flatnonzero(shard == number)
         if len(mine):
-            total += len(met(covers_of(gather(sample, mine), events), events)) * len(mine)
+            total += len(covers.met(covers.covers_of(gather(sample, mine), events), events)) * len(mine)
     return total * shards / max((len(events.start) - 1) * len(shard), 1)

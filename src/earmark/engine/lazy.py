@@ -150,12 +150,11 @@ class LazySegment(IndexedSegment):
         """The bitmap of living slots that carry all these tags. O(slots) the first time, and one bit for each then."""
         if not scope:
             return self.alive
-        found = self._scopes.get(scope)
-        if found is None:
-            if len(self._scopes) >= _SCOPES:
+        if scope not in self._scopes:
+            self._scopes[scope] = self._tagged(set(scope))
+            if len(self._scopes) > _SCOPES:
                 self._scopes.popitem(last=False)
-            found = self._scopes[scope] = self._tagged(set(scope))
-        return found
+        return self._scopes[scope]
 
     def _tagged(self, wanted: set[tuple[str, str]]) -> U64:
         segment = self.segment
@@ -163,7 +162,5 @@ class LazySegment(IndexedSegment):
             return frozen(np.zeros_like(self.alive))
         sets = segment.tagsets.items[: segment.tagsets.size]
         has = np.array([wanted <= set(tags) for tags in sets])
-        packed = np.zeros(bits.words_for(len(self)) * 8, np.uint8)
-        made = np.packbits(has[segment.tagset], bitorder="little")
-        packed[: len(made)] = made
-        return bits.both(self.alive, packed.view("<u8").astype(np.uint64, copy=False))
+        padded = np.pad(has[segment.tagset], (0, -len(self) % bits.WORD))
+        return bits.both(self.alive, np.packbits(padded, bitorder="little").view("<u8").astype(np.uint64, copy=False))

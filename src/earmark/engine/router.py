@@ -67,7 +67,6 @@ class Router:
         """Raise AssertionError where a cover is of no segment, or the index cannot be relied on."""
         of = self.segment_of
         require(len(of) == len(self.covers.sequence), "the router has covers of no segment")
-        require(
-            not len(of) or 0 <= of.min() <= of.max() < self.segments, "the router knows a segment that is not there"
-        )
+        known = not len(of) or 0 <= of.min() <= of.max() < self.segments
+        require(known, "the router knows a segment that is not there")
         self.index.check()

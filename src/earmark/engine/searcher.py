@@ -144,10 +144,10 @@ class Searcher:
         found: list[tuple[Any, ...]] = []
         for number, indexed in enumerate(self.version.segments):
             segment = indexed.segment
-            near = nearest(segment, batch.for_segment(segment), self.eligible(number), missing)
-            sequence = segment.arrays.sequence[near.slots]
-            order = np.lexsort((sequence, near.failures))[:limit]
-            columns = (near.failures, sequence, near.slots, near.clauses)
+            slots, failures, clauses = nearest(segment, batch.for_segment(segment), self.eligible(number), missing)
+            sequence = segment.arrays.sequence[slots]
+            order = np.lexsort((sequence, failures))[:limit]
+            columns = (failures, sequence, slots, clauses)
             found += [(*row, segment) for row in zip(*(column[order].tolist() for column in columns), strict=True)]
         found.sort(key=lambda one: one[:2])
         return [
@@ -159,7 +159,8 @@ class Searcher:
 
     def answers(self, batch: Batch) -> Answers:
         """The answers for all events of a batch."""
-        self._check_size(len(batch))
+        if self.ask.k is not None and self.ask.k * len(batch) > MOST_ANSWERS:
+            raise TooManyAnswers(f"k = {self.ask.k:,} for this many events may give more than {MOST_ANSWERS:,} answers")
         if self._is_one:
             starts, slots, scores = self._searched(0, batch)
             return Answers(starts, self._ids(0).taken(slots), scores, np.array([[len(batch), len(slots)]]))
@@ -219,14 +220,10 @@ class Searcher:
 
     def _named(self, parts: Sequence[Found], order: I64) -> pa.Array:
 
-        named = [self._ids(part.number).taken(part.slots) for part in parts if len(part.slots)]
+        named = [self.named(part) for part in parts if len(part.slots)]
         if not named:
             return pa.array([], pa.int64() if self.version.id_type is int else pa.string())
         return pa.concat_arrays(named).take(pa.array(order))
-
-    def _check_size(self, events: int) -> None:
-        if self.ask.k is not None and self.ask.k * events > MOST_ANSWERS:
-            raise TooManyAnswers(f"k = {self.ask.k:,} for this many events may give more than {MOST_ANSWERS:,} answers")
 
     def profile(self, batch: Batch) -> Work:
         """The work of searching a batch, in the measures of the papers."""

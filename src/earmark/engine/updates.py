@@ -19,20 +19,10 @@ from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, 
 from earmark.index.contract import Adaptation
 from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
-from earmark.language.nearest import did_you_mean
+from earmark.language.words import did_you_mean
+from earmark.segment import builder
 from earmark.segment.arrays import gather
-from earmark.segment.builder import (
-    Prepared,
-    Subscription,
-    checked_score,
-    checked_tags,
-    id_problems,
-    named,
-    prepare,
-    still_used,
-    weights_on,
-    with_params,
-)
+from earmark.segment.builder import Prepared, Subscription
 from earmark.segment.forms import subscription_at
 from earmark.segment.ids import Id, Ids, checked_id
 from earmark.segment.segment import Segment, no_arrays
@@ -47,7 +37,7 @@ def added(version: Version, prepared: Prepared, numbered: bool = True) -> Versio
     Into a version without any, rows that bring sequence numbers keep them.
     """
     rows = range(len(prepared.ids)) if numbered else [None] * len(prepared.ids)
-    if problems := id_problems(prepared.ids, rows, version):
+    if problems := builder.id_problems(prepared.ids, rows, version):
         refuse(problems)
     following = version.next_sequence
     if not version.segments:
@@ -78,10 +68,10 @@ def updated(version: Version, given: Subscription) -> Version:
     keeps_condition = given.condition is KEEP
     if given.params is not None and keeps_condition:
         raise SubscriptionError("params need a condition with parameters, got none")
-    condition = old.condition if keeps_condition else with_params(given.condition, given.params)
+    condition = old.condition if keeps_condition else builder.with_params(given.condition, given.params)
     weights = given.weights
     if weights is KEEP:
-        weights = old.weights if keeps_condition else still_used(old.weights, condition)
+        weights = old.weights if keeps_condition else builder.still_used(old.weights, condition)
     score = old.score if given.score is KEEP else given.score
     tags = old.tags if given.tags is KEEP else given.tags
     change = revalued if keeps_condition else replaced
@@ -92,7 +82,7 @@ def replaced(version: Version, place: Place, given: Subscription) -> Version:
     """The version with a subscription in the place of another, whose place in the order it takes."""
     rest = version.removed([place])
     sequence = version.segments[place.number].segment.arrays.sequence[[place.slot]]
-    return rest.appended(prepare(rest.schema, [given], numbered=False).segment(sequence))
+    return rest.appended(builder.prepare(rest.schema, [given], numbered=False).segment(sequence))
 
 
 def revalued(version: Version, place: Place, given: Subscription) -> Version:
@@ -102,14 +92,13 @@ def revalued(version: Version, place: Place, given: Subscription) -> Version:
         return replaced(version, place, given)
     arrays, names = gather(old.arrays, np.array([place.slot])), version.schema.names
     try:
-        weights = weights_on(given.weights, {names[number] for number in arrays.attr.tolist()})
-        score, tags = checked_score(given.score), checked_tags(given.tags)
+        weights = builder.weights_on(given.weights, {names[number] for number in arrays.attr.tolist()})
+        score, tags = builder.checked_score(given.score), builder.checked_tags(given.tags)
     except EarmarkError as problem:
-        raise named(problem, None, given) from None
+        raise builder.named(problem, None, given) from None
     weight = np.array([weights.get(names[number], 1.0) for number in arrays.attr.tolist()])
     arrays = arrays._replace(
-        weight=weight if (weight != 1.0).any() else weight[:0],
-        score=np.array([score]) if score else np.empty(0),
+        weight=weight if (weight != 1.0).any() else weight[:0], score=np.array([score]) if score else np.empty(0)
     )
     text = old.text(place.slot)
     new = Segment.of(version.schema, arrays, Ids.of([given.id]), [text] if text else None, [tags])
@@ -133,7 +122,7 @@ def retyped(version: Version, name: str, type_name: str) -> Version:
     rest = rest.with_schema(rest.schema.replaced([*kept, changed], keys))
     items = [subscription_at(version.segments[number].segment, slot) for number, slot in users]
     try:
-        prepared = prepare(rest.schema, items, numbered=False)
+        prepared = builder.prepare(rest.schema, items, numbered=False)
     except EarmarkError as problem:
         wrong = problem.problems or (problem,)
         reason = f"attribute {name!r} cannot become {type_}" + (f": {problem.reason}" if problem.problems else "")

@@ -36,11 +36,11 @@ from earmark.index.driver import ArrayIndex
 from earmark.index.one import OneEvent
 from earmark.index.scan import Scan
 from earmark.keys.schema import Schema
-from earmark.segment.arrays import SegmentArrays, gather, uses_of
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.evaluate import score_matches
 from earmark.segment.ids import Id, distinct
 from earmark.segment.join import join, with_constants_of
-from earmark.segment.segment import NO_TAGS, Segment, Tags, no_segment
+from earmark.segment.segment import NO_TAGS, Segment, Tags, no_segment, uses_of
 
 FEW_SHARE = 1 / 256
 """A smaller share of eligible slots than this is scanned, without the index."""
@@ -49,6 +49,13 @@ FEW_SHARE = 1 / 256
 def no_slots(slots: int) -> U64:
     """A bitmap of this many slots, none of which is set."""
     return frozen(np.zeros(bits.words_for(slots), np.uint64))
+
+
+def lengthened(bitmap: U64, slots: int) -> U64:
+    """A bitmap over this many slots, none of the new ones set; itself where it is long enough."""
+    if slots <= bits.WORD * len(bitmap):
+        return bitmap
+    return frozen(np.concatenate([bitmap, np.zeros(bits.words_for(slots) - len(bitmap), np.uint64)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +114,10 @@ class IndexedSegment:
         """The slots that are not removed, ascending."""
         return bits.to_slots(self.alive).astype(np.int64)
 
+    def picked(self) -> Segment:
+        """The subscriptions that are not removed, as a segment of their own."""
+        return self.segment if self.live == len(self) else self.segment.pick(self.living())
+
     def find(self, one: object) -> int | None:
         """The living slot of an id."""
         slot = self.segment.find(one)
@@ -128,19 +139,14 @@ class IndexedSegment:
     def appended(self, other: Segment) -> IndexedSegment:
         """An unsealed segment with more rows behind it."""
         segment = self.segment.appended(other)
-        removed = self.removed
-        if len(segment) > bits.WORD * len(removed):
-            more = bits.words_for(len(segment)) - len(removed)
-            removed = frozen(np.concatenate([removed, np.zeros(more, np.uint64)]))
+        removed = lengthened(self.removed, len(segment))
         return IndexedSegment(segment, None, removed, self.live + len(other), self.forgotten, self.line)
 
     # --- searching -------------------------------------------------------------------------------------------
 
     def searched_by(self, eligible: U64) -> ArrayIndex[Any]:
         """What searches among these slots: the index, or a scan where it is quicker or there is no index."""
-        if self.index is None:
-            return self._scan
-        if eligible is not self.alive and bits.count(eligible) <= FEW_SHARE * len(self):
+        if self.index is None or (eligible is not self.alive and bits.count(eligible) <= FEW_SHARE * len(self)):
             return self._scan
         return self.index
 
@@ -230,8 +236,7 @@ class Version:
     def find(self, one: object) -> Place | None:
         """Where the living subscription with this id is. Amortised O(segments)."""
         for number in range(len(self.segments) - 1, -1, -1):
-            slot = self.segments[number].find(one)
-            if slot is not None:
+            if (slot := self.segments[number].find(one)) is not None:
                 return Place(number, slot)
         return None
 
@@ -267,9 +272,8 @@ class Version:
 
     def schema_for(self, segment: Segment) -> Schema:
         """The schema that encodes events for a segment: the version's, with the keys of the segment's generation."""
-        if segment.schema.generation == self.schema.generation:
-            return self.schema
-        return self.older[segment.schema.generation]
+        generation = segment.schema.generation
+        return self.schema if generation == self.schema.generation else self.older[generation]
 
     @cached_property
     def older(self) -> dict[int, Schema]:
@@ -286,7 +290,7 @@ class Version:
         """The living subscriptions of some segments as one, in order of insertion."""
         if not segments:
             return no_segment(self.schema)
-        living = [one.segment if one.live == len(one) else one.segment.pick(one.living()) for one in segments]
+        living = [one.picked() for one in segments]
         schema = self.schema
         if any(one.schema.generation != schema.generation for one in living):
             schema = with_constants_of(schema.copied(), living)
@@ -308,7 +312,7 @@ class Version:
         following = max(self.next_sequence, int(segment.arrays.sequence.max()) + 1)
         counted = _counting(self._uses_under(segment.schema), uses, 1)
         made = Version(segment.schema, segments, following, counted, self.router, self.integer_ids)
-        return made._with_free_types(uses)
+        return made.with_free_types(uses)
 
     def removed(self, places: Iterable[Place]) -> Version:
         """The version without the subscriptions at these places, all of which are living."""
@@ -327,7 +331,7 @@ class Version:
         if self.router is None:  # else it knows them by their numbers
             segments = [one for one in segments if one.live]
         made = Version(self.schema, tuple(segments), self.next_sequence, counted, self.router, self.integer_ids)
-        return made._with_free_types(attributes)
+        return made.with_free_types(attributes)
 
     def with_schema(self, schema: Schema) -> Version:
         """The version under a schema that has more attributes or constants, or types for such as had none."""
@@ -340,9 +344,7 @@ class Version:
         """The uses, for a schema that may have more attributes."""
         if len(schema) == len(self.uses):
             return self.uses
-        uses = np.zeros(len(schema), np.int32)
-        uses[: len(self.uses)] = self.uses
-        return frozen(uses)
+        return frozen(np.concatenate([self.uses, np.zeros(len(schema) - len(self.uses), np.int32)]))
 
     def with_segments(self, segments: Iterable[IndexedSegment]) -> Version:
         """The same subscriptions in other segments."""
@@ -352,12 +354,9 @@ class Version:
         """The same with another index over each segment."""
         return self.with_segments([replace(one, index=build(one.segment.arrays)) for one in self.segments])
 
-    def with_free_types(self) -> Version:
-        """Without the learned types of attributes that nothing living compares with a value."""
-        return self._with_free_types(range(len(self.schema)))
-
-    def _with_free_types(self, numbers: Iterable[int]) -> Version:
-        """Without the learned types of those attributes that nothing living compares with a value."""
+    def with_free_types(self, numbers: Iterable[int] | None = None) -> Version:
+        """Without the learned types of attributes, or of these alone, that nothing living compares with a value."""
+        numbers = range(len(self.schema)) if numbers is None else numbers
         free = [self.schema.by_name[self.schema.names[number]] for number in numbers if not self.uses[number]]
         free = [a for a in free if a.type is not None and not a.declared]
         if not free:
@@ -369,10 +368,8 @@ class Version:
     def _counted(self) -> I32:
         uses = np.zeros(len(self.schema), np.int32)
         for one in self.segments:
-            arrays = one.segment.arrays
-            living = arrays if one.live == len(one) else gather(arrays, one.living())
-            for number, count in uses_of(living, self.schema_for(one.segment)).items():
-                uses[number] += count
+            living = one.segment.arrays if one.live == len(one) else gather(one.segment.arrays, one.living())
+            uses = _counting(uses, uses_of(living, self.schema_for(one.segment)), 1)
         return frozen(uses)
 
     def check(self) -> None:

@@ -19,19 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from earmark.errors import AttributeTypeError, EventError, shown
+from earmark.events import mappings
 from earmark.events.arrays import EventArrays
-from earmark.events.mappings import (
-    MAX_NESTED,
-    Interval,
-    Reject,
-    checked_weights,
-    clash,
-    encode_events,
-    event_weights,
-    interval_of,
-    key_of,
-    unfit,
-)
+from earmark.events.mappings import Reject, clash, encode_events, event_weights, interval_of, key_of, unfit
 from earmark.flat.arrays import F64, I64, frozen
 from earmark.keys.cuts import timestamp_key
 from earmark.keys.numbers import EDGE, float_keys, position_of, wide_keys
@@ -109,13 +99,20 @@ def encode_frame(
     )
 
 
-def encoded(schema: Schema, events: Any) -> EventArrays:
-    """Events as users give them, a sequence of mappings or a frame, in the keys of a schema."""
+def encode_many(schema: Schema, events: Any, weights: Any = None, rejects: list[Reject] | None = None) -> EventArrays:
+    """Events as users give them, a sequence of mappings or a frame, as keys; `weights` are a mapping for each event."""
     if is_frame(events):
-        return encode_frame(schema, as_arrow(events))
-    if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
-        raise EventError(f"expected a sequence of events or a frame, got one {type(events).__name__}")
-    return encode_events(schema, events if isinstance(events, Sequence) else list(events))
+        return encode_frame(schema, as_arrow(events), weights, rejects)
+    return encode_events(schema, listed_events(events), weights, rejects)
+
+
+def listed_events(events: Any) -> Sequence[Any]:
+    """A sequence of events; an error says what else was given."""
+    if isinstance(events, Mapping):
+        raise EventError("expected a sequence of events or a frame, got one mapping; for a single event use match")
+    if isinstance(events, str | bytes) or not isinstance(events, Iterable):
+        raise EventError(f"expected a sequence of events or a frame, got {type(events).__name__}")
+    return events if isinstance(events, Sequence) else list(events)
 
 
 def _interleaved(parts: list[NDArray[Any]], rows: int, dtype: Any) -> NDArray[Any]:
@@ -149,8 +146,8 @@ def _columns(schema: Schema, table: pa.Table) -> list[tuple[Attribute, pa.Array]
         if attribute is not None:
             found.append((attribute, one_array(column)))
         if name in heads and pa.types.is_struct(column.type) and (attribute is None or attribute.type is None):
-            if depth == MAX_NESTED:
-                raise EventError(f"{name!r} nests deeper than {MAX_NESTED} levels")
+            if depth == mappings.MAX_NESTED:
+                raise EventError(f"{name!r} nests deeper than {mappings.MAX_NESTED} levels")
             for field, inner in zip(column.type, one_array(column).flatten(), strict=True):
                 visit(f"{name}.{field.name}", inner, depth + 1)
 
@@ -179,7 +176,7 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array, rejects:
 
     column = plain_array(column)
     if schema.nan_is_null and pa.types.is_floating(column.type):
-        column = _without_nan(column)
+        column = pc.if_else(pc.is_nan(column), None, column)
     valid = _valid(column)
     if attribute.type is None:
         keys = np.full(len(column), PRESENT, np.int64)
@@ -189,8 +186,9 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array, rejects:
             keys = value_keys(schema, attribute, column, valid)
             return Keys(valid, keys, keys)
         if {f.name for f in column.type} != {"lo", "hi"}:
+            names = ", ".join(field.name for field in column.type)
             raise EventError(
-                f"expected fields lo and hi in the struct column {attribute.name!r}, got {_field_names(column)}",
+                f"expected fields lo and hi in the struct column {attribute.name!r}, got {names or 'none'}",
                 attribute=attribute.name,
             )
         return _interval_keys(schema, attribute, column)
@@ -198,15 +196,6 @@ def column_keys(schema: Schema, attribute: Attribute, column: pa.Array, rejects:
         if rejects is None:
             raise
         return _one_by_one(schema, attribute, column, valid, rejects)
-
-
-def _field_names(column: pa.Array) -> str:
-    return ", ".join(field.name for field in column.type) or "none"
-
-
-def _without_nan(column: pa.Array) -> pa.Array:
-
-    return pc.if_else(pc.is_nan(column), None, column)
 
 
 def _one_by_one(
@@ -220,7 +209,7 @@ def _one_by_one(
         try:
             value = column[row].as_py()
             if isinstance(value, dict) and set(value) == {"lo", "hi"}:
-                value = Interval(value["lo"], value["hi"])
+                value = mappings.Interval(value["lo"], value["hi"])
             keys[:, row] = interval_of(schema, attribute, value)
             continue
         except EventError as problem:
@@ -260,8 +249,7 @@ def _interval_keys(schema: Schema, attribute: Attribute, column: pa.Array) -> Ke
     ends = [plain_array(pc.struct_field(column, name)) for name in ("lo", "hi")]
     known = [_valid(end) for end in ends]
     keys = [value_keys(schema, attribute, end, k) for end, k in zip(ends, known, strict=True)]
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     low = np.where(known[0], keys[0], type_.low)
     high = np.where(known[1], keys[1], type_.high)
     wrong = valid & (low > high)
@@ -289,8 +277,7 @@ def value_keys(schema: Schema, attribute: Attribute, column: pa.Array, valid: ND
     """The keys of a column of values; where it is not valid, anything."""
     if not valid.any():
         return np.zeros(len(column), np.int64)
-    type_ = attribute.type
-    assert type_ is not None, "without a type, values are only present"
+    type_ = attribute.known_type
     quick = _QUICK.get((type_.kind, _family(column.type)))
     keys = quick(schema, attribute, column) if quick is not None else None
     return keys if keys is not None else _by_distinct(schema, attribute, column, valid)
@@ -358,11 +345,9 @@ def _floats(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
 
 
 def _wide_or_narrow(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
-    values = _numbers(column)
-    assert attribute.type is not None
-    if attribute.type.keyed:
-        return wide_keys(schema.strings[attribute.number], values)
-    return float_keys(values.astype(np.float64, copy=False))
+    if attribute.known_type.keyed:
+        return wide_keys(schema.strings[attribute.number], _numbers(column))
+    return _floats(schema, attribute, column)
 
 
 def _booleans(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
@@ -376,8 +361,7 @@ def _dates(schema: Schema, attribute: Attribute, column: pa.Array) -> I64:
 
 def _decimals(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | None:
 
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     try:
         exact = column.cast(pa.decimal128(type_.precision, type_.scale))
     except pa.ArrowInvalid:
@@ -389,8 +373,7 @@ def _decimals(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | N
 
 
 def _scaled_integers(schema: Schema, attribute: Attribute, column: pa.Array) -> I64 | None:
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     values, unit = _numbers(column), 10**type_.scale
     room = type_.high // unit
     if len(values) and not -room <= int(values.min()) <= int(values.max()) <= room:
@@ -447,12 +430,10 @@ _FIRST_LOCAL = (datetime.min - datetime(1970, 1, 1)) // timedelta(microseconds=1
 _LAST_LOCAL = (datetime.max - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 _QUICK: dict[tuple[str, str], Callable[[Schema, Attribute, Any], I64 | None]] = {
-    (Kind.NUMBER, "integer"): _wide_or_narrow,
-    (Kind.NUMBER, "float"): _wide_or_narrow,
+    **dict.fromkeys([(Kind.NUMBER, "integer"), (Kind.NUMBER, "float")], _wide_or_narrow),
     (Kind.INTEGER, "integer"): _integers,
     (Kind.INTEGER, "float"): _whole_floats,
-    (Kind.FLOAT, "integer"): _floats,
-    (Kind.FLOAT, "float"): _floats,
+    **dict.fromkeys([(Kind.FLOAT, "integer"), (Kind.FLOAT, "float")], _floats),
     (Kind.BOOLEAN, "boolean"): _booleans,
     (Kind.DATE, "date32"): _dates,
     (Kind.DECIMAL, "decimal"): _decimals,
@@ -469,9 +450,7 @@ def _by_distinct(schema: Schema, attribute: Attribute, column: pa.Array, valid: 
     except pa.ArrowException:  # lists and the like have no distinct values
         row = int(np.flatnonzero(valid)[0])
         raise AttributeTypeError(
-            f"{attribute.expected()}, got a column of type {column.type}",
-            attribute=attribute.name,
-            event=row,
+            f"{attribute.expected()}, got a column of type {column.type}", attribute=attribute.name, event=row
         ) from None
     codes = _numbers(coded.indices).astype(np.int64, copy=False)
     used = np.zeros(len(coded.dictionary), bool)
@@ -552,7 +531,7 @@ def weighted(schema: Schema, events: EventArrays, weights: Weights | Sequence[We
     """The same events with weights, one mapping for all or one for each."""
     if isinstance(weights, Mapping):
         of = np.ones(len(schema))
-        for name, weight in checked_weights(weights, EventError).items():
+        for name, weight in mappings.checked_weights(weights, EventError).items():
             if name in schema.by_name:
                 of[schema.by_name[name].number] = weight
         return events._replace(weight=frozen(of[events.attr]))

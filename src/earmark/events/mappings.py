@@ -8,7 +8,7 @@ type. Where no condition gives it one, the value is present, and nothing more. R
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -21,15 +21,15 @@ import numpy as np
 from earmark.errors import AttributeTypeError, EarmarkError, EventError, shown
 from earmark.events.arrays import Entry, EventArrays
 from earmark.flat.arrays import F64, frozen
+from earmark.keys import schema as types
 from earmark.keys.cuts import date_key, midnight_key, timestamp_key
 from earmark.keys.numbers import SIGN, constant_of, float_key, narrow_key, position_of
-from earmark.keys.schema import INT64_MAX, INT64_MIN, PRESENT, Attribute, Kind, Schema, article, attribute_type
+from earmark.keys.schema import INT64_MAX, INT64_MIN, PRESENT, Attribute, AttributeType, Kind, Schema
 from earmark.language.literals import LiteralError, date_value, timestamp_value
 
 _EMPTY_F64: F64 = frozen(np.empty(0, np.float64))
 _PLAIN = frozenset({type(None), bool, int, float, str, date, datetime})
-_INTEGER, _FLOAT, _STRING = attribute_type(Kind.INTEGER), attribute_type(Kind.FLOAT), attribute_type(Kind.STRING)
-_NUMBER = attribute_type(Kind.NUMBER)
+_INTEGER, _FLOAT, _STRING, _NUMBER = map(types.attribute_type, (Kind.INTEGER, Kind.FLOAT, Kind.STRING, Kind.NUMBER))
 _pack_double, _double_bits = Struct("<d").pack, Struct("<q").unpack
 _ENDS = ({"lo", "hi"}, {"lo"}, {"hi"})
 _WRITTEN = {Kind.DATE: "'2024-02-29'", Kind.TIMESTAMP: "'2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'"}
@@ -232,8 +232,7 @@ def interval_of(schema: Schema, attribute: Attribute, value: Any) -> tuple[int, 
     if not isinstance(value, Interval):
         key = key_of(schema, attribute, value)
         return key, key
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     open_ends = [is_null(end) or (schema.nan_is_null and _is_nan(end)) for end in value]
     low, high = (None if is_open else _plain(attribute, end) for is_open, end in zip(open_ends, value, strict=True))
     first = type_.low if low is None else key_of(schema, attribute, low)
@@ -257,29 +256,10 @@ def key_of(schema: Schema, attribute: Attribute, value: Any) -> int:
     value = _plain(attribute, value)
     if attribute.type is None:
         return PRESENT
-    match attribute.type.kind:
-        case "number":
-            return _number_key(schema, attribute, value)
-        case "integer":
-            return _integer_key(attribute, value)
-        case "float":
-            return _float_key(attribute, value)
-        case "string":
-            if isinstance(value, str):
-                return schema.strings[attribute.number].of_value(utf8(attribute, value))
-        case "boolean":
-            if isinstance(value, bool):
-                return int(value)
-        case "decimal":
-            return _decimal_key(attribute, value)
-        case "date":
-            if isinstance(value, str):
-                value = _read(attribute, value, date_value)
-            if isinstance(value, date) and not isinstance(value, datetime):
-                return date_key(value)
-        case "timestamp":
-            return _timestamp_key(schema, attribute, value)
-    raise clash(attribute, value)
+    key = _KEYS[attribute.type.kind](schema, attribute, attribute.type, value)
+    if key is None:
+        raise clash(attribute, value)
+    return key
 
 
 def clash(attribute: Attribute, value: Any) -> AttributeTypeError:
@@ -327,56 +307,59 @@ def unfit(attribute: Attribute, expected: str, got: object) -> EventError:
     return EventError(f"expected {expected} for {attribute.name!r}, got {got}", attribute=attribute.name)
 
 
-def _number_key(schema: Schema, attribute: Attribute, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise clash(attribute, value)
-    assert attribute.type is not None
-    if attribute.type.keyed:
+# --- the key of a value by the kind of its attribute; None where the two do not go together -----------------------
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _number_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
+    if not _is_number(value):
+        return None
+    if type_.keyed:
         return schema.strings[attribute.number].of_value(constant_of(position_of(value)))
     return narrow_key(value)
 
 
-def _integer_key(attribute: Attribute, value: Any) -> int:
+def _integer_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
+    if not _is_number(value) or (isinstance(value, Decimal) and not value.is_finite()):
+        return None
     if isinstance(value, float):
-        if value.is_integer() and -(2.0**63) <= value < 2.0**63:
-            return int(value)
-        raise clash(attribute, value)
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise clash(attribute, value)
-    if isinstance(value, Decimal) and not value.is_finite():
-        raise clash(attribute, value)
+        return int(value) if value.is_integer() and -(2.0**63) <= value < 2.0**63 else None
     if not INT64_MIN <= value <= INT64_MAX:
         raise unfit(attribute, "a 64-bit integer", shown(value))
-    if value != int(value):
-        raise clash(attribute, value)
-    return int(value)
+    return int(value) if value == int(value) else None
 
 
-def _float_key(attribute: Attribute, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise clash(attribute, value)
+def _float_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
     try:
-        return float_key(float(value))
+        return float_key(float(value)) if _is_number(value) and not isinstance(value, Decimal) else None
     except OverflowError:
         raise unfit(attribute, "a number in the range of a double", shown(value)) from None
 
 
-def _decimal_key(attribute: Attribute, value: Any) -> int:
-    type_ = attribute.type
-    assert type_ is not None and type_.kind == Kind.DECIMAL
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise clash(attribute, value)
+def _string_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
+    return schema.strings[attribute.number].of_value(utf8(attribute, value)) if isinstance(value, str) else None
+
+
+def _boolean_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
+    return int(value) if isinstance(value, bool) else None
+
+
+def _decimal_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
+    if not _is_number(value):
+        return None
     exact = Decimal(repr(value)) if isinstance(value, float) else value
     if isinstance(exact, Decimal) and not exact.is_finite():
         raise unfit(attribute, f"a {type_}", value)
-    unit = 10**type_.scale
     if not -(10**18) <= exact <= 10**18:
         raise unfit(attribute, f"a {type_}", shown(value))
     if isinstance(exact, Decimal) and exact and exact.adjusted() < -type_.scale:
         scaled, rest = 0, 1
     else:
         numerator, denominator = exact.as_integer_ratio()
-        scaled, rest = divmod(numerator * unit, denominator)
+        scaled, rest = divmod(numerator * 10**type_.scale, denominator)
     if rest:
         raise unfit(attribute, f"a {type_}", f"{shown(value)}, which does not fit without rounding")
     if not type_.low <= scaled <= type_.high:
@@ -384,16 +367,31 @@ def _decimal_key(attribute: Attribute, value: Any) -> int:
     return scaled
 
 
-def _timestamp_key(schema: Schema, attribute: Attribute, value: Any) -> int:
+def _date_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
+    if isinstance(value, str):
+        value = _read(attribute, value, date_value)
+    return date_key(value) if isinstance(value, date) and not isinstance(value, datetime) else None
+
+
+def _timestamp_key(schema: Schema, attribute: Attribute, type_: AttributeType, value: Any) -> int | None:
     if isinstance(value, str):
         value = _read(attribute, value, timestamp_value)
     if isinstance(value, datetime):
-        if type(value) is not datetime:
-            value = _plain_datetime(attribute, value)
-        return timestamp_key(value, schema.zone)
-    if isinstance(value, date):
-        return midnight_key(date_key(value), schema.zone)
-    raise clash(attribute, value)
+        plain = value if type(value) is datetime else _plain_datetime(attribute, value)
+        return timestamp_key(plain, schema.zone)
+    return midnight_key(date_key(value), schema.zone) if isinstance(value, date) else None
+
+
+_KEYS: dict[str, Callable[[Schema, Attribute, AttributeType, Any], int | None]] = {
+    Kind.NUMBER: _number_key,
+    Kind.INTEGER: _integer_key,
+    Kind.FLOAT: _float_key,
+    Kind.STRING: _string_key,
+    Kind.BOOLEAN: _boolean_key,
+    Kind.DECIMAL: _decimal_key,
+    Kind.DATE: _date_key,
+    Kind.TIMESTAMP: _timestamp_key,
+}
 
 
 def _plain_datetime(attribute: Attribute, value: Any) -> datetime:
@@ -411,9 +409,8 @@ def _read(attribute: Attribute, text: str, read: Any) -> Any:
     try:
         return read(text)
     except LiteralError:
-        assert attribute.type is not None
-        kind = attribute.type.kind
-        raise unfit(attribute, f"{article(kind)} such as {_WRITTEN[kind]}", shown(text)) from None
+        kind = attribute.known_type.kind
+        raise unfit(attribute, f"{types.article(kind)} such as {_WRITTEN[kind]}", shown(text)) from None
 
 
 def event_weights(weights: Mapping[str, float] | None, event: int) -> dict[str, float]:

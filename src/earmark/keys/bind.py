@@ -7,7 +7,7 @@ batch is good and the constants have keys, `resolved` finishes the sets on strin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -144,14 +144,11 @@ class Binder:
 
     def _learn(self, attribute: Attribute, atoms: tuple[Atom, ...], subscription: object) -> Attribute:
         """Take the type from the first literal that has one."""
-        for atom in atoms:
-            for leaf in leaves(atom):
-                for value in leaf.predicate.values:
-                    if value is not None:
-                        origin = atom_sql(leaf)
-                        if subscription is not None:
-                            origin = f"subscription {subscription!r}: {origin}"
-                        return self.draft.set_type(attribute, type_of(value), origin[:300])
+        for leaf in chain.from_iterable(map(leaves, atoms)):
+            for value in leaf.predicate.values:
+                if value is not None:
+                    origin = f"subscription {subscription!r}: " if subscription is not None else ""
+                    return self.draft.set_type(attribute, type_of(value), f"{origin}{atom_sql(leaf)}"[:300])
         return attribute
 
     def _note_constants(self, atom: Atom, attribute: Attribute) -> None:
@@ -180,7 +177,7 @@ class Binder:
                 cuts.append(None)
                 continue
             if isinstance(value, str) and type_.kind in (Kind.DATE, Kind.TIMESTAMP):
-                value = _cast(type_, value, leaf)
+                value = _read(leaf, cast_text, type_.kind, value)
             if type_.kind == Kind.NUMBER and _is_number(value):
                 position = position_of(value)
                 cuts.append((position - 1, position, False))
@@ -221,9 +218,10 @@ def _clash(attribute: Attribute, leaf: Leaf, value: Any) -> AttributeTypeError:
     )
 
 
-def _cast(type_: AttributeType, value: str, leaf: Leaf) -> Any:
+def _read(leaf: Leaf, read: Callable[..., Any], *given: Any) -> Any:
+    """What reads a literal of a leaf gives; where it refuses it, the error names the leaf."""
     try:
-        return cast_text(type_.kind, value)
+        return read(*given)
     except LiteralError as problem:
         raise SubscriptionError(problem.reason, attribute=leaf.predicate.attribute, text=atom_sql(leaf)) from None
 
@@ -344,19 +342,10 @@ def _string_cuts(leaf: Leaf, strings: StringKeys) -> list[Cut | None]:
             return [(key - 1, key, False)]
         end = successor(prefix)
         return [(key - 1, INT64_MAX if end is None else strings.of_constant(end) - 1, False)]
-    cuts: list[Cut | None] = []
-    for value in values:
-        if value is None:
-            cuts.append(None)
-        else:
-            key = strings.of_constant(value.encode())
-            cuts.append((key - 1, key, False))
-    return cuts
+    keys = [None if value is None else strings.of_constant(value.encode()) for value in values]
+    return [None if key is None else (key - 1, key, False) for key in keys]
 
 
 def _prefix(leaf: Leaf) -> tuple[bytes, bool]:
-    try:
-        prefix, open_ended = like_prefix(leaf.predicate.values[0])
-    except LiteralError as problem:
-        raise SubscriptionError(problem.reason, attribute=leaf.predicate.attribute, text=atom_sql(leaf)) from None
+    prefix, open_ended = _read(leaf, like_prefix, leaf.predicate.values[0])
     return prefix.encode(), open_ended

@@ -149,17 +149,10 @@ def narrowed(numbers: KeySet) -> KeySet | None:
     """A set of positions as keys of doubles; None where a bound is not one of them."""
     if numbers.intervals == ((LOWEST, HIGHEST),):  # open to every value, of any type
         return KeySet(((INT64_MIN, INT64_MAX),), numbers.null)
-    ends = []
-    for pair in numbers.intervals:
-        for position in pair:
-            if -EDGE < position < EDGE:
-                ends.append(position)
-            else:
-                key = _NARROW.get(position)
-                if key is None:
-                    return None
-                ends.append(key)
-    return KeySet(tuple(zip(ends[::2], ends[1::2], strict=True)), numbers.null)
+    ends = [place if -EDGE < place < EDGE else _NARROW.get(place) for pair in numbers.intervals for place in pair]
+    if None in ends:
+        return None
+    return KeySet(tuple(zip(ends[::2], ends[1::2], strict=True)), numbers.null)  # type: ignore[arg-type]
 
 
 def position_of_narrow(key: int) -> int:

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require, shown
 from earmark.flat.arrays import I64
 from earmark.keys.strings import StringKeys
-from earmark.language.literals import Value
-from earmark.language.nearest import nearest_name
+from earmark.language.literals import Value, zone_of
 from earmark.language.predicate import MAX_NAME, MAX_PARTS
-from earmark.language.zones import zone_of
+from earmark.language.words import nearest_name
 
 
 class Kind(StrEnum):
@@ -54,14 +53,8 @@ FLOAT_NAN_KEY = FLOAT_INF_KEY + 1
 PRESENT = 0
 MAX_ATTRIBUTES = 1_000_000
 
-_ALIASES = {
-    "int": Kind.INTEGER,
-    "bigint": Kind.INTEGER,
-    "long": Kind.INTEGER,
-    "double": Kind.FLOAT,
-    "bool": Kind.BOOLEAN,
-    "str": Kind.STRING,
-}
+_ALIASES = dict.fromkeys(("int", "bigint", "long"), Kind.INTEGER)
+_ALIASES |= {"double": Kind.FLOAT, "bool": Kind.BOOLEAN, "str": Kind.STRING}
 _DECIMAL = re.compile(r"decimal\s*\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)\Z")
 
 
@@ -140,6 +133,12 @@ class Attribute:
     type: AttributeType | None
     declared: bool
     origin: str
+
+    @property
+    def known_type(self) -> AttributeType:
+        """The type, where there is one: without it, values are only present."""
+        assert self.type is not None, f"attribute {self.name!r} has no type"
+        return self.type
 
     def described(self) -> str:
         """For error messages: the type and who fixed it."""
@@ -232,8 +231,7 @@ class Schema:
         changed: dict[int, StringKeys] = {}
         for number, constants in wanted.items():
             attribute = self.by_name[self.names[number]]
-            assert attribute.type is not None
-            if not attribute.type.keyed:
+            if not attribute.known_type.keyed:
                 attributes.append(replace(attribute, type=WIDE_NUMBER))
                 changed[number] = StringKeys().relabelled(constants)
             elif not self.strings[number].insert(constants):
@@ -255,8 +253,8 @@ class Schema:
 
     def copied(self) -> Schema:
         """A schema of its own generation, with keys of its own that are the same."""
-        keys = {number: StringKeys.from_items(*_items(strings)) for number, strings in self.strings.items()}
-        return self.rekeyed((), keys)
+        items = {number: strings.items() for number, strings in self.strings.items()}
+        return self.rekeyed((), {n: StringKeys.from_items(own, keys.tolist()) for n, (own, keys) in items.items()})
 
     @cached_property
     def domains(self) -> tuple[I64, I64]:
@@ -274,11 +272,6 @@ class Schema:
 def _is_same_type(type_: AttributeType | None, other: AttributeType) -> bool:
     """Whether two types are one, or both numbers, of which one is wide."""
     return type_ == other or (type_ is not None and type_.kind == other.kind == Kind.NUMBER)
-
-
-def _items(strings: StringKeys) -> tuple[list[bytes], list[int]]:
-    constants, keys = strings.items()
-    return constants, keys.tolist()
 
 
 class Draft:

@@ -29,12 +29,15 @@ from typing import Any
 
 import numpy as np
 
-from earmark.flat.arrays import I64
+from earmark.errors import require
+from earmark.flat.arrays import I64, U8
 from earmark.locks import awaited_lock
 
 _MIN, _END = -(2**63), 2**63  # _END is one past the greatest key
 _STRIDE = 2**32  # neighbours in a run are at most this far apart, so that a run does not use up its gap
 _BULK = 64  # from here on a batch is merged instead of inserted one by one
+_KEPT = 1 << 16  # answers of mapped constants
+_FEW = 1 << 12  # mapped constants
 
 
 class StringKeys:
@@ -128,13 +131,9 @@ class StringKeys:
             step = min((above - below) // (len(together) + 1), _STRIDE)
             if step < 2:
                 return None
-            side = self._side(together, position)
-            if side < 0:
-                first = below + step
-            elif side > 0:
-                first = above - step * len(together)
-            else:
-                first = (below + above) // 2 - step * (len(together) // 2)
+            middle = (below + above) // 2 - step * (len(together) // 2)
+            starts = {-1: below + step, 0: middle, 1: above - step * len(together)}
+            first = starts[self._side(together, position)]
             placed.update((c, first + step * i) for i, c in enumerate(together))
         return placed
 
@@ -233,8 +232,7 @@ class StringKeys:
             (all(b - a >= 2 for a, b in pairwise(keys)), "keys of strings are closer than 2"),
             (bool(keys) and keys[-1] < _END - 1, "no key above the last string constant"),
         ):
-            if not holds:
-                raise AssertionError(problem)
+            require(holds, problem)
 
 
 def successor(prefix: bytes) -> bytes | None:
@@ -260,3 +258,59 @@ def restored_strings(constants: list[bytes], keys: list[int]) -> StringKeys:
     strings = StringKeys.from_items(constants, keys)
     strings.check()
     return strings
+
+
+class MappedStrings:
+    """Constants in mapped files and their keys, for look-ups only, without a Python object for each constant.
+
+        joined   a b c | d | x y        the constants in order, one run of UTF-8 bytes
+        start    0     3   4     6
+        keys     MIN   0   2**62        ascending with the constants
+
+    Complexity: a look-up is a binary search, O(log constants) comparisons of bytes; the last answers are kept, so a
+    value that comes again is one dictionary look-up. Memory: the kept answers, and nothing that grows with the
+    constants (a few thousand of them are held as Python objects, where a comparison is quicker).
+    """
+
+    def __init__(self, start: I64, joined: U8, keys: I64, above: MappedStrings | None = None) -> None:
+        require(len(start) == len(keys) + 1 and len(keys) > 0, "constants and keys disagree")
+        require(start[0] == 0 and start[-1] == len(joined), "the offsets of constants do not fit them")
+        self._start, self._joined, self._keys = start, joined, keys
+        self._above = above
+        self._kept: dict[bytes, int] = {}
+        self.ladders: dict[str, Any] = {}
+        """What numbers.py keeps of the constants of a wide attribute."""
+        self._few = [self[at] for at in range(len(keys))] if len(keys) <= _FEW else None
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, at: int) -> bytes:
+        return self._joined[self._start[at] : self._start[at + 1]].tobytes()
+
+    def with_more(self, more: MappedStrings) -> MappedStrings:
+        """These constants and some more, whose keys are between theirs."""
+        return MappedStrings(self._start, self._joined, self._keys, more)
+
+    def items(self) -> tuple[list[bytes], I64]:
+        """All constants in order, and their keys. O(constants)."""
+        found = {self[at]: key for at, key in enumerate(self._keys.tolist())}
+        if self._above is not None:
+            found |= dict(zip(*self._above.items(), strict=True))
+        constants = sorted(found)
+        return constants, np.array([found[c] for c in constants], np.int64)
+
+    def of_value(self, value: bytes) -> int:
+        """The key of any string: a constant's own, else one above the greatest constant below it."""
+        key = self._kept.get(value)
+        if key is None:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+            key = self._kept[value] = self._found(value)
+        return key
+
+    def _found(self, value: bytes) -> int:
+        at = bisect_right(self if self._few is None else self._few, value) - 1
+        own = int(self._keys[at]) + (self[at] != value)
+        # The constants of both interleave: the nearest below is the one with the greater key.
+        return own if self._above is None else max(own, self._above._found(value))

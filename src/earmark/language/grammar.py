@@ -9,108 +9,44 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
-from functools import cache
-from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeAlias
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 
 from earmark.errors import SubscriptionError, shortened
-from earmark.language.predicate import (
-    MAX_NAME,
-    And,
-    Condition,
-    Constant,
-    Is,
-    Not,
-    Or,
-    Predicate,
-    check_text,
-    joined,
-    test,
-)
+from earmark.language import predicate as p
+from earmark.language.predicate import And, Condition, Constant, Is, Not, Or, Predicate
 from earmark.language.refusals import NO_CALCULATIONS, Refuse, raised, refusal
-from earmark.language.tokens import FIRST_HOLE, FIRST_LIST, Lexed
-
-if TYPE_CHECKING:
-    from sqlglot import exp
+from earmark.language.tokens import FIRST_HOLE, FIRST_LIST, Hole, Lexed
 
 _STAND_IN = re.compile(r"n(\d+)")
 _A_NAME = "expected an attribute's name to compare with a literal"
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """Where a literal of the text goes; `form` says how it is read there, `escape` which literal is its ESCAPE."""
-
-    index: int
-    form: str = "value"
-    escape: int = -1
-
-
-# --- sqlglot -------------------------------------------------------------------------------------------------
-
-
-def _tree(shape: str) -> exp.Expression | Exception:
-    """sqlglot's tree of a shape, or what it threw."""
-    try:
-        parsed = _dialect().parse(shape)
-    except Exception as problem:  # ParseError, but also IndexError, TypeError, RecursionError, …
-        return problem
-    return parsed[0] if len(parsed) == 1 and parsed[0] is not None else ValueError("not one condition")
-
-
-def _tree_on_fresh_stack(shape: str) -> exp.Expression | Exception:
-    """The same where the caller has used up the stack: a thread begins with an empty one."""
-    found: list[Any] = []
-    thread = Thread(target=lambda: found.append(_tree(shape)), name="earmark-parse")
-    thread.start()
-    thread.join()
-    made: exp.Expression | Exception = found[0]
-    return made
-
-
-@cache
-def _dialect() -> Any:
-    from sqlglot.dialects.spark import Spark
-
-    return Spark()
-
-
-@cache
-def _known_arguments() -> dict[type, frozenset[str]]:
-    from sqlglot import exp
-
-    pair = frozenset({"this", "expression"})
-    return {
-        **dict.fromkeys((exp.And, exp.Or, exp.Is, exp.Escape, exp.Dot, *_operators()), pair),
-        **dict.fromkeys((exp.Not, exp.Paren, exp.Boolean, exp.Neg), frozenset({"this"})),
-        exp.Null: frozenset(),
-        exp.Column: frozenset({"this", "table", "db", "catalog"}),
-        exp.Identifier: frozenset({"this", "quoted"}),
-        exp.Between: frozenset({"this", "low", "high"}),
-        exp.In: frozenset({"this", "expressions"}),
-        exp.Like: pair | {"negate"},
-        exp.Literal: frozenset({"this", "is_string"}),
-    }
-
-
-@cache
-def _operators() -> dict[type, tuple[str, str]]:
-    """The operator of a node, and the one it becomes when the literal comes first."""
-    from sqlglot import exp
-
-    return {
-        exp.EQ: ("=", "="),
-        exp.NEQ: ("!=", "!="),
-        exp.LT: ("<", ">"),
-        exp.LTE: ("<=", ">="),
-        exp.GT: (">", "<"),
-        exp.GTE: (">=", "<="),
-        exp.NullSafeEQ: ("<=>", "<=>"),
-        exp.NullSafeNEQ: ("<=>", "<=>"),
-    }
-
-
+_SPARK: Any = Spark()
+_PAIR = frozenset({"this", "expression"})
+_OPERATORS: dict[type, tuple[str, str]] = {  # of a node, and what it becomes when the literal comes first
+    exp.EQ: ("=", "="),
+    exp.NEQ: ("!=", "!="),
+    exp.LT: ("<", ">"),
+    exp.LTE: ("<=", ">="),
+    exp.GT: (">", "<"),
+    exp.GTE: (">=", "<="),
+    **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ), ("<=>", "<=>")),
+}
+_ARGUMENTS: dict[type, frozenset[str]] = {
+    **dict.fromkeys((exp.And, exp.Or, exp.Is, exp.Escape, exp.Dot, *_OPERATORS), _PAIR),
+    **dict.fromkeys((exp.Not, exp.Paren, exp.Boolean, exp.Neg), frozenset({"this"})),
+    exp.Null: frozenset(),
+    exp.Column: frozenset({"this", "table", "db", "catalog"}),
+    exp.Identifier: frozenset({"this", "quoted"}),
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.In: frozenset({"this", "expressions"}),
+    exp.Like: _PAIR | {"negate"},
+    exp.Literal: frozenset({"this", "is_string"}),
+}
 _HINTS = {
     "Alias": "expected AND, OR or the end of the condition",
     "Concat": "expected one string, got two side by side",
@@ -119,6 +55,15 @@ _HINTS = {
 }
 _BEFORE_CONSTANT = frozenset({"comparison", "IS", "NOT", "DISTINCT", "FROM", "LIKE"})  # constants have no stand-in
 Span: TypeAlias = tuple[int, int]
+
+
+def _tree(shape: str) -> exp.Expression | Exception:
+    """sqlglot's tree of a shape, or what it threw."""
+    try:
+        parsed = _SPARK.parse(shape)
+    except Exception as problem:  # ParseError, but also IndexError, TypeError, RecursionError, …
+        return problem
+    return parsed[0] if len(parsed) == 1 and parsed[0] is not None else ValueError("not one condition")
 
 
 class Grammar:
@@ -136,7 +81,8 @@ class Grammar:
         """All of the text; raises SubscriptionError where sqlglot cannot read it."""
         tree = _tree(self._lexed.shape)
         if isinstance(tree, RecursionError):
-            tree = _tree_on_fresh_stack(self._lexed.shape)
+            with ThreadPoolExecutor(1) as fresh:  # the caller has used up the stack; a thread begins with an empty one
+                tree = fresh.submit(_tree, self._lexed.shape).result()
         if isinstance(tree, Exception):
             raise self._ungrammatical(tree)
         made = self._part(tree)
@@ -171,13 +117,11 @@ class Grammar:
             return Constant(True)
 
     def _test(self, node: exp.Expression, name: str, operator: str, values: tuple[Any, ...]) -> Predicate:
-        made = test(name, operator, values)
+        made = p.test(name, operator, values)
         self._nodes[id(made)] = made, node
         return made
 
     def _convert(self, node: exp.Expression) -> Condition:
-        from sqlglot import exp
-
         self._check_arguments(node)
         if isinstance(node, exp.And | exp.Or):
             return self._chain(node)
@@ -204,8 +148,6 @@ class Grammar:
 
     def _chain(self, node: exp.Expression) -> Condition:
         """A chain of ANDs (or ORs) of any length, without recursion along it."""
-        from sqlglot import exp
-
         kind = type(node)
         parts: list[Condition] = []
         while type(node) is kind:
@@ -214,15 +156,13 @@ class Grammar:
             node = node.this
         parts.append(self._part(node))
         parts.reverse()
-        return joined(And if kind is exp.And else Or, parts)
+        return p.joined(And if kind is exp.And else Or, parts)
 
     def _comparison(self, node: exp.Expression) -> Condition:
-        from sqlglot import exp
-
-        if type(node) not in _operators():
+        if type(node) not in _OPERATORS:
             raise self._refused("expected a condition, got a literal alone: compare an attribute with it", node)
         left, right = node.this, node.expression
-        plain, flipped = _operators()[type(node)]
+        plain, flipped = _OPERATORS[type(node)]
         if _is_literal(left) and not _is_literal(right):
             made = self._test(node, self._name(right), flipped, (self._value(left),))
         else:
@@ -230,8 +170,6 @@ class Grammar:
         return Not(made) if isinstance(node, exp.NullSafeNEQ) else made
 
     def _is(self, node: exp.Expression) -> Condition:
-        from sqlglot import exp
-
         asked = node.expression
         if isinstance(asked, exp.Null):
             return self._test(node, self._name(node.this), "IS NULL", ())
@@ -242,8 +180,6 @@ class Grammar:
         return Is(self._part(node.this), bool(asked.this))
 
     def _in(self, node: exp.Expression) -> Condition:
-        from sqlglot import exp
-
         name, values = self._name(node.this), node.expressions
         if not values:
             raise self._refused("expected a list of values in parentheses after IN", node)
@@ -252,11 +188,11 @@ class Grammar:
         return self._test(node, name, "IN", tuple(self._value(value) for value in values))
 
     def _like(self, node: exp.Expression) -> Condition:
-        from sqlglot import exp
-
-        escape, whole = -1, node
+        escape, whole = None, node
         if isinstance(node, exp.Escape):
-            escape = self._escape(node.expression)
+            escape = self._value(node.expression)
+            if not self._is_text(escape):
+                raise self._refused("expected one character in quotes after ESCAPE", node.expression)
             node = node.this
             self._check_arguments(node)
             if not isinstance(node, exp.Like):
@@ -264,17 +200,10 @@ class Grammar:
         pattern = self._value(node.expression)
         if pattern is not None and not self._is_text(pattern):
             raise self._refused("expected a pattern such as 'prefix%' after LIKE", node.expression)
-        if escape >= 0 and pattern is not None:
-            pattern = Hole(pattern.index, "escaped", escape)
+        if escape is not None and pattern is not None:
+            pattern = Hole(pattern.index, "escaped", escape.index)
         made = self._test(whole, self._name(node.this), "LIKE", (pattern,))
         return Not(made) if node.args.get("negate") else made
-
-    def _escape(self, node: exp.Expression) -> int:
-        value = self._value(node)
-        if not self._is_text(value):
-            raise self._refused("expected one character in quotes after ESCAPE", node)
-        index: int = value.index
-        return index
 
     def _is_text(self, value: Any) -> bool:
         return isinstance(value, Hole) and self._lexed.slots[value.index].kind == "string"
@@ -284,19 +213,17 @@ class Grammar:
     def _name(self, node: exp.Expression) -> str:
         node = self._bare(node)
         name = self._joined_name(node)
-        if len(name) > MAX_NAME:
-            raise self._refused(f"a name has at most {MAX_NAME:,} characters", node)
+        if len(name) > p.MAX_NAME:
+            raise self._refused(f"a name has at most {p.MAX_NAME:,} characters", node)
         if not name.isascii():
             try:
-                check_text(name, f"the name {shortened(name, 60)!r}")
+                p.check_text(name, f"the name {shortened(name, 60)!r}")
             except SubscriptionError as problem:
                 raise self._refused(problem.reason, node) from None
         return name
 
     def _joined_name(self, node: exp.Expression) -> str:
         """The parts of a name with dots between them; the tokens have bounded how many there are."""
-        from sqlglot import exp
-
         self._check_arguments(node)
         if isinstance(node, exp.Dot):
             return f"{self._joined_name(node.this)}.{self._identifier(node.expression)}"
@@ -305,15 +232,13 @@ class Grammar:
             hint = ""
             if shown.startswith('"'):
                 hint = "; double quotes make it a string, backticks make it a name"
-            elif type(node) in _operators():
+            elif type(node) in _OPERATORS:
                 hint = "; join two comparisons with AND"
             raise self._refused(f"{_A_NAME}, got {shortened(shown, 60)}{hint}", node)
         parts = [node.args.get(part) for part in ("catalog", "db", "table", "this")]
         return ".".join(self._identifier(part) for part in parts if part is not None)
 
     def _identifier(self, node: exp.Expression) -> str:
-        from sqlglot import exp
-
         self._check_arguments(node)
         found = _STAND_IN.fullmatch(node.this) if isinstance(node, exp.Identifier) else None
         if found is None:  # sqlglot takes some keywords for names, too
@@ -322,8 +247,6 @@ class Grammar:
 
     def _value(self, node: exp.Expression) -> Any:
         """The hole or constant in the place of a literal."""
-        from sqlglot import exp
-
         node = self._bare(node)
         self._check_arguments(node)
         if isinstance(node, exp.Literal):
@@ -353,8 +276,6 @@ class Grammar:
 
     def _bare(self, node: exp.Expression) -> exp.Expression:
         """What is inside parentheses."""
-        from sqlglot import exp
-
         while isinstance(node, exp.Paren):
             self._check_arguments(node)
             node = node.this
@@ -364,7 +285,7 @@ class Grammar:
 
     def _check_arguments(self, node: exp.Expression) -> None:
         """Every node and every argument of it is known, or it is refused."""
-        known = _known_arguments().get(type(node))
+        known = _ARGUMENTS.get(type(node))
         if known is None or any(v not in (None, False, []) for k, v in node.args.items() if k not in known):
             shown = node.args["alias"] if type(node).__name__ == "Alias" else node
             raise self._refused(_HINTS.get(type(node).__name__, "this is not part of the language"), shown)
@@ -383,8 +304,6 @@ class Grammar:
 
     def _span(self, node: exp.Expression) -> Span | None:
         """From the first to the last name or literal of a node; None when it has none."""
-        from sqlglot import exp
-
         spans: list[Span] = []
         for part in node.find_all(exp.Identifier, exp.Literal):
             if isinstance(part, exp.Identifier):
@@ -427,8 +346,4 @@ class Grammar:
 
 
 def _is_literal(node: exp.Expression) -> bool:
-    from sqlglot import exp
-
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null)
+    return isinstance(node.unnest(), exp.Literal | exp.Neg | exp.Boolean | exp.Null)

@@ -1,16 +1,19 @@
-"""What value does a literal of SQL text have? Spark's rules, or an error that says what would be right."""
+"""What value does a literal of SQL text have? Spark's rules, or an error that says what would be right.
+
+Time zones are found by name, UTC also where the machine has no zone data.
+"""
 
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
+from functools import lru_cache
 from struct import error as struct_error
 from struct import pack, unpack
 from typing import TypeAlias
 
 from earmark.errors import EarmarkError
-from earmark.language.zones import zone_of
 
 Value: TypeAlias = int | float | Decimal | bool | str | date | datetime
 
@@ -32,6 +35,7 @@ _MAX_NUMBER = 1000  # characters
 _INFINITIES = dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), "inf")
 _NAMED_DOUBLES = {"nan": "nan", **_INFINITIES, "-inf": "-inf", "-infinity": "-inf"}
 _BLANKS = "".join(map(chr, range(33))) + "\x7f"  # what Spark trims from dates, timestamps and doubles
+_OFFSET = re.compile(r"([+-])(\d{1,2}):(\d{2})\Z")
 _DAY = r"(\d{4})-(\d{1,2})-(\d{1,2})"
 _DATE = re.compile(rf"{_DAY}\Z", re.ASCII)
 _TIMESTAMP = re.compile(
@@ -159,6 +163,32 @@ def timestamp_value(text: str) -> datetime:
     except (ValueError, OverflowError, EarmarkError):
         pass
     raise LiteralError(f"{text[:60]!r} is not a timestamp; write it as '2024-02-29 12:30:00' or '2024-02-29T12:30:00Z'")
+
+
+def zone_of(name: str) -> tzinfo:
+    """The zone called `name`: 'UTC', 'Z', an offset such as '+02:00', or a region such as 'Europe/Paris'."""
+    if not isinstance(name, str):
+        raise EarmarkError(f"expected the name of a time zone, such as 'Europe/Paris', got {name!r}")
+    return _zone_of(name)
+
+
+@lru_cache(maxsize=256)
+def _zone_of(name: str) -> tzinfo:
+    if name in ("UTC", "Z"):
+        return timezone.utc  # noqa: UP017 - one spelling for all supported versions
+    if found := _OFFSET.match(name):
+        hours, minutes = int(found[2]), int(found[3])
+        if (hours < 18 and minutes < 60) or (hours, minutes) == (18, 0):
+            offset = timedelta(hours=hours, minutes=minutes)
+            return timezone(offset if found[1] == "+" else -offset)
+    from zoneinfo import ZoneInfo
+
+    try:
+        if re.fullmatch(r"[A-Za-z]+(/[A-Za-z0-9_+-]+){1,2}", name):
+            return ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        pass
+    raise EarmarkError(f"{name!r} is not a time zone known here; give 'UTC', '+02:00' or a region like 'Europe/Paris'")
 
 
 def negated(value: object) -> Value:

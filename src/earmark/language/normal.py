@@ -21,27 +21,12 @@ therefore counted before anything is expanded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import chain, product
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from earmark.errors import SubscriptionError
-from earmark.language.predicate import (
-    AllOf,
-    And,
-    AnyOf,
-    Atom,
-    Condition,
-    Constant,
-    Is,
-    Leaf,
-    Mode,
-    Not,
-    Or,
-    Predicate,
-    test,
-)
+from earmark.language.predicate import AllOf, And, AnyOf, Atom, Condition, Constant, Is, Leaf, Mode, Not, Or, Predicate
 
 MAX_CLAUSES = 1024
 MAX_VALUES = 1 << 19  # of all clauses together; more than any text holds, so that only what is repeated is refused
@@ -61,12 +46,7 @@ def too_many_values() -> SubscriptionError:
     )
 
 
-_NEGATED = {
-    Mode.TRUE: Mode.FALSE,
-    Mode.FALSE: Mode.TRUE,
-    Mode.NOT_TRUE: Mode.NOT_FALSE,
-    Mode.NOT_FALSE: Mode.NOT_TRUE,
-}
+_NEGATED = {Mode.TRUE: Mode.FALSE, Mode.FALSE: Mode.TRUE, Mode.NOT_TRUE: Mode.NOT_FALSE, Mode.NOT_FALSE: Mode.NOT_TRUE}
 _IS_TRUE = {Mode.TRUE: Mode.TRUE, Mode.FALSE: Mode.NOT_TRUE, Mode.NOT_TRUE: Mode.NOT_TRUE, Mode.NOT_FALSE: Mode.TRUE}
 
 
@@ -97,12 +77,7 @@ def _pushed(node: Condition, mode: Mode) -> _Pushed:
             wanted = _IS_TRUE[mode]
             return _pushed(part, wanted if truth else _NEGATED[wanted])
         case Constant(truth):
-            return {
-                Mode.TRUE: truth is True,
-                Mode.FALSE: truth is False,
-                Mode.NOT_TRUE: truth is not True,
-                Mode.NOT_FALSE: truth is not False,
-            }[mode]
+            return (truth is True, truth is False, truth is not True, truth is not False)[mode]
         case And(parts) | Or(parts):
             conjunction = isinstance(node, And) == (mode in (Mode.TRUE, Mode.NOT_FALSE))
             return _joined("and" if conjunction else "or", [_pushed(p, mode) for p in parts])
@@ -150,13 +125,9 @@ def _extent(node: Any) -> _Extent:
         total = _Extent(*(sum(column) for column in zip(*extents, strict=True)))
     else:
         clauses = prod(extent.clauses for extent in extents)
-        total = _Extent(clauses, 0, 0)
-        if 0 < clauses <= MAX_CLAUSES:
-            total = _Extent(
-                clauses,
-                sum(clauses // extent.clauses * extent.atoms for extent in extents),
-                sum(clauses // extent.clauses * extent.values for extent in extents),
-            )
+        times = [clauses // one.clauses if 0 < clauses <= MAX_CLAUSES else 0 for one in extents]
+        atoms = sum(n * one.atoms for n, one in zip(times, extents, strict=True))
+        total = _Extent(clauses, atoms, sum(n * one.values for n, one in zip(times, extents, strict=True)))
     if total.clauses > MAX_CLAUSES or total.atoms > _MAX_ATOMS:
         raise too_many_clauses()
     if total.values > MAX_VALUES:
@@ -222,22 +193,3 @@ def attribute_of(atom: Atom) -> str:
     while not isinstance(atom, Leaf):
         atom = atom.parts[0]
     return atom.predicate.attribute
-
-
-# --- values ----------------------------------------------------------------------------------------
-
-
-def filled(node: Condition, fill: Callable[[Any], Any]) -> Condition:
-    """The same condition with every value replaced; a single value that becomes a tuple is spread."""
-    match node:
-        case Predicate(attribute, operator, values):
-            values = tuple(fill(v) for v in values)
-            spread = len(values) == 1 and isinstance(values[0], tuple)
-            return test(attribute, operator, values[0] if spread else values)
-        case And(parts) | Or(parts):
-            return type(node)(tuple(filled(p, fill) for p in parts))
-        case Not(part):
-            return Not(filled(part, fill))
-        case Is(part, truth):
-            return Is(filled(part, fill), truth)
-    return node

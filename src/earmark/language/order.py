@@ -12,6 +12,7 @@ What passes still has to be a condition: that is sqlglot's and the parser's to s
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,50 +22,34 @@ COMPARISONS = frozenset({"=", "==", "!=", "<>", "<", "<=", ">", ">=", "<=>"})
 START, END = "start", "end"
 
 _VALUE = frozenset("number string typed constant - + ( name".split())
-_CONDITION = _VALUE | {"NOT"}
 _JOINED = frozenset({"AND", "OR", ")", END})
 _PREDICATE = frozenset({"IS", "IN", "BETWEEN", "LIKE"})
 
-FOLLOW: dict[str, frozenset[str]] = {
-    **dict.fromkeys((START, "(", "AND", "OR", "NOT"), _CONDITION),
-    **dict.fromkeys(("comparison", "BETWEEN", "AND of BETWEEN", "LIKE", "FROM", ","), _VALUE),
-    **dict.fromkeys(("name", ")"), _JOINED | _PREDICATE | {"comparison", "NOT", ",", "."}),
-    "string": _JOINED | {"comparison", ",", "ESCAPE"},
-    **dict.fromkeys(("number", "typed"), _JOINED | {"comparison", ","}),
-    "constant": _JOINED | {"comparison", ",", "IS"},
-    "list": _JOINED,
-    "IN": frozenset({"list", "("}),
-    "IS": frozenset({"NOT", "constant", "DISTINCT"}),
-    "IS NOT": frozenset({"constant", "DISTINCT"}),
-    "infix NOT": frozenset({"IN", "BETWEEN", "LIKE"}),
-    "DISTINCT": frozenset({"FROM"}),
-    "ESCAPE": frozenset({"string"}),
-    **dict.fromkeys(("-", "+"), frozenset({"number"})),
-    ".": frozenset({"name"}),
-}
-
-
-_A_CONDITION = "a condition"
 _A_VALUE = "a value"
 _AN_END = "AND, OR or the end"
-_AN_OPERATOR = "an operator such as =, <, IN, LIKE or IS NULL"
 _NULL_TRUE_FALSE = "NULL, TRUE or FALSE"
-EXPECTED: dict[str, str] = {
-    **dict.fromkeys((START, "(", "AND", "OR", "NOT"), _A_CONDITION),
-    **dict.fromkeys(("comparison", "BETWEEN", "AND of BETWEEN", "FROM", ","), _A_VALUE),
-    **dict.fromkeys(("string", "number", "typed", "list", "constant", ")"), _AN_END),
-    "name": _AN_OPERATOR,
-    "LIKE": "a pattern such as 'prefix%'",
-    "IN": "a list of values in parentheses",
-    "IS": _NULL_TRUE_FALSE,
-    "IS NOT": _NULL_TRUE_FALSE,
-    "infix NOT": "IN, BETWEEN or LIKE",
-    "DISTINCT": "FROM",
-    "ESCAPE": "one character in quotes",
-    "-": "a number",
-    "+": "a number",
-    ".": "a name",
-}
+_AFTER_NAME = _JOINED | _PREDICATE | {"comparison", "NOT", ",", "."}
+_RULES: tuple[tuple[tuple[str, ...], Set[str], str], ...] = (  # kinds, what may follow them, and what to call that
+    ((START, "(", "AND", "OR", "NOT"), _VALUE | {"NOT"}, "a condition"),
+    (("comparison", "BETWEEN", "AND of BETWEEN", "FROM", ","), _VALUE, _A_VALUE),
+    (("LIKE",), _VALUE, "a pattern such as 'prefix%'"),
+    (("name",), _AFTER_NAME, "an operator such as =, <, IN, LIKE or IS NULL"),
+    ((")",), _AFTER_NAME, _AN_END),
+    (("string",), _JOINED | {"comparison", ",", "ESCAPE"}, _AN_END),
+    (("number", "typed"), _JOINED | {"comparison", ","}, _AN_END),
+    (("constant",), _JOINED | {"comparison", ",", "IS"}, _AN_END),
+    (("list",), _JOINED, _AN_END),
+    (("IN",), {"list", "("}, "a list of values in parentheses"),
+    (("IS",), {"NOT", "constant", "DISTINCT"}, _NULL_TRUE_FALSE),
+    (("IS NOT",), {"constant", "DISTINCT"}, _NULL_TRUE_FALSE),
+    (("infix NOT",), {"IN", "BETWEEN", "LIKE"}, "IN, BETWEEN or LIKE"),
+    (("DISTINCT",), {"FROM"}, "FROM"),
+    (("ESCAPE",), {"string"}, "one character in quotes"),
+    (("-", "+"), {"number"}, "a number"),
+    ((".",), {"name"}, "a name"),
+)
+FOLLOW = {kind: following for kinds, following, _ in _RULES for kind in kinds}
+EXPECTED = {kind: expected for kinds, _, expected in _RULES for kind in kinds}
 
 
 class Misplaced(NamedTuple):

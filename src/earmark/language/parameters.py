@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from earmark.errors import SubscriptionError, shortened
-from earmark.language.nearest import did_you_mean
 from earmark.language.order import COMPARISONS
 from earmark.language.predicate import checked_value, is_list, listed, literal_sql
 from earmark.language.refusals import refusal
 from earmark.language.tokens import Token, tokens_of
+from earmark.language.words import did_you_mean
 
 Params: TypeAlias = "Sequence[Any] | Mapping[str, Any]"
 _OPEN, _CLOSED = ("", " ", "\n", "("), ("", " ", "\n", ")", ",")  # what sets a literal off by itself

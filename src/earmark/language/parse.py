@@ -18,12 +18,11 @@ from __future__ import annotations
 from typing import Any
 
 from earmark.errors import SubscriptionError
-from earmark.language.grammar import Grammar, Hole
 from earmark.language.literals import LiteralError, negated, number_value, plain_pattern, string_value
-from earmark.language.normal import MAX_VALUES, Clauses, filled, normal_form, too_many_values
-from earmark.language.predicate import MAX_TEXT, Atom, Condition, Leaf, Mode, Predicate
+from earmark.language.normal import MAX_VALUES, Clauses, normal_form, too_many_values
+from earmark.language.predicate import MAX_TEXT, Atom, Condition, Leaf, Mode, Predicate, filled
 from earmark.language.refusals import refusal
-from earmark.language.tokens import KINDS, UNIT, Kind, Lexed, lex, units_are_slots
+from earmark.language.tokens import KINDS, UNIT, Hole, Kind, Lexed, lex, units_are_slots
 from earmark.locks import remade_lock
 
 _MAX_TEMPLATES = 4096
@@ -39,7 +38,7 @@ def parse(text: str) -> Condition:
     """
     try:
         lexed = lex(text)
-        tree = Grammar(lexed).condition()
+        tree = _condition(lexed)
         tokens = [text[slot.start : slot.end] for slot in lexed.slots]
         literals = _literals([KINDS[slot.kind] for slot in lexed.slots], tokens)
         assert literals is not None, "tokens are of the kinds of their slots"
@@ -58,7 +57,7 @@ def parse_clauses(text: str) -> Clauses:
             if template is not None and (clauses := template.clauses_with(tokens)) is not None:
                 return clauses
         lexed = lex(text)
-        template = Template(lexed, normal_form(Grammar(lexed).condition()))
+        template = Template(lexed, normal_form(_condition(lexed)))
         if units_are_slots(lexed):
             _keep(between, template)
         clauses = template.clauses_with([text[slot.start : slot.end] for slot in lexed.slots])
@@ -66,6 +65,13 @@ def parse_clauses(text: str) -> Clauses:
         return clauses
     except (SubscriptionError, _BadLiteral) as problem:
         raise _error(text, problem) from None
+
+
+def _condition(lexed: Lexed) -> Condition:
+    """The condition of a text with its literals taken out."""
+    from earmark.language.grammar import Grammar  # with sqlglot, which takes long to import
+
+    return Grammar(lexed).condition()
 
 
 class _BadLiteral(Exception):
@@ -222,12 +228,6 @@ def _filled(value: Any, literals: list[Any]) -> Any:
 def value_of(hole: Hole, literals: list[Any]) -> Any:
     """What a hole holds, given the literals of the text; may raise LiteralError."""
     literal = literals[hole.index]
-    match hole.form:
-        case "negative":
-            return negated(literal)
-        case "escaped":
-            return plain_pattern(literal, literals[hole.escape])
-    return literal
-
-
-__all__ = ["parse", "parse_clauses"]
+    if hole.form == "negative":
+        return negated(literal)
+    return plain_pattern(literal, literals[hole.escape]) if hole.form == "escaped" else literal

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -279,6 +279,22 @@ def check_text(text: str, what: str) -> None:
         raise SubscriptionError(f"{what} holds a lone surrogate, which UTF-8 cannot carry") from None
 
 
+def filled(node: Condition, fill: Callable[[Any], Any]) -> Condition:
+    """The same condition with every value replaced; a single value that becomes a tuple is spread."""
+    match node:
+        case Predicate(attribute, operator, values):
+            values = tuple(fill(v) for v in values)
+            spread = len(values) == 1 and isinstance(values[0], tuple)
+            return test(attribute, operator, values[0] if spread else values)
+        case And(parts) | Or(parts):
+            return type(node)(tuple(filled(p, fill) for p in parts))
+        case Not(part):
+            return Not(filled(part, fill))
+        case Is(part, truth):
+            return Is(filled(part, fill), truth)
+    return node
+
+
 # --- as text -------------------------------------------------------------------------------------------------
 
 
@@ -374,7 +390,8 @@ def _double_sql(value: float) -> str:
     return f"{value!r}D" if "e" not in repr(value) else repr(value)
 
 
-_POSITIVE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
+_OPPOSITE = {"<": ">=", "<=": ">", "=": "!=", "!=": "=", ">=": "<", ">": "<="}
+_OPPOSITE |= {positive: negative for negative, positive in _NEGATIVE.items()}
 _WRAP = {Mode.NOT_TRUE: "({}) IS NOT TRUE", Mode.NOT_FALSE: "({}) IS NOT FALSE"}
 
 
@@ -384,12 +401,8 @@ def atom_sql(atom: Atom) -> str:
         predicate, mode = atom.predicate, atom.mode
         if mode == Mode.TRUE:
             return to_sql(predicate)
-        if mode == Mode.FALSE and predicate.operator in _POSITIVE:
-            return to_sql(test(predicate.attribute, _POSITIVE[predicate.operator], predicate.values))
-        if mode == Mode.FALSE and predicate.operator in ("IN", "LIKE", "BETWEEN"):
-            return to_sql(test(predicate.attribute, f"NOT {predicate.operator}", predicate.values))
-        if mode == Mode.FALSE and predicate.operator == "IS NULL":
-            return to_sql(test(predicate.attribute, "IS NOT NULL", ()))
+        if mode == Mode.FALSE and predicate.operator in _OPPOSITE:
+            return to_sql(test(predicate.attribute, _OPPOSITE[predicate.operator], predicate.values))
         return _WRAP.get(mode, "NOT ({})").format(to_sql(predicate))
     word = " OR " if isinstance(atom, AnyOf) else " AND "
     return "(" + word.join(atom_sql(p) for p in atom.parts) + ")"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from earmark.errors import SubscriptionError
 
@@ -109,26 +109,21 @@ def _beyond_ascii(char: str) -> str:
 # --- tokens that cannot follow each other -----------------------------------------------------------------------
 
 
-class Neighbours(NamedTuple):
-    """A token that is out of place, between the one before it and the one after it: their kinds and text."""
+def advice(text: str, start: int, kinds: tuple[str, str, str], words: tuple[str, str, str], adjacent: bool) -> str:
+    """What to write instead, where two neighbours show what was meant; nothing where they do not.
 
-    kinds: tuple[str, str, str]
-    texts: tuple[str, str, str]
-    adjacent: bool  # no space before it
-
-
-def advice(text: str, start: int, around: Neighbours) -> str:
-    """What to write instead, where two neighbours show what was meant; nothing where they do not."""
-    before, this, after = around.kinds
-    words = around.texts
-    if this == "-" and around.adjacent and (found := _dashed(text, start)):
+    `kinds` and `words` are those of the token before, of the one that is out of place and of the one after it;
+    `adjacent` says that there is no space before it.
+    """
+    before, this, after = kinds
+    if this == "-" and adjacent and (found := _dashed(text, start)):
         return f"{NO_CALCULATIONS}; if {found} is one name, write it in backticks: `{found}`"
     if before == this == "name" and after in ("comparison", "IN", "IS", "LIKE", "BETWEEN"):
         return (
             f"expected an operator after {words[0]!r}, got {words[1]!r};"
             f" if it is one name, write it in backticks: `{words[0]} {words[1]}`"
         )
-    if before == this == "comparison" and around.adjacent and (words[0], words[1]) in _REVERSED:
+    if before == this == "comparison" and adjacent and (words[0], words[1]) in _REVERSED:
         return f"expected {_REVERSED[words[0], words[1]]}, got {words[0]}{words[1]}"
     return ""
 

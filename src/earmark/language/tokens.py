@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,17 +28,7 @@ from earmark.errors import SubscriptionError, shortened
 from earmark.language.literals import date_value, named_double, negated, number_value, string_value, timestamp_value
 from earmark.language.order import COMPARISONS, misplaced
 from earmark.language.predicate import MAX_PARTS, MAX_TEXT
-from earmark.language.refusals import (
-    FOREIGN_WORDS,
-    NO_FUNCTIONS,
-    NO_STATEMENTS,
-    Neighbours,
-    Refuse,
-    advice,
-    raised,
-    refusal,
-    stray,
-)
+from earmark.language.refusals import FOREIGN_WORDS, NO_FUNCTIONS, NO_STATEMENTS, Refuse, advice, raised, refusal, stray
 
 MAX_NESTING = 40
 MAX_TOKENS = 40_000  # a plain list counts once
@@ -157,6 +148,15 @@ KINDS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Where a literal of the text goes; `form` says how it is read there, `escape` which literal is its ESCAPE."""
+
+    index: int
+    form: str = "value"
+    escape: int = -1
+
+
 # --- any text ------------------------------------------------------------------------------------------------
 
 
@@ -209,7 +209,7 @@ def check_order(lexed: Lexed) -> None:
         raise refusal(f"{reason}, got the end of the condition", "", lexed.spans[-1][1], end)
     start, end = lexed.spans[found.at]
     adjacent = found.at > 0 and lexed.spans[found.at - 1][1] == start
-    hint = advice(lexed.text, start, Neighbours(kinds, texts, adjacent))
+    hint = advice(lexed.text, start, kinds, texts, adjacent)
     reason = hint or found.reason or f"expected {found.expected}{after}, got {this!r}"
     raise refusal(reason, lexed.text[start:end], start, end)
 
@@ -255,8 +255,11 @@ def _piece(made: Lexed, tokens: list[Token], i: int, refuse: Refuse) -> tuple[st
         made.slots.append(Slot(token.start, _end(token), "list"))
         return f"({FIRST_LIST + len(made.slots) - 1})", "list", i + 1
     if token.kind == "sign":
-        sign = _sign(tokens, i, before, refuse)
-        return sign, "comparison" if sign in COMPARISONS else sign, i + 1
+        if token.text == "!":
+            if before not in ("", "(", "AND", "OR", "NOT", "!") or (i and not before):
+                refuse(_refused_token("'!' goes before a condition only", token))
+            return "NOT", "NOT", i + 1
+        return token.text, "comparison" if token.text in COMPARISONS else token.text, i + 1
     if token.kind == "word" and before != ".":
         if found := _typed(tokens, i):
             literal, end, kind = found
@@ -295,16 +298,6 @@ def _is_keyword(tokens: list[Token], i: int, before: str, refuse: Refuse) -> boo
     if word in FOREIGN_WORDS:
         refuse(_refused_token(FOREIGN_WORDS[word], tokens[i]))
     return word in _KEYWORDS
-
-
-def _sign(tokens: list[Token], i: int, before: str, refuse: Refuse) -> str:
-    """A sign as the grammar takes it: `!` is NOT, and only where a condition begins."""
-    sign = tokens[i].text
-    if sign == "!":
-        if before not in ("", "(", "AND", "OR", "NOT", "!") or (i and not before):
-            refuse(_refused_token("'!' goes before a condition only", tokens[i]))
-        return "NOT"
-    return sign
 
 
 def tokens_of(text: str, refuse: Refuse = raised) -> list[Token]:

@@ -19,16 +19,13 @@ from bound clauses, gather them by slot, put them one after another and check th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 
 from earmark.errors import require
 from earmark.flat.arrays import F64, I32, I64, U8, frozen
-from earmark.keys.bind import BoundClauses, Constraint, resolved
-from earmark.keys.schema import Schema
-from earmark.keys.sets import KeySet
 
 
 class SegmentArrays(NamedTuple):
@@ -46,93 +43,16 @@ class SegmentArrays(NamedTuple):
     sequence: I64
 
 
-_EMPTY_F64: F64 = np.empty(0, np.float64)
-_FEW = 64
-
-
-def arrays_of(
-    rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None], scores: Sequence[float], schema: Schema
-) -> SegmentArrays:
-    """The arrays of bound subscriptions. Columns that all have their default stay empty. Sequence is left empty."""
-    clauses = list(chain.from_iterable(rows))
-    constraints = list(chain.from_iterable(clauses))
-    sets = _resolved(constraints, schema)
-    intervals = list(chain.from_iterable(s.intervals for s in sets))
-    return SegmentArrays(
-        clause_start=offsets([len(row) for row in rows]),
-        constraint_start=offsets([len(clause) for clause in clauses]),
-        attr=np.array([number for number, _ in constraints], np.int32),
-        accepts_null=np.array([s.null for s in sets], np.uint8),
-        interval_start=offsets([len(s.intervals) for s in sets]),
-        lo=np.array([lo for lo, _ in intervals], np.int64),
-        hi=np.array([hi for _, hi in intervals], np.int64),
-        weight=_weights(rows, weights),
-        score=np.array(scores, np.float64) if any(scores) else _EMPTY_F64,
-        sequence=np.empty(0, np.int64),
-    )
-
-
-def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]:
-    """The sets of constraints as keys; one that many subscriptions share is resolved once."""
-    if not schema.strings:  # all are keys already
-        return [one for _, one in constraints]  # type: ignore[misc]
-    known: dict[int, KeySet] = {}
-    sets = []
-    for number, one in constraints:
-        strings = schema.strings.get(number)
-        if strings is None:
-            assert isinstance(one, KeySet)
-            sets.append(one)
-            continue
-        found = known.get(id(one))
-        if found is None:
-            found = known[id(one)] = resolved(one, strings)
-        sets.append(found)
-    return sets
-
-
-def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
-    """By attribute, how many constraints compare it with a value: neither empty nor wide open."""
-    if len(table.attr) <= _FEW:
-        return _few_uses(table, schema)
-    low, high = schema.domains
-    typed = (table.interval_start[1:] > table.interval_start[:-1]) & schema.typed[table.attr]
-    first = table.interval_start[:-1][typed]
-    attr = table.attr[typed]
-    compares = (table.lo[first] > low[attr]) | (table.hi[first] < high[attr])
-    counted = np.bincount(attr[compares], minlength=len(schema))
-    present = np.flatnonzero(np.bincount(table.attr))
-    return dict(zip(present.tolist(), counted[present].tolist(), strict=True))
-
-
-def _few_uses(table: SegmentArrays, schema: Schema) -> dict[int, int]:
-    """The same without arrays, which costs less for a subscription or two."""
-    found: dict[int, int] = {}
-    start, lo, hi = table.interval_start.tolist(), table.lo.tolist(), table.hi.tolist()
-    for c, number in enumerate(table.attr.tolist()):
-        type_, first = schema.by_name[schema.names[number]].type, start[c]
-        some = type_ is not None and first < start[c + 1] and (lo[first] > type_.low or hi[first] < type_.high)
-        found[number] = found.get(number, 0) + some
-    return found
-
-
-def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None]) -> F64:
-    if not any(weights):
-        return _EMPTY_F64
-    return np.array(
-        [
-            given.get(number, 1.0) if given else 1.0
-            for row, given in zip(rows, weights, strict=True)
-            for clause in row
-            for number, _ in clause
-        ],
-        np.float64,
-    )
+EMPTY: F64 = np.empty(0, np.float64)
+FEW = 64
+"""Up to this many elements, lists are quicker than numpy's calls."""
+_DEFAULTS = {"weight": ("interval_start", 1.0), "score": ("clause_start", 0.0)}
+"""Columns that may be empty, for all have this value; and the offsets that tell how many there would be."""
 
 
 def offsets(counts: Sequence[int] | I64) -> I32:
     """[0, counts[0], counts[0] + counts[1], …]."""
-    if isinstance(counts, list) and len(counts) <= _FEW:  # without the cost of numpy's calls
+    if isinstance(counts, list) and len(counts) <= FEW:
         return np.array([0, *accumulate(counts)], np.int32)
     start = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=start[1:])
@@ -164,7 +84,7 @@ def gather(table: SegmentArrays, slots: I64) -> SegmentArrays:
     clause_start, clauses = spread(table.clause_start, slots)
     return with_constraints(table, *spread(table.constraint_start, clauses))._replace(
         clause_start=clause_start,
-        score=table.score[slots] if len(table.score) else _EMPTY_F64,
+        score=table.score[slots] if len(table.score) else EMPTY,
         sequence=table.sequence[slots],
     )
 
@@ -179,7 +99,7 @@ def with_constraints(table: SegmentArrays, constraint_start: I32, constraints: I
         interval_start=interval_start,
         lo=table.lo[intervals],
         hi=table.hi[intervals],
-        weight=table.weight[constraints] if len(table.weight) else _EMPTY_F64,
+        weight=table.weight[constraints] if len(table.weight) else EMPTY,
     )
 
 
@@ -204,31 +124,17 @@ def _one_slot(table: SegmentArrays, slot: int) -> SegmentArrays:
 
 def concat(a: SegmentArrays, b: SegmentArrays) -> SegmentArrays:
     """The slots of `a`, then those of `b`. A column that is all default in one of them is filled in."""
-
-    def joined(name: str, counts: tuple[int, int], default: float) -> F64:
-        left, right = getattr(a, name), getattr(b, name)
-        if not len(left) and not len(right):
-            return _EMPTY_F64
-        parts = [v if len(v) else np.full(n, default) for v, n in zip((left, right), counts, strict=True)]
-        return np.concatenate(parts)
-
-    slots = (len(a.clause_start) - 1, len(b.clause_start) - 1)
-    return SegmentArrays(
-        clause_start=_joined_offsets(a.clause_start, b.clause_start),
-        constraint_start=_joined_offsets(a.constraint_start, b.constraint_start),
-        attr=np.concatenate([a.attr, b.attr]),
-        accepts_null=np.concatenate([a.accepts_null, b.accepts_null]),
-        interval_start=_joined_offsets(a.interval_start, b.interval_start),
-        lo=np.concatenate([a.lo, b.lo]),
-        hi=np.concatenate([a.hi, b.hi]),
-        weight=joined("weight", (len(a.attr), len(b.attr)), 1.0),
-        score=joined("score", slots, 0.0),
-        sequence=np.concatenate([a.sequence, b.sequence]),
-    )
-
-
-def _joined_offsets(a: I32, b: I32) -> I32:
-    return np.concatenate([a, b[1:] + a[-1]])
+    made = {}
+    for name in SegmentArrays._fields:
+        parts = [getattr(a, name), getattr(b, name)]
+        if name.endswith("_start"):
+            parts[1] = parts[1][1:] + parts[0][-1]
+        elif name in _DEFAULTS and any(map(len, parts)):
+            per, default = _DEFAULTS[name]
+            counts = (len(getattr(table, per)) - 1 for table in (a, b))
+            parts = [own if len(own) else np.full(n, default) for own, n in zip(parts, counts, strict=True)]
+        made[name] = np.concatenate(parts)
+    return SegmentArrays(**made)
 
 
 def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32, lo: I64, hi: I64) -> SegmentArrays:
@@ -237,7 +143,7 @@ def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32,
     columns = (
         np.arange(count + 1, dtype=np.int32),
         *(constraint_start, attr, null, interval_start, lo, hi),
-        *(_EMPTY_F64, _EMPTY_F64, np.arange(count, dtype=np.int64)),
+        *(EMPTY, EMPTY, np.arange(count, dtype=np.int64)),
     )
     return SegmentArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
 

@@ -22,17 +22,17 @@ import pyarrow.compute as pc
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
-from earmark.flat.arrays import I64
 from earmark.keys.schema import Draft, Kind, Schema, attribute_type, schema_of, schema_record
 from earmark.keys.strings import restored_strings
-from earmark.segment.arrays import SegmentArrays, check_arrays, uses_of
+from earmark.segment.arrays import SegmentArrays, check_arrays
 from earmark.segment.builder import Prepared, checked_tags
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.join import constants_in, translated
-from earmark.segment.segment import DAMAGE, Segment, check_content
+from earmark.segment.segment import DAMAGE, Segment, check_content, uses_of
 
 _RECORD, _STRINGS = b"earmark.table", b"earmark.strings"
 _VERSION = 1
+_TAGS = pa.map_(pa.string(), pa.string())
 _COLUMNS = ("id", "sequence", "score", "condition", "check", "tags", "clauses")
 
 
@@ -97,48 +97,33 @@ def _checks(segment: Segment) -> pa.Array:
 def _tags(segment: Segment) -> pa.Array:
 
     if not len(segment.tagset):
-        return pa.nulls(len(segment), _tags_type())
+        return pa.nulls(len(segment), _TAGS)
     sets = segment.tagsets.items[: segment.tagsets.size]
-    return pa.array(sets, _tags_type()).take(pa.array(segment.tagset))
-
-
-def _tags_type() -> pa.DataType:
-
-    return pa.map_(pa.string(), pa.string())
+    return pa.array(sets, _TAGS).take(pa.array(segment.tagset))
 
 
 def _clauses(arrays: SegmentArrays) -> pa.Array:
 
     intervals = pa.StructArray.from_arrays([pa.array(arrays.lo), pa.array(arrays.hi)], ["lo", "hi"])
     weight = arrays.weight if len(arrays.weight) else np.ones(len(arrays.attr))
-    constraints = pa.StructArray.from_arrays(
-        [
-            pa.array(arrays.attr),
-            pa.array(arrays.accepts_null.astype(bool)),
-            pa.array(weight),
-            pa.ListArray.from_arrays(pa.array(arrays.interval_start), intervals),
-        ],
-        ["attribute", "accepts_null", "weight", "intervals"],
-    )
+    lists = pa.ListArray.from_arrays(pa.array(arrays.interval_start), intervals)
+    columns = [*map(pa.array, (arrays.attr, arrays.accepts_null.astype(bool), weight)), lists]
+    constraints = pa.StructArray.from_arrays(columns, ["attribute", "accepts_null", "weight", "intervals"])
     clauses = pa.ListArray.from_arrays(pa.array(arrays.constraint_start), constraints)
     return pa.ListArray.from_arrays(pa.array(arrays.clause_start), clauses)
 
 
 def _strings(schema: Schema) -> bytes:
 
-    attributes: list[int] = []
-    constants: list[bytes] = []
-    keys: list[int] = []
-    for number, strings in schema.strings.items():
-        texts, own = strings.items()
-        attributes += [number] * len(texts)
-        constants += texts
-        keys += own.tolist()
+    rows = [
+        (number, constant, key)
+        for number, strings in schema.strings.items()
+        for constant, key in zip(*strings.items(), strict=True)
+    ]
+    kinds = {"attribute": pa.int32(), "constant": pa.binary(), "key": pa.int64()}
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
     return to_bytes(
-        pa.table(
-            {"attribute": pa.array(attributes, pa.int32()), "constant": pa.array(constants, pa.binary()), "key": keys},
-            schema=pa.schema({"attribute": pa.int32(), "constant": pa.binary(), "key": pa.int64()}),
-        )
+        pa.table([pa.array(own, kind) for own, kind in zip(columns, kinds.values(), strict=True)], [*kinds])
     )
 
 
@@ -173,9 +158,9 @@ def _prepare(schema: Schema, frame: pa.Table) -> Prepared:
     conditions = _column(frame, "condition", pa.large_string(), nulls=True)
     asked = [text or "" for text in conditions.to_pylist()] if conditions.null_count < len(ids) else []
     _refuse_changed(asked, _column(frame, "check", pa.uint32()).to_pylist())
-    pairs = _column(frame, "tags", _tags_type(), nulls=True)
+    pairs = _column(frame, "tags", _TAGS, nulls=True)
     tags = [checked_tags(dict(t)) if t else () for t in pairs.to_pylist()] if pairs.null_count < len(ids) else None
-    if not _distinct(arrays.sequence):
+    if len(np.unique(arrays.sequence)) < len(arrays.sequence):
         arrays = arrays._replace(sequence=np.empty(0, np.int64))
     return Prepared(draft, ids, lambda keyed: translated(arrays, source, keyed), asked, tags)
 
@@ -188,11 +173,6 @@ def _check_zones(source: Schema, own: Schema) -> None:
             f"the Arrow table reads times such as {moments[0]!r} in the zone {source.zone_name!r}, this matcher in "
             f"{own.zone_name!r}; add it to a Matcher(zone={source.zone_name!r})"
         )
-
-
-def _distinct(values: I64) -> bool:
-    ordered = values if (values[:-1] < values[1:]).all() else np.sort(values)
-    return bool((ordered[:-1] < ordered[1:]).all())
 
 
 def _refuse_changed(asked: list[str], checks: list[int]) -> None:
@@ -244,13 +224,8 @@ def _ids(frame: pa.Table) -> list[Id]:
 
 def _arrays(frame: pa.Table) -> SegmentArrays:
 
-    interval = pa.struct({"lo": pa.int64(), "hi": pa.int64()})
-    fields = {
-        "attribute": pa.int32(),
-        "accepts_null": pa.bool_(),
-        "weight": pa.float64(),
-        "intervals": pa.list_(interval),
-    }
+    pairs = pa.list_(pa.struct({"lo": pa.int64(), "hi": pa.int64()}))
+    fields = {"attribute": pa.int32(), "accepts_null": pa.bool_(), "weight": pa.float64(), "intervals": pairs}
     clauses = _column(frame, "clauses", pa.list_(pa.list_(pa.struct(fields))))
     constraints = clauses.flatten()
     flat = constraints.flatten()
@@ -298,7 +273,6 @@ def _learn(draft: Draft, source: Schema, arrays: SegmentArrays) -> None:
             raise AttributeTypeError(
                 f"attribute {ours.name!r} is {ours.described()} here, but {theirs.described()} in the Arrow table"
             )
-        assert ours.type is not None
-        if type_.keyed or ours.type.keyed:
+        if type_.keyed or ours.known_type.keyed:
             for constant in constants_in(arrays, source, theirs):
                 draft.constant(ours, constant)

@@ -16,20 +16,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shortened, shown
 from earmark.events.mappings import checked_weights
-from earmark.flat.arrays import I64, frozen
-from earmark.keys.bind import Binder, BoundClauses, leaves
+from earmark.flat.arrays import F64, I64, frozen
+from earmark.keys.bind import Binder, BoundClauses, Constraint, leaves, resolved
 from earmark.keys.schema import Draft, Schema
+from earmark.keys.sets import KeySet
 from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import parse_clauses
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
-from earmark.segment.arrays import SegmentArrays, arrays_of
+from earmark.segment.arrays import EMPTY, SegmentArrays, offsets
 from earmark.segment.ids import Id, Ids, checked_id
 from earmark.segment.segment import NO_TAGS, Segment, Tags
 
@@ -357,3 +359,58 @@ def as_mapping(value: Any) -> Any:
     if all(isinstance(pair, dict) and set(pair) == {"key", "value"} for pair in value):
         return {pair["key"]: pair["value"] for pair in value}
     return value
+
+
+# --- as arrays -------------------------------------------------------------------------------------------------
+
+
+def arrays_of(
+    rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None], scores: Sequence[float], schema: Schema
+) -> SegmentArrays:
+    """The arrays of bound subscriptions. Columns that all have their default stay empty. Sequence is left empty."""
+    clauses = list(chain.from_iterable(rows))
+    constraints = list(chain.from_iterable(clauses))
+    sets = _resolved(constraints, schema)
+    intervals = list(chain.from_iterable(s.intervals for s in sets))
+    return SegmentArrays(
+        clause_start=offsets([len(row) for row in rows]),
+        constraint_start=offsets([len(clause) for clause in clauses]),
+        attr=np.array([number for number, _ in constraints], np.int32),
+        accepts_null=np.array([s.null for s in sets], np.uint8),
+        interval_start=offsets([len(s.intervals) for s in sets]),
+        lo=np.array([lo for lo, _ in intervals], np.int64),
+        hi=np.array([hi for _, hi in intervals], np.int64),
+        weight=_weights(rows, weights),
+        score=np.array(scores, np.float64) if any(scores) else EMPTY,
+        sequence=np.empty(0, np.int64),
+    )
+
+
+def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]:
+    """The sets of constraints as keys; one that many subscriptions share is resolved once."""
+    if not schema.strings:  # all are keys already
+        return [one for _, one in constraints]  # type: ignore[misc]
+    known: dict[int, KeySet] = {}
+    sets = []
+    for number, one in constraints:
+        strings = schema.strings.get(number)
+        found = one if strings is None else known.get(id(one))
+        if found is None:
+            assert strings is not None
+            found = known[id(one)] = resolved(one, strings)
+        sets.append(found)
+    return sets  # type: ignore[return-value]
+
+
+def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None]) -> F64:
+    if not any(weights):
+        return EMPTY
+    return np.array(
+        [
+            given.get(number, 1.0) if given else 1.0
+            for row, given in zip(rows, weights, strict=True)
+            for clause in row
+            for number, _ in clause
+        ],
+        np.float64,
+    )

@@ -15,7 +15,7 @@ nothing: without it, the others are taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -62,6 +62,13 @@ class Faults:
         """Note a problem of a row, unless it has one already."""
         if row not in self._problems:
             self._problems[row] = problem.at(row=row, id=self._ids[row])
+
+    def checked(self, row: int, check: Callable[..., Any], *given: Any) -> Any:
+        """What a check of a row's value gives; None where the value is wrong, which is noted."""
+        try:
+            return check(*given)
+        except EarmarkError as problem:
+            self.add(row, problem)
 
     def __len__(self) -> int:
         """How many rows have a problem."""
@@ -112,10 +119,7 @@ def _ids(frame: pa.Table) -> list[Id]:
 def _check_ids(ids: list[Id], faults: Faults) -> None:
     for row, one in enumerate(ids):
         if type(one) is not int or not -(2**63) <= one < 2**63:
-            try:
-                checked_id(one)
-            except EarmarkError as problem:
-                faults.add(row, problem)
+            faults.checked(row, checked_id, one)
 
 
 def _check_distinct(ids: list[Id], faults: Faults) -> None:
@@ -219,10 +223,7 @@ def _weight_field(column: pa.Array | None, names: pa.Array, rows: I64, faults: F
         return np.empty(0)
     weight = _doubles(column, "weight", 1.0)
     for at in np.flatnonzero(~(np.isfinite(weight) & (weight >= 0))).tolist():
-        try:
-            checked_weights({names[at].as_py(): float(weight[at])}, SubscriptionError)
-        except EarmarkError as problem:
-            faults.add(int(rows[at]), problem)
+        faults.checked(int(rows[at]), checked_weights, {names[at].as_py(): float(weight[at])}, SubscriptionError)
     return weight
 
 
@@ -238,23 +239,15 @@ def _scores(frame: pa.Table, faults: Faults) -> F64:
         return np.empty(0)
     scores = _doubles(one_array(frame.column("score")), "score", 0.0)
     for row in np.flatnonzero(~np.isfinite(scores)).tolist():
-        try:
-            checked_score(float(scores[row]))
-        except EarmarkError as problem:
-            faults.add(row, problem)
+        faults.checked(row, checked_score, float(scores[row]))
     return scores if scores.any() else np.empty(0)
 
 
 def _tags(frame: pa.Table, faults: Faults) -> list[Tags] | None:
     if "tags" not in frame.column_names:
         return None
-    made = []
-    for row, given in enumerate(frame.column("tags").to_pylist()):
-        try:
-            made.append(checked_tags(as_mapping(given)))
-        except EarmarkError as problem:
-            faults.add(row, problem)
-    return made
+    given = enumerate(frame.column("tags").to_pylist())
+    return [faults.checked(row, checked_tags, as_mapping(tags)) for row, tags in given]
 
 
 def _row_weights(frame: pa.Table, pieces: list[Pieces], faults: Faults) -> list[dict[int, float]] | None:
@@ -262,16 +255,12 @@ def _row_weights(frame: pa.Table, pieces: list[Pieces], faults: Faults) -> list[
     if "weights" not in frame.column_names:
         return None
     numbers = {p.attribute.name: p.attribute.number for p in pieces}
-    made = []
-    for row, given in enumerate(frame.column("weights").to_pylist()):
-        try:
-            made.append(_numbered(checked_weights(as_mapping(given), SubscriptionError), numbers))
-        except EarmarkError as problem:
-            faults.add(row, problem)
-    return made
+    given = enumerate(frame.column("weights").to_pylist())
+    return [faults.checked(row, _numbered, as_mapping(weights), numbers) for row, weights in given]
 
 
-def _numbered(weights: dict[str, float], numbers: dict[str, int]) -> dict[int, float]:
+def _numbered(given: Any, numbers: dict[str, int]) -> dict[int, float]:
+    weights = checked_weights(given, SubscriptionError)
     for name in weights:
         if name not in numbers:
             raise SubscriptionError(f"weights refer to {name!r}, but the frame has no bounds for it", attribute=name)
@@ -427,8 +416,7 @@ def _intervals(schema: Schema, piece: Pieces) -> tuple[I64, I64]:
 
 def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: int) -> tuple[I64, NDArray[np.bool_]]:
     """Keys of lower (side 0) or upper (side 1) bounds, open where NULL, and which are beyond the whole domain."""
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     inside = np.zeros(len(column), bool)
     open_key = (type_.low, type_.high)[side]
     known = ~np.asarray(column.is_null())
@@ -438,20 +426,18 @@ def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: in
     if type_.kind == Kind.INTEGER and family == "i" and str(column.type) != "uint64":
         return np.where(known, np.asarray(column.cast("int64").fill_null(0)), open_key), inside
     if type_.kind in (Kind.FLOAT, Kind.NUMBER) and family in "if" and not type_.keyed:
-        return np.where(
-            known, float_keys(np.asarray(column.cast("float64", safe=False).fill_null(0.0))), open_key
-        ), inside
+        keys = float_keys(np.asarray(column.cast("float64", safe=False).fill_null(0.0)))
+        return np.where(known, keys, open_key), inside
     coded = column.dictionary_encode()
-    keys = [_bound_key(schema, attribute, value.as_py(), side) for value in coded.dictionary]
-    beyond = np.array([k > type_.high if side == 0 else k < type_.low for k in keys])
-    clipped = np.array([min(max(k, type_.low), type_.high) for k in keys], np.int64)
+    found = [_bound_key(schema, attribute, value.as_py(), side) for value in coded.dictionary]
+    beyond = np.array([k > type_.high if side == 0 else k < type_.low for k in found])
+    clipped = np.array([min(max(k, type_.low), type_.high) for k in found], np.int64)
     codes = np.asarray(coded.indices.fill_null(0))
     return np.where(known, clipped[codes], open_key), known & beyond[codes]
 
 
 def _bound_key(schema: Schema, attribute: Attribute, value: Any, side: int) -> int:
-    type_ = attribute.type
-    assert type_ is not None
+    type_ = attribute.known_type
     if type_.keyed:
         return schema.strings[attribute.number].of_constant(_constant(type_, value))
     if type_.kind == Kind.NUMBER:

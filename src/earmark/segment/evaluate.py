@@ -181,13 +181,7 @@ def match_rows(
 
 @kernel
 def near_misses(
-    table: SegmentArrays,
-    events: EventArrays,
-    e: int,
-    eligible: U64,
-    missing: int,
-    first: int,
-    out: I32,
+    table: SegmentArrays, events: EventArrays, e: int, eligible: U64, missing: int, first: int, out: I32
 ) -> tuple[int, int]:
     """Eligible slots from `first` on that do not match event e but have a clause with at most `missing` failures.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -143,12 +143,10 @@ class NearMiss:
 
 def explain_slot(segment: Segment, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
     """The explanation of one slot and one event."""
-    table = segment.arrays
-    first, last = int(table.clause_start[slot]), int(table.clause_start[slot + 1])
-    asked = clause_texts(segment, slot)
-    clauses = tuple(explain_clause(segment, slot, first + i, asked[i], events, event) for i in range(last - first))
+    pairs = zip(_clauses_of(segment, slot), clause_texts(segment, slot), strict=True)
+    clauses = tuple(explain_clause(segment, slot, clause, asked, events, event) for clause, asked in pairs)
     scores = [c.score for c in clauses if c.score is not None]
-    static = float(static_score(table, slot))
+    static = float(static_score(segment.arrays, slot))
     return Explanation(segment.ids[slot], bool(scores), max(scores, default=None), static, clauses)
 
 
@@ -191,19 +189,15 @@ def value_at(event: Mapping[str, Any], name: str) -> Any:
 # --- what was asked ------------------------------------------------------------------------------------------
 
 
-class Nearest(NamedTuple):
-    """Slots that almost match an event: by how many constraints, and of which clause."""
+def nearest(segment: Segment, events: EventArrays, eligible: U64, missing: int) -> tuple[I32, I32, I32]:
+    """Eligible slots that would match the one event if at most `missing` constraints of one clause held. O(slots).
 
-    slots: I32
-    failures: I32
-    clauses: I32
-
-
-def nearest(segment: Segment, events: EventArrays, eligible: U64, missing: int) -> Nearest:
-    """Eligible slots that would match the one event if at most `missing` constraints of one clause held. O(slots)."""
+    With how many constraints fail, and of which clause.
+    """
     found = np.empty((max(bits.count(eligible), 1), 3), np.int32)
     count, _ = find_near_misses(segment.arrays, events, 0, eligible, missing, 0, found)
-    return Nearest(*found[:count].T)
+    slots, failures, clauses = found[:count].T
+    return slots, failures, clauses
 
 
 def near_miss(segment: Segment, slot: int, clause: int, events: EventArrays, event: Mapping[str, Any]) -> NearMiss:
@@ -225,17 +219,15 @@ def never_matching(segment: Segment) -> list[Id]:
 
 def clause_texts(segment: Segment, slot: int) -> list[dict[str, str]]:
     """For each clause of a slot, the text asked of each attribute."""
-    text = segment.text(slot)
-    if not text:
-        return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
-    asked = [{name: _joined(atoms) for name, atoms in clause} for clause in parse_clauses(text)]
-    stored = [interval_names(segment, c) for c in _clauses_of(segment, slot)]
-    if [set(clause) for clause in asked] != stored:  # a file that someone wrote by hand
-        return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
-    return asked
+    if text := segment.text(slot):
+        parsed = parse_clauses(text)
+        asked = [{name: " AND ".join(map(atom_sql, atoms)) for name, atoms in clause} for clause in parsed]
+        if [set(clause) for clause in asked] == [_names(segment, c) for c in _clauses_of(segment, slot)]:
+            return asked  # else it is of a file that someone wrote by hand
+    return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
 
 
-def interval_names(segment: Segment, clause: int) -> set[str]:
+def _names(segment: Segment, clause: int) -> set[str]:
     """The attributes that a clause constrains."""
     first, last = segment.arrays.constraint_start[clause : clause + 2]
     return {segment.schema.names[number] for number in segment.arrays.attr[first:last].tolist()}
@@ -243,8 +235,7 @@ def interval_names(segment: Segment, clause: int) -> set[str]:
 
 def condition_text(segment: Segment, slot: int) -> str:
     """The condition of a slot as SQL; for ready-made columns, written out from the intervals."""
-    text = segment.text(slot)
-    if text:
+    if text := segment.text(slot):
         return text
     clauses = [" AND ".join(interval_texts(segment, c).values()) or "TRUE" for c in _clauses_of(segment, slot)]
     return " OR ".join(clauses) or "FALSE"
@@ -252,10 +243,6 @@ def condition_text(segment: Segment, slot: int) -> str:
 
 def _clauses_of(segment: Segment, slot: int) -> range:
     return range(int(segment.arrays.clause_start[slot]), int(segment.arrays.clause_start[slot + 1]))
-
-
-def _joined(atoms: tuple[Any, ...]) -> str:
-    return " AND ".join(atom_sql(a) for a in atoms)
 
 
 def interval_texts(segment: Segment, clause: int) -> dict[str, str]:
@@ -286,8 +273,8 @@ def _interval_text(schema: Schema, attribute: Attribute, lo: int, hi: int) -> st
 
 
 def _bound(schema: Schema, attribute: Attribute, key: int) -> Any:
-    assert attribute.type is not None
-    if not attribute.type.keyed:
-        return value_of_key(attribute.type, key)
+    type_ = attribute.known_type
+    if not type_.keyed:
+        return value_of_key(type_, key)
     constant = schema.strings[attribute.number].constant_near(key)
-    return constant.decode() if attribute.type.kind == Kind.STRING else literal_at(position_at(constant))
+    return constant.decode() if type_.kind == Kind.STRING else literal_at(position_at(constant))

@@ -80,18 +80,17 @@ def to_frame(segment: Segment) -> pa.Table:
 
     listed = [subscription_at(segment, slot) for slot in range(len(segment))]
     integers = bool(listed) and isinstance(listed[0].id, int)
-    weights = [_listed(one.weights) for one in listed]
-    tags = [_listed(one.tags) for one in listed]
-    return pa.table(
-        {
-            "id": pa.array([one.id for one in listed], pa.int64() if integers else pa.string()),
-            "condition": pa.array([one.condition for one in listed], pa.string()),
-            "weights": pa.array(weights, pairs(pa.float64())),
-            "score": pa.array([one.score for one in listed], pa.float64()),
-            "tags": pa.array(tags, pairs(pa.string())),
-        }
-    )
+    kinds = {
+        "id": pa.int64() if integers else pa.string(),
+        "condition": pa.string(),
+        "weights": pairs(pa.float64()),
+        "score": pa.float64(),
+        "tags": pairs(pa.string()),
+    }
+    columns = {name: [_listed(getattr(one, name)) for one in listed] for name in kinds}
+    return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
 
-def _listed(mapping: object) -> list[dict[str, object]] | None:
-    return [{"key": k, "value": v} for k, v in mapping.items()] if isinstance(mapping, dict) else None
+def _listed(value: Any) -> Any:
+    """A mapping as a list of pairs; anything else as it is."""
+    return [{"key": k, "value": v} for k, v in value.items()] if isinstance(value, dict) else value

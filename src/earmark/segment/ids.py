@@ -15,17 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.errors import SubscriptionError, shown
-from earmark.flat.arrays import (
-    I32,
-    I64,
-    NO_STRINGS,
-    Growable,
-    Listed,
-    PackedStrings,
-    from_arrow,
-    frozen,
-    joined_strings,
-)
+from earmark.flat.arrays import I32, I64, Growable, Listed, PackedStrings, from_arrow, frozen, joined_strings
 from earmark.language.predicate import check_text
 from earmark.locks import awaited_lock
 
@@ -168,7 +158,7 @@ def joined_ids(parts: Sequence[Ids]) -> Ids:
     columns = [part.column for part in some]
     if columns and not isinstance(columns[0], PackedStrings):
         return Ids.of(frozen(np.concatenate(columns)))  # type: ignore[arg-type]
-    return Ids.of(joined_strings([one for one in columns if isinstance(one, PackedStrings)]) if columns else NO_STRINGS)
+    return Ids.of(joined_strings([one for one in columns if isinstance(one, PackedStrings)]))
 
 
 def distinct(parts: Sequence[Ids], slots: Sequence[I64]) -> int:
@@ -209,11 +199,9 @@ class Lookups:
     def __init__(self) -> None:
         self._slot: dict[Any, int] = {}
         self._earlier: dict[int, int] = {}
-        self._known_ids = 0
         self._tagged: dict[tuple[str, str], Growable] = {}
-        self._known_tags = 0
         self._set: dict[Any, int] = {}
-        self._known_sets = 0
+        self._known_ids = self._known_tags = self._known_sets = 0
 
     def among(self, segment: Segment, ids: set[Any]) -> set[Any]:
         """Those of the ids that this segment, or a later one of its line, has. O(ids), at the speed of sets."""

@@ -17,7 +17,7 @@ from earmark.flat.arrays import I32, I64, Listed, frozen, joined_strings
 from earmark.keys.numbers import narrow_constants, wide_bounds
 from earmark.keys.schema import WIDE_NUMBER, Attribute, Kind, Schema
 from earmark.keys.strings import StringKeys
-from earmark.segment.arrays import SegmentArrays, concat, intervals_on, spread
+from earmark.segment.arrays import SegmentArrays, concat, intervals_on, with_constraints
 from earmark.segment.ids import joined_ids
 from earmark.segment.segment import NO_TAGS, Segment, Tags, check_room, no_arrays
 
@@ -71,10 +71,11 @@ def with_constants_of(schema: Schema, segments: Iterable[Segment]) -> Schema:
             continue
         for theirs in segment.schema:
             own = schema.by_name[theirs.name]
-            wide = (
-                WIDE_NUMBER in (theirs.type, own.type) and theirs.type is not None and theirs.type.kind == Kind.NUMBER
-            )
-            if theirs.type is not None and own.type is not None and (own.number in schema.strings or wide):
+            if theirs.type is None or own.type is None:
+                continue
+            if own.number in schema.strings or (
+                theirs.type.kind == Kind.NUMBER and WIDE_NUMBER in (theirs.type, own.type)
+            ):
                 wanted.setdefault(own.number, set()).update(constants_in(segment.arrays, segment.schema, theirs))
     return schema.with_constants({number: constants for number, constants in wanted.items() if constants})
 
@@ -101,10 +102,9 @@ def without_unused_constants(schema: Schema, segments: Sequence[Segment]) -> Sch
 
 def constants_in(arrays: SegmentArrays, source: Schema, attribute: Attribute) -> list[bytes]:
     """The constants that bounds on an attribute of the source are on: strings, or positions of numbers."""
-    assert attribute.type is not None
     positions = intervals_on(arrays, attribute.number)
     lo, hi = arrays.lo[positions], arrays.hi[positions]
-    if attribute.type.keyed:
+    if attribute.known_type.keyed:
         return source.strings[attribute.number].used_by(np.concatenate([lo, hi]))
     return list(narrow_constants(lo, hi))
 
@@ -137,12 +137,4 @@ def _renumbered(arrays: SegmentArrays, numbers: I64) -> SegmentArrays:
     attr = numbers[arrays.attr].astype(np.int32)
     clause_of = np.repeat(np.arange(len(arrays.constraint_start) - 1), np.diff(arrays.constraint_start))
     order = np.lexsort((attr, clause_of))
-    interval_start, intervals = spread(arrays.interval_start, order)
-    return arrays._replace(
-        attr=attr[order],
-        accepts_null=arrays.accepts_null[order],
-        interval_start=interval_start,
-        lo=arrays.lo[intervals],
-        hi=arrays.hi[intervals],
-        weight=arrays.weight[order] if len(arrays.weight) else arrays.weight,
-    )
+    return with_constraints(arrays._replace(attr=attr), arrays.constraint_start, order)

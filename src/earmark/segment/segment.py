@@ -28,7 +28,7 @@ from earmark.errors import EarmarkError, require
 from earmark.flat import bits
 from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Growable, Listed, PackedStrings, frozen, packed
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Schema
-from earmark.segment.arrays import SegmentArrays, check_arrays, gather
+from earmark.segment.arrays import FEW, SegmentArrays, check_arrays, gather
 from earmark.segment.evaluate import fixed_scores
 from earmark.segment.ids import Ids, Lookups, checked_id, distinct
 
@@ -37,7 +37,6 @@ NO_TAGS: Tags = ()
 MOST_ELEMENTS = 2**31 - 1
 _OFFSETS = ("clause_start", "constraint_start", "interval_start")
 _NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
-_DEFAULTS = {"weight": 1.0, "score": 0.0}
 MAX_SEQUENCE = 2**62
 DAMAGE = (AssertionError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading hostile data may raise on the way to one of our errors."""
@@ -164,12 +163,9 @@ class Segment:
             return self
         room = self.room or self._new_room()
         columns = dict(room.arrays)
-        for name, default in _DEFAULTS.items():
-            own, theirs = columns[name], getattr(other.arrays, name)
-            per = "attr" if name == "weight" else "sequence"
-            columns[name] = _with_default(
-                own, theirs, len(getattr(other.arrays, per)), len(getattr(self.arrays, per)), default
-            )
+        for name, per, default in (("weight", "attr", 1.0), ("score", "sequence", 0.0)):
+            before, count = len(getattr(self.arrays, per)), len(getattr(other.arrays, per))
+            columns[name] = _with_default(columns[name], getattr(other.arrays, name), count, before, default)
         for name in ("attr", "accepts_null", "lo", "hi", "sequence"):
             columns[name] = columns[name].extended(getattr(other.arrays, name))
         for name in _OFFSETS:
@@ -235,20 +231,9 @@ def without_text(slots: int) -> PackedStrings:
 
 def no_arrays() -> SegmentArrays:
     """The arrays of no subscriptions."""
-    none, start = np.empty(0, np.int64), np.zeros(1, np.int32)
-    empty, doubles = np.empty(0, np.int32), np.empty(0)
-    columns = (
-        start,
-        start.copy(),
-        empty,
-        np.empty(0, np.uint8),
-        start.copy(),
-        none,
-        none.copy(),
-        doubles,
-        doubles.copy(),
-    )
-    return SegmentArrays._make(frozen(column) for column in (*columns, none.copy()))
+    kinds = (np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64)
+    columns = zip(SegmentArrays._fields, kinds, strict=True)
+    return SegmentArrays._make(frozen(np.zeros(int(name in _OFFSETS), kind)) for name, kind in columns)
 
 
 def no_segment(schema: Schema, integer_ids: bool = False) -> Segment:
@@ -305,9 +290,8 @@ def check_living(segment: Segment, with_ids: bool = True) -> None:
 def check_content(arrays: SegmentArrays, schema: Schema) -> None:
     """What `check_arrays` cannot see: bounds are in the domain of their type, and on or beside a string constant."""
     sequence = arrays.sequence
-    require(
-        not len(sequence) or 0 <= sequence.min() <= sequence.max() < MAX_SEQUENCE, "a sequence number is impossible"
-    )
+    possible = not len(sequence) or 0 <= sequence.min() <= sequence.max() < MAX_SEQUENCE
+    require(possible, "a sequence number is impossible")
     low, high = schema.domains
     of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
     inside = (arrays.lo >= low[of]) & (arrays.hi <= high[of])
@@ -316,3 +300,31 @@ def check_content(arrays: SegmentArrays, schema: Schema) -> None:
     for number, strings in schema.strings.items():
         mine = np.flatnonzero(of == number)
         require(strings.has_bounds(arrays.lo[mine], arrays.hi[mine]), "a bound on strings is at no constant")
+
+
+# --- who uses an attribute ---------------------------------------------------------------------------------------
+
+
+def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
+    """By attribute, how many constraints compare it with a value: neither empty nor wide open."""
+    if len(table.attr) <= FEW:
+        return _few_uses(table, schema)
+    low, high = schema.domains
+    typed = (table.interval_start[1:] > table.interval_start[:-1]) & schema.typed[table.attr]
+    first = table.interval_start[:-1][typed]
+    attr = table.attr[typed]
+    compares = (table.lo[first] > low[attr]) | (table.hi[first] < high[attr])
+    counted = np.bincount(attr[compares], minlength=len(schema))
+    present = np.flatnonzero(np.bincount(table.attr))
+    return dict(zip(present.tolist(), counted[present].tolist(), strict=True))
+
+
+def _few_uses(table: SegmentArrays, schema: Schema) -> dict[int, int]:
+    """The same without arrays, which costs less for a subscription or two."""
+    found: dict[int, int] = {}
+    start, lo, hi = table.interval_start.tolist(), table.lo.tolist(), table.hi.tolist()
+    for c, number in enumerate(table.attr.tolist()):
+        type_, first = schema.by_name[schema.names[number]].type, start[c]
+        some = type_ is not None and first < start[c + 1] and (lo[first] > type_.low or hi[first] < type_.high)
+        found[number] = found.get(number, 0) + some
+    return found

@@ -19,14 +19,13 @@ from typing import Any, NamedTuple
 from earmark.errors import EarmarkError, SubscriptionError, shortened
 from earmark.keys.bind import Binder, leaves
 from earmark.keys.schema import Draft, Schema
-from earmark.language.grammar import Grammar, Hole
 from earmark.language.literals import LiteralError
-from earmark.language.nearest import did_you_mean
 from earmark.language.normal import Clauses, normal_form
 from earmark.language.parse import leaf_of, value_of
 from earmark.language.predicate import Condition, Leaf, Mode, Predicate
 from earmark.language.refusals import refusal
-from earmark.language.tokens import KINDS, Lexed, check_order, scan
+from earmark.language.tokens import KINDS, Hole, Lexed, check_order, scan
+from earmark.language.words import did_you_mean
 from earmark.segment.builder import check_lists, clauses_and_text
 
 _BAD: Any = object()
@@ -99,6 +98,8 @@ def _problem(text: Any, problem: EarmarkError) -> Problem:
 
 def _pieces(text: str, schema: Schema) -> list[Problem]:
     """The problems of each piece of a text that is refused as a whole."""
+    from earmark.language.grammar import Grammar  # with sqlglot, which takes long to import
+
     refused: list[SubscriptionError] = []
     try:
         lexed = scan(text, refused.append)
@@ -114,7 +115,7 @@ def _pieces(text: str, schema: Schema) -> list[Problem]:
     if not refused:
         predicates = _effective(condition, predicates, refused)
     problems = [_problem(text, each) for each in refused]
-    return problems + _clashes(grammar, predicates, literals, schema)
+    return problems + _clashes([(grammar.place(one), one) for one in predicates], literals, schema)
 
 
 def _literals(lexed: Lexed, refused: list[SubscriptionError]) -> list[Any]:
@@ -141,11 +142,11 @@ def _effective(condition: Condition, predicates: list[Predicate], refused: list[
     return [predicate for predicate in predicates if id(predicate) in used]
 
 
-def _clashes(grammar: Grammar, predicates: list[Predicate], literals: list[Any], schema: Schema) -> list[Problem]:
+def _clashes(predicates: list[tuple[tuple[int, int], Predicate]], literals: list[Any], schema: Schema) -> list[Problem]:
     """The predicates that their attribute's type does not go with, each bound by itself, in the order of the text."""
     problems: list[Problem] = []
     binder = Binder(Draft(schema))
-    for (start, end), predicate in [(grammar.place(p), p) for p in predicates]:
+    for (start, end), predicate in predicates:
         try:
             leaf = _filled(predicate, literals)
             if leaf is not None:

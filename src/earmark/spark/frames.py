@@ -38,7 +38,7 @@ from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED
 from earmark.keys.schema import Kind, Schema
-from earmark.language.zones import zone_of
+from earmark.language.literals import zone_of
 
 BINARY = "UTF8_BINARY"
 """The collation of strings that compare by their bytes."""

@@ -10,7 +10,7 @@ import pytest
 
 from earmark import Matcher
 from earmark.cli.search import Sample, sampled
-from earmark.engine.batch import encode_many
+from earmark.events.frames import encode_many
 from earmark.tabular.source import source_of
 
 

@@ -13,7 +13,7 @@ from earmark.cover.ranges.subsumption import Subsumption
 from earmark.cover.ranges.table import RangeSet
 from earmark.curves import hilbert
 from earmark.curves.space import boxes_of_events, space_of
-from earmark.engine.batch import encode_many
+from earmark.events.frames import encode_many
 
 
 def test_subscription_inside_a_closed_gap() -> None:

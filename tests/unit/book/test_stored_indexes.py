@@ -13,8 +13,7 @@ from tests.unit.book.saved_books import arrays_in, change_array, record_of, repl
 from earmark import Matcher, TableError
 from earmark import index as indexes
 from earmark.book.segments import read_packed, write_packed
-from earmark.keys.mapped_strings import MappedStrings
-from earmark.keys.strings import StringKeys
+from earmark.keys.strings import MappedStrings, StringKeys
 
 CONDITIONS = [f"a BETWEEN {i % 9} AND {i % 9 + 4} AND (b > {i % 5} OR s LIKE 'x{i % 7}%')" for i in range(200)]
 EVENTS = [{"a": i % 12, "b": i % 7, "s": f"x{i % 9}y"} for i in range(60)]
@@ -147,10 +146,10 @@ def test_without_verification_sizes_and_directories_count(tmp_path: Path) -> Non
 @pytest.mark.parametrize("few", [0, 1 << 12])
 def test_strings_are_looked_up_in_place(tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same keys as from Python objects, for constants, strings between them, and two dictionaries in one."""
-    from earmark.keys import mapped_strings
+    from earmark.keys import strings
 
-    monkeypatch.setattr(mapped_strings, "_FEW", few)
-    monkeypatch.setattr(mapped_strings, "_KEPT", 16)
+    monkeypatch.setattr(strings, "_FEW", few)
+    monkeypatch.setattr(strings, "_KEPT", 16)
     base, more = [b"a", b"ab", b"c", "é".encode()], [b"aa", b"b", b"zz"]
     keys = StringKeys().relabelled(base)
     older = _mapped(*keys.items())

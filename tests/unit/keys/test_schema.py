@@ -12,8 +12,8 @@ from earmark.errors import AttributeTypeError, EarmarkError
 from earmark.keys.numbers import float_key
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, Draft, Schema, attribute_type
 from earmark.keys.strings import StringKeys
+from earmark.language.literals import zone_of
 from earmark.language.predicate import MAX_NAME
-from earmark.language.zones import zone_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from earmark.language.nearest import did_you_mean, nearest_name
+from earmark.language.words import did_you_mean, nearest_name
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,10 @@ from earmark.cover.merging.traffic import Traffic, check_budget
 from earmark.cover.merging.unite import PIECES, Marginals, around, marginals, masses
 from earmark.cover.written import ConditionWriter
 from earmark.curves import grid, hilbert
-from earmark.engine.batch import encode_many
 from earmark.errors import check_whole
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
+from earmark.events.frames import encode_many
 from earmark.flat import bits
 from earmark.flat.arrays import F64, I64, Flags, frozen, pointers_of
 from earmark.jit import kernel

@@ -46,7 +46,7 @@ from earmark.curves.space import AXES, BITS, Space, equal_cuts, learned_space, r
 from earmark.errors import EarmarkError, check_whole
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
-from earmark.events.frames import encoded
+from earmark.events.frames import encode_many
 from earmark.flat import bits as bitmaps
 from earmark.flat.arrays import I32, I64, Flags
 from earmark.index.mics.arrays import LEVEL_BITS, MOST_NUMBER_BITS, TOP_LEVEL
@@ -54,8 +54,7 @@ from earmark.index.mics.build import blocks_of_clauses
 from earmark.index.mics.plan import possible_cuts, values_of
 from earmark.jit import kernel
 from earmark.keys.schema import Schema
-from earmark.language.nearest import did_you_mean
-from earmark.language.words import counted
+from earmark.language.words import counted, did_you_mean
 from earmark.segment.arrays import SegmentArrays, gather, spread
 
 PIECES = 1 << 10
@@ -98,7 +97,7 @@ class Projection:
         whole = version_of(source).whole
         schema = whole.schema
         numbers = None if attributes is None else [_number(schema, name) for name in attributes]
-        past = None if events is None else encoded(schema, events)
+        past = None if events is None else encode_many(schema, events)
         return cls.build(canonical(whole), attributes=numbers, axes=axes, bits=bits, events=past, schema=schema)
 
     @classmethod
@@ -168,7 +167,7 @@ class Projection:
         if not isinstance(events, EventArrays):
             if self.schema is None:
                 raise EarmarkError("expected encoded events, since the projection was made without a schema")
-            events = encoded(self.schema, events)
+            events = encode_many(self.schema, events)
         return meet(self.wanted._merged, *ranges_of_events(self.space, events))
 
     def measured(self, source: Any, events: Any, slots: I32 | None = None) -> Measured:
@@ -180,7 +179,7 @@ class Projection:
             wanted = are_wanted(source, events, slots)
         else:
             whole = version_of(source).whole
-            wanted = are_wanted(whole.arrays, encoded(whole.schema, events))
+            wanted = are_wanted(whole.arrays, encode_many(whole.schema, events))
         return Measured(len(wanted), int(self.sends(events).sum()), int(wanted.sum()))
 
 

@@ -53,11 +53,10 @@ from earmark.cover.ranges.table import Ranges
 from earmark.cover.written import ConditionWriter
 from earmark.curves.hilbert import MOST_DIMENSIONS
 from earmark.curves.space import AXES, BITS, FEWEST_BITS, MOST_BITS, Space, bounds_on, learned_space, space_of
-from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError, TableError, check_whole
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
-from earmark.events.frames import encoded
+from earmark.events.frames import encode_many
 from earmark.flat import bits
 from earmark.flat.arrays import I64, Flags, frozen
 from earmark.keys.numbers import check_numbers
@@ -307,7 +306,7 @@ class RangeSummary:
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame. Attributes
         without an axis are not looked at.
         """
-        return places(self.space, self.ranges, encoded(self.schema, events))[0]
+        return places(self.space, self.ranges, encode_many(self.schema, events))[0]
 
 
 def _require(holds: object, problem: str) -> None:

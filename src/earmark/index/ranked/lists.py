@@ -23,7 +23,7 @@ for bit, so the score of a routed entry is what a point event without weights ge
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -249,7 +249,8 @@ def _lists(table: SegmentArrays, facts: ClauseFacts, constraints: Flags, scores:
 
 def joined(a: ScoredLists, b: ScoredLists) -> ScoredLists:
     """The lists of `a`, then those of `b`."""
-    both = ScoredLists._make([np.concatenate(pair) for pair in zip(a, b, strict=True)])
+    pairs: Any = zip(a, b, strict=True)
+    both = ScoredLists._make([np.concatenate(pair) for pair in pairs])
     return both._replace(start=np.concatenate([a.start, b.start[1:] + a.start[-1]]))
 
 

@@ -19,8 +19,8 @@ from earmark.cover.canonical import canonical
 from earmark.cover.merging.merge import Merged, merge
 from earmark.cover.merging.unite import around, marginals, masses
 from earmark.cover.written import ConditionWriter
-from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError
+from earmark.events.frames import encode_many
 from earmark.segment.arrays import SegmentArrays
 
 EVERYTHING = 1e9

@@ -9,7 +9,7 @@ import sys
 SCRIPT = """
 import numpy as np
 from earmark import Matcher
-from earmark.engine.batch import encode_many
+from earmark.events.frames import encode_many
 from earmark.cover import Verdict, merge, subsumed, summarize
 from earmark.cover.canonical import canonical
 from benchmarks.linear_boxes import LinearBoxes

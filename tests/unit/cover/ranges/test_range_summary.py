@@ -26,8 +26,8 @@ from earmark.cli.app import main
 from earmark.cover import RangeSummary, summarize
 from earmark.cover.ranges import summary as summaries
 from earmark.cover.ranges.summary import KEYS_KEY
-from earmark.engine.batch import encode_many
 from earmark.errors import EventError, TableError
+from earmark.events.frames import encode_many
 from earmark.language.predicate import literal_sql
 
 

@@ -15,8 +15,8 @@ from tests.unit.cover.merging.test_merging import book_of
 
 from earmark import Matcher
 from earmark.cover.ranges.summary import SPACE_KEY, summarize
-from earmark.engine.batch import encode_many
 from earmark.errors import EarmarkError
+from earmark.events.frames import encode_many
 
 
 @given(seed=st.integers(0, 2**32))
