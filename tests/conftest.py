@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -69,13 +70,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @cache
 def _shares_the_session(file: str) -> bool:
-    text = (ROOT / file).read_text()
+    path = ROOT / file
+    text = path.read_text() if path.is_file() else ""  # a test may start pytest on files of its own
     return "pytest.mark.spark" in text and "pytest.mark.apart" not in text
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneSession:
     """How tests are spread over workers."""
     return OneSession(config, log)
+
+
+@pytest.fixture(autouse=True)
+def _same_interruptions() -> Iterator[None]:
+    """The command line ignores Ctrl-C when it is done, and whatever a test starts later would inherit that."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_collection_finish() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import time
+from mmap import mmap
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,10 @@ def test_the_clock_measures_and_leaves_the_collector_as_it_was() -> None:
 def test_memory_sees_what_was_allocated_and_freed() -> None:
     before, peak = resident_bytes(), Peak()
     with peak.watched():
-        held = np.ones(4_000_000)
+        held = mmap(-1, 32_000_000)  # never from memory that was freed before
+        held.write(bytes(32_000_000))
         assert resident_bytes() - before > 25e6
-        del held
+        held.close()
     assert 25e6 < peak.bytes - before < 100e6
     np.ones(40_000_000)
     assert peak.bytes - before < 100e6

@@ -63,7 +63,7 @@ def test_the_table_of_nulls_is_true() -> None:
 def test_modules_with_doctests() -> None:
     import importlib
 
-    keys = ("keys.schema", "keys.cuts", "keys.sets", "keys.strings")
-    for name in (*keys, "language.literals", "language.predicate", "segment.rows"):
+    keys = ("keys.schema", "keys.numbers", "keys.sets", "keys.strings")
+    for name in (*keys, "language.literals", "language.predicate", "segment.arrays", "flat.arrays"):
         failed, tried = doctest.testmod(importlib.import_module(f"earmark.{name}"))
         assert tried and not failed, name

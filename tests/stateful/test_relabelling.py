@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -83,7 +84,7 @@ def test_generations_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
     while m._version.schema.generation == before:
         m.add(one, f"s = 'm{'a' * (100 - one)}'")
         one += 1
-    assert one_segment.match(events, one_segment.alive, 0).tolist() == [1]
-    assert one_segment.match(events, one_segment.alive, 1).tolist() == [0]
+    starts, slots = one_segment.match_many(events, one_segment.alive)
+    assert [slots[a:b].tolist() for a, b in pairwise(starts)] == [[1], [0]]
     assert m.match({"s": "mm"}) == [1]
     assert m.match({"s": "m" + "a" * 98}) == [1, 2]

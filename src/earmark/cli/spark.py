@@ -32,7 +32,6 @@ from earmark.cli.options import NO_INDEX, Reading
 from earmark.cli.search import Rejects, sum_up
 from earmark.errors import EarmarkError
 from earmark.progress import is_shown
-from earmark.spark.intake import OPS
 from earmark.tabular.subscriptions import NESTED, as_pairs, column_of, read_subscriptions
 
 if TYPE_CHECKING:
@@ -200,6 +199,8 @@ def _from_file(path: str, reading: Reading, extra: tuple[str, ...]) -> pa.Table:
     file = read_subscriptions(reading.source(path), reading.attributes, extra)
     table = file.rows if isinstance(file.rows, pa.Table) else _from_rows(str(file.source), file.rows, extra)
     if extra:
+        from earmark.spark.intake import OPS
+
         ops = table.column("op").to_pylist() if "op" in table.column_names else [None] * len(table)
         for row, op in enumerate(ops):
             if op not in OPS:

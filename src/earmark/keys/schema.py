@@ -71,7 +71,7 @@ class AttributeType:
     """Keys come from a dictionary of the constants in use (strings.py): strings, and numbers that are wide."""
 
     def __str__(self) -> str:
-        return f"decimal({self.precision},{self.scale})" if self.kind == Kind.DECIMAL else self.kind
+        return f"decimal({self.precision},{self.scale})" if self.kind == Kind.DECIMAL else self.kind.value
 
 
 _TYPES = {
