@@ -80,7 +80,7 @@ def score(subscription: Subscription, event: Event, relaxed: bool) -> float | No
 def ranking(made: Made, event: Event, relaxed: bool) -> list[tuple[float, int, int]]:
     """(-score, sequence, slot) of all that qualify, eligible or not, best first; worked out once for each event."""
     key = id(event), relaxed, len(made.subscriptions)
-    if key not in made.known:
+    if key not in made.known or made.known[key][1] is not event:  # those of a copy have other ids
         scores = [(score(one, event, relaxed), one.sequence, slot) for slot, one in enumerate(made.subscriptions)]
         ranks = sorted((-value, sequence, slot) for value, sequence, slot in scores if value is not None)
         made.known[key] = ranks, event  # which keeps its id its own
