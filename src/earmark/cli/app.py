@@ -81,9 +81,9 @@ class Sentences(click.Group):
             return WRONG, _usage(problem)
         except EarmarkError as problem:
             return WRONG, str(problem)
-        except SystemExit:  # click leaves where the reader of our output has closed the pipe
+        except SystemExit as leaving:  # click leaves with 1 where the reader of our output has closed the pipe
             _drop_stdout()
-            return 0, None
+            return (leaving.code if isinstance(leaving.code, int) and leaving.code > 1 else 0), None
         except OSError as problem:
             _drop_stdout()
             where = "" if problem.filename is None else f": {os.fsdecode(problem.filename)!r}"

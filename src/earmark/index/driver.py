@@ -217,10 +217,11 @@ class ArrayIndex(Generic[A]):
         slots = self._found(one, eligible)
         if self._residual is None:
             return slots
-        if self._rest[0] is not eligible:
-            self._rest = eligible, bits.both(eligible, self._residual)
+        known = self._rest  # read once: another thread may ask among other slots
+        if known[0] is not eligible:
+            known = self._rest = eligible, bits.both(eligible, self._residual)
         counted = self._counted
-        rest = self._scan.match_one(one, self._rest[1])
+        rest = self._scan.match_one(one, known[1])
         self._counted = [a + b for a, b in zip(counted, self._scan._counted, strict=False)]
         return sorted(slots + rest) if rest else slots
 

@@ -105,6 +105,7 @@ class OneEvent:
         """Ask for matches among eligible slots, from one on."""
         words = self._words
         if eligible is not self._eligible:
+            eligible = np.ascontiguousarray(eligible)
             words[ELIGIBLE : ELIGIBLE + ARRAY_WORDS] = np.array(words_of(eligible), np.int64)
             self._eligible = eligible
         words[SLOT] = slot
