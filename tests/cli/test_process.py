@@ -234,9 +234,9 @@ def test_the_demo_shows_how_the_load_goes(script: Path, tmp_path: Path) -> None:
 
 
 def test_a_bar_while_conditions_are_parsed(script: Path, tmp_path: Path) -> None:
-    make_subscriptions(tmp_path / "s.csv", 60_000, 5)
+    make_subscriptions(tmp_path / "s.csv", 400_000, 5)
     (tmp_path / "e.csv").write_text("n,f\n1,1\n")
-    bar = re.compile(r"adding +\[.*\] +\d+/60000 +\d\d:\d\d:\d\d")
+    bar = re.compile(r"adding +\[.*\] +\d+/400000 +\d\d:\d\d:\d\d")
     assert bar.search(on_a_terminal(script, tmp_path, "match", "s.csv", "e.csv", "-o", "o.csv", stop=bar))
     assert not (tmp_path / "o.csv").exists()
 
