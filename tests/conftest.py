@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shlex
 import signal
 import sys
@@ -46,8 +47,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         )
 
 
-SPREAD = ("tests/benchmarks/", "tests/contract/", "tests/docs/", "tests/faults/", "tests/regressions/")
+SPREAD = ("tests/benchmarks/", "tests/docs/", "tests/faults/", "tests/regressions/")
 """Where tests of one file take long, or have nothing in common."""
+CONTRACT = re.compile(r"tests/contract/.*\[(?:\d+-)?([a-z_]+)")
+"""A test of the contract, and its index."""
 
 
 class OneSession(LoadScopeScheduling):
@@ -60,6 +63,8 @@ class OneSession(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         if _shares_the_session(file):
             return "spark"
+        if found := CONTRACT.match(nodeid):
+            return f"contract of {found[1]}"
         return nodeid if file.startswith(SPREAD) else file
 
 
