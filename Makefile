@@ -35,7 +35,7 @@ types: dev ## types (mypy --strict)
 	@echo "== mypy"
 	@$(BIN)/mypy
 
-layers: dev ## imports point upward only (import-linter)
+layers: dev ## a layer imports only those below it (import-linter)
 	@echo "== import-linter"
 	@$(BIN)/lint-imports --no-cache
 

@@ -92,7 +92,7 @@ def sweeps(size: int, quick: bool) -> list[Sweep]:
 
 
 class Measured(NamedTuple):
-    """One point of a sweep: µs an event by (contender, what), predicates evaluated an event by the same."""
+    """One point of a sweep: µs per event by (contender, what), predicates evaluated an event by the same."""
 
     label: str
     changes: dict[str, Any]
@@ -136,7 +136,7 @@ def measure(name: str, label: str, setting: Setting, ranked: bool, repeats: int,
 def show(sweep: Sweep, distribution: str, base: Setting, points: list[Measured]) -> None:
     """The table of one sweep on one distribution."""
     fixed = f"{size_name(base.subscriptions)} subscriptions unless varied, {base.events} events"
-    print(f"\nFig. {sweep.figure}: {sweep.name}, {distribution}; {fixed}; µs an event, match all")
+    print(f"\nFig. {sweep.figure}: {sweep.name}, {distribution}; {fixed}; µs per event, match all")
     names = [one.label for one in MATCHERS]
     print("  " + f"{'':12}" + "".join(f"{name:>19}" for name in names))
     for point in points:

@@ -185,7 +185,7 @@ def grown(contender: Any, table: SegmentArrays, order: Numbers) -> Any:
 
 
 def measure(shape: str, size: int, repeats: int, limit: float) -> tuple[list[Figure], dict[str, dict[str, float]]]:
-    """The figures of one shape; µs an event by order, raw and adapted, and nodes and predicates an event."""
+    """The figures of one shape; µs per event by order, raw and adapted, and nodes and predicates an event."""
     table, events = SHAPES[shape](size)
     eligible = all_eligible(table)
     wanted = SCAN.build(table).match_many(events, eligible)

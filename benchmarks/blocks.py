@@ -3,7 +3,7 @@
     python benchmarks/blocks.py [--quick] [--sizes 10k,1m] [--workloads w2] [--json FILE]
 
 All matches and the 10 best, events in a batch and one at a time (one by one only the first ONE_BY_ONE of them).
-Bars, at 1M subscriptions and events in a batch: on w2 all matches in 60 µs and the 10 best in 35 µs an event; on w1,
+Bars, at 1M subscriptions and events in a batch: on w2 all matches in 60 µs and the 10 best in 35 µs per event; on w1,
 w1u and w1z no slower than the BE*-Tree; a build in 10 s; at most 1.5 x the table's bytes. Exit code 1 when a bar is
 missed at 1M or an answer is wrong anywhere. `--quick` takes 10k subscriptions and judges no bar. Times are those of the
 processor, since all of these search in one thread: other work on the machine then counts for less.

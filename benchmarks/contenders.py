@@ -93,7 +93,7 @@ def race(
 
 
 def figures(found: Race, workload: str, subscriptions: int, what: str, events: int) -> list[Figure]:
-    """The race as figures, µs an event."""
+    """The race as figures, µs per event."""
     out = []
     for name, seconds in found.seconds.items():
         status = "wrong" if name in found.wrong else "ok"

@@ -80,7 +80,7 @@ def search_series(
     left: float,
     peak: Peak | None = None,
 ) -> tuple[str, list[float], str]:
-    """Status, µs an event of each repeat, and a note.
+    """Status, µs per event of each repeat, and a note.
 
     `left` is how many seconds it may take altogether; `peak` watches the memory of the runs that do not count.
     """

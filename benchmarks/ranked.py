@@ -134,7 +134,7 @@ def search(
     run: Run, name: str, index: Any, table: SegmentArrays, events: EventArrays, k: int, relaxed: bool, wanted: Any,
     workload: str, what: str,
 ) -> tuple[float, Any]:  # fmt: skip
-    """µs an event of a ranked search, compared with what is wanted (the scan's answers to the first events)."""
+    """µs per event of a ranked search, compared with what is wanted (the scan's answers to the first events)."""
     n, count = len(table.sequence), len(events.start) - 1
     everything = bits.all_set(n)
     index.top_k_many(head(events, 2), k, everything, relaxed)
@@ -210,7 +210,7 @@ def space(run: Run) -> None:
 
 def compared(run: Run, title: str, label: str, table: SegmentArrays, events: EventArrays, k: int, relaxed: bool,
              options: dict[str, Any]) -> dict[str, float]:  # fmt: skip
-    """µs an event of each structure on one set; a line each."""
+    """µs per event of each structure on one set; a line each."""
     wanted = reference(table, events, k, relaxed, 50)
     taken, answers = {}, None
     run.nodes = {}

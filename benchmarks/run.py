@@ -5,7 +5,7 @@
     python benchmarks/run.py --workloads w2 --sizes 100k --engines scan,sqlite,duckdb --json FILE
     python benchmarks/run.py --show FILE --markdown docs/benchmarks.md
 
-Figures are µs an event: the median of the repeats, least and greatest beside it. An engine whose answers are not the
+Figures are µs per event: the median of the repeats, least and greatest beside it. An engine whose answers are not the
 reference's is shown as WRONG and has no figure. What cannot be measured is shown as skipped, with the reason. Memory
 is what a fresh process took on top of the workload, at its peak. With `--rounds 3` the engines take turns three times
 and the figures are pooled, so that the spread also shows how the machine drifted. Exit code 1 when an engine was wrong

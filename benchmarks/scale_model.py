@@ -5,7 +5,7 @@
 Measured on w2 (five ranges a subscription), in one process and in processor time: searches of sharded snapshots of
 several sizes, for the 10 best and for all matches; then what Spark takes on top, an event and a match. The model:
 
-    µs an event = event + shard x shards of the snapshot + visit x shards met + search x shards met x size ^ p
+    µs per event = event + shard x shards of the snapshot + visit x shards met + search x shards met x size ^ p
                   + match x matches given back + Spark's share of both        (size: millions a shard)
 
 Coefficients and p are fitted to the relative error, none below zero. The largest snapshot is left out of the fit, and
@@ -57,7 +57,7 @@ class Sample(NamedTuple):
     matches: float
     """Given back an event."""
     cost: float
-    """µs an event."""
+    """µs per event."""
 
     def terms(self, power: float) -> list[float]:
         """What each coefficient is multiplied with."""
@@ -155,7 +155,7 @@ def samples_of(
             one = found[-1]
             print(
                 f"  {size:>9,} in {shards:>2} shards (published in {seconds:5.1f} s), {k or 'all':>3}: "
-                f"{one.met:5.2f} shards met, {one.matches:6.1f} matches, {one.cost:8.2f} µs an event",
+                f"{one.met:5.2f} shards met, {one.matches:6.1f} matches, {one.cost:8.2f} µs per event",
                 flush=True,
             )
     return found, weight
@@ -165,7 +165,7 @@ def predicted(
     model: Model, share: tuple[float, float], power: tuple[float, float], k: int | None, subscriptions: int,
     matches_each: float,
 ) -> dict[str, float]:  # fmt: skip
-    """µs an event by term, for a book of this size in shards of SHARD_SIZE."""
+    """µs per event by term, for a book of this size in shards of SHARD_SIZE."""
     shards = max(1, -(-subscriptions // SHARD_SIZE))
     met = min(shards, power[0] * shards ** power[1]) if shards > 1 else 1.0
     matches = matches_each * subscriptions if k is None else min(float(k), matches_each * subscriptions)
@@ -177,7 +177,7 @@ def predicted(
 def tell(by_term: dict[str, float], what: str, events_a_day: float) -> None:
     """Cores and core-hours, and which term weighs most."""
     total = sum(by_term.values())
-    print(f"  {what}: {total:,.1f} µs an event -> {events_a_day * total / 1e6 / DAY:,.0f} cores always busy, "
+    print(f"  {what}: {total:,.1f} µs per event -> {events_a_day * total / 1e6 / DAY:,.0f} cores always busy, "
           f"{events_a_day * total / 3.6e9:,.0f} core-hours a day")  # fmt: skip
     told = ", ".join(f"{name} {value:,.1f}" for name, value in by_term.items() if value > 0)
     print(f"    µs by term: {told}; most: {max(by_term, key=lambda name: by_term[name])}", flush=True)

@@ -12,7 +12,7 @@ best      100k events, 1M subscriptions, the 10 best. The rival is the binned jo
           not finish in reasonable time, so it runs on two slices of the events, and the line through both is taken
           out to all of them. Bar: 50 x.
 overhead  1M events, 20k subscriptions on two of the attributes, so that there are 10 best to give back: what Spark
-          takes on top of the same batches encoded, searched and turned into Arrow in this process, in µs an event a
+          takes on top of the same batches encoded, searched and turned into Arrow in this process, in µs per event a
           core: seconds x cores by the clock, or processor time of the JVM and its Python workers. Bar: 3 µs, by the
           lesser of the two.
 
@@ -216,7 +216,7 @@ def _first_by_event(pairs: set[tuple[int, int]]) -> set[tuple[int, int]]:
 def overhead_part(data: Data, report: Comparison, index: str, repeats: int, events: int, size: int) -> None:
     snapshot, _ = data.snapshot(size, index, attributes=2)
     frame = data.events(events)
-    print(f"\n{events:,} events, {size:,} subscriptions, the {BEST} best: Spark's own share, µs an event a core")
+    print(f"\n{events:,} events, {size:,} subscriptions, the {BEST} best: Spark's own share, µs per event a core")
     batches = pq.read_table(data.folder / f"events-{events}.parquet").to_batches(max_chunksize=10_000)
     search = search_of(data.spark, snapshot, BEST, "exact", None, None)
     attributes = [(name, i + 1) for i, name in enumerate(ATTRIBUTES[:2])]

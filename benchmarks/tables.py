@@ -50,7 +50,7 @@ def groups(figures: Iterable[Figure]) -> Iterator[tuple[tuple[str, int], list[Fi
 
 
 def rows(figures: Sequence[Figure], baseline: str) -> list[list[str]]:
-    """Of one workload and size: engine, µs an event, against the baseline, build, memory, note."""
+    """Of one workload and size: engine, µs per event, against the baseline, build, memory, note."""
     base = baseline_of(figures, baseline)
     out = []
     for engine, own in groupby(figures, key=lambda one: one.engine):
@@ -68,7 +68,7 @@ def rows(figures: Sequence[Figure], baseline: str) -> list[list[str]]:
     return out
 
 
-HEADERS = ["engine", "µs an event", "against the baseline", "build", "memory", ""]
+HEADERS = ["engine", "µs per event", "against the baseline", "build", "memory", ""]
 
 
 def terminal(figures: Sequence[Figure], baseline: str) -> str:
@@ -104,7 +104,7 @@ def overview(figures: Sequence[Figure]) -> str:
             told = number(one.summary.median) if one.status == "ok" else "WRONG" if one.status == "wrong" else "–"
             found.setdefault((name, one.workload), {})[one.subscriptions] = told
     order = " / ".join(size_name(size) for size in sizes)
-    lines = [f"| µs an event at {order} | {' | '.join(workloads)} |", "|---" * (len(workloads) + 1) + "|"]
+    lines = [f"| µs per event at {order} | {' | '.join(workloads)} |", "|---" * (len(workloads) + 1) + "|"]
     for engine, names in engines.items():
         for name in names or [engine]:
             cells = []

@@ -138,7 +138,7 @@ def measured(name: str, workload: Workload, ways: dict[str, Search], repeats: in
 
 
 def medians(figures: Sequence[Figure]) -> list[float]:
-    """µs an event; NaN for a wrong answer."""
+    """µs per event; NaN for a wrong answer."""
     return [one.summary.median if one.status == "ok" else float("nan") for one in figures]
 
 
@@ -193,7 +193,7 @@ def figure_6(size: int, repeats: int, events: int) -> list[Figure]:
 def figure_7(sizes: Sequence[int], repeats: int, events: int) -> tuple[list[Figure], bool]:
     """R-tree, scan and VCR by size and overlap; the bars."""
     figures, savings, held = [], {}, True
-    print(f"\nfigure 7, {MODERATE.width} x {MODERATE.height}: µs an event")
+    print(f"\nfigure 7, {MODERATE.width} x {MODERATE.height}: µs per event")
     line(
         "rule",
         "n",

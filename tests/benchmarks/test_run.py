@@ -29,7 +29,7 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main([*asked, "--json", str(file), "--markdown", str(page)]) == 0
     out = capsys.readouterr().out
     assert "every answer that was measured is the reference's" in out
-    assert "| µs an event at 300 | w2 |" in out
+    assert "| µs per event at 300 | w2 |" in out
     result = read(file)
     assert {one.status for one in result.figures} == {"ok"}
     assert {one.subscriptions for one in result.figures} == {300}
@@ -89,7 +89,7 @@ def test_a_wrong_engine_stands_in_the_overview_as_wrong() -> None:
     larger = Figure("w2", 100_000, "good", "batch", PER_EVENT, [31.0], "ok", 1000)
     sparse = Figure("w1", 10_000, "good", "single", PER_EVENT, [4.0], "ok", 1000)
     assert overview([good, larger, sparse]).splitlines() == [
-        "| µs an event at 10k / 100k | w2 | w1 |",
+        "| µs per event at 10k / 100k | w2 | w1 |",
         "|---|---|---|",
         "| good, batch | 3.00 / 31.0 | – |",
         "| good, single | – | 4.00 / – |",

@@ -28,8 +28,8 @@ def save(subscriptions: str, folder: str, as_json: bool, reading: options.Readin
     """Parse SUBSCRIPTIONS, build their index, and write both to FOLDER.
 
     Every command that takes SUBSCRIPTIONS takes such a folder instead, and so does Matcher.load: nothing is parsed or
-    built again. A folder that was saved before is replaced; any other folder or file is left alone. SUBSCRIPTIONS is as
-    for `earmark match`.
+    built again. A folder that was saved before gets another version; any other folder or file is left alone.
+    SUBSCRIPTIONS is as for `earmark match`.
 
     \b
     Examples
