@@ -10,7 +10,7 @@ PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 SETUP := VENV=$(VENV) PYTHON=$(PYTHON) scripts/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit spark bounds format test-all soak bench lock core dev clean
+.PHONY: help demo test lint types layers kernels unit spark bounds format test-all soak bench lock core dev clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -20,9 +20,7 @@ demo: core ## set up the core alone, and show earmark at work
 	@$(BIN)/earmark demo
 
 test: dev ## set up everything, and run all checks and tests
-	@$(MAKE) --no-print-directory lint types layers
-	@echo "== kernels"
-	@$(BIN)/python scripts/warm.py
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint types layers kernels
 	@echo "== pytest"
 	@$(PYTEST) -m "not slow"
 
@@ -38,6 +36,10 @@ types: dev ## types (mypy --strict)
 layers: dev ## a layer imports only those below it (import-linter)
 	@echo "== import-linter"
 	@$(BIN)/lint-imports --no-cache
+
+kernels: dev ## compile the kernels of all indexes into the user's cache
+	@echo "== kernels"
+	@$(BIN)/python scripts/warm.py
 
 unit: dev ## tests without Spark
 	@$(PYTEST) -m "not spark and not slow"
