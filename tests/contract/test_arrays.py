@@ -7,13 +7,15 @@ tables it was not made for.
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.unit.index.asked import (
+    MICS_WAYS,
     PLAIN,
+    VCR_GRIDS,
+    VCR_WAYS,
     assert_alone,
     assert_answers,
     assert_matches,
@@ -32,36 +34,14 @@ SEEDS = range(1) if PLAIN else range(12)
 SLOTS, EVENTS = (20, 8) if PLAIN else (150, 40)
 FEW = ((1, False), (3, True), (1000, False))
 
-VCR = [
-    dict(zip(("mode", "store", "decomposition", "numbering"), way, strict=True))
-    for way in product(("cells", "points"), ("array", "hashed"), ("simple", "overlapped"), ("corner", "shape"))
-]
-GRIDS: list[dict[str, Any]] = [
-    {},
-    {"longest": (1, 1)},
-    {"longest": (4, 2), "cells": (5, 3)},
-    {"longest": (2, 8), "cells": (2, 40)},
-    {"attributes": (1, 0)},
-    {"attributes": (0,), "cells": (9, 2)},
-]
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "scan": [{}],
     "blocks": [{}],
     "be_star_tree": [{"capacity": 5, "alpha": 0.0}, {"capacity": 2, "bulk": False}, {"split": "approximate"}],
     "be_tree": [{"capacity": 5}, {"capacity": 2, "bulk": False}],
     "k_index": [{"fanout": fanout, "merge": merge} for fanout in (2, 8, 256) for merge in ("conjunction", "counting")],
-    "vcr": [way | GRIDS[i % len(GRIDS)] for i, way in enumerate(VCR)],
-    "mics": [
-        {},
-        {"attributes": (0,)},
-        {"attributes": (1, 0), "bits": 2},
-        {"attributes": (0, 1, 2), "bits": 3, "cells": "equal"},
-        {"attributes": (0, 1, 2, 3), "bits": 5, "pieces": 3},
-        {"attributes": (3, 1), "bits": 1, "pieces": 1},
-        {"attributes": (0, 1), "bits": 16},
-        {"most": 1},
-        {"most": 5, "cells": "equal", "pieces": 10},
-    ],
+    "vcr": [way | VCR_GRIDS[i % len(VCR_GRIDS)] for i, way in enumerate(VCR_WAYS)],
+    "mics": MICS_WAYS,
     "interval_tree": [{}, {"leaf": 0}, {"sort": "endpoint", "leaf": 2}, {"intersect": True}],
     "segment_tree": [{}, {"modes": "relaxed"}, {"intersect": True}],
     "r_tree": [{}, {"branching": 2}, {"scored": False, "branching": 4}, {"branching": 64}],

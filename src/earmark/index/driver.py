@@ -47,7 +47,6 @@ from earmark.jit import BOUNDS, JIT, kernel
 from earmark.segment.arrays import SegmentArrays
 
 A = TypeVar("A", bound=tuple[Any, ...])
-R = TypeVar("R")
 
 SPARES = 4
 """Scratch kept for the next searches."""

@@ -41,6 +41,34 @@ EVERY = tuple(product((1, 3, 1000), (False, True)))
 """(k, relaxed): few and all that there are, in either mode."""
 
 
+MICS_WAYS: list[dict[str, Any]] = [
+    {},
+    {"attributes": (0,)},
+    {"attributes": (1, 0), "bits": 2},
+    {"attributes": (0, 1, 2), "bits": 3, "cells": "equal"},
+    {"attributes": (0, 1, 2, 3), "bits": 5, "pieces": 3},
+    {"attributes": (3, 1), "bits": 1, "pieces": 1},
+    {"attributes": (0, 1), "bits": 16},
+    {"most": 1},
+    {"most": 5, "cells": "equal", "pieces": 10},
+]
+VCR_WAYS: list[dict[str, Any]] = [
+    {"mode": mode, "store": store, "decomposition": decomposition, "numbering": numbering}
+    for mode, store, decomposition, numbering in product(
+        ("cells", "points"), ("array", "hashed"), ("simple", "overlapped"), ("corner", "shape")
+    )
+]
+VCR_GRIDS: list[dict[str, Any]] = [
+    {},
+    {"longest": (1, 1)},
+    {"longest": (4, 2), "cells": (5, 3)},
+    {"longest": (2, 8), "cells": (2, 40)},
+    {"attributes": (1, 0)},
+    {"attributes": (0,), "cells": (9, 2)},
+]
+"""Options under which these indexes must give the same answers."""
+
+
 def made_of(clauses: Sequence[Clause], events: Sequence[Event], **columns: Any) -> Made:
     """Subscriptions of one clause each, all eligible, in order of insertion."""
     made = Made([Subscription([clause], sequence=i) for i, clause in enumerate(clauses)], list(events), **columns)

@@ -32,7 +32,6 @@ from earmark.flat import bits
 from earmark.index.k_index import KIndex
 from earmark.index.k_index.arrays import MOST, NEVER
 
-SEEDS = range(3) if PLAIN else range(16)
 SLOTS = 20 if PLAIN else 150
 both_merges = pytest.mark.parametrize("merge", ["conjunction", "counting"])
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.unit.index.asked import (
+    MICS_WAYS,
     PLAIN,
     assert_answers,
     assert_matches,
@@ -46,20 +47,8 @@ from earmark.index.scan import Scan
 from earmark.workload.mics import mics
 
 FEW = ((1, False), (3, True), (1000, False))
-SEEDS = range(1) if PLAIN else range(12)
 COUNT = 15 if PLAIN else 150
-WAYS: list[dict[str, Any]] = [
-    {},
-    {"attributes": (0,)},
-    {"attributes": (1, 0), "bits": 2},
-    {"attributes": (0, 1, 2), "bits": 3, "cells": "equal"},
-    {"attributes": (0, 1, 2, 3), "bits": 5, "pieces": 3},
-    {"attributes": (3, 1), "bits": 1, "pieces": 1},
-    {"attributes": (0, 1), "bits": 16},
-    {"most": 1},
-    {"most": 5, "cells": "equal", "pieces": 10},
-]
-every_way = pytest.mark.parametrize("way", WAYS[:: 4 if PLAIN else 1], ids=str)
+every_way = pytest.mark.parametrize("way", MICS_WAYS[:: 4 if PLAIN else 1], ids=str)
 
 
 @pytest.fixture(params=[1 / 8, 2.0], ids=["some scanned", "all in lists"])

@@ -28,7 +28,6 @@ from earmark.index import driver
 from earmark.index.scan import Scan
 
 BATCHES = (1, 2, 9, 65) if PLAIN else (1, 2, 7, 8, 9, 63, 64, 65, 130, 511, 512, 513, 600)
-SEEDS = range(2) if PLAIN else range(25)
 SLOTS = 20 if PLAIN else 150
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +12,8 @@ import pytest
 from tests.unit.index import asked
 from tests.unit.index.asked import (
     PLAIN,
+    VCR_GRIDS,
+    VCR_WAYS,
     assert_alone,
     assert_matches,
     assert_only_known,
@@ -44,23 +45,8 @@ from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE
 from earmark.index.vcr.build import add_keys, home
 from earmark.index.vcr.plan import best_pair
 
-SEEDS = range(2) if PLAIN else range(12)
 SLOTS = 20 if PLAIN else 150
-WAYS: list[dict[str, Any]] = [
-    {"mode": mode, "store": store, "decomposition": decomposition, "numbering": numbering}
-    for mode, store, decomposition, numbering in product(
-        ("cells", "points"), ("array", "hashed"), ("simple", "overlapped"), ("corner", "shape")
-    )
-]
-GRIDS: list[dict[str, Any]] = [
-    {},
-    {"longest": (1, 1)},
-    {"longest": (4, 2), "cells": (5, 3)},
-    {"longest": (2, 8), "cells": (2, 40)},
-    {"attributes": (1, 0)},
-    {"attributes": (0,), "cells": (9, 2)},
-]
-every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way.values()))
+every_way = pytest.mark.parametrize("way", VCR_WAYS, ids=lambda way: "-".join(way.values()))
 
 
 def assert_ranks(made: Made, index: VcrIndex, events: list[Event], k: int, relaxed: bool) -> None:
@@ -103,7 +89,7 @@ def rectangles(count: int, seed: int, side: int = 40) -> Made:
 
 @every_way
 def test_answers_on_rectangles(way: dict[str, Any]) -> None:
-    for seed, grid in enumerate(GRIDS[:3] if PLAIN else GRIDS):
+    for seed, grid in enumerate(VCR_GRIDS[:3] if PLAIN else VCR_GRIDS):
         made = rectangles(min(SLOTS, 100), seed)
         index = VcrIndex.build(table_arrays(made), **way, **grid)
         index.check()
@@ -158,7 +144,7 @@ def test_one_attribute_makes_a_grid_of_one_row() -> None:
     made = Made([Subscription([{5: Constraint([(i, i + 3)])}], sequence=i) for i in range(90)], [])
     made.eligible = [True] * 90
     made.events = [{5: Value(v, v)} for v in range(-2, 95)] + [{}, {5: Value(3, 60)}]
-    for way in WAYS[:: 5 if PLAIN else 1]:
+    for way in VCR_WAYS[:: 5 if PLAIN else 1]:
         index = VcrIndex.build(table_arrays(made), **way)
         index.check()
         assert index.describe()["attributes"] == [5]
@@ -192,7 +178,7 @@ def test_several_intervals_and_clauses_find_a_slot_once() -> None:
     made.eligible = [True] * 30
     made.events = [{0: Value(x, x), 1: Value(y, y)} for x, y in ((2, 3), (3, 3), (4, 9), (5, 9), (61, 3))]
     made.events.append({0: Value(0, 99), 1: Value(0, 99)})
-    for way in WAYS[:: 5 if PLAIN else 1]:
+    for way in VCR_WAYS[:: 5 if PLAIN else 1]:
         index = VcrIndex.build(table_arrays(made), **way)
         index.check()
         assert_matches(made, index, made.events)
