@@ -35,6 +35,7 @@ from typing import Any, TypeVar
 
 import numba
 import numba.extending
+from llvmlite.binding.ffi import lib as llvm
 from numba.core import config
 from numba.core.compiler_lock import global_compiler_lock
 
@@ -56,12 +57,20 @@ SAY_AGAIN = 5.0
 PACKAGE = Path(__file__).parent
 IMPORT = re.compile(rf"^\s*(?:from|import) ({PACKAGE.name}[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
 
-if hasattr(os, "register_at_fork"):  # a fork waits for a kernel that compiles: its child would wait for ever
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
+
+def _wait_for_compiler() -> None:
+    """A fork waits for threads that compile, or use LLVM otherwise: its child would wait for them for ever."""
+    global_compiler_lock.acquire()
+    llvm._lock.__enter__()
+
+
+def _release_compiler() -> None:
+    llvm._lock.__exit__(None, None, None)
+    global_compiler_lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_compiler, after_in_parent=_release_compiler, after_in_child=_release_compiler)
 
 
 def kernel(function: F) -> F:

@@ -16,6 +16,7 @@ import earmark
 
 ROOT = Path(earmark.__file__).parents[2]
 PARTS = {
+    "llvmlite.binding.ffi": "lib",
     "numba.core.config": "DISABLE_JIT",
     "numba.core.compiler_lock": "global_compiler_lock",
     "numba.core.serialize": "dumps",
@@ -38,10 +39,16 @@ def test_the_part_is_there(module: str) -> None:
 def test_no_other_part_is_used() -> None:
     used = set()
     for file in Path(earmark.__file__).parent.rglob("*.py"):
-        found = re.findall(r"^\s*from (numba\.(?:core|np)[\w.]*) import (.+)$", file.read_text(), re.MULTILINE)
-        used |= {(module, name.strip()) for module, names in found for name in names.split(",")}
+        private = r"^\s*from (numba\.(?:core|np)[\w.]*|llvmlite\.binding\.[\w.]*) import (.+)$"
+        found = re.findall(private, file.read_text(), re.MULTILINE)
+        used |= {(module, name.split(" as ")[0].strip()) for module, names in found for name in names.split(",")}
     listed = {(module, name) for module, names in PARTS.items() for name in names.split()}
     assert {(m, n) for m, n in used if (m, n) != ("numba.core", "config")} <= listed
+
+
+def test_llvm_has_one_lock() -> None:
+    with importlib.import_module("llvmlite.binding.ffi").lib._lock:
+        pass
 
 
 def test_compilation_takes_our_options_and_has_a_cache_to_replace() -> None:

@@ -100,6 +100,27 @@ thread.join()
 print(outcomes)
 """.replace("SLOW", "\n".join(f"        total += x ** {i} if i % {i + 2} else {i} * x" for i in range(150)))
 
+LAYING_OUT = """
+import numpy as np
+
+from earmark.flat import pinned
+
+def lay_out():
+    pinned._types.clear()
+    return pinned.Pinned((np.zeros(3), 1))     # asks LLVM for the size of the type
+
+def again_and_again():
+    while going:
+        lay_out()
+
+lay_out()
+going = True
+threading.Thread(target=again_and_again, daemon=True).start()
+outcomes = [finishes(lambda: lay_out().value[1] == 1) for _ in range(10)]
+going = False
+print(outcomes)
+"""
+
 
 def outcomes_of(script: str, tmp_path: Path, **variables: str) -> list[object]:
     path = tmp_path / "script.py"
@@ -119,6 +140,12 @@ def outcomes_of(script: str, tmp_path: Path, **variables: str) -> list[object]:
 
 def test_children_search(tmp_path: Path) -> None:
     assert outcomes_of(FORKED + SEARCHING, tmp_path) == [0] * 30
+
+
+@pytest.mark.skipif(not jit.JIT, reason="kernels are plain Python in this run")
+def test_children_use_llvm(tmp_path: Path) -> None:
+    """A fork waits for a thread that uses LLVM without compiling."""
+    assert outcomes_of(FORKED + LAYING_OUT, tmp_path) == [0] * 10
 
 
 @pytest.mark.skipif(not jit.JIT, reason="kernels are plain Python in this run")
