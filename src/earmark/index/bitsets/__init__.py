@@ -20,7 +20,7 @@ import numpy as np
 from earmark.errors import EarmarkError, require
 from earmark.flat.arrays import I32, I64
 from earmark.flat.pinned import Pinned
-from earmark.index.bitsets.arrays import BUCKETS, REGIONS, WORDS, BitsetArrays, check_arrays
+from earmark.index.bitsets.arrays import BUCKETS, WORDS, BitsetArrays, check_arrays, regions_of
 from earmark.index.bitsets.build import built
 from earmark.index.bitsets.search import LANES, BitsetScratch, match_events, match_group, new_scratch
 from earmark.index.counters import MATCHED
@@ -32,9 +32,6 @@ from earmark.index.stored import check_types
 from earmark.segment.arrays import SegmentArrays
 
 MOST_BUCKETS = 255
-REGION = 512
-"""Entries of a region are a multiple of these, the bits of a vector."""
-LARGEST_REGION = 1 << 16
 
 
 class BitsetIndex(ArrayIndex[BitsetArrays]):
@@ -51,17 +48,14 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
         self._scan = Scan(self._table)
 
     @classmethod
-    def build(cls, table: SegmentArrays, buckets: int = 32, region: int = 4096) -> BitsetIndex:
+    def build(cls, table: SegmentArrays, buckets: int = 32) -> BitsetIndex:
         """An index of all slots of a table. O(n log n).
 
-        `buckets`: the most for one attribute; more leave fewer entries to compare, and take more memory. `region`:
-        entries that are ruled out together.
+        `buckets`: the most for one attribute; more leave fewer entries to compare, and take more memory.
         """
         if not 1 <= buckets <= MOST_BUCKETS:
             raise EarmarkError(f"expected 1 to {MOST_BUCKETS} buckets, got {buckets}")
-        if not REGION <= region <= LARGEST_REGION or region % REGION:
-            raise EarmarkError(f"expected a region of {REGION} to {LARGEST_REGION} in steps of {REGION}, got {region}")
-        return cls(table, built(read_only_table(table), buckets, region // 64))
+        return cls(table, built(read_only_table(table), buckets))
 
     def describe(self) -> dict[str, Any]:
         """What was counted, and how it is laid out."""
@@ -69,15 +63,15 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
         return {
             "attributes": len(arrays.attr),
             "buckets": int(arrays.bucket_start[-1]),
-            "regions": int(arrays.info[REGIONS]),
-            "rows": len(arrays.rows) // int(arrays.info[WORDS]),
+            "regions": regions_of(arrays),
+            "rows": len(arrays.rows) // WORDS,
         }
 
     def check(self) -> None:
         """Raise AssertionError unless the arrays are those of the table. O(build)."""
         check_types(self._arrays)
         check_arrays(self._arrays, self._table)
-        wanted = built(self._table, int(self._arrays.info[BUCKETS]), int(self._arrays.info[WORDS]))._asdict()
+        wanted = built(self._table, int(self._arrays.info[BUCKETS]))._asdict()
         for name, own in self._arrays._asdict().items():
             require(np.array_equal(own, wanted[name]), f"{name} is not what the table says")
 
@@ -87,8 +81,8 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
         if lanes == 1:
             return super()._match_group(asked)
         counters, counts = np.zeros(self._counters, np.int64), np.zeros(lanes, np.int64)
-        steps, scratch, found = lanes * int(self._arrays.info[REGIONS]), self._borrow(asked), 0
-        room: I64 = np.empty(max(FIRST_ROOM, len(scratch.value.hits)), np.int64)
+        steps, scratch, found = lanes * regions_of(self._arrays), self._borrow(asked), 0
+        room: I64 = np.empty(max(FIRST_ROOM, len(scratch.value.candidates)), np.int64)
         asked = asked._replace(slot=0)
         while True:
             matches = Matches(counts, room[found:], counters)

@@ -1,7 +1,8 @@
 """The arrays of the bitsets index, drawn; and what kernels rely on of arrays that come from a file.
 
-Every clause is one *entry*. Entries are in an order that puts similar ones together (`build.py`), and 64 x `words` of
-them are a *region*. Each counted attribute has *buckets* of values, and a last one for NULL:
+Every clause is one *entry*. Entries are in an order that puts similar ones together (`build.py`); 512 of them are a
+*line*, a bit each of one vector, and 8 lines are a *region*. Each counted attribute has *buckets* of values, and a last
+one for NULL:
 
     buckets of a     0: below 30     1: 30 to 59     2: 60 and more     3: NULL
     a row            a bit for each entry of one region: its constraint on a may hold for a value of this bucket;
@@ -11,11 +12,11 @@ them are a *region*. Each counted attribute has *buckets* of values, and a last 
                         region 0   1   2   3 …
       bucket 0 of a          17   ALL  NONE 80        ALL: every entry may pass, NONE: none does
       bucket 1 of a          17   ALL  81   82        neighbours that are equal share one row
-    some             by bucket a bit for each region that is not NONE
-    rows             row 0: `words` words, row 1: `words` words, …
+    some             by bucket a bit for each line in which an entry may pass
+    rows             row 0: 64 words, row 1: 64 words, …
 
-    codes            2 of 8 bits for each attribute of an entry: its lower end, from above, and its upper end, as numbers
-                     of cuts (`build.py`); an entry passes if none is below the event's
+    codes            2 of 16 bits for each attribute of an entry: its lower end, from above, and its upper end, as
+                     numbers of cuts (`build.py`); an entry passes if none is below the event's
     verify           a bit for each entry of which codes do not say everything
 """
 
@@ -26,22 +27,28 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import require
-from earmark.flat.arrays import I32, I64, U8, U64
+from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.bits import words_for
-from earmark.flat.machine import VECTOR
-from earmark.index.bitsets.vectors import COLUMNS
+from earmark.index.bitsets.vectors import COLUMNS, U16
+from earmark.jit import inlined
 from earmark.segment.arrays import SegmentArrays
 
 NONE, ALL = -1, -2
 """In place of a row: no entry of the region may pass, or every one."""
 UNCOUNTED = -1
 """In place of the number of an attribute without rows."""
-HIGHEST, ALWAYS = 254, 255
+HIGHEST, ALWAYS = 4095, 65535
 """The greatest code of a key; and the code of an end that is not there, which passes always."""
 
-# Fields of `info`: slots, entries and regions; words of a row; whether a slot has several clauses; the option `buckets`.
-SLOTS, ENTRIES, REGIONS, WORDS, SHARED, BUCKETS = 0, 1, 2, 3, 4, 5
-FIELDS = 6
+WORDS = 64
+"""Of a row."""
+LINES, LINE = 8, 512
+"""Lines of a region, and entries of a line."""
+REGION = LINES * LINE
+
+# Fields of `info`: slots, entries, whether a slot has several clauses, and the option `buckets`.
+SLOTS, ENTRIES, SHARED, BUCKETS = 0, 1, 2, 3
+FIELDS = 4
 
 
 class BitsetArrays(NamedTuple):
@@ -64,18 +71,23 @@ class BitsetArrays(NamedTuple):
     entry_slot: I32
     entry_clause: I32
     verify: U64
-    codes: U8
+    codes: U16
     """By entry; and COLUMNS more, since they are read COLUMNS at a time."""
+
+
+@inlined
+def regions_of(arrays: BitsetArrays) -> int:
+    """How many regions there are."""
+    return int(arrays.info[ENTRIES] + REGION - 1) // REGION
 
 
 def check_arrays(arrays: BitsetArrays, table: SegmentArrays) -> None:
     """AssertionError unless kernels can read these arrays without leaving them. O(size)."""
     require(len(arrays.info) == FIELDS and (arrays.info >= 0).all(), "info is damaged")
-    slots, entries, regions, words, shared = map(int, arrays.info[:BUCKETS])
+    slots, entries, shared = map(int, arrays.info[:BUCKETS])
+    regions, lines = -(-entries // REGION), words_for(-(-entries // LINE))
     require(slots == len(table.sequence), "the index is of a table with another number of slots")
-    require(words > 0 and words % VECTOR == 0, "the words of a row are not whole vectors")
     require(entries == len(table.constraint_start) - 1, "the entries are not the clauses of the table")
-    require(regions == -(-entries // (64 * words)), "the regions do not fit the entries")
     several = bool((np.diff(table.clause_start) > 1).any())
     require(shared == several, "the index does not know which slots have several clauses")
     count = len(arrays.attr)
@@ -90,7 +102,7 @@ def check_arrays(arrays: BitsetArrays, table: SegmentArrays) -> None:
     for name, length in (
         ("inexact", -(-2 * count // COLUMNS)),
         ("row", total * regions),
-        ("some", total * words_for(regions)),
+        ("some", total * lines),
         ("entry_slot", entries),
         ("entry_clause", entries),
         ("verify", words_for(entries)),
@@ -100,12 +112,15 @@ def check_arrays(arrays: BitsetArrays, table: SegmentArrays) -> None:
     numbers = np.flatnonzero(arrays.number != UNCOUNTED)
     require(len(numbers) == count and (np.sort(arrays.attr) == numbers).all(), "number does not fit the attributes")
     require((arrays.number[arrays.attr] == np.arange(count)).all(), "number does not fit the attributes")
-    require(len(arrays.rows) % words == 0, "rows are not whole")
-    require(not len(arrays.row) or arrays.row.min() >= ALL, "row names none that there is")
-    require(not len(arrays.row) or arrays.row.max() < len(arrays.rows) // words, "row names none that there is")
-    own = arrays.row.reshape(total, regions) == NONE
-    some = np.unpackbits(arrays.some.view(np.uint8), bitorder="little").reshape(total, 64 * words_for(regions))
-    require(not (own & (some[:, :regions] != 0)).any() and not some[:, regions:].any(), "some names empty regions")
+    require(len(arrays.rows) % WORDS == 0, "rows are not whole")
+    row = arrays.row
+    require(
+        not len(row) or ALL <= row.min() <= row.max() < len(arrays.rows) // WORDS, "row names one that is not there"
+    )
+    none = np.repeat(row.reshape(total, regions) == NONE, LINES, axis=1)
+    some = np.unpackbits(arrays.some.view(np.uint8), bitorder="little").reshape(total, 64 * lines)
+    used = -(-entries // LINE)
+    require(not (some[:, :used] & none[:, :used]).any() and not some[:, used:].any(), "some names empty lines")
     slot, clause = arrays.entry_slot, arrays.entry_clause
     require(not entries or (slot.min() >= 0 and slot.max() < slots), "entry_slot names a slot that is not there")
     own = (table.clause_start[slot] <= clause) & (clause < table.clause_start[slot + 1])

@@ -9,9 +9,9 @@ With all ends as cuts, lo <= x iff code(lo) <= code(x), and x <= hi iff code(x) 
 are more ends than codes, cuts are quantiles of the ends; then equal codes do not decide, and different ones do.
 Neighbouring codes form a bucket.
 
-**Attributes.** A row costs a bit for each entry. What is used most has most buckets, by the root of its use, which keeps
-the sum of use / buckets (how often a bucket leaves a constraint open) least. When MOST_BUCKETS are given away, the
-attributes that are left have none: their constraints are verified.
+**Attributes.** A row costs a bit for each entry. What is used most has most buckets, by the root of its use: so the sum
+of use / buckets (how often a bucket leaves a constraint open) is least. When MOST_BUCKETS are given away, the others
+have none: their constraints are verified.
 
 **Order.** Sorted by what they ask of the attributes that rule out most: first the entries that do not constrain the
 first of these, then those with a low range, those with a higher one, ...; among equals by the second, and so on. A
@@ -30,8 +30,19 @@ import numpy as np
 from earmark.flat.arrays import I32, I64, U8, U64
 from earmark.flat.bits import words_for
 from earmark.flat.machine import aligned, at
-from earmark.index.bitsets.arrays import ALL, ALWAYS, HIGHEST, NONE, UNCOUNTED, BitsetArrays
-from earmark.index.bitsets.vectors import COLUMNS
+from earmark.index.bitsets.arrays import (
+    ALL,
+    ALWAYS,
+    HIGHEST,
+    LINE,
+    LINES,
+    NONE,
+    REGION,
+    UNCOUNTED,
+    WORDS,
+    BitsetArrays,
+)
+from earmark.index.bitsets.vectors import COLUMNS, U16
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays, intervals_on
 
@@ -39,7 +50,7 @@ MOST_BUCKETS = 2048
 """Of all attributes together."""
 SAMPLE = 8192
 """Intervals of an attribute from which its cuts are taken, where they are not all taken."""
-CLASSES, CLASS_BITS = 4, 3
+CLASSES, CLASS_BITS = 7, 3
 """Parts into which the ranges on an attribute are sorted, and bits for them and for no range."""
 GREATEST = np.iinfo(np.int64).max
 
@@ -55,28 +66,27 @@ class Axes(NamedTuple):
     bucket_start: I32
 
 
-def built(table: SegmentArrays, buckets: int, words: int) -> BitsetArrays:
-    """The index of a table: at most this many buckets for an attribute, regions of 64 x `words` entries."""
+def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
+    """The index of a table, with at most this many buckets for an attribute."""
     axes = learned(table, buckets)
     count, entries = len(axes.attr), len(table.constraint_start) - 1
-    codes = np.full(2 * count * entries + COLUMNS, ALWAYS, np.uint8)
+    codes = np.full(2 * count * entries + COLUMNS, ALWAYS, np.uint16)
     unsure = np.zeros(entries, np.uint8)
     encode(table, axes, codes, unsure)
     order = similar_together(codes[: 2 * count * entries].reshape(entries, 2 * count))
     codes[: 2 * count * entries] = codes[: 2 * count * entries].reshape(entries, 2 * count)[order].ravel()
     slot_of = np.repeat(np.arange(len(table.sequence), dtype=np.int32), np.diff(table.clause_start))
-    regions, total = -(-entries // (64 * words)), int(axes.bucket_start[-1])
-    row, rows = np.empty(total * regions, np.int32), aligned(total * regions * words, np.uint64)
-    used = fill_rows(table, axes, order, codes, words, row, rows)
+    regions, total = -(-entries // REGION), int(axes.bucket_start[-1])
+    row, rows = np.empty(total * regions, np.int32), aligned(total * regions * WORDS, np.uint64)
+    some = np.zeros((total, words_for(-(-entries // LINE))), np.uint64)
+    used = fill_rows(table, axes, order, codes, row, rows, some)
     verify = np.zeros(64 * words_for(entries), np.uint8)
     verify[:entries] = unsure[order]
-    inexact = np.zeros(-(-2 * count // COLUMNS) * COLUMNS, np.uint8)
-    inexact[: 2 * count] = np.repeat(1 - axes.exact, 2)
-    some = np.zeros((total, 64 * words_for(regions)), np.uint8)
-    some[:, :regions] = row.reshape(total, regions) != NONE
+    inexact = np.zeros((-(-2 * count // COLUMNS), 64), np.uint8)
+    inexact[np.arange(2 * count) // COLUMNS, np.arange(2 * count) % COLUMNS] = np.repeat(1 - axes.exact, 2)
     shared = bool((np.diff(table.clause_start) > 1).any())
     return BitsetArrays(
-        info=np.array([len(table.sequence), entries, regions, words, shared, buckets]),
+        info=np.array([len(table.sequence), entries, shared, buckets]),
         attr=axes.attr,
         number=axes.number,
         inexact=packed(inexact),
@@ -84,8 +94,8 @@ def built(table: SegmentArrays, buckets: int, words: int) -> BitsetArrays:
         cuts=axes.cuts,
         bucket_start=axes.bucket_start,
         row=row,
-        some=packed(some),
-        rows=rows[: used * words],
+        some=some.ravel(),
+        rows=rows[: used * WORDS],
         entry_slot=slot_of[order],
         entry_clause=order,
         verify=packed(verify),
@@ -186,7 +196,7 @@ def code_of(cuts: I64, begin: int, end: int, key: int) -> int:
 
 
 @kernel
-def encode(table: SegmentArrays, axes: Axes, codes: U8, unsure: U8) -> None:
+def encode(table: SegmentArrays, axes: Axes, codes: U16, unsure: U8) -> None:
     """Write the codes of each clause; and which have several intervals, or constrain what is not counted."""
     columns = 2 * len(axes.attr)
     for clause in range(len(table.constraint_start) - 1):
@@ -202,7 +212,7 @@ def encode(table: SegmentArrays, axes: Axes, codes: U8, unsure: U8) -> None:
                 codes[place + 1] = code_of(axes.cuts, first, last, table.hi[end - 1])
 
 
-def similar_together(codes: U8) -> I32:
+def similar_together(codes: U16) -> I32:
     """The order of entries: by the class of their range on each attribute, the first attribute first."""
     entries, columns = codes.shape
     key = np.zeros(entries, np.int64)
@@ -219,31 +229,34 @@ def similar_together(codes: U8) -> I32:
 
 
 @kernel
-def fill_rows(table: SegmentArrays, axes: Axes, order: I32, codes: U8, words: int, row: I32, rows: U64) -> int:
+def fill_rows(table: SegmentArrays, axes: Axes, order: I32, codes: U16, row: I32, rows: U64, some: U64) -> int:
     """Write the rows that are neither ALL nor NONE nor equal to their neighbour, and which is where; how many."""
-    span, entries, total = 64 * words, len(order), axes.bucket_start[-1]
-    regions = (entries + span - 1) // span
-    flips = np.zeros((total, words), np.uint64)
-    bits, everyone = np.zeros(words, np.uint64), np.zeros(words, np.uint64)
+    entries, regions = len(order), (len(order) + REGION - 1) // REGION
+    flips = np.zeros((axes.bucket_start[-1], WORDS), np.uint64)
+    bits, everyone = np.zeros(WORDS, np.uint64), np.zeros(WORDS, np.uint64)
     used = 0
     for region in range(regions):
         everyone[:] = 0
-        for entry in range(region * span, min(entries, (region + 1) * span)):
-            everyone[(entry - region * span) >> 6] |= np.uint64(1) << np.uint64(entry & 63)
-            flip(table, axes, order, codes, entry, (entry - region * span) >> 6, flips)
+        for entry in range(region * REGION, min(entries, (region + 1) * REGION)):
+            everyone[(entry >> 6) % WORDS] |= np.uint64(1) << np.uint64(entry & 63)
+            flip(table, axes, order, codes, entry, flips)
         for i in range(len(axes.attr)):
+            null = axes.bucket_start[i + 1] - 1
             bits[:] = everyone
-            for bucket in range(axes.bucket_start[i], axes.bucket_start[i + 1]):
-                null = bucket == axes.bucket_start[i + 1] - 1
-                same = not null and bucket > axes.bucket_start[i]
+            for bucket in range(axes.bucket_start[i], null + 1):
+                if bucket == null:
+                    bits[:] = everyone
+                same = bucket > axes.bucket_start[i] and bucket < null
                 none, every = True, True
-                for word in range(words):
-                    flipped = flips[bucket, word]
+                for word in range(WORDS):
+                    same &= flips[bucket, word] == 0
+                    bits[word] ^= flips[bucket, word]
                     flips[bucket, word] = 0
-                    bits[word] = (everyone[word] if null else bits[word]) ^ flipped
-                    same &= flipped == 0
                     none &= bits[word] == 0
                     every &= bits[word] == everyone[word]
+                    if bits[word]:
+                        line = region * LINES + word // (LINE // 64)
+                        some[bucket, line >> 6] |= np.uint64(1) << np.uint64(line & 63)
                 place = bucket * regions + region
                 if none or every:
                     row[place] = NONE if none else ALL
@@ -251,18 +264,18 @@ def fill_rows(table: SegmentArrays, axes: Axes, order: I32, codes: U8, words: in
                     row[place] = row[place - regions]
                 else:
                     row[place] = used
-                    rows[used * words : (used + 1) * words] = bits
+                    rows[used * WORDS : (used + 1) * WORDS] = bits
                     used += 1
     return used
 
 
 @embedded
-def flip(table: SegmentArrays, axes: Axes, order: I32, codes: U8, entry: int, word: int, flips: U64) -> None:
+def flip(table: SegmentArrays, axes: Axes, order: I32, codes: U16, entry: int, flips: U64) -> None:
     """Change an entry's bit where it is not that of the bucket before: in the first bucket, that of every entry.
 
     In the bucket for NULL it changes where the constraint does not accept NULL.
     """
-    clause, bit = order[entry], np.uint64(1) << np.uint64(entry & 63)
+    clause, word, bit = order[entry], (entry >> 6) % WORDS, np.uint64(1) << np.uint64(entry & 63)
     for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
         i = axes.number[table.attr[constraint]]
         if i == UNCOUNTED:

@@ -1,19 +1,23 @@
 """Which entries an event matches: the AND of one row for each attribute, then the codes of what is left.
 
-    bucket   of each counted attribute of the event: which one its value is in, or the last, for NULL
-    regions  the AND of `some` over these buckets: where no row is NONE
-    rows     in each of these regions, 512 entries at a time, the rows that are not ALL are and-ed until nothing is left
-    codes    of the entries that are left, compared with the event's; the table decides where they do not
+    buckets      of each counted attribute of the event: which one its value is in, or the last, for NULL
+    lines        the AND of `some` over these buckets: where an entry may pass each of them
+    rows         of these lines, 512 entries at a time, the AND of the rows that are not ALL
+    candidates   the entries that are left: their codes are compared with the event's, and where these do not decide,
+                 the table is asked
 
 An event value that is an interval may be in several buckets: their rows are or-ed first.
 
-A batch is asked region by region, all events at each: its rows then are in the cache, where they are read from by one
-event after another. Answers come in the order of regions, so they name their event, and are sorted.
+A batch is asked region by region, all events at each: one event after another then finds the rows in the cache. Answers
+come in the order of regions, so they name their event, and are sorted.
+
+Candidates are collected and compared some hundreds at a time, without a branch that depends on what is read: the
+processor then fetches the codes of many at once.
 
 A slot of several clauses is found once: by the first of its clauses that holds.
 
 Invariant: `start` is all ones between regions.
-Complexity: an event O(attributes x regions / 64 + rows of the regions that are left + entries that pass).
+Complexity: an event O(attributes x lines / 64 + rows of the lines that are left + candidates).
 """
 
 from __future__ import annotations
@@ -26,54 +30,65 @@ import earmark.index.bitsets.arrays as ba
 import earmark.index.counters as counters
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I32, I64, U8, U64
+from earmark.flat.bits import words_for
 from earmark.flat.machine import VECTOR, at, ctz64
-from earmark.index.bitsets.arrays import BitsetArrays
+from earmark.index.bitsets.arrays import BitsetArrays, regions_of
 from earmark.index.bitsets.build import code_of
-from earmark.index.bitsets.vectors import COLUMNS, and_rows, below64, equal64
+from earmark.index.bitsets.vectors import COLUMNS, U16, and_rows, below32, equal32, prefetch
 from earmark.index.counters import back_to, work_so_far
 from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched
 from earmark.index.marks import close_event, is_set
 from earmark.jit import embedded
+from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import clause_failures
 
 LANES = 2048
 """Events of a batch that are asked together."""
+TOGETHER = 1024
+"""Candidates that are compared together; a region may add as many more as it has entries."""
+ENTRY = (1 << SLOT_BITS) - 1
+"""Bits of a candidate that are its entry; those above are its lane."""
+ALL_LINES = (1 << ba.LINES) - 1
 
 
 class BitsetScratch(NamedTuple):
-    """What a search writes to. By lane, which is one of the events that are asked together:"""
+    """What a search writes to. A lane is one of the events that are asked together."""
 
     first: I32
-    """… the bucket of each attribute, and the last one where the value is an interval,"""
+    """By lane the bucket of each attribute; and the last one, where the value is an interval."""
     last: I32
-    point: U8
-    """… the codes that an entry must not be below,"""
-    regions: U64
-    """… and a bit for each region where it may have matches."""
-    start: U64
-    """The entries of a region that are asked about: all, but for values that are intervals."""
-    wide: I64
-    """Whether these are not all."""
-    left: U64
+    wide: U8
+    """By lane whether some value is in several buckets."""
+    point: U16
+    """By lane the codes that an entry must not be below."""
+    lines: U64
+    """A bit for each line where the lane may have matches: word by word, the lanes' words together."""
+    place: I64
+    """By bucket where its row of the region at hand begins, or NONE or ALL."""
     offsets: I64
-    hits: I32
+    """The same for the rows that the lane at hand must pass."""
+    start: U64
+    """The entries of the region that are asked about: all, but for values that are intervals."""
+    left: U64
+    candidates: I64
     marks: U64
     summary: U64
 
 
 def new_scratch(index: BitsetArrays, marks: tuple[U64, U64]) -> BitsetScratch:
     """Room for a search."""
-    count, words = len(index.attr), int(index.info[ba.WORDS])
+    count = len(index.attr)
     return BitsetScratch(
         first=np.empty(LANES * count, np.int32),
         last=np.empty(LANES * count, np.int32),
-        point=np.zeros(LANES * COLUMNS * len(index.inexact), np.uint8),
-        regions=np.empty(LANES * ((int(index.info[ba.REGIONS]) + 63) >> 6), np.uint64),
-        start=np.full(words, ~np.uint64(0)),
-        wide=np.zeros(1, np.int64),
-        left=np.empty(words, np.uint64),
+        wide=np.empty(LANES, np.uint8),
+        point=np.zeros(LANES * COLUMNS * len(index.inexact), np.uint16),
+        lines=np.empty(LANES * words_for(-(-int(index.info[ba.ENTRIES]) // ba.LINE)), np.uint64),
+        place=np.empty(int(index.bucket_start[-1]), np.int64),
         offsets=np.empty(count + 1, np.int64),
-        hits=np.empty(64 * words, np.int32),
+        start=np.full(ba.WORDS, ~np.uint64(0)),
+        left=np.empty(ba.WORDS, np.uint64),
+        candidates=np.empty(TOGETHER + ba.REGION, np.int64),
         marks=marks[0],
         summary=marks[1],
     )
@@ -84,24 +99,23 @@ def match_events(
     searched: Searched[BitsetArrays], asked: Asked, scratch: BitsetScratch, matches: Matches
 ) -> tuple[int, int]:
     """Slots that match the events from asked.first on, ascending for each (`kernels.py`)."""
-    index = searched.arrays
-    words = (at(index.info, ba.REGIONS) + 63) >> 6
-    found = 0
+    index, regions, found = searched.arrays, regions_of(searched.arrays), 0
     for e in range(asked.first, asked.last):
-        before, begin = work_so_far(matches.work), found
-        ask(index, asked.events, e, 0, scratch)
-        for word in range(words):
-            regions = at(scratch.regions, word)
-            while regions != np.uint64(0):
-                region = (word << 6) + ctz64(regions)
-                regions &= regions - np.uint64(1)
-                hit = search_region(searched, asked, e, 0, region, scratch, matches.work)
-                if found + hit > len(matches.slots):
+        before, begin, count = work_so_far(matches.work), found, 0
+        ask(index, asked.events, e, 0, 1, scratch)
+        for region in range(regions):
+            lines = lines_of(scratch, region, 0, 1)
+            if lines != 0:
+                for i in range(len(index.attr)):
+                    for bucket in range(at(scratch.first, i), at(scratch.last, i) + 1):
+                        scratch.place[bucket] = at(index.row, bucket * regions + region) * int(ba.WORDS)
+                count = search_region(index, 0, region, lines, scratch, count, matches.work)
+            if count > int(TOGETHER) or region == regions - 1:
+                if found + count > len(matches.slots):
                     back_to(matches.work, before)
                     return begin, e
-                for i in range(hit):
-                    matches.slots[found + i] = at(scratch.hits, i)
-                found += hit
+                found = settle(searched, asked, e, scratch, count, matches, found)
+                count = 0
         found = close_event(matches, e - asked.first, begin, found, scratch.marks, scratch.summary)
     return found, asked.last
 
@@ -110,31 +124,31 @@ def match_events(
 def match_group(
     searched: Searched[BitsetArrays], asked: Asked, scratch: BitsetScratch, matches: Matches
 ) -> tuple[int, int]:
-    """(lane << SLOT_BITS) | slot of every match of the events from asked.first on; region by region.
+    """(lane << SLOT_BITS) | slot of every match of the events from asked.first on, region by region.
 
     Begins at the step `asked.slot`, each of which is a region and a lane, and returns the one to resume at, the number
     of steps when done.
     """
-    index = searched.arrays
-    lanes, regions = asked.last - asked.first, at(index.info, ba.REGIONS)
-    words = (regions + 63) >> 6
+    index, regions, lanes = searched.arrays, regions_of(searched.arrays), asked.last - asked.first
     if asked.slot == 0:
         for lane in range(lanes):
-            ask(index, asked.events, asked.first + lane, lane, scratch)
-    found = 0
+            ask(index, asked.events, asked.first + lane, lane, lanes, scratch)
+    found, count, step, before = 0, 0, asked.slot, work_so_far(matches.work)
     for region in range(asked.slot // lanes, regions):
-        bit = np.uint64(1) << np.uint64(region & 63)
+        for bucket in range(at(index.bucket_start, len(index.attr))):
+            scratch.place[bucket] = at(index.row, bucket * regions + region) * int(ba.WORDS)
         for lane in range(asked.slot % lanes if region == asked.slot // lanes else 0, lanes):
-            if at(scratch.regions, lane * words + (region >> 6)) & bit:
-                before = work_so_far(matches.work)
-                hit = search_region(searched, asked, asked.first + lane, lane, region, scratch, matches.work)
-                if found + hit > len(matches.slots):
+            lines = lines_of(scratch, region, lane, lanes)
+            if lines != 0:
+                count = search_region(index, lane, region, lines, scratch, count, matches.work)
+            if count > int(TOGETHER) or (region == regions - 1 and lane == lanes - 1):
+                if found + count > len(matches.slots):
                     back_to(matches.work, before)
-                    return found, region * lanes + lane
-                for i in range(hit):
-                    matches.slots[found + i] = (lane << SLOT_BITS) | at(scratch.hits, i)
-                matches.counts[lane] += hit
-                found += hit
+                    return found, step
+                begin, found = found, settle(searched, asked, asked.first, scratch, count, matches, found)
+                for i in range(begin, found):
+                    matches.counts[at(matches.slots, i) >> SLOT_BITS] += 1
+                count, step, before = 0, region * lanes + lane + 1, work_so_far(matches.work)
     return found, regions * lanes
 
 
@@ -142,14 +156,15 @@ def match_group(
 
 
 @embedded
-def ask(index: BitsetArrays, events: EventArrays, e: int, lane: int, scratch: BitsetScratch) -> None:
-    """Take in an event: its buckets and codes, and the regions where it may have matches."""
-    count, regions = len(index.attr), at(index.info, ba.REGIONS)
-    width, words, row = COLUMNS * len(index.inexact), (regions + 63) >> 6, lane * count
+def ask(index: BitsetArrays, events: EventArrays, e: int, lane: int, lanes: int, scratch: BitsetScratch) -> None:
+    """Take in an event, as one of `lanes`: its buckets and codes, and the lines where it may have matches."""
+    count, lines = len(index.attr), (at(index.info, ba.ENTRIES) + int(ba.LINE) - 1) // int(ba.LINE)
+    words, own, point = (lines + 63) >> 6, lane * count, lane * int(COLUMNS) * len(index.inexact)
+    scratch.wide[lane] = 0
     for i in range(count):
         null = at(index.bucket_start, i + 1) - 1
-        scratch.first[row + i], scratch.last[row + i] = null, null
-        scratch.point[lane * width + 2 * i], scratch.point[lane * width + 2 * i + 1] = 0, 0
+        scratch.first[own + i], scratch.last[own + i] = null, null
+        scratch.point[point + 2 * i], scratch.point[point + 2 * i + 1] = 0, 0
     for position in range(at(events.start, e), at(events.start, e + 1)):
         attr = at(events.attr, position)
         if attr >= len(index.number):
@@ -159,23 +174,35 @@ def ask(index: BitsetArrays, events: EventArrays, e: int, lane: int, scratch: Bi
             continue
         begin, end = at(index.cut_start, i), at(index.cut_start, i + 1)
         low = code_of(index.cuts, begin, end, at(events.lo, position))
-        high = code_of(index.cuts, begin, end, at(events.hi, position))
+        high = (
+            low
+            if at(events.hi, position) == at(events.lo, position)
+            else code_of(index.cuts, begin, end, at(events.hi, position))
+        )
         bucket = at(index.bucket_start, i)
         buckets, codes = at(index.bucket_start, i + 1) - 1 - bucket, end - begin + 1
-        scratch.first[row + i] = bucket + low * buckets // codes
-        scratch.last[row + i] = bucket + high * buckets // codes
-        scratch.point[lane * width + 2 * i] = int(ba.HIGHEST) - high
-        scratch.point[lane * width + 2 * i + 1] = low
+        scratch.first[own + i] = bucket + low * buckets // codes
+        scratch.last[own + i] = bucket + high * buckets // codes
+        scratch.wide[lane] |= at(scratch.first, own + i) != at(scratch.last, own + i)
+        scratch.point[point + 2 * i] = int(ba.HIGHEST) - high
+        scratch.point[point + 2 * i + 1] = low
     for word in range(words):
         left = ~np.uint64(0)
-        if word == words - 1 and regions & 63:
-            left >>= np.uint64(64 - (regions & 63))
-        for i in range(count):
+        if word == words - 1 and lines & 63:
+            left >>= np.uint64(64 - (lines & 63))
+        for i in range(own, own + count):
             some = np.uint64(0)
-            for bucket in range(at(scratch.first, row + i), at(scratch.last, row + i) + 1):
+            for bucket in range(at(scratch.first, i), at(scratch.last, i) + 1):
                 some |= at(index.some, bucket * words + word)
             left &= some
-        scratch.regions[lane * words + word] = left
+        scratch.lines[word * lanes + lane] = left
+
+
+@embedded
+def lines_of(scratch: BitsetScratch, region: int, lane: int, lanes: int) -> int:
+    """The lines of a region where the lane may have matches, a bit each."""
+    first = region * int(ba.LINES)
+    return int(at(scratch.lines, (first >> 6) * lanes + lane) >> np.uint64(first & 63)) & int(ALL_LINES)
 
 
 # --- a region ------------------------------------------------------------------------------------------------------
@@ -183,91 +210,115 @@ def ask(index: BitsetArrays, events: EventArrays, e: int, lane: int, scratch: Bi
 
 @embedded
 def search_region(
-    searched: Searched[BitsetArrays], asked: Asked, e: int, lane: int, region: int, scratch: BitsetScratch, work: I64
+    index: BitsetArrays, lane: int, region: int, lines: int, scratch: BitsetScratch, count: int, work: I64
 ) -> int:
-    """Put the slots of a region that match into `hits`; how many."""
-    index, left, hits = searched.arrays, scratch.left, scratch.hits
-    words, first_entry = at(index.info, ba.WORDS), region * at(index.info, ba.WORDS) << 6
-    count, hit, candidates, compared = find_rows(index, lane, region, scratch), 0, 0, 0
-    for place in range(0, words, int(VECTOR)):
-        for word in range(place, place + int(VECTOR)):
+    """Append the entries in these lines of a region that pass all rows to the candidates; how many there are then."""
+    rows, own, left = 0, lane * len(index.attr), scratch.left
+    for i in range(own, own + len(index.attr)):
+        place = at(scratch.place, at(scratch.first, i))
+        scratch.offsets[rows] = place
+        rows += (place >= 0) & (at(scratch.first, i) == at(scratch.last, i))
+    if at(scratch.wide, lane):
+        join_rows(index, own, scratch)
+    open_words = np.uint64(0)
+    remaining = np.uint64(lines)
+    while remaining != np.uint64(0):
+        line = ctz64(remaining)
+        remaining &= remaining - np.uint64(1)
+        for word in range(line * int(VECTOR), (line + 1) * int(VECTOR)):
             left[word] = at(scratch.start, word)
-        compared += count
-        if not and_rows(index.rows, scratch.offsets, count, place, left):
-            continue
-        for word in range(place, place + int(VECTOR)):
-            bits = at(left, word)
-            while bits != np.uint64(0):
-                entry = first_entry + (word << 6) + ctz64(bits)
-                bits &= bits - np.uint64(1)
-                if entry >= at(index.info, ba.ENTRIES):
-                    break
-                candidates += 1
-                slot = at(index.entry_slot, entry)
-                if is_set(asked.eligible, slot) and entry_matches(searched, asked.events, e, lane, entry, scratch):
-                    hits[hit] = slot
-                    hit += 1
-    if at(scratch.wide, 0) != 0:
-        scratch.wide[0] = 0
-        for word in range(words):
+        some = and_rows(index.rows, scratch.offsets, rows, line * int(VECTOR), left)
+        open_words |= some << np.uint64(line * int(VECTOR))
+        work[counters.COMPARED] += rows
+    before = count
+    while open_words != np.uint64(0):
+        word = ctz64(open_words)
+        open_words &= open_words - np.uint64(1)
+        bits = at(left, word)
+        entry = (lane << SLOT_BITS) + region * int(ba.REGION) + (word << 6)
+        while bits != np.uint64(0):
+            scratch.candidates[count] = entry + ctz64(bits)
+            prefetch(index.codes, 2 * len(index.attr) * ((entry & int(ENTRY)) + ctz64(bits)))
+            prefetch(index.codes, 2 * len(index.attr) * ((entry & int(ENTRY)) + ctz64(bits)) + 32)
+            count += 1
+            bits &= bits - np.uint64(1)
+    if at(scratch.wide, lane):
+        for word in range(int(ba.WORDS)):
             scratch.start[word] = ~np.uint64(0)
     work[counters.NODES] += 1
-    work[counters.COMPARED] += compared
-    work[counters.CANDIDATES] += candidates
-    return hit
-
-
-@embedded
-def find_rows(index: BitsetArrays, lane: int, region: int, scratch: BitsetScratch) -> int:
-    """Put where the rows of a region begin that the event must pass into `offsets`; how many."""
-    regions, words = at(index.info, ba.REGIONS), at(index.info, ba.WORDS)
-    count, begin = 0, lane * len(index.attr)
-    for i in range(begin, begin + len(index.attr)):
-        first, last = at(scratch.first, i), at(scratch.last, i)
-        if first == last:
-            row = at(index.row, first * regions + region)
-            scratch.offsets[count] = row * words
-            count += row >= 0
-        else:
-            join_rows(index, first, last, region, scratch)
+    work[counters.CANDIDATES] += count - before
     return count
 
 
 @embedded
-def join_rows(index: BitsetArrays, first: int, last: int, region: int, scratch: BitsetScratch) -> None:
-    """Leave in `start` the entries that may pass in one of the buckets first .. last."""
-    regions, words = at(index.info, ba.REGIONS), at(index.info, ba.WORDS)
-    for bucket in range(first, last + 1):
-        if at(index.row, bucket * regions + region) == int(ba.ALL):
-            return
-    scratch.wide[0] = 1
-    for word in range(words):
-        joined = np.uint64(0)
-        for bucket in range(first, last + 1):
-            row = at(index.row, bucket * regions + region)
-            if row != int(ba.NONE):
-                joined |= at(index.rows, row * words + word)
-        scratch.start[word] &= joined
+def join_rows(index: BitsetArrays, own: int, scratch: BitsetScratch) -> None:
+    """Leave in `start` the entries that may pass in one of the buckets of each value that has several."""
+    for i in range(own, own + len(index.attr)):
+        first, last = at(scratch.first, i), at(scratch.last, i)
+        for word in range(int(ba.WORDS) if first < last else 0):
+            joined = np.uint64(0)
+            for bucket in range(first, last + 1):
+                place = at(scratch.place, bucket)
+                if place >= 0:
+                    joined |= at(index.rows, place + word)
+                elif place == int(ba.ALL) * int(ba.WORDS):
+                    joined = ~np.uint64(0)
+            scratch.start[word] &= joined
+
+
+# --- candidates ----------------------------------------------------------------------------------------------------
 
 
 @embedded
-def entry_matches(
-    searched: Searched[BitsetArrays], events: EventArrays, e: int, lane: int, entry: int, scratch: BitsetScratch
-) -> bool:
-    """Whether an entry matches, and no earlier clause of its slot does."""
-    table, index = searched.table, searched.arrays
-    place, vectors, doubtful = 2 * len(index.attr) * entry, len(index.inexact), np.uint64(0)
-    for vector in range(vectors):
-        codes, asked = place + vector * int(COLUMNS), (lane * vectors + vector) * int(COLUMNS)
-        if below64(index.codes, codes, scratch.point, asked) != np.uint64(0):
+def settle(
+    searched: Searched[BitsetArrays],
+    asked: Asked,
+    event: int,
+    scratch: BitsetScratch,
+    count: int,
+    matches: Matches,
+    found: int,
+) -> int:
+    """Write the candidates that match from matches.slots[found] on, lane 0 being `event`; where they end."""
+    table, index, candidates = searched.table, searched.arrays, scratch.candidates
+    for i in range(compare(index, asked.eligible, scratch, count)):
+        lane, entry, sure = at(candidates, i) >> SLOT_BITS, at(candidates, i) & int(ENTRY), True
+        if lane < 0:
+            lane, sure = ~lane, False
+        slot = at(index.entry_slot, entry)
+        if sure or slot_is_found(table, asked.events, event + lane, slot, at(index.entry_clause, entry)):
+            matches.slots[found] = (lane << SLOT_BITS) | slot
+            found += 1
+    return found
+
+
+@embedded
+def compare(index: BitsetArrays, eligible: U64, scratch: BitsetScratch, count: int) -> int:
+    """Keep the eligible candidates whose codes pass; how many. The lane of one that is not sure is inverted."""
+    candidates, vectors, kept = scratch.candidates, len(index.inexact), 0
+    shared = at(index.info, ba.SHARED) != 0
+    for i in range(count):
+        lane, entry = at(candidates, i) >> SLOT_BITS, at(candidates, i) & int(ENTRY)
+        if entry >= at(index.info, ba.ENTRIES):
+            continue
+        failed, doubtful = np.uint64(0), np.uint64(0)
+        for vector in range(vectors):
+            codes = 2 * len(index.attr) * entry + vector * int(COLUMNS)
+            point = (lane * vectors + vector) * int(COLUMNS)
+            failed |= below32(index.codes, codes, scratch.point, point)
+            doubtful |= equal32(index.codes, codes, scratch.point, point) & at(index.inexact, vector)
+        unsure = (doubtful != np.uint64(0)) | is_set(index.verify, entry) | shared
+        candidates[kept] = ((~lane if unsure else lane) << SLOT_BITS) | entry
+        kept += (failed == np.uint64(0)) & is_set(eligible, at(index.entry_slot, entry))
+    return kept
+
+
+@embedded
+def slot_is_found(table: SegmentArrays, events: EventArrays, e: int, slot: int, clause: int) -> bool:
+    """Whether a clause holds, and none of its slot before it does."""
+    if clause_failures(table, clause, events, e, 0) > 0:
+        return False
+    for earlier in range(at(table.clause_start, slot), clause):
+        if clause_failures(table, earlier, events, e, 0) == 0:
             return False
-        doubtful |= equal64(index.codes, codes, scratch.point, asked) & at(index.inexact, vector)
-    clause = at(index.entry_clause, entry)
-    if doubtful != np.uint64(0) or is_set(index.verify, entry):
-        if clause_failures(table, clause, events, e, 0) > 0:
-            return False
-    if at(index.info, ba.SHARED) != 0:
-        for earlier in range(at(table.clause_start, at(index.entry_slot, entry)), clause):
-            if clause_failures(table, earlier, events, e, 0) == 0:
-                return False
     return True
