@@ -40,6 +40,8 @@ UNCOUNTED = -1
 HIGHEST, ALWAYS = 4095, 65535
 """The greatest code of a key; and the code of an end that is not there, which passes always."""
 
+MOST_CODED = 32
+"""Entries have codes for so many attributes, the first; what they ask of the others is verified."""
 WORDS = 64
 """Of a row."""
 LINES, LINE = 8, 512
@@ -76,6 +78,12 @@ class BitsetArrays(NamedTuple):
 
 
 @inlined
+def columns_of(attributes: int) -> int:
+    """How many codes an entry has."""
+    return 2 * min(attributes, MOST_CODED)
+
+
+@inlined
 def regions_of(arrays: BitsetArrays) -> int:
     """How many regions there are."""
     return int(arrays.info[ENTRIES] + REGION - 1) // REGION
@@ -100,13 +108,13 @@ def check_arrays(arrays: BitsetArrays, table: SegmentArrays) -> None:
     require((buckets <= cuts + 2).all(), "there are more buckets than cuts make")
     total = int(arrays.bucket_start[-1])
     for name, length in (
-        ("inexact", -(-2 * count // COLUMNS)),
+        ("inexact", -(-columns_of(count) // COLUMNS)),
         ("row", total * regions),
         ("some", total * lines),
         ("entry_slot", entries),
         ("entry_clause", entries),
         ("verify", words_for(entries)),
-        ("codes", 2 * count * entries + COLUMNS),
+        ("codes", columns_of(count) * entries + COLUMNS),
     ):
         require(len(getattr(arrays, name)) == length, f"{name} has {len(getattr(arrays, name))} elements, not {length}")
     numbers = np.flatnonzero(arrays.number != UNCOUNTED)

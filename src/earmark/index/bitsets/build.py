@@ -10,8 +10,8 @@ are more ends than codes, cuts are quantiles of the ends; then equal codes do no
 Neighbouring codes form a bucket.
 
 **Attributes.** A row costs a bit for each entry. What is used most has most buckets, by the root of its use: so the sum
-of use / buckets (how often a bucket leaves a constraint open) is least. When MOST_BUCKETS are given away, the others
-have none: their constraints are verified.
+of use / buckets (how often a bucket leaves a constraint open) is least. There are MOST_BUCKETS in all: many attributes
+have few each, and where even that is too many, the least used have none, and their constraints are verified.
 
 **Order.** Sorted by what they ask of the attributes that rule out most: first the entries that do not constrain the
 first of these, then those with a low range, those with a higher one, ...; among equals by the second, and so on. A
@@ -36,18 +36,22 @@ from earmark.index.bitsets.arrays import (
     HIGHEST,
     LINE,
     LINES,
+    MOST_CODED,
     NONE,
     REGION,
     UNCOUNTED,
     WORDS,
     BitsetArrays,
+    columns_of,
 )
 from earmark.index.bitsets.vectors import COLUMNS, U16
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays, intervals_on
 
-MOST_BUCKETS = 2048
+MOST_BUCKETS = 1024
 """Of all attributes together."""
+MOST_CUTS = HIGHEST
+"""Of one attribute."""
 SAMPLE = 8192
 """Intervals of an attribute from which its cuts are taken, where they are not all taken."""
 CLASSES, CLASS_BITS = 7, 3
@@ -69,12 +73,13 @@ class Axes(NamedTuple):
 def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     """The index of a table, with at most this many buckets for an attribute."""
     axes = learned(table, buckets)
-    count, entries = len(axes.attr), len(table.constraint_start) - 1
-    codes = np.full(2 * count * entries + COLUMNS, ALWAYS, np.uint16)
+    columns, entries = columns_of(len(axes.attr)), len(table.constraint_start) - 1
+    codes = np.full(columns * entries + COLUMNS, ALWAYS, np.uint16)
     unsure = np.zeros(entries, np.uint8)
     encode(table, axes, codes, unsure)
-    order = similar_together(codes[: 2 * count * entries].reshape(entries, 2 * count))
-    codes[: 2 * count * entries] = codes[: 2 * count * entries].reshape(entries, 2 * count)[order].ravel()
+    by_entry = codes[: columns * entries].reshape(entries, columns)
+    order = similar_together(by_entry)
+    by_entry[:] = by_entry[order]
     slot_of = np.repeat(np.arange(len(table.sequence), dtype=np.int32), np.diff(table.clause_start))
     regions, total = -(-entries // REGION), int(axes.bucket_start[-1])
     row, rows = np.empty(total * regions, np.int32), aligned(total * regions * WORDS, np.uint64)
@@ -82,8 +87,9 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     used = fill_rows(table, axes, order, codes, row, rows, some)
     verify = np.zeros(64 * words_for(entries), np.uint8)
     verify[:entries] = unsure[order]
-    inexact = np.zeros((-(-2 * count // COLUMNS), 64), np.uint8)
-    inexact[np.arange(2 * count) // COLUMNS, np.arange(2 * count) % COLUMNS] = np.repeat(1 - axes.exact, 2)
+    inexact = np.zeros((-(-columns // COLUMNS), 64), np.uint8)
+    column = np.arange(columns)
+    inexact[column // COLUMNS, column % COLUMNS] = 1 - axes.exact[column // 2]
     shared = bool((np.diff(table.clause_start) > 1).any())
     return BitsetArrays(
         info=np.array([len(table.sequence), entries, shared, buckets]),
@@ -115,7 +121,10 @@ def learned(table: SegmentArrays, buckets: int) -> Axes:
     """Which attributes are counted, in the order of how much they rule out, with their cuts and buckets."""
     use = np.bincount(table.attr)
     chosen = np.argsort(-use, kind="stable")[: np.count_nonzero(use)]
-    wanted = np.maximum(1, buckets * np.sqrt(use[chosen] / max(1, use.max(initial=0)))).astype(np.int64)
+    share, most = np.sqrt(use[chosen] / max(1, use.max(initial=0))), float(buckets)
+    while np.maximum(2, most * share + 1).sum() > MOST_BUCKETS and most > 1:
+        most *= 0.9
+    wanted = np.maximum(1, most * share).astype(np.int64)
     chosen = chosen[np.cumsum(wanted + 1) <= MOST_BUCKETS]
     number = np.full(len(use), UNCOUNTED, np.int32)
     number[chosen] = np.arange(len(chosen))
@@ -127,10 +136,10 @@ def learned(table: SegmentArrays, buckets: int) -> Axes:
     for i, attribute in enumerate(chosen.tolist()):
         low, high = lo[i, : size[i]], hi[i, : size[i]]
         ends = ends_of(low, high)
-        if len(ends) <= HIGHEST and (step[i] > 1 or size[i] == SAMPLE):
+        if len(ends) <= MOST_CUTS and (step[i] > 1 or size[i] == SAMPLE):
             positions = intervals_on(table, attribute)
             ends = ends_of(table.lo[positions], table.hi[positions])
-        if len(ends) > HIGHEST:
+        if len(ends) > MOST_CUTS:
             exact[i] = 0
             ends = np.unique(np.sort(both_ends(low, high))[quantiles(2 * len(low))])
         cuts.append(ends)
@@ -161,8 +170,8 @@ def ends_of(lo: I64, hi: I64) -> I64:
 
 
 def quantiles(count: int) -> I64:
-    """HIGHEST places in a sorted list, evenly."""
-    return np.linspace(0, count - 1, HIGHEST + 2)[1:-1].astype(np.int64)
+    """MOST_CUTS places in a sorted list, evenly."""
+    return np.linspace(0, count - 1, MOST_CUTS + 2)[1:-1].astype(np.int64)
 
 
 @kernel
@@ -197,15 +206,15 @@ def code_of(cuts: I64, begin: int, end: int, key: int) -> int:
 
 @kernel
 def encode(table: SegmentArrays, axes: Axes, codes: U16, unsure: U8) -> None:
-    """Write the codes of each clause; and which have several intervals, or constrain what is not counted."""
-    columns = 2 * len(axes.attr)
+    """Write the codes of each clause; and which have several intervals, or constrain what has no codes."""
+    columns = columns_of(len(axes.attr))
     for clause in range(len(table.constraint_start) - 1):
         for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
             i = axes.number[table.attr[constraint]]
             begin, end = table.interval_start[constraint], table.interval_start[constraint + 1]
-            if i == UNCOUNTED or end - begin > 1:
+            if i == UNCOUNTED or i >= MOST_CODED or end - begin > 1:
                 unsure[clause] = 1
-            if i != UNCOUNTED and begin < end:
+            if i != UNCOUNTED and i < MOST_CODED and begin < end:
                 first, last = axes.cut_start[i], axes.cut_start[i + 1]
                 place = columns * clause + 2 * i
                 codes[place] = HIGHEST - code_of(axes.cuts, first, last, table.lo[begin])
@@ -284,13 +293,13 @@ def flip(table: SegmentArrays, axes: Axes, order: I32, codes: U16, entry: int, f
         begin, end = table.interval_start[constraint], table.interval_start[constraint + 1]
         if not table.accepts_null[constraint]:
             flips[null, word] ^= bit
-        codes_of_one = 2 * len(axes.attr) * entry + 2 * i
+        place = columns_of(len(axes.attr)) * entry + 2 * i
         cut, last_cut = axes.cut_start[i], axes.cut_start[i + 1]
         flips[first, word] ^= bit
         open_until = first
         for interval in range(begin, end):
-            if end - begin == 1:
-                low, high = HIGHEST - np.int64(codes[codes_of_one]), np.int64(codes[codes_of_one + 1])
+            if end - begin == 1 and i < MOST_CODED:
+                low, high = HIGHEST - int(codes[place]), int(codes[place + 1])
             else:
                 low = code_of(axes.cuts, cut, last_cut, table.lo[interval])
                 high = code_of(axes.cuts, cut, last_cut, table.hi[interval])

@@ -32,7 +32,7 @@ from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I32, I64, U8, U64
 from earmark.flat.bits import words_for
 from earmark.flat.machine import VECTOR, at, ctz64
-from earmark.index.bitsets.arrays import BitsetArrays, regions_of
+from earmark.index.bitsets.arrays import BitsetArrays, columns_of, regions_of
 from earmark.index.bitsets.build import code_of
 from earmark.index.bitsets.vectors import COLUMNS, U16, and_rows, below32, equal32, prefetch
 from earmark.index.counters import back_to, work_so_far
@@ -161,10 +161,10 @@ def ask(index: BitsetArrays, events: EventArrays, e: int, lane: int, lanes: int,
     count, lines = len(index.attr), (at(index.info, ba.ENTRIES) + int(ba.LINE) - 1) // int(ba.LINE)
     words, own, point = (lines + 63) >> 6, lane * count, lane * int(COLUMNS) * len(index.inexact)
     scratch.wide[lane] = 0
+    scratch.point[point : point + int(COLUMNS) * len(index.inexact)] = 0
     for i in range(count):
         null = at(index.bucket_start, i + 1) - 1
         scratch.first[own + i], scratch.last[own + i] = null, null
-        scratch.point[point + 2 * i], scratch.point[point + 2 * i + 1] = 0, 0
     for position in range(at(events.start, e), at(events.start, e + 1)):
         attr = at(events.attr, position)
         if attr >= len(index.number):
@@ -184,8 +184,9 @@ def ask(index: BitsetArrays, events: EventArrays, e: int, lane: int, lanes: int,
         scratch.first[own + i] = bucket + low * buckets // codes
         scratch.last[own + i] = bucket + high * buckets // codes
         scratch.wide[lane] |= at(scratch.first, own + i) != at(scratch.last, own + i)
-        scratch.point[point + 2 * i] = int(ba.HIGHEST) - high
-        scratch.point[point + 2 * i + 1] = low
+        if i < int(ba.MOST_CODED):
+            scratch.point[point + 2 * i] = int(ba.HIGHEST) - high
+            scratch.point[point + 2 * i + 1] = low
     for word in range(words):
         left = ~np.uint64(0)
         if word == words - 1 and lines & 63:
@@ -237,10 +238,13 @@ def search_region(
         bits = at(left, word)
         entry = (lane << SLOT_BITS) + region * int(ba.REGION) + (word << 6)
         while bits != np.uint64(0):
-            scratch.candidates[count] = entry + ctz64(bits)
-            prefetch(index.codes, 2 * len(index.attr) * ((entry & int(ENTRY)) + ctz64(bits)))
-            prefetch(index.codes, 2 * len(index.attr) * ((entry & int(ENTRY)) + ctz64(bits)) + 32)
+            candidate = entry + ctz64(bits)
+            scratch.candidates[count] = candidate
             count += 1
+            prefetch(index.entry_slot, candidate & int(ENTRY))
+            codes = columns_of(len(index.attr)) * (candidate & int(ENTRY))
+            prefetch(index.codes, codes)
+            prefetch(index.codes, codes + int(COLUMNS))
             bits &= bits - np.uint64(1)
     if at(scratch.wide, lane):
         for word in range(int(ba.WORDS)):
@@ -303,7 +307,7 @@ def compare(index: BitsetArrays, eligible: U64, scratch: BitsetScratch, count: i
             continue
         failed, doubtful = np.uint64(0), np.uint64(0)
         for vector in range(vectors):
-            codes = 2 * len(index.attr) * entry + vector * int(COLUMNS)
+            codes = columns_of(len(index.attr)) * entry + vector * int(COLUMNS)
             point = (lane * vectors + vector) * int(COLUMNS)
             failed |= below32(index.codes, codes, scratch.point, point)
             doubtful |= equal32(index.codes, codes, scratch.point, point) & at(index.inexact, vector)
