@@ -37,6 +37,7 @@ FEW = ((1, False), (3, True), (1000, False))
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "scan": [{}],
     "blocks": [{}],
+    "bitsets": [{}, {"buckets": 1}, {"buckets": 3}, {"buckets": 255}],
     "be_star_tree": [{"capacity": 5, "alpha": 0.0}, {"capacity": 2, "bulk": False}, {"split": "approximate"}],
     "be_tree": [{"capacity": 5}, {"capacity": 2, "bulk": False}],
     "k_index": [{"fanout": fanout, "merge": merge} for fanout in (2, 8, 256) for merge in ("conjunction", "counting")],

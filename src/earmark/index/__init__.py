@@ -17,6 +17,7 @@ from earmark.segment.arrays import SegmentArrays
 INDEXES = {
     "be_star_tree": ("earmark.index.be_star_tree", "BEStarTree"),
     "be_tree": ("earmark.index.be_star_tree.be_tree", "BETree"),
+    "bitsets": ("earmark.index.bitsets", "BitsetIndex"),
     "blocks": ("earmark.index.blocks", "BlockIndex"),
     "cell_table": ("earmark.index.ranked.cell_table", "CellTable"),
     "interval_tree": ("earmark.index.ranked.trees", "IntervalTree"),
