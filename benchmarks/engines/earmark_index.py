@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
 from earmark import index
@@ -22,9 +21,7 @@ class EarmarkIndex(Engine):
 
     def build(self, workload: Workload) -> None:
         table = SegmentArrays._make(frozen(column.copy()) for column in workload.table())
-        build = index.builder(self.name)
-        threaded = "threads" in inspect.signature(build).parameters
-        self.index = build(table, threads=self.threads) if threaded else build(table)
+        self.index = index.builder(self.name)(table)
         self.eligible = bits.all_set(len(workload.sub_attr))
 
     def searches(self) -> dict[str, Callable[[int], Answer]]:
@@ -32,7 +29,7 @@ class EarmarkIndex(Engine):
 
     def batch(self, count: int) -> Answer:
         """The first events in one call."""
-        return Pointed(*self.index.match_many(self.first(count), self.eligible))
+        return Pointed(*self.index.match_many(self.first(count), self.eligible, self.threads))
 
     def single(self, count: int) -> Answer:
         """A call an event."""

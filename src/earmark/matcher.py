@@ -48,6 +48,7 @@ from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_m
 from earmark.segment.forms import reader_of, subscription_at, to_frame
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.segment import NO_TAGS, Tags, no_arrays
+from earmark.threads import thread_count
 
 if TYPE_CHECKING:
     from earmark.cover.audit import Audit
@@ -410,14 +411,16 @@ class Matcher:
         scores: bool = True,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
+        threads: int | None = None,
     ) -> pa.Table:
         """All matches of many events, as an Arrow table (event, subscription, score; without `scores`, the first two).
 
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame; `event` is the
         row number. `on_error` says what becomes of an event that cannot be read: "raise" an error; take what cannot be
-        read of it for "null"; or "reject" the event. What was not read is added to `rejects`, if that is given.
+        read of it for "null"; or "reject" the event. What was not read is added to `rejects`, if that is given. Up to
+        `threads` threads search, by default as many as the process has cores; the answers are the same.
         """
-        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores))
+        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores), thread_count(threads))
         return searcher.whole(self._read(searcher.version, events, None, on_error, rejects), "match_reader")
 
     def match_reader(
@@ -428,13 +431,14 @@ class Matcher:
         scores: bool = True,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
+        threads: int | None = None,
     ) -> pa.RecordBatchReader:
         """`match_many` piece by piece, in bounded memory: an Arrow RecordBatchReader of (event, subscription, score).
 
         Events may also be an iterator of mappings or a RecordBatchReader, of any length. All are matched against the
         subscriptions of the moment of this call.
         """
-        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores))
+        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores), thread_count(threads))
         return self._reader(searcher, events, None, on_error, rejects)
 
     def top_k_many(
@@ -447,12 +451,13 @@ class Matcher:
         scope: Mapping[str, str] | None = None,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
+        threads: int | None = None,
     ) -> pa.Table:
         """The k best for each of many events, best first, as an Arrow table (event, subscription, score).
 
         `weights` is one mapping for all events, or one for each; the rest as for `top_k` and `match_many`.
         """
-        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)))
+        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)), thread_count(threads))
         return searcher.whole(self._read(searcher.version, events, weights, on_error, rejects), "top_k_reader")
 
     def top_k_reader(
@@ -465,9 +470,10 @@ class Matcher:
         scope: Mapping[str, str] | None = None,
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
+        threads: int | None = None,
     ) -> pa.RecordBatchReader:
         """`top_k_many` piece by piece, as `match_reader`; `weights` is one mapping for all events."""
-        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)))
+        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)), thread_count(threads))
         return self._reader(searcher, events, weights, on_error, rejects)
 
     def _reader(

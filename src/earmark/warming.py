@@ -24,6 +24,8 @@ from earmark.progress import is_shown
 MANY = 300
 """Subscriptions: enough that every index has more than one node, and that it takes changes in."""
 EVENTS: list[dict[str, Any]] = [{"a": 5, "b": 9, "s": "x", "f": 1.5}, {"a": Interval(3, 8), "s": "zz"}]
+BATCH = EVENTS * 16
+"""Enough events that an index asks them in an order of its own."""
 
 Use = tuple[str, Callable[[], object]]
 """A name, and a call that compiles."""
@@ -104,9 +106,9 @@ def _searches(m: Callable[[], Matcher]) -> Iterator[Use]:
     first = EVENTS[0]
     yield "add_many", lambda: m().add_many([_row(i) for i in range(MANY)])
     yield "match", lambda: m().match(first)
-    yield "match_many", lambda: m().match_many(EVENTS)
+    yield "match_many", lambda: m().match_many(BATCH)
     yield "top_k", lambda: (m().top_k(first, 3), m().top_k(first, 3, mode="relaxed", weights={"a": 2.0}))
-    yield "top_k_many", lambda: (m().top_k_many(EVENTS, 3), m().top_k_many(EVENTS, 3, mode="relaxed"))
+    yield "top_k_many", lambda: (m().top_k_many(BATCH, 3), m().top_k_many(BATCH, 3, mode="relaxed"))
     yield "explain", lambda: (m().explain(1, first), m().near_misses(first))
 
 

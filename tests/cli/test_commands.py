@@ -154,6 +154,14 @@ def test_scope_weight_mode_k_and_event_id(earmark: Earmark, tmp_path: Path) -> N
         assert ranked == [{**row, "event": VISITORS[row["event"]]["who"]} for row in wanted]
 
 
+@pytest.mark.parametrize("command", ["match", "top-k"])
+def test_threads(earmark: Earmark, tmp_path: Path, command: str) -> None:
+    write(tmp_path / "ads.jsonl", ADS)
+    write(tmp_path / "e.jsonl", VISITORS * 50)
+    one, several = (earmark(command, "ads.jsonl", "e.jsonl", "--threads", n, "--json").rows() for n in (1, 3))
+    assert one == several != []
+
+
 def test_event_ids_keep_their_type(earmark: Earmark, tmp_path: Path) -> None:
     write(tmp_path / "ads.csv", ADS)
     for kind, wanted in (("parquet", [10, 11]), ("jsonl", [10, 11]), ("csv", ["10", "11"])):

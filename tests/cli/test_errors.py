@@ -37,6 +37,7 @@ USAGE = [
     (["match", "ads.csv", "e.csv", "--attribute", "age=whole"], "'whole' is not a type"),
     (["match", "ads.csv", "e.csv", "--zone", "Mars/Base"], "'Mars/Base'"),
     (["top-k", "ads.csv", "e.csv", "-k", "0"], "0 is not in the range x>=1"),
+    (["match", "ads.csv", "e.csv", "--threads", "0"], "0 is not in the range x>=1"),
     (["top-k", "ads.csv", "e.csv", "-k", "many"], "'many' is not a valid integer"),
     (["top-k", "ads.csv", "e.csv", "--mode", "best"], "'best' is not one of 'exact', 'relaxed'"),
     (["top-k", "ads.csv", "e.csv", "--weight", "age=much"], "the weight of 'age' must be a number, got 'much'"),

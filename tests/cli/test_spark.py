@@ -209,6 +209,7 @@ def test_sentences_without_a_session(earmark: Earmark, tmp_path: Path) -> None:
         ],
         "there is no index called 'b_tree'": ["publish", "ads.csv", "s", "--index", "b_tree"],
         "--master is for --engine spark": ["match", "ads.csv", "v.csv", "--master", "local[1]"],
+        "--threads is for --engine local": ["match", "ads.csv", "v.csv", "--threads", "2", "--engine", "spark"],
         "--once and --every exclude each other": ["stream", "out", "s", "hits", "--once", "--every", "5 seconds"],
         "'x' is not of the form KEY=VALUE": ["publish", "ads.csv", "s", "--conf", "x"],
     }.items():

@@ -6,8 +6,9 @@ before the index itself takes it in varies: nothing, so that it follows every ch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -23,9 +24,11 @@ from tests.oracle.syntax import to_sql
 
 import earmark
 from earmark import index as indexes
-from earmark.engine import compaction
+from earmark.engine import compaction, searcher
+from earmark.events.choice import some_events
 from earmark.events.frames import encode_many
 from earmark.flat import bits
+from earmark.index import driver
 from earmark.index.contract import Floor
 from earmark.index.driver import ArrayIndex
 from earmark.index.scan import Scan
@@ -347,8 +350,77 @@ def test_event_by_event_or_in_a_batch(index: str, seed: int) -> None:
     assert list(zip(found["event"].to_pylist(), found["subscription"].to_pylist(), strict=True)) == singles
 
 
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several groups of events and several runs of answers, however few there are."""
+    monkeypatch.setattr(driver, "TASTED", 1)
+    monkeypatch.setattr(driver, "WORTHWHILE", 0.0)
+    monkeypatch.setattr(driver, "FEW_SLOTS", 0)
+    monkeypatch.setattr(driver, "MOVED_APIECE", 1)
+    monkeypatch.setattr(searcher, "_NAMED_APIECE", 1)
+    monkeypatch.setattr(Scan, "_lanes", 16)
+    monkeypatch.setattr(driver, "MATCHED_AT_ONCE", 16)
+
+
 @every_index
-def test_threads_share_an_index(index: str) -> None:
+@pytest.mark.usefixtures("small_groups")
+def test_answers_and_work_are_those_of_one_thread(index: str) -> None:
+    rng = Random(37)
+    matcher, book = filled(index, rng, 60)
+    matcher.compact()
+    main, eligible = searched(matcher), bits.all_set(len(matcher))
+    events = encode_many(matcher._version.whole.schema, [as_event(row) for row in rows(rng, book, 140, SCHEMA)])
+    floor = Floor(rng_floats(rng, 140), np.full(140, 30))
+
+    def answers(threads: int) -> Iterator[Any]:
+        for count in (0, 1, 5, 140):
+            some = some_events(events, np.arange(count))
+            first = Floor(floor.score[:count], floor.sequence[:count])
+            yield main.match_many(some, eligible, threads=threads), main.work
+            for relaxed in (False, True):
+                yield main.top_k_many(some, 3, eligible, relaxed, threads=threads), main.work
+                yield main.top_k_many(some, 3, eligible, relaxed, first, threads), main.work
+
+    wanted = list(answers(1))
+    for threads in (2, 3):
+        for (got, work), (right, right_work) in zip(answers(threads), wanted, strict=True):
+            assert [column.tolist() for column in got] == [column.tolist() for column in right]
+            assert [column.dtype for column in got] == [column.dtype for column in right]
+            assert work == right_work
+
+
+def rng_floats(rng: Random, count: int) -> np.ndarray:
+    """Floors: none, low ones and high ones."""
+    return np.array([rng.choice((-np.inf, 0.5, 2.0, 1e9)) for _ in range(count)])
+
+
+@every_index
+@few
+@given(seed=seeds, threads=st.integers(2, 5))
+@pytest.mark.usefixtures("small_groups")
+def test_a_book_answers_on_several_threads(index: str, seed: int, threads: int) -> None:
+    """Of one segment or two, some of it removed."""
+    rng = Random(seed)
+    matcher, book = filled(index, rng, 40)
+    if rng.random() < 0.5:
+        matcher.compact()
+        add_some(matcher, book, rng, 10)
+    remove_some(matcher, book, rng)
+    events = [as_event(row) for row in rows(rng, book, rng.choice((1, 9, 70)), SCHEMA)]
+    searches: list[Callable[..., Any]] = [
+        partial(matcher.match_many, events),
+        partial(matcher.match_many, events, scores=False),
+        partial(matcher.top_k_many, events, 3),
+        partial(matcher.top_k_many, events, 3, mode="relaxed"),
+        lambda threads: matcher.match_reader(iter(events), threads=threads).read_all(),
+        lambda threads: matcher.top_k_reader(iter(events), 2, threads=threads).read_all(),
+    ]
+    for search in searches:
+        assert search(threads=threads).to_pydict() == search(threads=1).to_pydict()
+
+
+@every_index
+def test_threads_share_an_index(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Searches keep nothing that another search, at the same time, could change under them."""
     rng = Random(31)
     matcher, book = filled(index, rng, 50)
@@ -362,6 +434,7 @@ def test_threads_share_an_index(index: str) -> None:
         lambda: [matcher.top_k(event, 2) for event in events[:10]],
     ]
     wanted = [search() for search in searches]
+    monkeypatch.setattr(driver, "WORTHWHILE", 0.0)  # each has helpers, too
     with ThreadPoolExecutor(4) as pool:
         got = list(pool.map(lambda i: searches[i % len(searches)](), range(40)))
     for i, answer in enumerate(got):

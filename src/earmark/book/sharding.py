@@ -47,6 +47,7 @@ from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.join import join, translated
 from earmark.segment.segment import Segment, no_segment, uses_of
+from earmark.threads import alone
 
 NOT_TAKEN = -1
 PLAN = "plan"
@@ -150,7 +151,9 @@ def build_shard(plan: ShardPlan, number: int) -> str:
     folder = Path(plan.folder)
     segment = _slots_of(plan, number)
     file = folder / secrets.token_hex(8)
-    entry = write_segment(file, segment, plan.build, indexes.builder(plan.build)(segment.arrays))
+    with alone():  # a worker for each core builds shards
+        index = indexes.builder(plan.build)(segment.arrays)
+    entry = write_segment(file, segment, plan.build, index)
     covers = covers_of(segment.arrays, EventArrays(**read_packed(folder / _PROXIES, _PROXIES).arrays))
     write_packed(folder / f"{file.name}.{_COVERS}", _COVERS, {}, covers._asdict())
     return json.dumps({"entry": entry, "uses": uses_of(segment.arrays, segment.schema)})

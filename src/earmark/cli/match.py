@@ -32,6 +32,7 @@ _search = options.together(
     options.rejects,
     options.index(),
     options.reading,
+    options.number("--threads", None, "Threads that search.  [default: as many as there are cores]"),
     options.choice("--engine", "local", ["local", "spark"], "Search in this process, or on Spark's workers."),
     options.on_spark,
 )
@@ -40,7 +41,10 @@ _search = options.together(
 def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
     """Search with the chosen engine; `asked` are the arguments of the search itself."""
     asked = {name: value or None for name, value in asked.items()}
+    threads = given.pop("threads")
     if engine == "spark":
+        if threads is not None:
+            raise EarmarkError("--threads is for --engine local; on Spark every task searches on one thread")
         if given.pop("rejects").is_given:
             why = "--engine spark does not have them yet"
             raise EarmarkError(f"--on-error and --reject are for the local engine; {why}")
@@ -55,7 +59,7 @@ def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
     from earmark.cli.search import run
     from earmark.matcher import Matcher
 
-    search = partial(Matcher.top_k_many if "k" in asked else Matcher.match_many, **asked)
+    search = partial(Matcher.top_k_many if "k" in asked else Matcher.match_many, threads=threads, **asked)
     run(search, weights=asked.get("weights") or (), **given)
 
 

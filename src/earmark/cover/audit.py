@@ -35,6 +35,7 @@ from earmark.segment.arrays import SegmentArrays
 from earmark.segment.explain import clause_texts
 from earmark.segment.ids import Id
 from earmark.segment.segment import Segment
+from earmark.threads import cores
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -155,11 +156,13 @@ def audit(view: Segment, eligible: U64 | None = None) -> Audit:
     free = np.flatnonzero(np.diff(table.constraint_start) == 0)
     everything = np.isin(matching, np.searchsorted(table.clause_start, free, "right") - 1)
     different = matching[first == matching]
-    pairs = zip(different.tolist(), tops(table, different).tolist(), strict=True)
+    above = tops(table, different)
+    below, above = different[above != different], above[above != different]
+    pairs = zip(ids.named(below.tolist()), ids.named(above.tolist()), strict=True)
     return Audit(
         subscriptions=len(slots),
         duplicates=_duplicates(view, matching, first),
-        covered=tuple(Covered(ids[below], ids[above]) for below, above in pairs if below != above),
+        covered=tuple(Covered(*pair) for pair in pairs),
         never=tuple(ids[slot] for slot in slots[empty].tolist()),
         never_clauses=_never_clauses(view, matching, canonical.never),
         everything=tuple(ids[slot] for slot in matching[everything].tolist()),
@@ -194,7 +197,7 @@ def tops(table: SegmentArrays, slots: I64) -> I64:
     if not len(slots):
         return slots
     chosen = slots.astype(np.int32)
-    pointers, above = CoverBlocks.build(table, np.sort(chosen)).covering_batch(chosen, 1)
+    pointers, above = CoverBlocks.build(table, np.sort(chosen)).covering_batch(chosen, 1, cores())
     up = np.arange(len(table.sequence), dtype=np.int64)
     up[chosen[np.diff(pointers) == 1]] = above
     while True:  # chains of covering become half as long each time

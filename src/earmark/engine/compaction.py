@@ -35,6 +35,7 @@ from earmark.flat.arrays import I64, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
+from earmark.threads import alone
 
 Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 
@@ -268,8 +269,9 @@ class Compactor:
 
     def _work(self) -> None:
         try:
-            while self._compact_once():
-                pass
+            with alone():  # the other cores are for those who search
+                while self._compact_once():
+                    pass
         except BaseException as problem:  # whatever it is, a writer reports it
             self.problem = problem
             self._thread = None

@@ -3,6 +3,9 @@
 events ──► routed to the segments that can match ──► each searched by its own index
               segment 1 ──► slots, scores ─┐
               segment 2 ──► slots, scores ─┴─ by sequence, or the k best by (score, sequence) ──► named by their ids
+
+Threads: an index spreads the events of a batch over them; then the answers are scored, merged and named by runs of
+events, each run by one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import pyarrow as pa
 from earmark.engine.batch import Batch, One, groups
 from earmark.engine.version import IndexedSegment, Version
 from earmark.errors import EarmarkError, EventError, TooManyAnswers, shown
-from earmark.events.arrays import Entry
+from earmark.events.arrays import Entry, EventArrays
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index.contract import Floor, Work
@@ -25,8 +28,11 @@ from earmark.index.one import borrow, give_back
 from earmark.segment.explain import NearMiss, near_miss, nearest
 from earmark.segment.ids import Id, Ids
 from earmark.segment.segment import NO_TAGS, Tags
+from earmark.threads import RUNS, in_parallel, runs_of
 
 _ANSWERS_AT_ONCE = 4_000_000
+_NAMED_APIECE = 1 << 14
+"""Answers that are worth another thread when they are scored and named."""
 Mode = Literal["exact", "relaxed"]
 """What a ranked search ranks: subscriptions that match, or those of which at least one constraint holds."""
 
@@ -49,6 +55,22 @@ class Ask(NamedTuple):
 
 
 ALL = Ask()
+COLUMNS = ("event", "subscription", "score")
+NO_COUNTS: I64 = np.zeros((0, 2), np.int64)
+
+
+class Hits(NamedTuple):
+    """What one segment answers to the events of a batch, as its index gives it."""
+
+    number: int
+    """Of the segment."""
+    chosen: I64 | None
+    """The numbers of the events that were asked, ascending; None for all."""
+    events: EventArrays
+    starts: I64
+    slots: I32
+    scores: F64 | None
+    """None where they are still to be computed."""
 
 
 class Found(NamedTuple):
@@ -78,15 +100,16 @@ class Answers(NamedTuple):
 
 
 class Searcher:
-    """Searches a version, for one kind of question."""
+    """Searches a version, for one kind of question; batches on up to `threads` threads."""
 
-    __slots__ = ("ask", "version")
+    __slots__ = ("ask", "threads", "version")
 
-    def __init__(self, version: Version, ask: Ask = ALL) -> None:
+    def __init__(self, version: Version, ask: Ask = ALL, threads: int = 1) -> None:
         if ask.k is not None:
             ask = ask._replace(k=min(ask.k, max(1, version.live)))
         self.version = version
         self.ask = ask
+        self.threads = threads
 
     def eligible(self, number: int) -> U64:
         """The slots of a segment that may be answers."""
@@ -130,7 +153,7 @@ class Searcher:
             slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed)
             give_back(room)
             return list(zip(indexed.segment.ids.named(slots), scores, strict=True))
-        parts, _ = self._each(event.batch)
+        parts = [self._scored(one, 0, 1) for one in self._each(event.batch)[0]]
         _, order = _merged(parts, 1, self.ask.k)
         ids = [one for part in parts for one in self._ids(part.number).named(part.slots.tolist())]
         values = [score for part in parts for score in part.scores.tolist()]
@@ -159,52 +182,78 @@ class Searcher:
 
     def answers(self, batch: Batch) -> Answers:
         """The answers for all events of a batch."""
-        if self.ask.k is not None and self.ask.k * len(batch) > MOST_ANSWERS:
-            raise TooManyAnswers(f"k = {self.ask.k:,} for this many events may give more than {MOST_ANSWERS:,} answers")
+        hits, counts = self._each(batch)
+        return self._answers(hits, 0, len(batch))._replace(counts=counts)
+
+    def _answers(self, hits: Sequence[Hits], first: int, last: int) -> Answers:
+        """The answers for the events first .. last, without counts."""
         if self._is_one:
-            starts, slots, scores = self._searched(0, batch)
-            return Answers(starts, self._ids(0).taken(slots), scores, np.array([[len(batch), len(slots)]]))
-        parts, counts = self._each(batch)
-        starts, order = _merged(parts, len(batch), self.ask.k)
+            starts, slots, scores = self._cut(hits[0], *_between(hits[0], first, last))
+            return Answers(starts, self._ids(0).taken(slots), scores, NO_COUNTS)
+        parts = [self._scored(one, first, last) for one in hits]
+        starts, order = _merged(parts, last - first, self.ask.k)
         scores = np.concatenate([*(part.scores for part in parts), np.empty(0)])
-        return Answers(starts, self._named(parts, order), scores[order], counts)
+        return Answers(starts, self._named(parts, order), scores[order], NO_COUNTS)
 
-    def found(self, number: int, batch: Batch, chosen: I64 | None = None, floor: Floor | None = None) -> Found:
-        """The answers of one segment for some events of a batch, or all; only what is better than the floor."""
-        some = batch if chosen is None else batch.choose(chosen)
-        if floor is not None and chosen is not None:
-            floor = Floor(floor.score[chosen], floor.sequence[chosen])
-        starts, slots, scores = self._searched(number, some, floor)
-        rows = np.arange(len(some)) if chosen is None else chosen
-        sequence = self.version.segments[number].segment.arrays.sequence[slots]
-        return Found(number, np.repeat(rows, np.diff(starts)), slots, scores, sequence)
+    def found(self, number: int, batch: Batch) -> Found:
+        """The answers of one segment for a batch."""
+        return self._scored(self._hits(number, batch), 0, len(batch))
 
-    def _searched(self, number: int, batch: Batch, floor: Floor | None = None) -> tuple[I64, I32, F64]:
-        """(event_ptr, slots, scores) of one segment: all matches in order of insertion, or the k best."""
+    def _scored(self, hits: Hits, first: int, last: int) -> Found:
+        """The answers of one segment for the events first .. last, which are numbered from 0 on."""
+        begin, end = _between(hits, first, last)
+        starts, slots, scores = self._cut(hits, begin, end)
+        rows = np.arange(last - first) if hits.chosen is None else hits.chosen[begin:end] - first
+        sequence = self.version.segments[hits.number].segment.arrays.sequence[slots]
+        return Found(hits.number, np.repeat(rows, np.diff(starts)), slots, scores, sequence)
+
+    def _cut(self, hits: Hits, begin: int, end: int) -> tuple[I64, I32, F64]:
+        """(event_ptr, slots, scores) of some of the events that a segment was asked."""
+        starts = hits.starts[begin : end + 1]
+        first, last = int(starts[0]), int(starts[-1])
+        starts, slots = starts - first, hits.slots[first:last]
+        if hits.scores is not None:
+            return starts, slots, hits.scores[first:last]
+        if not self.ask.scores:
+            return starts, slots, np.broadcast_to(0.0, len(slots))
+        events = hits.events._replace(start=hits.events.start[begin : end + 1])
+        return starts, slots, self.version.segments[hits.number].scores(events, starts, slots)
+
+    def _hits(self, number: int, batch: Batch, chosen: I64 | None = None, floor: Floor | None = None) -> Hits:
+        """What one segment answers to some events of a batch, or all; only what is better than the floor.
+
+        All matches in order of insertion, or the k best.
+        """
         indexed, eligible, ask = self.version.segments[number], self.eligible(number), self.ask
+        if chosen is not None:
+            batch = batch.choose(chosen)
+            floor = None if floor is None else Floor(floor.score[chosen], floor.sequence[chosen])
         events = batch.for_segment(indexed.segment)
         if ask.k is None:
-            starts, slots = indexed.match_many(events, eligible)
-            scores = indexed.scores(events, starts, slots) if ask.scores else np.broadcast_to(0.0, len(slots))
-            return starts, slots, scores
-        return indexed.searched_by(eligible).top_k_many(events, ask.k, eligible, ask.relaxed, floor)
+            return Hits(number, chosen, events, *indexed.match_many(events, eligible, self.threads), None)
+        index = indexed.searched_by(eligible)
+        return Hits(
+            number, chosen, events, *index.top_k_many(events, ask.k, eligible, ask.relaxed, floor, self.threads)
+        )
 
-    def _each(self, batch: Batch) -> tuple[list[Found], I64]:
+    def _each(self, batch: Batch) -> tuple[list[Hits], I64]:
         """The answers of every segment; and for each how many events were searched in it, and answers found.
 
         The k-th best of a segment is a floor for those after it, and each may raise it.
         """
+        if self.ask.k is not None and self.ask.k * len(batch) > MOST_ANSWERS:
+            raise TooManyAnswers(f"k = {self.ask.k:,} for this many events may give more than {MOST_ANSWERS:,} answers")
         counts = np.zeros((len(self.version.segments), 2), np.int64)
-        parts: list[Found] = []
+        every: list[Hits] = []
         floor: Floor | None = None
         for number, chosen in self.version.routed(batch.events, self.ask.relaxed):
-            part = self.found(number, batch, chosen, floor)
-            counts[number] = len(batch) if chosen is None else len(chosen), len(part.slots)
+            hits = self._hits(number, batch, chosen, floor)
+            counts[number] = len(batch) if chosen is None else len(chosen), len(hits.slots)
             check_room(int(counts[:, 1].sum()))
-            parts.append(part)
-            if self.ask.k is not None:
-                floor = _raised(floor, part, len(batch), self.ask.k)
-        return parts, counts
+            every.append(hits)
+            if self.ask.k is not None and not self._is_one:
+                floor = _raised(floor, self._scored(hits, 0, len(batch)), len(batch), self.ask.k)
+        return every, counts
 
     @property
     def _is_one(self) -> bool:
@@ -229,7 +278,7 @@ class Searcher:
         """The work of searching a batch, in the measures of the papers."""
         done = [Work()]
         for number, indexed in enumerate(self.version.segments):
-            self._searched(number, batch)
+            self._hits(number, batch)
             done.append(indexed.searched_by(self.eligible(number)).work)
         return Work.total(done)
 
@@ -237,12 +286,22 @@ class Searcher:
 
     def table(self, batch: Batch, first: int = 0) -> pa.Table:
         """The answers as rows of (event, subscription, score); the batch's events are those from row `first` on."""
+        hits, counts = self._each(batch)
+        rows = np.arange(first, first + len(batch)) if batch.rows is None else batch.rows + first
+        runs = runs_of(len(batch), min(RUNS * self.threads, int(counts[:, 1].sum()) // _NAMED_APIECE))
+        for one in hits if len(runs) > 1 else ():  # what is kept for the next search is made once, not by every thread
+            self._ids(one.number).taken(self._cut(one, 0, 0)[1])
 
-        found = self.answers(batch)
-        rows = np.arange(len(batch), dtype=np.int64) if batch.rows is None else batch.rows
-        events = np.repeat(rows + first, np.diff(found.starts))
-        columns = {"event": events, "subscription": found.subscriptions}
-        return pa.table(columns | ({"score": found.scores} if self.ask.scores else {}))
+        def columns(run: tuple[int, int]) -> tuple[I64, pa.Array, F64]:
+            found = self._answers(hits, *run)
+            return np.repeat(rows[slice(*run)], np.diff(found.starts)), found.subscriptions, found.scores
+
+        made = dict(zip(COLUMNS, zip(*in_parallel(columns, runs, self.threads), strict=True), strict=True))
+        if not self.ask.scores:
+            del made["score"]
+        return pa.table(
+            {name: parts[0] if len(parts) == 1 else pa.chunked_array(parts) for name, parts in made.items()}
+        )
 
     def whole(self, batch: Batch, reader: str) -> pa.Table:
         """All answers in one table; where they are too many, the error names the call that gives them in parts."""
@@ -314,6 +373,14 @@ def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64
         order, counts = order[rank < k], np.minimum(counts, k)
         starts = np.concatenate([[0], np.cumsum(counts)])
     return starts, order
+
+
+def _between(hits: Hits, first: int, last: int) -> tuple[int, int]:
+    """Which of the events that a segment was asked are first .. last of the batch."""
+    if hits.chosen is None:
+        return first, last
+    begin, end = np.searchsorted(hits.chosen, (first, last)).tolist()
+    return begin, end
 
 
 def _raised(floor: Floor | None, part: Found, events: int, k: int) -> Floor:

@@ -10,6 +10,8 @@ find its slot; and for some of these events all answers must be those of a scan.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +22,13 @@ from earmark.engine.version import IndexedSegment
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.arrays import I64, U64, frozen
+from earmark.flat.arrays import I32, I64, U64, frozen
 from earmark.index.scan import Scan
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays, spread
 from earmark.segment.evaluate import match_rows
 from earmark.segment.ids import Id
+from earmark.threads import RUNS, cores, in_parallel, runs_of
 
 PROBES, SCANNED, GROUP = 100_000, 1_024, 4_096
 _SHOWN = 3
@@ -67,20 +70,29 @@ class Verification:
 def compare(searcher: Searcher, batch: Batch) -> Verification:
     """The answers of a searcher against the reference. O(events x subscriptions)."""
     differences: list[Difference] = []
-    matches = 0
+    matches, runs = 0, runs_of(len(batch), RUNS * cores())
     for number, indexed in enumerate(searcher.version.segments):
         eligible = searcher.eligible(number)
         segment, events = indexed.segment, batch.for_segment(indexed.segment)
-        starts, slots = indexed.match_many(events, eligible)
-        matches += len(slots)
-        out = np.empty(max(bits.count(eligible), 1), np.int32)
-        for e in range(len(starts) - 1):
-            got = slots[starts[e] : starts[e + 1]]
-            found, _ = match_rows(segment.arrays, events, e, eligible, 0, out)
-            wanted = out[:found]
-            for kind, odd in (("missing", np.setdiff1d(wanted, got)), ("extra", np.setdiff1d(got, wanted))):
-                differences.extend(Difference(e, one, kind) for one in segment.ids.named(odd.tolist()))
+        answers = indexed.match_many(events, eligible, cores())
+        matches += len(answers[1])
+        compared = partial(_differing, segment.arrays, events, eligible, answers)
+        for e, kind, odd in chain.from_iterable(in_parallel(compared, runs, cores())):
+            differences.extend(Difference(e, one, kind) for one in segment.ids.named(odd.tolist()))
     return Verification(len(batch), matches, tuple(sorted(differences, key=lambda one: one.event)))
+
+
+def _differing(
+    table: SegmentArrays, events: EventArrays, eligible: U64, answers: tuple[I64, I32], run: tuple[int, int]
+) -> list[tuple[int, str, I32]]:
+    """The events of a run for which slots are missing or extra in the answers, and these slots."""
+    starts, slots = answers
+    out = np.empty(max(bits.count(eligible), 1), np.int32)
+    found = []
+    for e in range(*run):
+        got, wanted = slots[starts[e] : starts[e + 1]], out[: match_rows(table, events, e, eligible, 0, out)[0]]
+        found += [(e, "missing", np.setdiff1d(wanted, got)), (e, "extra", np.setdiff1d(got, wanted))]
+    return [one for one in found if len(one[2])]
 
 
 # --- a stored index ---------------------------------------------------------------------------------------------------
@@ -99,7 +111,7 @@ def check_answers(indexed: IndexedSegment) -> None:
     owner = np.searchsorted(arrays.clause_start, clauses, "right") - 1
     for first in range(0, len(clauses), GROUP):
         events = _events(arrays, clauses[first : first + GROUP])
-        starts, slots = index.match_many(events, eligible)
+        starts, slots = index.match_many(events, eligible, cores())
         mine = slots == np.repeat(owner[first : first + GROUP], np.diff(starts))
         found = np.zeros(len(starts) - 1, bool)
         found[np.repeat(np.arange(len(found)), np.diff(starts))[mine]] = True

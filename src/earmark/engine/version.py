@@ -155,9 +155,9 @@ class IndexedSegment:
         slots = self.searched_by(eligible).match_one(one, eligible)
         return slots if self.segment.is_ordered else sorted(slots, key=self.segment.arrays.sequence.__getitem__)
 
-    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
         """Per event the eligible slots that match, in order of insertion: (event_ptr, slots)."""
-        starts, slots = self.searched_by(eligible).match_many(events, eligible)
+        starts, slots = self.searched_by(eligible).match_many(events, eligible, threads)
         if not self.segment.is_ordered:
             numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             slots = frozen(slots[np.lexsort((self.segment.arrays.sequence[slots], numbers))])

@@ -81,14 +81,20 @@ class Index(Protocol):
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
         """Eligible slots that match event e of the batch, ascending."""
 
-    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
-        """The same for every event: (event_ptr, slots)."""
+    def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
+        """The same for every event, on up to so many threads: (event_ptr, slots)."""
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
         """The at most k best eligible slots for event e, with their scores, best first."""
 
     def top_k_many(
-        self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, floor: Floor | None = None
+        self,
+        events: EventArrays,
+        k: int,
+        eligible: U64,
+        relaxed: bool = False,
+        floor: Floor | None = None,
+        threads: int = 1,
     ) -> tuple[I64, I32, F64]:
         """The same for every event: (event_ptr, slots, scores); only what is better than the event's floor."""
 

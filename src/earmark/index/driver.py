@@ -12,10 +12,12 @@ A subclass declares what differs (`kernels.py` has the shape of kernels):
     _residual            slots that the structure does not hold, and that are scanned
     _order(events)       in which order to ask the events of a batch
     _scan_is_quicker()   whether a scan should answer a batch
-    _lanes               the most events at once
+    _lanes               how many events a kernel takes at once, where they share its work
 
 Invariant: an index is a NamedTuple of read-only arrays over a table that never changes, so any number of threads may
 search it: each search has scratch of its own. Updates are for a copy that no other thread holds yet.
+Threads: the groups of a batch go to several (`threads=`), each with scratch and room of its own. Answers and counters
+are those of one thread: events that share work stay in one group.
 Complexity: that of the kernels; a call from Python costs 0.1 to 0.3 µs for each array that a kernel is given.
 """
 
@@ -23,7 +25,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from time import perf_counter
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -45,11 +48,16 @@ from earmark.index.ranking import NO_SLOT, Heaps, new_heaps
 from earmark.index.stored import from_stored
 from earmark.jit import BOUNDS, JIT, kernel
 from earmark.segment.arrays import SegmentArrays
+from earmark.threads import RUNS, cores, in_parallel, runs_of
 
 A = TypeVar("A", bound=tuple[Any, ...])
 
-SPARES = 4
-"""Scratch kept for the next searches."""
+SPARES = max(4, cores() + 1)
+"""Scratch kept for the next searches: enough for each thread of one."""
+TASTED, WORTHWHILE = 16, 1e-3
+"""The first events of a batch, which show what all will take; and from how many seconds on several threads search."""
+FEW_SLOTS = 1 << 12
+"""Fewer are scanned by one thread."""
 FIRST_ROOM = 1 << 12
 """Slots that a search makes room for at first."""
 HEAP_ENTRIES = 1 << 22
@@ -82,7 +90,6 @@ class ArrayIndex(Generic[A]):
     _scan: ArrayIndex[Any]
     """Set by those that let a scan do a part."""
     _residual: U64 | None = None
-    _threads = 1
     _first_slot = 0
     _enter: Callable[..., tuple[int, int]] | None = None
     """The match kernel for a single event, once it is known; `_enter_rank` likewise."""
@@ -104,7 +111,7 @@ class ArrayIndex(Generic[A]):
 
     @property
     def _searched(self) -> Pinned:
-        """What kernels are given of the index."""
+        """What kernels are given of the index. Hold it during a call: two threads may make it at the same time."""
         if self._pinned is None:
             self._pinned = Pinned(Searched(self._table, self._read_by_kernels()))
         return self._pinned
@@ -175,17 +182,17 @@ class ArrayIndex(Generic[A]):
         _, slots, self._counted = self._matches(asked)
         return slots
 
-    def match_many(self, events: EventArrays, eligible: U64) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
         events = read_only_events(events)
         asked = Asked(events, read_only(eligible), 0, len(events.start) - 1, self._first_slot)
         order = self._order(events)
         sorted_asked = asked if order is None else asked._replace(events=some_events(events, order))
         if self._scan_is_quicker(sorted_asked):
-            counts, slots, self._counted = self._scan._matches(asked)
+            counts, slots, self._counted = self._scan._matches(asked, threads)
             return pointers_of(counts), slots
-        counts, slots, self._counted = self._matches(sorted_asked)
-        pointers, slots = in_event_order(order, pointers_of(counts), slots)
+        counts, slots, self._counted = self._matches(sorted_asked, threads)
+        pointers, slots = in_event_order(order, pointers_of(counts), slots, threads=threads)
         return pointers, slots
 
     def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
@@ -196,7 +203,13 @@ class ArrayIndex(Generic[A]):
         return slots, scores
 
     def top_k_many(
-        self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, floor: Floor | None = None
+        self,
+        events: EventArrays,
+        k: int,
+        eligible: U64,
+        relaxed: bool = False,
+        floor: Floor | None = None,
+        threads: int = 1,
     ) -> tuple[I64, I32, F64]:
         """Per event the at most k best, best first: (event_ptr, slots, scores).
 
@@ -204,7 +217,7 @@ class ArrayIndex(Generic[A]):
         left out.
         """
         asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)
-        counts, slots, scores = self._best(asked, floor)
+        counts, slots, scores = self._best(asked, floor, threads)
         return pointers_of(counts), slots, scores
 
     # --- a single event ------------------------------------------------------------------------------------------
@@ -226,17 +239,15 @@ class ArrayIndex(Generic[A]):
 
     def _found(self, one: OneEvent, eligible: U64) -> list[int]:
         """What the kernel finds."""
-        scratch = self._spare_scratch()
+        searched, scratch = self._searched, self._spare_scratch()
         one.ask(eligible, self._first_slot)
         enter = self._enter
         if enter is None:
-            types = (self._searched.type, one.asked.type, scratch.type, one.matches.type)
+            types = (searched.type, one.asked.type, scratch.type, one.matches.type)
             enter = self._enter = entrance_of(type(self)._one_kernel or type(self)._match_kernel, *types)
         keeps_lock = BOUNDS or not self._slot_major or len(self._table.sequence) <= FIRST_ROOM
         while True:
-            found, place = enter(
-                self._searched.address, one.asked.address, scratch.address, one.matches.address, keeps_lock
-            )
+            found, place = enter(searched.address, one.asked.address, scratch.address, one.matches.address, keeps_lock)
             if place:
                 break
             one.make_room()
@@ -251,13 +262,13 @@ class ArrayIndex(Generic[A]):
             slots, scores = self.top_k(one.events, k, eligible, relaxed)
             return slots.tolist(), scores.tolist()
         k = checked_k(k, self._table)
-        scratch = self._spare_scratch()
+        searched, scratch = self._searched, self._spare_scratch()
         heaps = one.rank(eligible, k, relaxed)
         enter = self._enter_rank
         if enter is None:
-            types = (self._searched.type, one.asked.type, scratch.type, heaps.type, one.work.type)
+            types = (searched.type, one.asked.type, scratch.type, heaps.type, one.work.type)
             enter = self._enter_rank = entrance_of(kernel, *types)
-        enter(self._searched.address, one.asked.address, scratch.address, heaps.address, one.work.address, True)
+        enter(searched.address, one.asked.address, scratch.address, heaps.address, one.work.address, True)
         self._give_back(scratch)
         count = int(heaps.value.size[0])
         self._counted = one.counted(self._counters, 0)
@@ -302,13 +313,13 @@ class ArrayIndex(Generic[A]):
 
     # --- matching ------------------------------------------------------------------------------------------------
 
-    def _matches(self, asked: Asked) -> tuple[I64, I32, I64]:
+    def _matches(self, asked: Asked, threads: int = 1) -> tuple[I64, I32, I64]:
         """(answers per event, slots by event, counters)."""
-        counts, slots, counters = self._by_group(asked, self._lanes, self._match_group, bounded=True)
+        counts, slots, counters = self._by_group(asked, self._match_group, threads, self._lanes, bounded=True)
         if self._residual is None:
             return counts, slots, counters
         rest = asked._replace(eligible=bits.both(asked.eligible, self._residual))
-        more, scanned, scan_counters = self._scan._matches(rest)
+        more, scanned, scan_counters = self._scan._matches(rest, threads)
         counters[: len(scan_counters)] += scan_counters
         return *merged(counts, slots, more, scanned), counters
 
@@ -337,38 +348,36 @@ class ArrayIndex(Generic[A]):
         return counts, event_major(room[:found]) if self._slot_major else room[:found], counters
 
     def _by_group(
-        self, asked: Asked, lanes: int | None, run: Callable[[Asked], tuple[Any, ...]], bounded: bool = False
+        self,
+        asked: Asked,
+        run: Callable[[Asked], tuple[Any, ...]],
+        threads: int,
+        lanes: int | None,
+        most: int | None = None,
+        bounded: bool = False,
     ) -> tuple[Any, ...]:
-        """Run a search on groups of `lanes` events, over the threads if there are several, and chain its answers.
+        """Run a search on groups of events, by several threads where that is worthwhile, and chain its answers.
 
-        The last of what `run` returns are counters, and are added up. `bounded`: answers may be too many.
+        A group has `lanes` events, where these share work, and at most `most`. The last of what `run` returns are
+        counters, and are added up. `bounded`: answers may be too many.
         """
-        first, last = asked.first, asked.last
-        events = last - first
-        lanes = events if lanes is None else min(events, lanes)
-        if self._threads > 1:
-            lanes = min(lanes, -(-events // self._threads))
-        if lanes == events:
-            whole = run(asked)
-            if bounded:
-                check_room(len(whole[1]))
-            return whole
-        groups = [asked._replace(first=i, last=min(i + lanes, last)) for i in range(first, last, lanes)]
-        total = 0
+        groups = groups_of(asked, threads, lanes, most)
+        found, begun = [0] * len(groups), perf_counter()
 
-        def counted(group: Asked) -> tuple[Any, ...]:
-            nonlocal total
-            part = run(group)
-            total += len(part[1])
+        def counted(number: int) -> tuple[Any, ...]:
+            part = run(groups[number])
+            found[number] = len(part[1])
             if bounded:
-                check_room(total)
+                check_room(sum(found))
             return part
 
-        if self._threads > 1:
-            with ThreadPoolExecutor(self._threads) as pool:
-                parts = list(pool.map(counted, groups))
-        else:
-            parts = [counted(group) for group in groups]
+        parts = [counted(0)] if lanes is None else []
+        if lanes is None:
+            expected = (perf_counter() - begun) * (asked.last - asked.first) / max(1, groups[0].last - asked.first)
+            threads = threads if expected >= WORTHWHILE else 1
+        elif len(self._table.sequence) < FEW_SLOTS:
+            threads = 1
+        parts += in_parallel(counted, range(len(parts), len(groups)), threads)
         *columns, counters = zip(*parts, strict=True)
         return *map(chained, columns), np.sum(counters, axis=0)
 
@@ -381,11 +390,11 @@ class ArrayIndex(Generic[A]):
         k = checked_k(k, self._table)
         return Asked(events, read_only(eligible), first, last, self._first_slot, k, bool(relaxed), heaviest)
 
-    def _best(self, asked: Asked, floor: Floor | None = None) -> tuple[I64, I32, F64]:
+    def _best(self, asked: Asked, floor: Floor | None = None, threads: int = 1) -> tuple[I64, I32, F64]:
         """(answers per event, slots, scores) of the k best, by the way that suits."""
         if asked.relaxed and self._relaxed_by_scan:
             asked = asked._replace(eligible=self._known(asked.eligible))
-            counts, slots, scores, self._counted = self._scan._ranks(asked, floor)
+            counts, slots, scores, self._counted = self._scan._ranks(asked, floor, threads=threads)
             return counts, slots, scores
         order = self._order(asked.events) if asked.last - asked.first > 1 else None
         sorted_asked, sorted_floor = asked, floor
@@ -393,23 +402,24 @@ class ArrayIndex(Generic[A]):
             sorted_asked = asked._replace(events=some_events(asked.events, order))
             sorted_floor = None if floor is None else Floor(floor[0][order], floor[1][order])
         if self._scan_is_quicker(sorted_asked):
-            counts, slots, scores, self._counted = self._scan._ranks(asked, floor)
+            counts, slots, scores, self._counted = self._scan._ranks(asked, floor, threads=threads)
             return counts, slots, scores
-        counts, slots, scores, self._counted = self._ranks(sorted_asked, sorted_floor)
+        counts, slots, scores, self._counted = self._ranks(sorted_asked, sorted_floor, threads=threads)
         if order is not None:
-            pointers, slots, scores = in_event_order(order, pointers_of(counts), slots, scores)
+            pointers, slots, scores = in_event_order(order, pointers_of(counts), slots, scores, threads=threads)
             counts = np.diff(pointers)
         return counts, slots, scores
 
     def _ranks(
-        self, asked: Asked, floor: Floor | None, kernel: Callable[..., None] | None = None
+        self, asked: Asked, floor: Floor | None, kernel: Callable[..., None] | None = None, threads: int = 1
     ) -> tuple[I64, I32, F64, I64]:
         """(answers per event, slots, scores, counters) of the k best."""
         kernel = kernel or type(self)._rank_kernel
-        lanes = min(self._lanes or asked.last, max(1, HEAP_ENTRIES // asked.k))
+        lanes, most = self._lanes, max(1, HEAP_ENTRIES // asked.k)
         if kernel is None:
-            lanes = min(lanes, MATCHED_AT_ONCE)
-        ranks = self._by_group(asked, max(1, lanes), lambda group: self._rank_group(group, floor, kernel))
+            most = min(most, MATCHED_AT_ONCE)
+            lanes = lanes if self._residual is None else MATCHED_AT_ONCE  # which share the scan of what is residual
+        ranks = self._by_group(asked, lambda group: self._rank_group(group, floor, kernel), threads, lanes, most)
         return ranks
 
     def _rank_group(
@@ -446,6 +456,17 @@ def read_only_events(events: EventArrays) -> EventArrays:
     return EventArrays._make(read_only(column) for column in events)
 
 
+def groups_of(asked: Asked, threads: int, lanes: int | None, most: int | None) -> list[Asked]:
+    """A batch in groups; for several threads, a few events first and then some groups for each thread."""
+    first, last = asked.first, asked.last
+    size, starts = max(1, min(lanes or last, most or last)), [first]
+    if threads > 1 and lanes is None and size >= TASTED and last - first > TASTED:
+        starts.append(first + TASTED)
+        size = min(size, -(-(last - starts[-1]) // (RUNS * threads)))
+    starts += range(starts[-1] + size, last, size)
+    return [asked._replace(first=begin, last=end) for begin, end in pairwise([*starts, last])]
+
+
 def check_event(events: EventArrays, e: int) -> None:
     """Raise unless the batch has an event with this number."""
     if not 0 <= e < len(events.start) - 1:
@@ -463,8 +484,8 @@ GENEROUS = 1.2
 """Room is made for this many times what the events so far let expect."""
 MOST_ANSWERS = 50_000_000
 """Answers that one search may give; more are asked for in parts."""
-LONG_ANSWERS = 64
-"""Answers that are longer than this are put in order event by event, not slot by slot."""
+MOVED_APIECE = 1 << 15
+"""Answers that are worth another thread when they are put in order."""
 
 
 def check_room(answers: int) -> None:
@@ -536,15 +557,27 @@ def without_gaps(k: int, size: I64, slot: I32, score: F64) -> tuple[I64, I32, F6
     return size, slot, score
 
 
-def in_event_order(order: I32 | None, pointers: I64, *columns: NDArray[Any]) -> tuple[Any, ...]:
+def in_event_order(order: I32 | None, pointers: I64, *columns: NDArray[Any], threads: int = 1) -> tuple[Any, ...]:
     """(event_ptr, *columns) of answers to events in this order, in the order of the events' numbers."""
     if order is None:
         return pointers, *columns
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    start = pointers_of(np.diff(pointers)[place])
-    if start[-1] > LONG_ANSWERS * len(order):
-        ends = list(zip(pointers[place].tolist(), pointers[place + 1].tolist(), strict=True))
-        return start, *(np.concatenate([column[a:b] for a, b in ends]) for column in columns)
-    positions = np.arange(start[-1]) + np.repeat(pointers[place] - start[:-1], np.diff(start))
-    return start, *(column[positions] for column in columns)
+    start, begin = pointers_of(np.diff(pointers)[place]), pointers[place]
+    moved = [np.empty_like(column) for column in columns]
+
+    def move(run: tuple[int, int]) -> None:
+        for column, to in zip(columns, moved, strict=True):
+            move_runs(begin[slice(*run)], start[run[0] : run[1] + 1], read_only(column), to)
+
+    in_parallel(move, runs_of(len(order), min(threads, int(start[-1]) // MOVED_APIECE)), threads)
+    return start, *moved
+
+
+@kernel
+def move_runs(begin: I64, start: I64, column: Any, to: Any) -> None:
+    """Copy runs of a column, which begin at `begin`, to where they start in another."""
+    for e in range(len(begin)):
+        source, target = column[begin[e] :], to[start[e] : start[e + 1]]
+        for i in range(len(target)):
+            target[i] = source[i]

@@ -29,9 +29,11 @@ from earmark.flat.gil import reacquire, release
 from earmark.flat.pinned import Pinned, unpinned
 from earmark.index.ranking import Heaps
 from earmark.jit import BOUNDS, JIT, entrance
+from earmark.locks import remade_rlock
 from earmark.segment.arrays import SegmentArrays
 
 A = TypeVar("A")
+_entering = remade_rlock()
 SLOT_BITS = 32
 """Number of bits of the slot, in an answer that names its event."""
 
@@ -83,9 +85,14 @@ def run(kernel: Callable[..., Any], *arguments: Pinned) -> Any:
     return entrance_of(kernel, *(one.type for one in arguments))(*(one.address for one in arguments), BOUNDS)
 
 
-@cache
 def entrance_of(kernel: Any, *types: Any) -> Callable[..., Any]:
     """What calls a kernel with the addresses of arguments of these types, and whether to keep Python's lock."""
+    with _entering:  # one thread makes it, and the others wait for it
+        return _entrance_of(kernel, *types)
+
+
+@cache
+def _entrance_of(kernel: Any, *types: Any) -> Callable[..., Any]:
     from numba.types import boolean
 
     lock_is_free = kernel.targetoptions.get("_nrt", True)  # a kernel that allocates is called without the lock

@@ -116,10 +116,10 @@ def eligible(made: Made) -> U64:
     return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
 
 
-def assert_matches(made: Made, index: Any, events: Sequence[Event] | None = None) -> None:
+def assert_matches(made: Made, index: Any, events: Sequence[Event] | None = None, threads: int = 1) -> None:
     """All matches of these events, by default of all, in a batch."""
     asked = made.events if events is None else list(events)
-    pointers, slots = index.match_many(event_arrays(made, asked), eligible(made))
+    pointers, slots = index.match_many(event_arrays(made, asked), eligible(made), threads)
     assert pointers.dtype == np.int64
     assert slots.dtype == np.int32
     answers = [slots[a:b].tolist() for a, b in pairwise(pointers)]
@@ -127,9 +127,10 @@ def assert_matches(made: Made, index: Any, events: Sequence[Event] | None = None
     assert index.work.matched == len(slots)
 
 
-def assert_ranks(made: Made, index: Any, events: Sequence[Event], k: int, relaxed: bool) -> None:
+def assert_ranks(made: Made, index: Any, events: Sequence[Event], k: int, relaxed: bool, threads: int = 1) -> None:
     """The k best of these events, in a batch."""
-    pointers, slots, scores = index.top_k_many(event_arrays(made, list(events)), k, eligible(made), relaxed)
+    arrays = event_arrays(made, list(events))
+    pointers, slots, scores = index.top_k_many(arrays, k, eligible(made), relaxed, threads=threads)
     answers = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
     assert answers == [best(made, event, k, relaxed) for event in events]
 

@@ -32,16 +32,19 @@ from earmark.cover.canonical import outranks, reports
 from earmark.cover.indexes.members import COMPARISONS, NODES, SUBSCRIBE, Members, keep_covering
 from earmark.cover.indexes.points import BOTTOM, Scale, code, learned, points_of
 from earmark.errors import require
-from earmark.flat.arrays import I32, I64, U8, U64, frozen
+from earmark.flat.arrays import I32, I64, U8, U64, frozen, pointers_of
 from earmark.flat.machine import aligned, at, ctz64
 from earmark.index.blocks.dominance import I16, LANES, block_columns, dominating, kd_order
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays, offsets, spread
+from earmark.threads import RUNS, in_parallel, runs_of
 
 SMALL = 24
 """A group of fewer clauses is scanned one by one: a block of mostly padding costs more."""
 TAIL, TAIL_SHARE = 256, 16
 """A new build when the tail is longer than TAIL and than one in TAIL_SHARE of the entries."""
+APIECE = 1 << 10
+"""Questions of a batch that are worth another thread."""
 NO_GROUP, SCANNED = -1, -1
 
 
@@ -132,12 +135,22 @@ class CoverBlocks(Members):
     def _search(self, slot: int, k: int, counters: I64) -> I32:
         return self._answers(np.array([slot], np.int32), k, counters)[1]
 
-    def covering_batch(self, slots: I32, k: int | None = None) -> tuple[I64, I32]:
-        """`covering` of each slot: (pointers, slots)."""
+    def covering_batch(self, slots: I32, k: int | None = None, threads: int = 1) -> tuple[I64, I32]:
+        """`covering` of each slot, on up to so many threads: (pointers, slots)."""
         chosen = np.asarray(slots, np.int32)
         for slot in (int(chosen.min()), int(chosen.max())) if len(chosen) else ():
             self._limit(slot, k)
-        return self._answers(chosen, self._count if k is None else min(k, self._count), self._counters[SUBSCRIBE])
+        limit = self._count if k is None else min(k, self._count)
+        runs = runs_of(len(chosen), min(RUNS * threads, len(chosen) // APIECE))
+        spent = np.zeros((len(runs), 2), np.int64)
+
+        def answer(number: int) -> tuple[I64, I32]:
+            return self._answers(chosen[slice(*runs[number])], limit, spent[number])
+
+        parts = in_parallel(answer, range(len(runs)), threads)
+        self._spent[SUBSCRIBE] += spent.sum(axis=0)
+        counts, answers = [np.diff(pointers) for pointers, _ in parts], [found for _, found in parts]
+        return pointers_of(np.concatenate(counts)), np.concatenate(answers)
 
     def _answers(self, chosen: I32, limit: int, counters: I64) -> tuple[I64, I32]:
         start = self.table.clause_start

@@ -38,6 +38,7 @@ from earmark.index.blocks.arrays import ALWAYS, ANY, LOWEST, PAIR, BlockArrays
 from earmark.index.blocks.dominance import I16
 from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
+from earmark.threads import cores, in_parallel
 
 MOST_CUTS = 65_000
 """Codes cannot tell more ends than this on one side of an axis apart."""
@@ -45,6 +46,8 @@ SAMPLED_CUTS = 8_191
 """How many cuts an axis has then."""
 MOST_AXES = 65_535
 """Only constraints on this many of the most used attributes have a code; other clauses are verified."""
+MANY = 1 << 16
+"""Constraints whose codes are worth several threads."""
 NO_AXIS = -1
 UNASKED = -32768
 """In place of the code of a value that has not been asked for yet: a search in the cuts is worth saving."""
@@ -79,8 +82,9 @@ def learned(table: SegmentArrays) -> Axes:
     lower, upper = np.full(len(keys), ANY, np.int16), np.full(len(keys), ANY, np.int16)
     order = np.argsort(of_constraint.astype(np.uint16), kind="stable")  # NO_AXIS comes last
     end = np.cumsum(frequency[used])
-    exact, cuts = np.ones(len(used), np.uint8), [np.empty(0, np.int64)]
-    for axis in range(len(used)):
+
+    def code(axis: int) -> tuple[I64, I64, bool]:
+        """Fill in the codes of an axis; its cuts, and whether they are exact."""
         own = order[end[axis] - frequency[used[axis]] : end[axis]]
         own = own[table.interval_start[own] < table.interval_start[own + 1]]
         lo, hi = table.lo[table.interval_start[own]], table.hi[table.interval_start[own + 1] - 1]
@@ -88,10 +92,13 @@ def learned(table: SegmentArrays) -> Axes:
         high_cuts, high_exact = _cuts(hi)
         lower[own] = LOWEST + len(low_cuts) - np.searchsorted(low_cuts, lo, "right")
         upper[own] = LOWEST + np.searchsorted(high_cuts, hi, "left")
-        exact[axis] = low_exact and high_exact
-        cuts += [low_cuts, high_cuts]
-    start = np.cumsum([0, *(len(part) for part in cuts[1:])])
-    joined = np.concatenate(cuts)
+        return low_cuts, high_cuts, low_exact and high_exact
+
+    coded = in_parallel(code, range(len(used)), cores() if len(keys) >= MANY else 1)
+    exact = np.array([is_exact for *_, is_exact in coded], np.uint8)
+    cuts = [side for low_cuts, high_cuts, _ in coded for side in (low_cuts, high_cuts)]
+    start = np.cumsum([0, *map(len, cuts)])
+    joined = np.concatenate([np.empty(0, np.int64), *cuts])
     attr, optional = (used >> 1).astype(np.int32), (used & 1).astype(np.uint8)
     return Axes(attr, optional, exact, frequency[used], start, joined, of_constraint, lower, upper)
 

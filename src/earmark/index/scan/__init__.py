@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from earmark.errors import EarmarkError
 from earmark.flat.arrays import I32, U8
 from earmark.flat.pinned import Pinned
 from earmark.index.driver import ArrayIndex
@@ -33,7 +32,7 @@ from earmark.segment.arrays import SegmentArrays, check_arrays
 class Scan(ArrayIndex[tuple[()]]):
     """Every eligible subscription against every event.
 
-    `threads` > 1 spreads the groups of a batch over threads. Slots below `first` are left out.
+    Slots below `first` are left out.
     Its work: a comparison serves all lanes of a group and counts once.
     """
 
@@ -44,17 +43,14 @@ class Scan(ArrayIndex[tuple[()]]):
     _slot_major = True
     _lanes = LANES
 
-    def __init__(self, table: SegmentArrays, threads: int = 1, first: int = 0) -> None:
-        if threads < 1:
-            raise EarmarkError(f"expected at least one thread, got {threads}")
+    def __init__(self, table: SegmentArrays, first: int = 0) -> None:
         super().__init__(table, ())
-        self._threads = threads
         self._first_slot = first
 
     @classmethod
-    def build(cls, table: SegmentArrays, threads: int = 1) -> Scan:
+    def build(cls, table: SegmentArrays) -> Scan:
         """A scan of this table. O(1)."""
-        return cls(table, threads)
+        return cls(table)
 
     @classmethod
     def restore(cls, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> Scan:
@@ -63,7 +59,7 @@ class Scan(ArrayIndex[tuple[()]]):
 
     def copy(self) -> Scan:
         """Another scan of the same table. O(1)."""
-        return Scan(self._table, self._threads, self._first_slot)
+        return Scan(self._table, self._first_slot)
 
     def insert(self, table: SegmentArrays, slots: I32) -> None:
         """Follow the table as it grows. O(1)."""

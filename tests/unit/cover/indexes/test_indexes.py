@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.unit.cover.worlds import world
@@ -9,6 +11,7 @@ from tests.unit.cover.worlds import world
 from earmark import Matcher
 from earmark.cover import INDEXES, builder
 from earmark.cover.canonical import canonical
+from earmark.cover.indexes import blocks
 from earmark.cover.indexes.kd_tree import depth_of
 from earmark.cover.indexes.members import SUBSCRIBE, UNSUBSCRIBE, Linear, Members
 from earmark.errors import EarmarkError
@@ -182,6 +185,21 @@ def test_a_batch_is_its_queries() -> None:
         for i, slot in enumerate(asked.tolist()):
             own = found[pointers[i] : pointers[i + 1]].tolist()
             assert sorted(own) == sorted(index.covering(slot, k).tolist())
+
+
+def test_a_batch_on_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answers of one thread, at its cost."""
+    monkeypatch.setattr(blocks, "APIECE", 10)
+    table = commands(800, 6, 0.0).table()
+    asked = np.arange(0, 800, 2, dtype=np.int32)
+
+    def answers(threads: int, k: int | None) -> tuple[Any, ...]:
+        index = blocks.CoverBlocks.build(table)
+        pointers, found = index.covering_batch(asked, k, threads)
+        return pointers.tolist(), found.tolist(), index._spent.tolist()
+
+    for k in (None, 1, 4):
+        assert answers(2, k) == answers(3, k) == answers(1, k)
 
 
 def test_the_tree_stays_shallow() -> None:
