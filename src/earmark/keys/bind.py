@@ -84,7 +84,7 @@ class Binder:
             raise problem.at(id=subscription) from None
 
     def note_wide(self, rows: Iterable[BoundClauses]) -> set[int]:
-        """Note the constants that bounds on wide numbers need, once all is bound; returns the attributes that are wide."""
+        """Note the constants that bounds on wide numbers need, once all is bound; returns which attributes are wide."""
         schema = self.draft.schema
         types = {number: schema.by_name[schema.names[number]].type for number in schema.strings}
         wide = self.draft.wide | {n for n, type_ in types.items() if type_ is not None and type_.kind == Kind.NUMBER}

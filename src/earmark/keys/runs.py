@@ -41,7 +41,7 @@ _MANY = 3  # more intervals than a column has: those of a list
 _SMALL = 10**18
 
 Cuts: TypeAlias = tuple[I64, I64]
-"""The first and the last of the keys that are equal to each literal; the last is below the first where there are none."""
+"""The first and the last of the keys that equal each literal; the last is below the first where there are none."""
 
 
 class _Unusual(Exception):
