@@ -41,7 +41,7 @@ class Deferred:
     def resolve(self, strings: StringKeys) -> KeySet:
         """The set of keys, once every constant has one."""
         return _combined(
-            self.atoms, lambda leaf: _leaf_set(leaf, _string_cuts(leaf, strings), INT64_MIN, INT64_MAX), all
+            self.atoms, lambda leaf: _leaf_set(leaf, string_cuts(leaf, strings), INT64_MIN, INT64_MAX), all
         )
 
 
@@ -83,13 +83,13 @@ class Binder:
                 self._known.clear()
             raise problem.at(id=subscription) from None
 
-    def note_wide(self, rows: Iterable[BoundClauses]) -> None:
-        """Note the constants that bounds on wide numbers need; called once, when all is bound."""
+    def note_wide(self, rows: Iterable[BoundClauses]) -> set[int]:
+        """Note the constants that bounds on wide numbers need, once all is bound; returns which attributes are wide."""
         schema = self.draft.schema
         types = {number: schema.by_name[schema.names[number]].type for number in schema.strings}
         wide = self.draft.wide | {n for n, type_ in types.items() if type_ is not None and type_.kind == Kind.NUMBER}
         if not wide:
-            return
+            return wide
         for clause in chain.from_iterable(rows):
             for number, one in clause:
                 if number in wide:
@@ -97,6 +97,7 @@ class Binder:
                         self.draft.constants.setdefault(number, set()).add(constant)
         for number in wide:
             self.draft.constants.setdefault(number, set())
+        return wide
 
     def _remembered(self, name: str, atoms: tuple[Atom, ...], subscription: object) -> Constraint:
         """The same, looked up where this batch has asked it before: many subscriptions share constraints.
@@ -124,18 +125,18 @@ class Binder:
         type_ = attribute.type
         if type_ is not None and type_.kind == Kind.STRING:
             for atom in atoms:
-                self._note_constants(atom, attribute)
+                self.note_constants(atom, attribute)
             return attribute.number, Deferred(attribute.number, atoms)
         if type_ is not None and type_.kind == Kind.NUMBER:
             return attribute.number, self._numbers(attribute, atoms)
         low, high = (INT64_MIN, INT64_MAX) if type_ is None else (type_.low, type_.high)
-        found = _combined(atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), low, high), all)
+        found = _combined(atoms, lambda leaf: _leaf_set(leaf, self.cuts(leaf, attribute), low, high), all)
         if found.intervals == ((low, high),):  # open to every value: in one form, whatever the type is or becomes
             found = KeySet(OPEN, found.null)
         return attribute.number, found
 
     def _numbers(self, attribute: Attribute, atoms: tuple[Atom, ...]) -> KeySet | Positions:
-        found = _combined(atoms, lambda leaf: _leaf_set(leaf, self._cuts(leaf, attribute), LOWEST, HIGHEST), all)
+        found = _combined(atoms, lambda leaf: _leaf_set(leaf, self.cuts(leaf, attribute), LOWEST, HIGHEST), all)
         narrow = narrowed(found)
         if narrow is not None:
             return narrow
@@ -151,7 +152,8 @@ class Binder:
                     return self.draft.set_type(attribute, type_of(value), f"{origin}{atom_sql(leaf)}"[:300])
         return attribute
 
-    def _note_constants(self, atom: Atom, attribute: Attribute) -> None:
+    def note_constants(self, atom: Atom, attribute: Attribute) -> None:
+        """Note the strings of an atom, which need keys; raises where a value is not a string."""
         for leaf in leaves(atom):
             for value in leaf.predicate.values:
                 if value is not None and not isinstance(value, str):
@@ -159,7 +161,8 @@ class Binder:
             for constant in _string_constants(leaf):
                 self.draft.constant(attribute, constant)
 
-    def _cuts(self, leaf: Leaf, attribute: Attribute) -> list[Cut | None]:
+    def cuts(self, leaf: Leaf, attribute: Attribute) -> list[Cut | None]:
+        """The cuts of a leaf's literals, on an attribute that is not a string; raises where one is of another type."""
         type_, values = attribute.type, leaf.predicate.values
         if type_ is None:
             return [None] * len(values)
@@ -333,7 +336,8 @@ def _string_constants(leaf: Leaf) -> list[bytes]:
     return [prefix] if end is None else [prefix, end]
 
 
-def _string_cuts(leaf: Leaf, strings: StringKeys) -> list[Cut | None]:
+def string_cuts(leaf: Leaf, strings: StringKeys) -> list[Cut | None]:
+    """The cuts of a leaf on strings, once its constants have keys."""
     values = leaf.predicate.values
     if leaf.predicate.operator == "LIKE" and values[0] is not None:
         prefix, open_ended = _prefix(leaf)

@@ -22,7 +22,7 @@ from earmark.language.literals import LiteralError, negated, number_value, plain
 from earmark.language.normal import MAX_VALUES, Clauses, normal_form, too_many_values
 from earmark.language.predicate import MAX_TEXT, Atom, Condition, Leaf, Mode, Predicate, filled
 from earmark.language.refusals import refusal
-from earmark.language.tokens import KINDS, UNIT, Hole, Kind, Lexed, lex, units_are_slots
+from earmark.language.tokens import KINDS, QUOTED, UNIT, Hole, Kind, Lexed, lex, units_are_slots
 from earmark.locks import remade_lock
 
 _MAX_TEMPLATES = 4096
@@ -94,12 +94,17 @@ def split_units(text: str) -> tuple[tuple[str, ...], list[str]]:
     """What is between the units of a text (with its names in backticks), and the literals."""
     parts = UNIT.split(text)
     units = parts[1::2]
-    if units and units[-1] is None:
+    if units and not parts[-1] and units[-1][0] in "'\"`" and not QUOTED.fullmatch(units[-1]):
         return (), []  # a quote is not closed: no known shape
     if "`" not in text:
         return tuple(parts[::2]), units
     between = (*parts[::2], *[unit if unit[0] == "`" else "" for unit in units])
     return between, [unit for unit in units if unit[0] != "`"]
+
+
+def known_template(between: tuple[str, ...]) -> Template | None:
+    """The template of texts with this between their units, if there is one."""
+    return _templates.get(between)
 
 
 # --- templates -----------------------------------------------------------------------------------------------
@@ -120,59 +125,59 @@ def _keep(between: tuple[str, ...], template: Template) -> None:
 class Template:
     """Clauses with holes, compiled flat: literals -> values -> leaves -> clauses, each from those before it."""
 
-    __slots__ = ("_clauses", "_derived", "_kinds", "_leaves", "_repeats", "_values", "size")
+    __slots__ = ("_values", "clauses", "derived", "kinds", "leaves", "repeats", "size")
 
     def __init__(self, lexed: Lexed, clauses: Clauses) -> None:
-        self._kinds = [KINDS[slot.kind] for slot in lexed.slots]
-        self._derived: list[Any] = []  # values beyond the literals: constants, dates, negated numbers
-        self._leaves: list[tuple[str, str, tuple[int, ...], Mode]] = []
-        self._repeats: list[int] = []  # in how many clauses a leaf is, counted with its repetitions in one
+        self.kinds = [KINDS[slot.kind] for slot in lexed.slots]
+        self.derived: list[Any] = []  # values beyond the literals: constants, dates, negated numbers
+        self.leaves: list[tuple[str, str, tuple[int, ...], Mode]] = []
+        self.repeats: list[int] = []  # in how many clauses a leaf is, counted with its repetitions in one
         numbers: dict[int, int] = {}
-        self._clauses = [
+        self.clauses = [
             [(name, [self._compiled(atom, numbers) for atom in atoms]) for name, atoms in clause] for clause in clauses
         ]
-        self._values = sum(n * max(1, len(leaf[2])) for n, leaf in zip(self._repeats, self._leaves, strict=True))
-        self.size = len(self._leaves) + sum(len(atoms) for clause in self._clauses for _, atoms in clause)
+        self._values = sum(n * max(1, len(leaf[2])) for n, leaf in zip(self.repeats, self.leaves, strict=True))
+        self.size = len(self.leaves) + sum(len(atoms) for clause in self.clauses for _, atoms in clause)
 
     def _compiled(self, atom: Atom, numbers: dict[int, int]) -> Any:
         """A leaf as its number, others as (AnyOf or AllOf, parts)."""
         if not isinstance(atom, Leaf):
             return type(atom), [self._compiled(part, numbers) for part in atom.parts]
         if id(atom) not in numbers:  # a leaf may be in many clauses, but is one object
-            numbers[id(atom)] = len(self._leaves)
+            numbers[id(atom)] = len(self.leaves)
             predicate = atom.predicate
             values = tuple([self._place(value) for value in predicate.values])
-            self._leaves.append((predicate.attribute, predicate.operator, values, atom.mode))
-            self._repeats.append(0)
-        self._repeats[numbers[id(atom)]] += 1
+            self.leaves.append((predicate.attribute, predicate.operator, values, atom.mode))
+            self.repeats.append(0)
+        self.repeats[numbers[id(atom)]] += 1
         return numbers[id(atom)]
 
     def _place(self, value: Any) -> int:
         if isinstance(value, Hole) and value.form == "value":
             return value.index
-        self._derived.append(value)
-        return len(self._kinds) + len(self._derived) - 1
+        self.derived.append(value)
+        return len(self.kinds) + len(self.derived) - 1
 
     def clauses_with(self, tokens: list[str]) -> Clauses | None:
         """The clauses with these literals; None when one is of another kind than the template's."""
-        values = _literals(self._kinds, tokens)
+        values = _literals(self.kinds, tokens)
         if values is None:
             return None
-        if self._derived:
-            values += [_filled(value, values) for value in self._derived]
+        if self.derived:
+            values += [_filled(value, values) for value in self.derived]
         leaves: list[Leaf] = []
         count = self._values
-        for attribute, operator, places, mode in self._leaves:
+        for attribute, operator, places, mode in self.leaves:
             if len(places) == 1:
                 value = values[places[0]]
                 if type(value) is tuple:
-                    count += self._repeats[len(leaves)] * (len(value) - 1)
+                    count += self.repeats[len(leaves)] * (len(value) - 1)
                 leaves.append(leaf_of(attribute, operator, value if type(value) is tuple else (value,), mode))
             else:
                 leaves.append(leaf_of(attribute, operator, tuple([values[p] for p in places]), mode))
         if count > MAX_VALUES:  # of plain lists only their places were known when the clauses were made
             raise too_many_values()
-        return tuple([tuple([(name, _made(atoms, leaves)) for name, atoms in clause]) for clause in self._clauses])
+        return tuple([tuple([(name, _made(atoms, leaves)) for name, atoms in clause]) for clause in self.clauses])
 
 
 _set_attribute, _set_operator, _set_values = (Predicate.__dict__[name].__set__ for name in Predicate.__slots__)

@@ -25,7 +25,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from earmark.errors import SubscriptionError, shortened
-from earmark.language.literals import date_value, named_double, negated, number_value, string_value, timestamp_value
+from earmark.language.literals import (
+    LiteralError,
+    date_value,
+    named_double,
+    negated,
+    number_value,
+    string_value,
+    timestamp_value,
+)
 from earmark.language.order import COMPARISONS, misplaced
 from earmark.language.predicate import MAX_PARTS, MAX_TEXT
 from earmark.language.refusals import FOREIGN_WORDS, NO_FUNCTIONS, NO_STATEMENTS, Refuse, advice, raised, refusal, stray
@@ -62,12 +70,16 @@ _TOKEN = re.compile(
       | (?P<stray>.)""",
     re.VERBOSE | re.DOTALL,
 )
-UNIT = re.compile(
-    rf"([0-9](?<![A-Za-z0-9_].)[0-9]*+(?:\.[0-9]*+)?{_TAIL}|\.(?<![A-Za-z0-9_].)[0-9]++{_TAIL}"
-    rf"|{_STRING}|{_NAME}`|{_LIST})|['\"`].*+",
+UNIT = re.compile(  # one set of characters comes first, which `re` searches for at speed
+    r"""([0-9.'"`(](?:"""
+    rf"(?<=[0-9])(?<![A-Za-z0-9_].)[0-9]*+(?:\.[0-9]*+)?{_TAIL}|(?<=\.)(?<![A-Za-z0-9_].)[0-9]++{_TAIL}"
+    rf"|(?<='){_SINGLE[1:]}'|(?<=\"){_DOUBLE[1:]}\"|(?<=`){_NAME[1:]}`|(?<=\(){_LIST[2:]}|(?<=['\"`]).*+))",
     re.DOTALL,
 )
+QUOTED = re.compile(rf"{_STRING}|{_NAME}`", re.DOTALL)
 _LIST_ITEM = re.compile(rf"(-?){_SPACE}*+(?:({_NUMBER})|({_TYPED})?({_STRING})|([A-Za-z]++))", re.DOTALL)
+
+_ONE_ITEM = re.compile(_ITEM, re.DOTALL)
 
 _KEYWORDS = frozenset("AND OR NOT IN IS NULL TRUE FALSE BETWEEN LIKE".split())
 _CONSTANTS = {"NULL": None, "TRUE": True, "FALSE": False}
@@ -127,6 +139,13 @@ def _list_values(token: str) -> tuple[Any, ...]:
         else:
             values.append(_CONSTANTS[constant.upper()])
     return tuple(values)
+
+
+def item_value(token: str) -> Any:
+    """The value of one item of a plain list; LiteralError for anything else."""
+    if not _ONE_ITEM.fullmatch(token):
+        raise LiteralError("it is not an item of a list")
+    return _list_values(token)[0]
 
 
 class Kind(NamedTuple):

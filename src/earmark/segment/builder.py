@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,14 +27,16 @@ from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, 
 from earmark.events.mappings import checked_weights
 from earmark.flat.arrays import F64, I64, frozen
 from earmark.keys.bind import Binder, BoundClauses, Constraint, leaves, resolved
+from earmark.keys.runs import Planner, Run
 from earmark.keys.schema import Draft, Schema
 from earmark.keys.sets import KeySet
 from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
-from earmark.language.parse import parse_clauses
+from earmark.language.parse import known_template, parse_clauses, split_units
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
-from earmark.segment.arrays import EMPTY, SegmentArrays, offsets
+from earmark.segment.arrays import EMPTY, SegmentArrays, gather, offsets
 from earmark.segment.ids import Id, Ids, checked_id
+from earmark.segment.join import concat_all
 from earmark.segment.segment import NO_TAGS, Segment, Tags
 
 
@@ -51,6 +55,13 @@ class Subscription:
     params: Params | None = None
 
 
+_PART = 1 << 14
+"""So many rows of a batch are read before their runs are."""
+_FEW = 16
+"""So few conditions of a shape are bound one by one."""
+_MOST_SHAPES = 4096
+_LONGEST = 4096
+"""Characters of a condition that is taken in a run; its lists are bounded with it."""
 _FIELDS = tuple(field.name for field in fields(Subscription))
 
 
@@ -252,14 +263,19 @@ class Builder:
         self._binder = Binder(self.draft)
         self._ids: list[Id] = []
         self._asked: list[str] = []
-        self._rows: list[BoundClauses] = []
-        self._weights: list[dict[int, float] | None] = []
-        self._scores: list[float] = []
-        self._tags: list[Tags] = []
+        self._bound: dict[int, BoundClauses] = {}  # by row; the others are in runs
+        self._weights: dict[int, dict[int, float]] = {}
+        self._scores: dict[int, float] = {}
+        self._tags: dict[int, Tags] = {}
+        self._runs: dict[tuple[str, ...], Run | None] = {}
 
     def __len__(self) -> int:
         """How many were taken."""
         return len(self._ids)
+
+    @cached_property
+    def _planner(self) -> Planner:
+        return Planner(self._binder)
 
     def take(self, item: Any) -> None:
         """Check, parse and bind one subscription; an error leaves no trace of it."""
@@ -268,40 +284,138 @@ class Builder:
         clauses, text = clauses_and_text(given.condition)
         own = used_weights(given.weights, clauses)
         score, tags = checked_score(given.score), checked_tags(given.tags)
-        bound = self._binder.bind(clauses, one)
-        self._rows.append(bound)
-        self._weights.append({self.draft.get(name).number: w for name, w in own.items()} if own else None)
-        self._scores.append(score)
-        self._tags.append(tags)
+        row = len(self._ids)
+        self._bound[row] = self._binder.bind(clauses, one)
+        if own:
+            self._weights[row] = {self.draft.get(name).number: w for name, w in own.items()}
+        self._append(one, text, score, tags)
+
+    def _append(self, one: Id, text: str, score: float, tags: Tags) -> None:
+        if score:
+            self._scores[len(self._ids)] = score
+        if tags:
+            self._tags[len(self._ids)] = tags
         self._ids.append(one)
         self._asked.append(text)
 
+    def take_many(self, items: list[Any], first: int) -> list[tuple[int, EarmarkError]]:
+        """Take subscriptions, which are in these rows of a batch; returns what is wrong, by row.
+
+        Conditions of a shape that came before are taken together, in runs. After an error the batch cannot be taken;
+        the rest of it is looked at one by one.
+        """
+        if len(items) < _FEW or first != len(self._ids):
+            return self._take_each(enumerate(items, first))
+        wrong: list[tuple[int, EarmarkError]] = []
+        for row, item in enumerate(items, first):
+            try:
+                if wrong or not self._wait(row, item):
+                    self.take(item)
+            except EarmarkError as problem:
+                wrong.append((row, problem))
+        for run in filter(None, self._runs.values()):
+            for row in run.take_waiting(_FEW) if run.waiting else ():
+                try:
+                    clauses, _ = clauses_and_text(self._asked[row])
+                    self._bound[row] = self._binder.bind(clauses, self._ids[row])
+                except EarmarkError as problem:
+                    wrong.append((row, problem))
+        return wrong
+
+    def _take_each(self, rows: Iterable[tuple[int, Any]]) -> list[tuple[int, EarmarkError]]:
+        wrong = []
+        for row, item in rows:
+            try:
+                self.take(item)
+            except EarmarkError as problem:
+                wrong.append((row, problem))
+        return wrong
+
+    def _wait(self, row: int, item: Any) -> bool:
+        """Let a subscription wait for others of its shape; where that is a new one, take it. False: do neither."""
+        plain = _plain_row(item)
+        if plain is None:
+            return False
+        between, literals = split_units(plain[1])
+        if between not in self._runs:
+            self.take(item)
+            template = known_template(between)
+            if template is not None and len(self._runs) < _MOST_SHAPES:
+                self._runs[between] = self._planner.run_for(template)
+            return True
+        run = self._runs[between]
+        if run is None:
+            return False
+        run.waiting.append((row, literals))
+        self._append(*plain)
+        return True
+
     def prepared(self) -> Prepared:
         """What was taken."""
-        self._binder.note_wide(self._rows)
-        rows, weights, scores = self._rows, self._weights, self._scores
-        return Prepared(
-            self.draft,
-            self._ids,
-            lambda schema: arrays_of(rows, weights, scores, schema),
-            self._asked,
-            self._tags if any(self._tags) else None,
+        runs = [run for run in self._runs.values() if run is not None and len(run.rows)] if self._runs else []
+        wide = self._binder.note_wide(self._bound.values())
+        for run in runs if wide else ():
+            for number, constants in run.constants_of(wide, self.draft.schema).items():
+                self.draft.constants[number] |= constants
+        tags = [self._tags.get(row, NO_TAGS) for row in range(len(self))] if self._tags else None
+        return Prepared(self.draft, self._ids, lambda schema: self._arrays(runs, schema), self._asked, tags)
+
+    def _arrays(self, runs: list[Run], schema: Schema) -> SegmentArrays:
+        """The arrays of all rows, in their order."""
+        scores = [self._scores.get(row, 0.0) for row in range(len(self))] if self._scores else []
+        rows = sorted(self._bound) if self._runs else list(self._bound)
+        weights = [self._weights.get(row) for row in rows] if self._weights else []
+        made = arrays_of([self._bound[row] for row in rows], weights, scores, schema)
+        if not runs:
+            return made
+        parts = [made._replace(score=EMPTY), *(_run_arrays(run, schema) for run in runs)]
+        order = np.empty(len(self), np.int64)
+        order[np.concatenate([np.array(rows, np.int64), *(run.rows for run in runs)])] = np.arange(len(self))
+        made = concat_all([part._replace(sequence=np.empty(len(part.clause_start) - 1, np.int64)) for part in parts])
+        return gather(made, order)._replace(
+            score=np.array(scores, np.float64) if scores else EMPTY, sequence=np.empty(0, np.int64)
         )
+
+
+def _plain_row(item: Any) -> tuple[Id, str, float, Tags] | None:
+    """Id, text, score and tags of a subscription that may be taken in a run; None where it is rare or wrong."""
+    try:
+        if type(item) is tuple and len(item) == 2:
+            one, text = item
+            score, tags = 0.0, NO_TAGS
+        else:
+            given = as_subscription(item)
+            if given.weights:
+                return None
+            one, text, score, tags = given.id, given.condition, checked_score(given.score), checked_tags(given.tags)
+        if type(text) is not str or len(text) > _LONGEST:
+            return None
+        if type(one) is not int or not -(2**63) <= one < 2**63:
+            one = checked_id(one)
+        return one, text, score, tags
+    except EarmarkError:
+        return None
 
 
 def prepare(schema: Schema, items: Iterable[Any], numbered: bool = True) -> Prepared:
     """Take subscriptions one by one; an error names all that cannot be taken, with their rows if they are numbered."""
     builder = Builder(schema)
-    wrong: list[EarmarkError] = []
-    with collector_held():
-        for row, item in enumerate(items):
-            try:
-                builder.take(item)
-            except EarmarkError as problem:
-                wrong.append(named(problem, row if numbered else None, item))
+    if isinstance(items, list) and len(items) < _FEW:
+        wrong = _wrong_rows(builder, items, 0, numbered)
+    else:
+        wrong, first, left = [], 0, iter(items)
+        with collector_held():
+            while part := list(islice(left, _PART)):
+                wrong += _wrong_rows(builder, part, first, numbered)
+                first += len(part)
     if wrong:
-        refuse(wrong)
+        refuse([problem for _, problem in sorted(wrong, key=itemgetter(0))])
     return builder.prepared()
+
+
+def _wrong_rows(builder: Builder, items: list[Any], first: int, numbered: bool) -> list[tuple[int, EarmarkError]]:
+    wrong = builder.take_many(items, first)
+    return [(row, named(problem, row if numbered else None, items[row - first])) for row, problem in wrong]
 
 
 _collector_is_off = False  # by us; an interruption may leave it off, and the next call turns it on again
@@ -362,6 +476,22 @@ def as_mapping(value: Any) -> Any:
 
 
 # --- as arrays -------------------------------------------------------------------------------------------------
+
+
+def _run_arrays(run: Run, schema: Schema) -> SegmentArrays:
+    made, size = run.arrays(schema), len(run.rows)
+    return SegmentArrays(
+        clause_start=np.arange(size + 1, dtype=np.int32) * np.int32(len(made.clauses)),
+        constraint_start=offsets(np.tile(np.array(made.clauses, np.int64), size)),
+        attr=np.tile(np.array(made.attr, np.int32), size),
+        accepts_null=np.tile(np.array(made.accepts_null, np.uint8), size),
+        interval_start=offsets(made.counts),
+        lo=made.lo,
+        hi=made.hi,
+        weight=EMPTY,
+        score=EMPTY,
+        sequence=np.empty(0, np.int64),
+    )
 
 
 def arrays_of(

@@ -174,11 +174,12 @@ class Segment:
         asked = room.asked.extended(other.asked.joined) if len(other.asked.joined) else room.asked
         tagset, tagsets = self._with_tags(room.tagset, other)
         arrays = SegmentArrays(**{name: column.view() for name, column in columns.items()})
-        lookups = self.lookups if self.ids.is_last else Lookups()  # one line of segments shares them
+        was_last, ids = self.ids.is_last, self.ids.extended(other.ids)
+        lookups = self.lookups if was_last and ids.base is self.ids.base else Lookups()  # one line shares them
         return Segment(
             other.schema,
             arrays,
-            self.ids.extended(other.ids),
+            ids,
             PackedStrings(start.view(), asked.view()),
             tagset.view(),
             tagsets,
