@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,7 +33,7 @@ from earmark.language.parse import parse_clauses
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
 from earmark.segment.arrays import EMPTY, SegmentArrays, offsets
 from earmark.segment.ids import Id, Ids, checked_id
-from earmark.segment.segment import NO_TAGS, Segment, Tags
+from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +276,27 @@ class Builder:
         self._ids.append(one)
         self._asked.append(text)
 
+    def row(self, sequence: int) -> Row:
+        """The only one that was taken, with this place in the order of insertion."""
+        self._binder.note_wide(self._rows)
+        schema = self.draft.commit().with_constants(self.draft.constants)
+        (clauses,), (given,), (score,) = self._rows, self._weights, self._scores
+        constraints = list(chain.from_iterable(clauses)) if len(clauses) != 1 else clauses[0]
+        starts, lo, hi, null = [0], [], [], []
+        for one in _resolved(constraints, schema):
+            for low, high in one.intervals:
+                lo.append(low)
+                hi.append(high)
+            starts.append(len(lo))
+            null.append(one.null)
+        numbers = [number for number, _ in constraints]
+        columns: list[Any] = [
+            *([0, len(clauses)], [0, *accumulate(map(len, clauses))], numbers, null, starts, lo, hi),
+            [given.get(number, 1.0) for number in numbers] if given else [],
+            *([score] if score else [], [sequence]),
+        ]
+        return Row(schema, SegmentArrays._make(columns), self._ids[0], self._asked[0], self._tags[0])
+
     def prepared(self) -> Prepared:
         """What was taken."""
         self._binder.note_wide(self._rows)
@@ -302,6 +323,16 @@ def prepare(schema: Schema, items: Iterable[Any], numbered: bool = True) -> Prep
     if wrong:
         refuse(wrong)
     return builder.prepared()
+
+
+def take_one(schema: Schema, given: Subscription) -> Builder:
+    """A builder that has taken one subscription."""
+    builder = Builder(schema)
+    try:
+        builder.take(given)
+    except EarmarkError as problem:
+        raise named(problem, None, given) from None
+    return builder
 
 
 _collector_is_off = False  # by us; an interruption may leave it off, and the next call turns it on again

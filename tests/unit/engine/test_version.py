@@ -13,7 +13,6 @@ from earmark import EarmarkError, Matcher
 from earmark.engine import updates
 from earmark.engine.compaction import compacted
 from earmark.engine.version import IndexedSegment, Version
-from earmark.flat import bits
 from earmark.keys.schema import Schema
 from earmark.segment import segment as module
 from earmark.segment.builder import Subscription, prepare
@@ -166,7 +165,7 @@ class TestChanges:
             replace(made, uses=made.uses + 1),
             replace(made, next_sequence=1),
             made.with_segments([replace(one, live=1)]),
-            made.with_segments([replace(one, removed=bits.set_slots(one.removed, np.array([1])))]),
+            made.with_segments([replace(one, since=(1,))]),
             made.with_segments([replace(one, segment=replace(one.segment, ids=Ids.of(["s0"])))]),
             made.with_segments([IndexedSegment.of(twice)]),
             made.with_segments([one, IndexedSegment.of(one.segment)]),
