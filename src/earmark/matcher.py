@@ -229,7 +229,7 @@ class Matcher:
     def compact(self) -> None:
         """Make one segment of all, and give back the room of removed subscriptions.
 
-        Small segments are joined in the background by themselves, and those with more removed than living made again.
+        Small segments are joined in the background by themselves, and those made again of which many were removed.
         """
         with self._writing:
             self._check_open()

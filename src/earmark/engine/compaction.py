@@ -7,7 +7,7 @@ Once a change has been published, `next_compaction` says what is worth doing:
                that are not much larger, so that sizes stay geometric and a search meets few segments
     absorb     the same for an index that takes inserts (`Updatable`): a copy of the index takes the rows in and forgets
                what was removed
-    shrink     a segment most of whose slots are removed is made again without them
+    shrink     a segment many of whose slots are removed is made again without them
     rekey      a segment whose keys are of an older generation is made again under the present schema
 
 `run` makes the new segment from a version as it is, beside writers and readers. `installed` puts it in the place of the
@@ -46,7 +46,8 @@ REBUILD_SHARE = 1 / 2
 FACTOR = 4
 """A segment is joined with one that is at most this many times larger."""
 SMALLEST_SHRINK = 1024
-"""A segment is made again when more of its slots than this are removed, and more than are living."""
+SHRINK_SHARE = 1 / 4
+"""A segment is made again when more of its slots than these are removed: so many, and so many for each living one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ def next_compaction(version: Version) -> CompactionPlan | None:
     largest: IndexedSegment | None = None
     for one in version.segments:
         slots = len(one)
-        if slots - one.live > SMALLEST_SHRINK and slots > 2 * one.live:
+        if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
             return CompactionPlan((one,))
         if one.generation != version.schema.generation:
             older = [one for one in version.segments if one.generation != version.schema.generation]

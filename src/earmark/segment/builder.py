@@ -247,9 +247,10 @@ class Prepared:
 class Builder:
     """Takes subscriptions one by one."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, alone: bool = False) -> None:
+        """`alone`: one subscription will be taken."""
         self.draft = Draft(schema)
-        self._binder = Binder(self.draft)
+        self._binder = Binder(self.draft, alone)
         self._ids: list[Id] = []
         self._asked: list[str] = []
         self._rows: list[BoundClauses] = []
@@ -327,7 +328,7 @@ def prepare(schema: Schema, items: Iterable[Any], numbered: bool = True) -> Prep
 
 def take_one(schema: Schema, given: Subscription) -> Builder:
     """A builder that has taken one subscription."""
-    builder = Builder(schema)
+    builder = Builder(schema, alone=True)
     try:
         builder.take(given)
     except EarmarkError as problem:

@@ -35,6 +35,8 @@ from earmark.segment.ids import Id, Ids, Lookups, checked_id, distinct
 Tags: TypeAlias = tuple[tuple[str, str], ...]
 NO_TAGS: Tags = ()
 MOST_ELEMENTS = 2**31 - 1
+_MANY = 1 << 16
+"""From so many elements on, a column that grows has less spare room."""
 _KINDS = (np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64)
 _OFFSETS = ("clause_start", "constraint_start", "interval_start")
 _NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
@@ -80,7 +82,8 @@ class _Room:
         if end > size:
             column = self._columns[at]
             if end > len(column):
-                column, before = np.empty(max(16, end, int(size * 1.5)), column.dtype), column
+                spare = size // (2 if size < _MANY else 8)
+                column, before = np.empty(max(16, end, size + spare), column.dtype), column
                 column[:size] = before[:size]
                 self._columns[at], self._views[at] = column, read_only(column)
             column[size:end] = values
