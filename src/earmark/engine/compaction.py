@@ -33,6 +33,7 @@ from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.arrays import I64, frozen
 from earmark.index.driver import ArrayIndex
+from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
 
@@ -41,9 +42,11 @@ Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 SHORTEST_TAIL = 128
 TAIL_SHARE = 1 / 256
 """The longest unsealed segment, as a share of the sealed slots."""
+LONGEST_TAIL = 1024
+"""The longest beside an index that takes no inserts: to scan more costs a single event more than another segment."""
 REBUILD_SHARE = 1 / 2
 """More new rows than this share of the sealed ones are indexed at once, by the thread that adds them."""
-FACTOR = 4
+FACTOR = 8
 """A segment is joined with one that is at most this many times larger."""
 SMALLEST_SHRINK = 1024
 SHRINK_SHARE = 1 / 4
@@ -94,7 +97,8 @@ def _sealing(version: Version, largest: IndexedSegment, known: int, waiting: int
     updatable = largest.index is not None and largest.index.is_updatable
     if updatable:
         waiting += len(largest) - largest.live - largest.forgotten_count
-    if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
+    longest = TAIL_SHARE * known if updatable else min(LONGEST_TAIL, TAIL_SHARE * known)
+    if waiting <= max(SHORTEST_TAIL, longest):
         return None
     sealed = [one for one in version.segments if one.is_sealed]
     tail = [one for one in version.segments if not one.is_sealed]
@@ -219,12 +223,18 @@ def compacted(version: Version, build: Build | None, fewer_constants: bool = Fal
     """The same subscriptions in one segment; with `fewer_constants` without keys for strings that nothing uses."""
     if not version.segments:
         return version
-    living = [one.picked() for one in version.segments]
-    schema = with_constants_of(version.schema, living)
-    if fewer_constants:
-        schema = without_unused_constants(schema, living)
-    version = version.with_schema(schema)
+    version = version.with_schema(_schema_of_living(version, fewer_constants))
     return version.with_segments([united(version, version.segments, build).output])
+
+
+def _schema_of_living(version: Version, fewer_constants: bool) -> Schema:
+    """The schema with the constants of what is living, in which nothing is picked where there is none to look at."""
+    schema = version.schema
+    if not schema.strings and all(one.generation == schema.generation for one in version.segments):
+        return schema
+    living = [one.picked() for one in version.segments]
+    schema = with_constants_of(schema, living)
+    return without_unused_constants(schema, living) if fewer_constants else schema
 
 
 # --- in the background ---------------------------------------------------------------------------------------
