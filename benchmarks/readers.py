@@ -18,7 +18,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -39,19 +39,19 @@ def rows(first: int, count: int) -> pa.Table:
     )
 
 
-def latencies(m: Matcher, beside: Callable[[threading.Event], None], seconds: float | None) -> np.ndarray:
+def latencies(
+    m: Matcher, beside: Callable[[threading.Event], None], seconds: float | None, events: Sequence[Mapping[str, int]]
+) -> np.ndarray:
     """Seconds from arrivals to answers until the other thread ends, or for so long."""
     stop, spent = threading.Event(), []
     other = threading.Thread(target=beside, args=(stop,))
-    values = np.random.default_rng(7).integers(0, 100_000, (10_000, 2)).tolist()
     other.start()
     arrives = time.perf_counter()
     until = math.inf if seconds is None else arrives + seconds
     while other.is_alive() and arrives < until:
         arrives += PAUSE
         time.sleep(max(0.0, arrives - time.perf_counter()))
-        a, b = values[len(spent) % len(values)]
-        m.match({"a": a, "b": b})
+        m.match(events[len(spent) % len(events)])
         spent.append(time.perf_counter() - arrives)
     stop.set()
     other.join()
@@ -78,12 +78,14 @@ def measured(index: str, calls: int) -> tuple[float, float]:
             m.add_many(rows(first + call * ROWS, ROWS), progress=False)
         m._compactor.wait()
 
+    values = np.random.default_rng(7).integers(0, 100_000, (10_000, 2)).tolist()
+    events = [{"a": a, "b": b} for a, b in values]
     begun = time.perf_counter()
-    beside_writer = latencies(m, writer, None)
+    beside_writer = latencies(m, writer, None, events)
     took = time.perf_counter() - begun
     assert len(m) == first + calls * ROWS
     compactions = m.stats()["compactions"]
-    control = latencies(m, busy, min(took, 20.0))
+    control = latencies(m, busy, min(took, 20.0), events)
     p99, own = (float(np.quantile(one, 0.99)) for one in (beside_writer, control))
     print(
         f"{index:14} {calls} x {ROWS} rows in {took:.1f} s, {compactions} compactions; p99 {p99 * 1e3:.2f} ms "

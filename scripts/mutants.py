@@ -184,8 +184,8 @@ MUTANTS = (
     # --- updates ---
     Mutant(
         "updates",
-        "    sequence = version.segments[place.number].segment.arrays.sequence[[place.slot]]",
-        "    sequence = np.array([version.next_sequence])",
+        "    sequence = int(version.segments[place.number].segment.arrays.sequence[place.slot])",
+        "    sequence = version.next_sequence",
         UPDATES,
     ),
     Mutant("updates", "        counted[number] += sign * count", "        counted[number] += count", UPDATES),

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import pyarrow as pa
@@ -42,7 +41,7 @@ from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
 from earmark.segment import arrow
-from earmark.segment.builder import Prepared, Subscription, checked_tags, prepare, with_params
+from earmark.segment.builder import Prepared, Subscription, checked_tags, with_params
 from earmark.segment.columns import Bounds
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
 from earmark.segment.forms import reader_of, subscription_at, to_frame
@@ -116,13 +115,10 @@ class Matcher:
         self._replace(settled(version, self._build))
         self._compactor.request()
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """The turn of one writer; a closed matcher takes no change."""
-        with self._writing:
-            if self._is_closed:
-                raise EarmarkError("the matcher is closed, so it takes no changes; searches still work")
-            yield
+    def _check_open(self) -> None:
+        """Raise where the matcher is closed: it takes no change. The caller holds the lock."""
+        if self._is_closed:
+            raise EarmarkError("the matcher is closed, so it takes no changes; searches still work")
 
     def close(self) -> None:
         """Wait for work in the background, and take no changes from now on; `with` does it at its end."""
@@ -153,9 +149,9 @@ class Matcher:
         `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`.
         """
         given = Subscription(id, condition, weights, score, tags, params)
-        with self._changing():
-            version = self._version
-            self._publish(updates.added(version, prepare(version.schema, [given], numbered=False), numbered=False))
+        with self._writing:
+            self._check_open()
+            self._publish(updates.added_one(self._version, given))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, all or none; returns how many.
@@ -166,14 +162,16 @@ class Matcher:
         `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
         """
         prepare_for: Callable[[Schema], Prepared] = reader_of(subscriptions, bounds, progress)
-        with self._changing():
+        with self._writing:
+            self._check_open()
             prepared = prepare_for(self._version.schema)
             self._publish(updates.added(self._version, prepared))
             return len(prepared.ids)
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""
-        with self._changing():
+        with self._writing:
+            self._check_open()
             self._publish(self._version.removed([updates.place_of(self._version, id, " to remove")]))
 
     def remove_many(self, ids: Iterable[Id]) -> int:
@@ -181,7 +179,8 @@ class Matcher:
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise SubscriptionError(f"expected a sequence of ids, got {ids!r}")
         chosen = list(ids)
-        with self._changing():
+        with self._writing:
+            self._check_open()
             self._publish(updates.without(self._version, chosen))
             return len(chosen)
 
@@ -199,7 +198,8 @@ class Matcher:
 
         `params` are the values of the parameters in the new condition.
         """
-        with self._changing():
+        with self._writing:
+            self._check_open()
             given = Subscription(id, condition, weights, score, tags, params)
             self._publish(updates.updated(self._version, given))
 
@@ -217,7 +217,8 @@ class Matcher:
 
         Nothing of the old one stays but its place in the order: `update` keeps what is not given.
         """
-        with self._changing():
+        with self._writing:
+            self._check_open()
             place = self._version.find(checked_id(id))
             if place is None:
                 self.add(id, condition, weights=weights, score=score, tags=tags, params=params)
@@ -229,9 +230,10 @@ class Matcher:
     def compact(self) -> None:
         """Make one segment of all, and give back the room of removed subscriptions.
 
-        Small segments are joined in the background by themselves, and those with more removed than living made again.
+        Small segments are joined in the background by themselves, and those made again of which many were removed.
         """
-        with self._changing():
+        with self._writing:
+            self._check_open()
             self._compactor.forgive()
             self._replace(compacted(self._version, self._build, fewer_constants=True))
 
@@ -244,7 +246,8 @@ class Matcher:
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes that have none yet, or make learned ones lasting; all or none."""
-        with self._changing():
+        with self._writing:
+            self._check_open()
             draft = Draft(self._version.schema)
             draft.declare(attributes)
             self._publish(self._version.with_schema(draft.commit()))
@@ -254,7 +257,8 @@ class Matcher:
 
         An error names the subscriptions whose conditions do not fit the type. O(subscriptions that use the attribute).
         """
-        with self._changing():
+        with self._writing:
+            self._check_open()
             self._publish(updates.retyped(self._version, name, type))
 
     def unseen_attributes(self) -> Unseen:
@@ -358,7 +362,8 @@ class Matcher:
 
         'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
         """
-        with self._changing():
+        with self._writing:
+            self._check_open()
             version, found = updates.adapted(self._version, read(self._version, events), self._build)
             self._replace(version)
         return found

@@ -471,7 +471,7 @@ class TestLookingAtThem:
         assert m.match_many([{"a": 1}])["subscription"].to_pylist() == [7, 8]
 
     def test_compaction_happens_by_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 10)
+        monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 15)
         m = matcher(*["a > 1"] * 30)
         m.remove_many(range(15))
         assert m.stats()["removed"] == 15

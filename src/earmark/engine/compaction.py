@@ -7,7 +7,7 @@ Once a change has been published, `next_compaction` says what is worth doing:
                that are not much larger, so that sizes stay geometric and a search meets few segments
     absorb     the same for an index that takes inserts (`Updatable`): a copy of the index takes the rows in and forgets
                what was removed
-    shrink     a segment most of whose slots are removed is made again without them
+    shrink     a segment many of whose slots are removed is made again without them
     rekey      a segment whose keys are of an older generation is made again under the present schema
 
 `run` makes the new segment from a version as it is, beside writers and readers. `installed` puts it in the place of the
@@ -28,11 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from earmark.engine.version import IndexedSegment, Version, lengthened
+from earmark.engine.version import IndexedSegment, Version, no_slots
 from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.arrays import I64, frozen
 from earmark.index.driver import ArrayIndex
+from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
 from earmark.threads import alone
@@ -42,12 +43,15 @@ Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 SHORTEST_TAIL = 128
 TAIL_SHARE = 1 / 256
 """The longest unsealed segment, as a share of the sealed slots."""
+LONGEST_TAIL = 1024
+"""The longest beside an index that takes no inserts: to scan more costs a single event more than another segment."""
 REBUILD_SHARE = 1 / 2
 """More new rows than this share of the sealed ones are indexed at once, by the thread that adds them."""
-FACTOR = 4
+FACTOR = 8
 """A segment is joined with one that is at most this many times larger."""
 SMALLEST_SHRINK = 1024
-"""A segment is made again when more of its slots than this are removed, and more than are living."""
+SHRINK_SHARE = 1 / 4
+"""A segment is made again when more of its slots than these are removed: so many, and so many for each living one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,28 +75,34 @@ class CompactionResult:
 
 def next_compaction(version: Version) -> CompactionPlan | None:
     """What is worth doing next, if anything."""
+    known = waiting = 0
+    largest: IndexedSegment | None = None
     for one in version.segments:
-        if len(one) - one.live > max(SMALLEST_SHRINK, one.live):
+        slots = len(one)
+        if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
             return CompactionPlan((one,))
-    older = [one for one in version.segments if one.segment.schema.generation != version.schema.generation]
-    if older:
-        same = [one for one in version.segments if one not in older and not one.is_sealed]
-        return CompactionPlan((*older, *same))
-    return _sealing(version)
+        if one.generation != version.schema.generation:
+            older = [one for one in version.segments if one.generation != version.schema.generation]
+            same = [one for one in version.segments if one not in older and not one.is_sealed]
+            return CompactionPlan((*older, *same))
+        if not one.is_sealed:
+            waiting += slots
+            continue
+        known += slots
+        largest = one if largest is None or slots > len(largest) else largest
+    return None if largest is None else _sealing(version, largest, known, waiting)
 
 
-def _sealing(version: Version) -> CompactionPlan | None:
-    sealed = [one for one in version.segments if one.is_sealed]
-    tail = [one for one in version.segments if not one.is_sealed]
-    if not sealed:
-        return None
-    largest = max(sealed, key=len)
-    known, waiting = sum(map(len, sealed)), sum(map(len, tail))
+def _sealing(version: Version, largest: IndexedSegment, known: int, waiting: int) -> CompactionPlan | None:
+    """What to do where `waiting` slots are unsealed beside `known` sealed ones."""
     updatable = largest.index is not None and largest.index.is_updatable
     if updatable:
         waiting += len(largest) - largest.live - largest.forgotten_count
-    if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
+    longest = TAIL_SHARE * known if updatable else min(LONGEST_TAIL, TAIL_SHARE * known)
+    if waiting <= max(SHORTEST_TAIL, longest):
         return None
+    sealed = [one for one in version.segments if one.is_sealed]
+    tail = [one for one in version.segments if not one.is_sealed]
     if updatable:
         rest = [one for one in sealed if one is not largest]
         return CompactionPlan((largest, *rest, *tail), absorbs=True)
@@ -150,7 +160,7 @@ def _absorbed(plan: CompactionPlan) -> CompactionResult:
     index = main.index.copy()
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
-    removed = lengthened(main.removed, len(segment))
+    removed = bits.either(main.removed, no_slots(len(segment)))
     return CompactionResult(plan.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
 
 
@@ -167,19 +177,23 @@ def installed(version: Version, done: CompactionResult) -> Version | None:
         before, place = waiting.pop(one.line)
         if one.index is not before.index:  # it has adapted meanwhile
             return None
-        removed = bits.to_slots(one.removed).astype(np.int64)
-        removed = removed[removed < len(before)]
-        gone.append(place[removed])
+        gone.append(place[_removed_since(before, one)])
         if len(one) > len(before):
             left.append(_after(one, len(before)))
-    for _, place in waiting.values():  # all their rows were removed meanwhile
-        gone.append(place)
-    output = done.output
-    slots = np.concatenate([*gone, np.empty(0, np.int64)])
-    new = bits.to_slots(frozen(bits.from_slots(slots[slots >= 0], len(output)) & ~output.removed))
-    output = output.without(new.astype(np.int64)) if len(new) else output
+    for before, place in waiting.values():  # all their rows were removed meanwhile
+        gone.append(place[before.living()])
+    slots = np.concatenate([*gone, np.empty(0, np.int64)]).tolist()
+    output = done.output.without(slots) if slots else done.output
     made = [one for one in (*kept, output, *left) if one.live]
     return version.with_segments(sorted(made, key=lambda one: not one.is_sealed))
+
+
+def _removed_since(before: IndexedSegment, now: IndexedSegment) -> I64:
+    """The slots that were living before and are removed now. O(slots / 64 + slots removed)."""
+    words = before.alive & ~now.alive[: len(before.alive)]
+    some = np.flatnonzero(words)
+    found = bits.to_slots(words[some])
+    return some[found // bits.WORD] * bits.WORD + found % bits.WORD
 
 
 def _after(one: IndexedSegment, first: int) -> IndexedSegment:
@@ -195,22 +209,33 @@ def _after(one: IndexedSegment, first: int) -> IndexedSegment:
 
 def settled(version: Version, build: Build | None) -> Version:
     """The version with an index over rows that are many beside the others; without `build` none is wanted."""
-    tail = sum(len(one) for one in version.segments if not one.is_sealed)
-    if build is None or tail <= REBUILD_SHARE * (version.slots - tail):
+    if build is None:
         return version
-    return compacted(version, build)
+    sealed = tail = 0
+    for one in version.segments:
+        if one.is_sealed:
+            sealed += len(one)
+        else:
+            tail += len(one)
+    return version if tail <= REBUILD_SHARE * sealed else compacted(version, build)
 
 
 def compacted(version: Version, build: Build | None, fewer_constants: bool = False) -> Version:
     """The same subscriptions in one segment; with `fewer_constants` without keys for strings that nothing uses."""
     if not version.segments:
         return version
-    living = [one.picked() for one in version.segments]
-    schema = with_constants_of(version.schema, living)
-    if fewer_constants:
-        schema = without_unused_constants(schema, living)
-    version = version.with_schema(schema)
+    version = version.with_schema(_schema_of_living(version, fewer_constants))
     return version.with_segments([united(version, version.segments, build).output])
+
+
+def _schema_of_living(version: Version, fewer_constants: bool) -> Schema:
+    """The schema with the constants of what is living, in which nothing is picked where there is none to look at."""
+    schema = version.schema
+    if not schema.strings and all(one.generation == schema.generation for one in version.segments):
+        return schema
+    living = [one.picked() for one in version.segments]
+    schema = with_constants_of(schema, living)
+    return without_unused_constants(schema, living) if fewer_constants else schema
 
 
 # --- in the background ---------------------------------------------------------------------------------------

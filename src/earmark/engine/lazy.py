@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -20,7 +20,7 @@ from earmark.flat import bits
 from earmark.flat.arrays import U64, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.locks import remade_lock
-from earmark.segment.segment import NO_TAGS, Segment, Tags
+from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
 
 RESIDENT = 256 << 20
 """Bytes of mapped segments that a process keeps in its memory; the page cache keeps the others."""
@@ -66,13 +66,13 @@ class LazySegment(IndexedSegment):
         open_: Callable[[], Contents],
         resident: Resident | None = None,
     ) -> None:
-        fields = {"removed": removed, "live": live, "line": object(), "entry": entry, "_slots": slots}
+        base = frozen(bits.all_set(slots) & ~removed)
+        fields = {"base": base, "known": slots, "since": (), "live": live, "line": object(), "entry": entry}
         more = {"_generation": generation, "_open": open_, "_resident": resident, "_scopes": OrderedDict()}
         self.__dict__.update(fields | more)
 
     entry: Any
     """What the version's record says of it."""
-    _slots: int
     _generation: int
     _open: Callable[[], Contents]
     _resident: Resident | None
@@ -83,26 +83,27 @@ class LazySegment(IndexedSegment):
         return self._open()
 
     @property
-    def segment(self) -> Segment:
+    def segment(self) -> Segment:  # type: ignore[override]
         """The subscriptions, opened now if they were not."""
         return self._opened[0]
 
     @cached_property
-    def index(self) -> ArrayIndex[Any] | None:
+    def index(self) -> ArrayIndex[Any] | None:  # type: ignore[override]
         """The index, opened now if it was not."""
         return self._opened[2]()
 
     @property
-    def forgotten(self) -> U64:
+    def forgotten(self) -> U64:  # type: ignore[override]
         """Those of the removed slots that the index does not know either."""
         return self._opened[1]
 
     def opened(self) -> IndexedSegment:
         """The same, open for good."""
-        return IndexedSegment(self.segment, self.index, self.removed, self.live, self.forgotten, self.line)
+        fields = (self.base, self.known, self.since, self.live, self.forgotten, self.line)
+        return IndexedSegment(self.segment, self.index, *fields)
 
     def __len__(self) -> int:
-        return self._slots
+        return self.known
 
     @property
     def generation(self) -> int:
@@ -114,15 +115,15 @@ class LazySegment(IndexedSegment):
         """Whether it has an index."""
         return bool(self.entry["index"] is not None)
 
-    def without(self, slots: Any) -> IndexedSegment:
+    def without(self, slots: Sequence[int]) -> IndexedSegment:
         """The same without these slots, all of which are living; still not opened, if it was not."""
-        removed = bits.set_slots(self.removed, slots)
+        removed = bits.set_slots(self.removed, np.array(slots, np.int64))
         live = self.live - len(slots)
-        made = LazySegment(self.entry, self._generation, self._slots, removed, live, self._open, self._resident)
+        made = LazySegment(self.entry, self._generation, self.known, removed, live, self._open, self._resident)
         made.__dict__["line"] = self.line
         return made
 
-    def appended(self, other: Segment) -> IndexedSegment:
+    def appended(self, other: Segment | Row) -> IndexedSegment:
         """An unsealed segment with more rows behind it."""
         return self.opened().appended(other)
 

@@ -21,14 +21,23 @@ from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.words import did_you_mean
 from earmark.segment import builder
-from earmark.segment.arrays import gather
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.builder import Prepared, Subscription
-from earmark.segment.forms import subscription_at
-from earmark.segment.ids import Id, Ids, checked_id
-from earmark.segment.segment import Segment, no_arrays
+from earmark.segment.explain import condition_text
+from earmark.segment.forms import score_at, subscription_at, weights_at
+from earmark.segment.ids import Id, checked_id
+from earmark.segment.segment import Row, no_arrays
 
 KEEP: Any = object()
 """In place of a field of a subscription that an update leaves as it is."""
+
+
+def added_one(version: Version, given: Subscription) -> Version:
+    """The version with one new subscription at the end of the order of insertion."""
+    row = builder.take_one(version.schema, given).row(version.next_sequence)
+    if version.id_type not in (None, type(row.id)) or version.find(row.id) is not None:
+        refuse(builder.id_problems([row.id], [None], version))
+    return version.appended(row)
 
 
 def added(version: Version, prepared: Prepared, numbered: bool = True) -> Version:
@@ -64,46 +73,46 @@ def without(version: Version, ids: Sequence[Id]) -> Version:
 def updated(version: Version, given: Subscription) -> Version:
     """The version with a subscription changed; fields that are `KEEP` stay as they were."""
     place = place_of(version, given.id)
-    old = subscription_at(version.segments[place.number].segment, place.slot)
+    segment, slot = version.segments[place.number].segment, place.slot
     keeps_condition = given.condition is KEEP
     if given.params is not None and keeps_condition:
         raise SubscriptionError("params need a condition with parameters, got none")
-    condition = old.condition if keeps_condition else builder.with_params(given.condition, given.params)
+    condition = given.condition if keeps_condition else builder.with_params(given.condition, given.params)
     weights = given.weights
     if weights is KEEP:
-        weights = old.weights if keeps_condition else builder.still_used(old.weights, condition)
-    score = old.score if given.score is KEEP else given.score
-    tags = old.tags if given.tags is KEEP else given.tags
+        weights = weights_at(segment, slot)
+        weights = weights if keeps_condition or not weights else builder.still_used(weights, condition)
+    score = score_at(segment, slot) if given.score is KEEP else given.score
+    tags = dict(segment.tags(slot)) if given.tags is KEEP else given.tags
     change = revalued if keeps_condition else replaced
-    return change(version, place, Subscription(old.id, condition, weights, score, tags))
+    return change(version, place, Subscription(segment.ids[slot], condition, weights, score, tags))
 
 
 def replaced(version: Version, place: Place, given: Subscription) -> Version:
     """The version with a subscription in the place of another, whose place in the order it takes."""
     rest = version.removed([place])
-    sequence = version.segments[place.number].segment.arrays.sequence[[place.slot]]
-    return rest.appended(builder.prepare(rest.schema, [given], numbered=False).segment(sequence))
+    sequence = int(version.segments[place.number].segment.arrays.sequence[place.slot])
+    return rest.appended(builder.take_one(rest.schema, given).row(sequence))
 
 
 def revalued(version: Version, place: Place, given: Subscription) -> Version:
     """The version with other weights, score and tags for a subscription, whose condition stays as it was bound."""
-    old = version.segments[place.number].segment
+    old, slot = version.segments[place.number].segment, place.slot
     if old.schema.generation != version.schema.generation:  # its keys are older, so it is bound again
-        return replaced(version, place, given)
-    arrays, names = gather(old.arrays, np.array([place.slot])), version.schema.names
+        return replaced(version, place, replace(given, condition=condition_text(old, slot)))
+    columns: list[Any] = [column.tolist() for column in gather(old.arrays, np.array([slot]))]
+    arrays, names = SegmentArrays._make(columns), version.schema.names
     try:
-        weights = builder.weights_on(given.weights, {names[number] for number in arrays.attr.tolist()})
+        weights = builder.weights_on(given.weights, {names[number] for number in arrays.attr})
         score, tags = builder.checked_score(given.score), builder.checked_tags(given.tags)
     except EarmarkError as problem:
         raise builder.named(problem, None, given) from None
-    weight = np.array([weights.get(names[number], 1.0) for number in arrays.attr.tolist()])
-    arrays = arrays._replace(
-        weight=weight if (weight != 1.0).any() else weight[:0], score=np.array([score]) if score else np.empty(0)
-    )
-    text = old.text(place.slot)
-    new = Segment.of(version.schema, arrays, Ids.of([given.id]), [text] if text else None, [tags])
+    weight = [weights.get(names[number], 1.0) for number in arrays.attr]
+    weight = weight if any(one != 1.0 for one in weight) else []
+    columns = [*columns[:-3], weight, [score] if score else [], columns[-1]]
+    row = Row(version.schema, SegmentArrays._make(columns), given.id, old.text(slot), tags)
     # first the new, then away with the old: between them, no attribute is without a user
-    return version.appended(new).removed([place])
+    return version.appended(row).removed([place])
 
 
 def retyped(version: Version, name: str, type_name: str) -> Version:

@@ -3,7 +3,8 @@
     schema       attributes, types, keys of constants
     segments     each with its index and without its removed slots (`IndexedSegment`)
                      segment   slots 0 1 2 3 4 5     never changes
-                     removed         . x . . x .     bitmap; a removal makes another `IndexedSegment` with another
+                     alive           1 0 1 1 0 1     bitmap; a removal makes another `IndexedSegment`, which notes the
+                                                     slot (`since`). The bitmap without it is made for a search
                      index     over all slots        None while the segment is *unsealed*: it takes new rows, is scanned
     uses         by attribute, how many living constraints compare it with a value
     router       says which segments an event can match, where they are shards (router.py)
@@ -40,10 +41,12 @@ from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.evaluate import score_matches
 from earmark.segment.ids import Id, distinct
 from earmark.segment.join import join, with_constants_of
-from earmark.segment.segment import NO_TAGS, Segment, Tags, no_segment, uses_of
+from earmark.segment.segment import NO_TAGS, Row, Segment, Tags, no_segment, uses_of, uses_of_slots
 
 FEW_SHARE = 1 / 256
 """A smaller share of eligible slots than this is scanned, without the index."""
+FEW_REMOVED = 128
+"""So many removals are noted one by one; then a bitmap without them is made."""
 
 
 def no_slots(slots: int) -> U64:
@@ -51,20 +54,18 @@ def no_slots(slots: int) -> U64:
     return frozen(np.zeros(bits.words_for(slots), np.uint64))
 
 
-def lengthened(bitmap: U64, slots: int) -> U64:
-    """A bitmap over this many slots, none of the new ones set; itself where it is long enough."""
-    if slots <= bits.WORD * len(bitmap):
-        return bitmap
-    return frozen(np.concatenate([bitmap, np.zeros(bits.words_for(slots) - len(bitmap), np.uint64)]))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class IndexedSegment:
-    """One of the segments of a version."""
+    """One of the segments of a version. It never changes."""
 
     segment: Segment
     index: ArrayIndex[Any] | None
-    removed: U64
+    base: U64
+    """The bitmap of slots that were living at some moment,"""
+    known: int
+    """when there were so many slots,"""
+    since: tuple[int, ...]
+    """and the slots removed since then: at most FEW_REMOVED."""
     live: int
     """How many slots are not removed."""
     forgotten: U64
@@ -75,12 +76,14 @@ class IndexedSegment:
     @classmethod
     def of(cls, segment: Segment, index: ArrayIndex[Any] | None = None, removed: U64 | None = None) -> IndexedSegment:
         """A segment whose index, if it has one, knows all slots but the removed."""
-        removed = no_slots(len(segment)) if removed is None else removed
-        return cls(segment, index, removed, len(segment) - bits.count(removed), removed)
+        slots = len(segment)
+        removed = no_slots(slots) if removed is None else removed
+        base = frozen(bits.all_set(slots) & ~removed)
+        return cls(segment, index, base, slots, (), bits.count(base), removed)
 
     def __len__(self) -> int:
         """How many slots, the removed included."""
-        return len(self.segment)
+        return len(self.segment.arrays.sequence)
 
     @property
     def generation(self) -> int:
@@ -99,8 +102,26 @@ class IndexedSegment:
 
     @cached_property
     def alive(self) -> U64:
-        """The bitmap of slots that are not removed."""
-        return frozen(bits.all_set(len(self)) & ~self.removed)
+        """The bitmap of slots that are not removed. O(slots / 64), a copy, after a change."""
+        slots, known = len(self), self.known
+        if slots == known and not self.since:
+            return self.base
+        if slots == known:
+            made = self.base.copy()
+        else:
+            made, whole = bits.all_set(slots).copy(), known // bits.WORD
+            made[:whole] = self.base[:whole]
+            if known % bits.WORD:
+                made[whole] &= self.base[whole] | ~np.uint64((1 << known % bits.WORD) - 1)
+        words: Any = memoryview(made)  # type: ignore[arg-type]
+        for slot in self.since:
+            words[slot >> 6] &= ~(1 << (slot & 63))
+        return frozen(made)
+
+    @cached_property
+    def removed(self) -> U64:
+        """The bitmap of slots that are removed. O(slots / 64)."""
+        return frozen(bits.all_set(len(self)) & ~self.alive)
 
     @cached_property
     def _scan(self) -> Scan:
@@ -108,7 +129,8 @@ class IndexedSegment:
 
     def is_live(self, slot: int) -> bool:
         """Whether a slot is not removed."""
-        return not int(self.removed[slot >> 6]) >> (slot & 63) & 1
+        is_new = slot >= self.known
+        return (is_new or bool(int(self.base[slot >> 6]) >> (slot & 63) & 1)) and slot not in self.since
 
     def living(self) -> I64:
         """The slots that are not removed, ascending."""
@@ -129,18 +151,25 @@ class IndexedSegment:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def without(self, slots: I64) -> IndexedSegment:
-        """The same without these slots, all of which are living."""
-        removed, live = bits.set_slots(self.removed, slots), self.live - len(slots)
-        made = IndexedSegment(self.segment, self.index, removed, live, self.forgotten, self.line)
+    def without(self, slots: Sequence[int]) -> IndexedSegment:
+        """The same without these slots, all of which are living. O(slots removed), but for one call in FEW_REMOVED."""
+        base, known, since = self.base, self.known, self.since
+        if "alive" in self.__dict__ or len(since) + len(slots) > FEW_REMOVED:  # begin again, from what a search made
+            base, known, since = self.alive, len(self), ()
+        if len(slots) > FEW_REMOVED:
+            base = frozen(base & ~bits.from_slots(np.array(slots, np.int64), known))
+        else:
+            since = (*since, *slots)
+        live = self.live - len(slots)
+        made = IndexedSegment(self.segment, self.index, base, known, since, live, self.forgotten, self.line)
         made.__dict__["forgotten_count"] = self.forgotten_count
         return made
 
-    def appended(self, other: Segment) -> IndexedSegment:
+    def appended(self, other: Segment | Row) -> IndexedSegment:
         """An unsealed segment with more rows behind it."""
         segment = self.segment.appended(other)
-        removed = lengthened(self.removed, len(segment))
-        return IndexedSegment(segment, None, removed, self.live + len(other), self.forgotten, self.line)
+        live = self.live + len(segment) - len(self)
+        return IndexedSegment(segment, None, self.base, self.known, self.since, live, self.forgotten, self.line)
 
     # --- searching -------------------------------------------------------------------------------------------
 
@@ -172,7 +201,7 @@ class IndexedSegment:
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariants of segment and index hold."""
         self.segment.check()
-        require(len(self.removed) == bits.words_for(len(self)), "the bitmap of removed slots has the wrong size")
+        require(len(self.base) == bits.words_for(self.known), "the bitmap of living slots has the wrong size")
         require(bits.count(self.alive) == self.live, "the number of living slots is wrong")
         living = self.living()
         ids = self.segment.ids.objects
@@ -189,9 +218,9 @@ class Place(NamedTuple):
     slot: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Version:
-    """A state of a book."""
+    """A state of a book. It never changes."""
 
     schema: Schema
     segments: tuple[IndexedSegment, ...]
@@ -299,39 +328,38 @@ class Version:
 
     # --- changes ---------------------------------------------------------------------------------------------
 
-    def appended(self, segment: Segment) -> Version:
+    def appended(self, segment: Segment | Row) -> Version:
         """The version with new subscriptions, under their schema, in its unsealed segment."""
-        if not len(segment):
+        if not len(segment.arrays.sequence):
             return self.with_schema(segment.schema)
+        schema, uses = segment.schema, uses_of(segment.arrays, segment.schema)
         last = self.segments[-1] if self.segments else None
-        if last is not None and not last.is_sealed and last.segment.schema.generation == segment.schema.generation:
+        if last is not None and not last.is_sealed and last.generation == schema.generation:
             segments = (*self.segments[:-1], last.appended(segment))
         else:
-            segments = (*self.segments, IndexedSegment.of(segment))
-        uses = uses_of(segment.arrays, segment.schema)
-        following = max(self.next_sequence, int(segment.arrays.sequence.max()) + 1)
-        counted = _counting(self._uses_under(segment.schema), uses, 1)
-        made = Version(segment.schema, segments, following, counted, self.router, self.integer_ids)
-        return made.with_free_types(uses)
+            segments = (*self.segments, IndexedSegment.of(segment.segment() if isinstance(segment, Row) else segment))
+        greatest = segment.arrays.sequence[0] if isinstance(segment, Row) else int(segment.arrays.sequence.max())
+        counted, unused = _counting(self._uses_under(schema), uses, 1)
+        following = max(self.next_sequence, int(greatest) + 1)
+        made = Version(schema, segments, following, counted, self.router, self.integer_ids)
+        return made.with_free_types(unused) if unused else made
 
-    def removed(self, places: Iterable[Place]) -> Version:
+    def removed(self, places: Sequence[Place]) -> Version:
         """The version without the subscriptions at these places, all of which are living."""
         by_segment: dict[int, list[int]] = {}
         for number, slot in places:
             by_segment.setdefault(number, []).append(slot)
         segments, counted = list(self.segments), self.uses
-        attributes: set[int] = set()
-        for number, listed in by_segment.items():
-            slots = np.array(listed, np.int64)
+        free: list[int] = []
+        for number, slots in by_segment.items():
             own = self.segments[number].segment
-            uses = uses_of(gather(own.arrays, slots), self.schema_for(own))
-            attributes.update(uses)
-            counted = _counting(counted, uses, -1)
+            counted, unused = _counting(counted, uses_of_slots(own.arrays, slots, self.schema_for(own)), -1)
+            free += unused
             segments[number] = segments[number].without(slots)
         if self.router is None:  # else it knows them by their numbers
             segments = [one for one in segments if one.live]
         made = Version(self.schema, tuple(segments), self.next_sequence, counted, self.router, self.integer_ids)
-        return made.with_free_types(attributes)
+        return made.with_free_types(free) if free else made
 
     def with_schema(self, schema: Schema) -> Version:
         """The version under a schema that has more attributes or constants, or types for such as had none."""
@@ -369,7 +397,7 @@ class Version:
         uses = np.zeros(len(self.schema), np.int32)
         for one in self.segments:
             living = one.segment.arrays if one.live == len(one) else gather(one.segment.arrays, one.living())
-            uses = _counting(uses, uses_of(living, self.schema_for(one.segment)), 1)
+            uses, _ = _counting(uses, uses_of(living, self.schema_for(one.segment)), 1)
         return frozen(uses)
 
     def check(self) -> None:
@@ -397,9 +425,10 @@ class Version:
         require(not len(every) or every[-1] < self.next_sequence, "a sequence number is too great")
 
 
-def _counting(uses: I32, more: Mapping[int, int], sign: int) -> I32:
-    """The uses of attributes with some more, or fewer."""
-    counted = uses.copy()
+def _counting(uses: I32, more: Mapping[int, int], sign: int) -> tuple[I32, list[int]]:
+    """The uses of attributes with some more, or fewer; and those of the attributes that nothing uses then."""
+    made = uses.copy()
+    counted: Any = memoryview(made)  # type: ignore[arg-type]
     for number, count in more.items():
         counted[number] += sign * count
-    return frozen(counted)
+    return frozen(made), [number for number in more if not counted[number]]

@@ -15,8 +15,19 @@ from typing import Any, TypeAlias
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shortened
 from earmark.keys.cuts import Cut, cut, decimal_room
-from earmark.keys.numbers import HIGHEST, LOWEST, bounds_of, narrowed, position_of, wide_intervals, widened
-from earmark.keys.schema import INT64_MAX, INT64_MIN, NUMERIC, Attribute, AttributeType, Draft, Kind, type_of
+from earmark.keys.numbers import HIGHEST, LOWEST, bounds_of, float_key, narrowed, position_of, wide_intervals, widened
+from earmark.keys.schema import (
+    FLOAT_INF_KEY,
+    FLOAT_NAN_KEY,
+    INT64_MAX,
+    INT64_MIN,
+    NUMERIC,
+    Attribute,
+    AttributeType,
+    Draft,
+    Kind,
+    type_of,
+)
 from earmark.keys.sets import Intervals, KeySet, complement, union
 from earmark.keys.strings import StringKeys, successor
 from earmark.language.literals import LiteralError, cast_text, like_prefix
@@ -26,6 +37,17 @@ from earmark.language.predicate import AnyOf, Atom, Leaf, Mode, atom_sql, litera
 _SMALL = 10**18
 _MAX_KNOWN = 1 << 16
 _PLAIN = frozenset((int, float, str, bool))
+_SURE = 2**52
+"""The keys of smaller numbers, and those beside them, are keys of doubles."""
+_FORMS: dict[str, Callable[..., tuple[int, int]]] = {
+    "=": lambda key: (key, key),
+    "<": lambda key: (-FLOAT_INF_KEY, key - 1),
+    "<=": lambda key: (-FLOAT_INF_KEY, key),
+    ">": lambda key: (key + 1, FLOAT_NAN_KEY),
+    ">=": lambda key: (key, FLOAT_NAN_KEY),
+    "BETWEEN": lambda low, high: (low, high),
+}
+"""By operator, the keys of doubles for which a comparison with the key of a number is TRUE."""
 OPEN: Intervals = ((INT64_MIN, INT64_MAX),)
 _NOTHING = KeySet((), False)
 _ONLY_NULL = KeySet((), True)
@@ -60,8 +82,10 @@ BoundClauses: TypeAlias = list[list[Constraint]]
 class Binder:
     """Checks conditions against a Draft of the schema."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, alone: bool = False) -> None:
+        """`alone`: one condition is bound, so nothing is remembered for others."""
         self.draft = draft
+        self._is_alone = alone
         self._zone = draft.schema.zone
         self._known: dict[tuple[Any, ...], Constraint] = {}
 
@@ -108,15 +132,34 @@ class Binder:
         leaf = atoms[0]
         if len(atoms) > 1 or type(leaf) is not Leaf or not leaf.predicate.values:
             return self._constraint(name, atoms, subscription)
+        if self._is_alone:
+            return self._compared(name, leaf) or self._constraint(name, atoms, subscription)
         values = leaf.predicate.values
         types = tuple(map(type, values))
         key = (name, leaf.predicate.operator, leaf.mode, values, types)
         found = self._known.get(key)
         if found is None:
-            found = self._constraint(name, atoms, subscription)
+            found = self._compared(name, leaf) or self._constraint(name, atoms, subscription)
             if len(self._known) < _MAX_KNOWN and _PLAIN.issuperset(types):
                 self._known[key] = found
         return found
+
+    def _compared(self, name: str, leaf: Leaf) -> Constraint | None:
+        """A comparison of a number with plain literals, by far the most there are; None for any other."""
+        predicate = leaf.predicate
+        form = _FORMS.get(predicate.operator)
+        if form is None or leaf.mode is not Mode.TRUE:
+            return None
+        attribute = self.draft.get(name)
+        if attribute.type is None or attribute.type.kind is not Kind.NUMBER:
+            return None
+        keys = []
+        for value in predicate.values:
+            if (type(value) is not int and type(value) is not float) or not -_SURE < value < _SURE:
+                return None
+            keys.append(float_key(float(value)))
+        low, high = form(*keys)
+        return attribute.number, KeySet(((low, high),) if low <= high else (), False)
 
     def _constraint(self, name: str, atoms: tuple[Atom, ...], subscription: object) -> Constraint:
         attribute = self.draft.get(name)

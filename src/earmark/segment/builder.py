@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain, islice
+from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ from earmark.language.predicate import Condition, Leaf, Predicate, check_text, l
 from earmark.segment.arrays import EMPTY, SegmentArrays, gather, offsets
 from earmark.segment.ids import Id, Ids, checked_id
 from earmark.segment.join import concat_all
-from earmark.segment.segment import NO_TAGS, Segment, Tags
+from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +258,10 @@ class Prepared:
 class Builder:
     """Takes subscriptions one by one."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, alone: bool = False) -> None:
+        """`alone`: one subscription will be taken."""
         self.draft = Draft(schema)
-        self._binder = Binder(self.draft)
+        self._binder = Binder(self.draft, alone)
         self._ids: list[Id] = []
         self._asked: list[str] = []
         self._bound: dict[int, BoundClauses] = {}  # by row; the others are in runs
@@ -350,6 +351,27 @@ class Builder:
         self._append(*plain)
         return True
 
+    def row(self, sequence: int) -> Row:
+        """The only one that was taken, with this place in the order of insertion."""
+        clauses, given, score = self._bound[0], self._weights.get(0), self._scores.get(0, 0.0)
+        self._binder.note_wide([clauses])
+        schema = self.draft.commit().with_constants(self.draft.constants)
+        constraints = list(chain.from_iterable(clauses)) if len(clauses) != 1 else clauses[0]
+        starts, lo, hi, null = [0], [], [], []
+        for one in _resolved(constraints, schema):
+            for low, high in one.intervals:
+                lo.append(low)
+                hi.append(high)
+            starts.append(len(lo))
+            null.append(one.null)
+        numbers = [number for number, _ in constraints]
+        columns: list[Any] = [
+            *([0, len(clauses)], [0, *accumulate(map(len, clauses))], numbers, null, starts, lo, hi),
+            [given.get(number, 1.0) for number in numbers] if given else [],
+            *([score] if score else [], [sequence]),
+        ]
+        return Row(schema, SegmentArrays._make(columns), self._ids[0], self._asked[0], self._tags.get(0, NO_TAGS))
+
     def prepared(self) -> Prepared:
         """What was taken."""
         runs = [run for run in self._runs.values() if run is not None and len(run.rows)] if self._runs else []
@@ -416,6 +438,16 @@ def prepare(schema: Schema, items: Iterable[Any], numbered: bool = True) -> Prep
 def _wrong_rows(builder: Builder, items: list[Any], first: int, numbered: bool) -> list[tuple[int, EarmarkError]]:
     wrong = builder.take_many(items, first)
     return [(row, named(problem, row if numbered else None, items[row - first])) for row, problem in wrong]
+
+
+def take_one(schema: Schema, given: Subscription) -> Builder:
+    """A builder that has taken one subscription."""
+    builder = Builder(schema, alone=True)
+    try:
+        builder.take(given)
+    except EarmarkError as problem:
+        raise named(problem, None, given) from None
+    return builder
 
 
 _collector_is_off = False  # by us; an interruption may leave it off, and the next call turns it on again

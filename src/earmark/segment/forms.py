@@ -65,11 +65,22 @@ def reader_of(
 
 def subscription_at(segment: Segment, slot: int) -> Subscription:
     """The subscription of a slot, as it was given."""
+    weights, tags = weights_at(segment, slot), dict(segment.tags(slot))
+    condition = condition_text(segment, slot)
+    return Subscription(segment.ids[slot], condition, weights, score_at(segment, slot), tags or None)
+
+
+def weights_at(segment: Segment, slot: int) -> dict[str, float] | None:
+    """The weights of a slot's attributes, but for those that are 1."""
+    if not len(segment.arrays.weight):
+        return None
     names = segment.schema.names
-    weights = {names[n]: w for n, w in segment.weights(slot).items() if w != 1.0}
-    score = float(segment.arrays.score[slot]) if len(segment.arrays.score) else 0.0
-    tags = dict(segment.tags(slot))
-    return Subscription(segment.ids[slot], condition_text(segment, slot), weights or None, score, tags or None)
+    return {names[n]: w for n, w in segment.weights(slot).items() if w != 1.0} or None
+
+
+def score_at(segment: Segment, slot: int) -> float:
+    """The static score of a slot."""
+    return float(segment.arrays.score[slot]) if len(segment.arrays.score) else 0.0
 
 
 def to_frame(segment: Segment) -> pa.Table:

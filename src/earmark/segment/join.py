@@ -27,7 +27,7 @@ def join(segments: Sequence[Segment], schema: Schema) -> Segment:
     if len(segments) == 1 and segments[0].schema.generation == schema.generation:
         return segments[0]
     arrays = [translated(one.arrays, one.schema, schema) for one in segments]
-    check_room(*arrays)
+    check_room(*(sum(len(part[at]) for part in arrays) for at in (9, 2, 5)))
     tagset, tagsets = _joined_tags(segments)
     return Segment(
         schema,

@@ -20,40 +20,93 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from earmark.errors import EarmarkError, require
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Growable, Listed, PackedStrings, frozen, packed
+from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Listed, PackedStrings, frozen, packed, read_only
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Schema
 from earmark.segment.arrays import FEW, SegmentArrays, check_arrays, gather
 from earmark.segment.evaluate import fixed_scores
-from earmark.segment.ids import Ids, Lookups, checked_id, distinct
+from earmark.segment.ids import Id, Ids, Lookups, checked_id, distinct
 
 Tags: TypeAlias = tuple[tuple[str, str], ...]
 NO_TAGS: Tags = ()
 MOST_ELEMENTS = 2**31 - 1
+_MANY = 1 << 16
+"""From so many elements on, a column that grows has less spare room."""
+_KINDS = (np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64)
 _OFFSETS = ("clause_start", "constraint_start", "interval_start")
 _NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
+_FIRST_SET: I32 = frozen(np.zeros(1, np.int32))
 MAX_SEQUENCE = 2**62
 DAMAGE = (AssertionError, ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading hostile data may raise on the way to one of our errors."""
 
 
-class _GrowingColumns(NamedTuple):
-    """The columns of a segment that can be extended without a copy."""
+class Row(NamedTuple):
+    """One subscription for a segment that takes rows one at a time: its arrays are lists."""
 
-    arrays: dict[str, Growable]
-    asked_start: Growable
-    asked: Growable
-    tagset: Growable
+    schema: Schema
+    arrays: SegmentArrays
+    id: Id
+    text: str
+    tags: Tags
+
+    def segment(self) -> Segment:
+        """A segment of this row alone."""
+        kinds = zip(self.arrays, _KINDS, strict=True)
+        arrays = SegmentArrays._make(frozen(np.array(column, kind)) for column, kind in kinds)
+        return Segment.of(self.schema, arrays, Ids.of([self.id]), [self.text], [self.tags])
 
 
-@dataclass(frozen=True, eq=False)
+class _Room:
+    """Columns that the segments of one line share: each element is written once, past all that any segment has.
+
+    Only the segment that has every slot that was `claimed` may write; any other takes room of its own (the last one was
+    given up, by an exception or otherwise).
+    """
+
+    __slots__ = ("_columns", "_views", "claimed")
+
+    def __init__(self, segment: Segment) -> None:
+        self._columns: list[Any] = [*segment.arrays, segment.asked.start, segment.asked.joined, segment.tagset]
+        self._views = [read_only(column) for column in self._columns]
+        self.claimed = len(segment)
+
+    def put(self, at: int, size: int, values: Any) -> Any:
+        """Write behind the first elements of a column; all that it has then, read-only. Amortised O(values)."""
+        end = size + len(values)
+        if end > size:
+            column = self._columns[at]
+            if end > len(column):
+                spare = size // (2 if size < _MANY else 8)
+                column, before = np.empty(max(16, end, size + spare), column.dtype), column
+                column[:size] = before[:size]
+                self._columns[at], self._views[at] = column, read_only(column)
+            column[size:end] = values
+        return self._views[at][:end]
+
+    def put_some(self, at: int, size: int, old: Any, values: Any, count: int, default: float) -> Any:
+        """The same for a column that is stored from the first value on that is not its default."""
+        if not len(values):
+            if not len(old):
+                return old
+            values = [default] * count if count <= FEW else np.full(count, default)
+        elif len(old) < size:
+            size, values = 0, np.append(np.full(size, default), values)
+        return self.put(at, size, values)
+
+
+_START, _JOINED, _TAGSET = range(len(SegmentArrays._fields), len(SegmentArrays._fields) + 3)
+"""The columns of a `_Room` behind the arrays."""
+
+
+@dataclass(eq=False)
 class Segment:
-    """Subscriptions by slot."""
+    """Subscriptions by slot. It never changes."""
 
     schema: Schema
     arrays: SegmentArrays
@@ -63,7 +116,7 @@ class Segment:
     """The number of each slot's set of tags; empty when there are no tags."""
     tagsets: Listed[Tags] = field(default_factory=lambda: Listed([NO_TAGS]))
     lookups: Lookups = field(default_factory=Lookups)
-    room: _GrowingColumns | None = None
+    room: _Room | None = None
     known_order: bool | None = None
     """`is_ordered`, where the maker of the segment knows it."""
 
@@ -156,63 +209,61 @@ class Segment:
         """The same subscriptions in the order of insertion."""
         return self if self.is_ordered else self.pick(np.argsort(self.arrays.sequence, kind="stable"))
 
-    def appended(self, other: Segment) -> Segment:
+    def appended(self, other: Segment | Row) -> Segment:
         """These subscriptions and others behind them, under the other's schema: a later one of the same generation."""
-        check_room(self.arrays, other.arrays)
-        if not len(other):
+        old, new = self.arrays, other.arrays
+        slots, constraints, intervals = len(old.sequence), len(old.attr), len(old.lo)
+        count = len(new.sequence)
+        check_room(slots + count, constraints + len(new.attr), intervals + len(new.lo))
+        if not count:
             return self
-        room = self.room or self._new_room()
-        columns = dict(room.arrays)
-        for name, per, default in (("weight", "attr", 1.0), ("score", "sequence", 0.0)):
-            before, count = len(getattr(self.arrays, per)), len(getattr(other.arrays, per))
-            columns[name] = _with_default(columns[name], getattr(other.arrays, name), count, before, default)
-        for name in ("attr", "accepts_null", "lo", "hi", "sequence"):
-            columns[name] = columns[name].extended(getattr(other.arrays, name))
-        for name in _OFFSETS:
-            columns[name] = columns[name].extended(getattr(other.arrays, name)[1:] + getattr(self.arrays, name)[-1])
-        start = room.asked_start.extended(other.asked.start[1:] + self.asked.start[-1])
-        asked = room.asked.extended(other.asked.joined) if len(other.asked.joined) else room.asked
-        tagset, tagsets = self._with_tags(room.tagset, other)
-        arrays = SegmentArrays(**{name: column.view() for name, column in columns.items()})
-        was_last, ids = self.ids.is_last, self.ids.extended(other.ids)
-        lookups = self.lookups if was_last and ids.base is self.ids.base else Lookups()  # one line shares them
-        return Segment(
-            other.schema,
-            arrays,
-            ids,
-            PackedStrings(start.view(), asked.view()),
-            tagset.view(),
-            tagsets,
-            lookups,
-            _GrowingColumns(columns, start, asked, tagset),
-            self.is_ordered
-            and other.is_ordered
-            and (not len(self) or bool(other.arrays.sequence[0] > self.arrays.sequence[-1])),
+        room = self.room
+        if room is None or room.claimed != slots:
+            room = _Room(self)
+        room.claimed = slots + count  # first: an exception from here on leaves elements that no segment has
+        put, clauses = room.put, len(old.constraint_start) - 1
+        arrays = SegmentArrays(
+            put(0, slots + 1, _shifted(new.clause_start, clauses)),
+            put(1, clauses + 1, _shifted(new.constraint_start, constraints)),
+            put(2, constraints, new.attr),
+            put(3, constraints, new.accepts_null),
+            put(4, constraints + 1, _shifted(new.interval_start, intervals)),
+            put(5, intervals, new.lo),
+            put(6, intervals, new.hi),
+            room.put_some(7, constraints, old.weight, new.weight, len(new.attr), 1.0),
+            room.put_some(8, slots, old.score, new.score, count, 0.0),
+            put(9, slots, new.sequence),
         )
+        end = len(self.asked.joined)
+        if isinstance(other, Row):
+            text = np.frombuffer(other.text.encode(), np.uint8)
+            ids, is_ordered = Ids.of([other.id]), True
+            ends: Any = [end + len(text)]
+        else:
+            ids, text, ends, is_ordered = other.ids, other.asked.joined, other.asked.start[1:] + end, other.is_ordered
+        asked = PackedStrings(put(_START, slots + 1, ends), put(_JOINED, end, text))
+        numbers, tagsets = self._with_tags(other)
+        tagset = room.put_some(_TAGSET, slots, self.tagset, numbers, count, 0)
+        was_last, extended = self.ids.is_last, self.ids.extended(ids)
+        lookups = self.lookups if was_last and extended.base is self.ids.base else Lookups()  # one line shares them
+        is_ordered = is_ordered and self.is_ordered and (not slots or bool(new.sequence[0] > old.sequence[-1]))
+        return Segment(other.schema, arrays, extended, asked, tagset, tagsets, lookups, room, is_ordered)
 
-    def _new_room(self) -> _GrowingColumns:
-        columns = {name: Growable(array.dtype, array) for name, array in self.arrays._asdict().items()}
-        asked = self.asked
-        return _GrowingColumns(
-            columns, Growable(np.int64, asked.start), Growable(np.uint8, asked.joined), Growable(np.int32, self.tagset)
-        )
-
-    def _with_tags(self, column: Growable, other: Segment) -> tuple[Growable, Listed[Tags]]:
-        """The sets of tags of the other's slots, behind these."""
+    def _with_tags(self, other: Segment | Row) -> tuple[I32, Listed[Tags]]:
+        """The numbers of the other's sets of tags, none where it has no tags, and the sets that they are of."""
         known = self.tagsets
-        if not column.size and not len(other.tagset):
-            return column, known
-        if not column.size and len(self):
-            column = Growable(np.int32, np.zeros(len(self), np.int32))
-        if not len(other.tagset):
-            return column.extended(np.zeros(len(other), np.int32)), known
+        if isinstance(other, Row):
+            tagset, sets = _FIRST_SET if other.tags else _NO_TAGSET, [other.tags]
+        else:
+            tagset, sets = other.tagset, other.tagsets.items
+        if not len(tagset):
+            return tagset, known
         new: dict[Tags, int] = {}
-        numbers = np.zeros(other.tagsets.size, np.int32)
-        for at in np.unique(other.tagset).tolist():
-            own = other.tagsets.items[at]
-            number = self.lookups.tagset(self, own)
-            numbers[at] = new.setdefault(own, known.size + len(new)) if number is None else number
-        return column.extended(numbers[other.tagset]), known.extended(list(new)) if new else known
+        numbers = np.zeros(len(sets), np.int32)
+        for at in np.unique(tagset).tolist():
+            number = self.lookups.tagset(self, sets[at])
+            numbers[at] = new.setdefault(sets[at], known.size + len(new)) if number is None else number
+        return numbers[tagset], known.extended(list(new)) if new else known
 
     # --- checks ----------------------------------------------------------------------------------------------
 
@@ -232,8 +283,7 @@ def without_text(slots: int) -> PackedStrings:
 
 def no_arrays() -> SegmentArrays:
     """The arrays of no subscriptions."""
-    kinds = (np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64)
-    columns = zip(SegmentArrays._fields, kinds, strict=True)
+    columns = zip(SegmentArrays._fields, _KINDS, strict=True)
     return SegmentArrays._make(frozen(np.zeros(int(name in _OFFSETS), kind)) for name, kind in columns)
 
 
@@ -243,20 +293,15 @@ def no_segment(schema: Schema, integer_ids: bool = False) -> Segment:
     return Segment(schema, no_arrays(), ids, NO_STRINGS)
 
 
-def check_room(*parts: SegmentArrays) -> None:
+def check_room(slots: int, constraints: int, intervals: int) -> None:
     """Raise when these are too many for one segment, whose offsets have 32 bits."""
-    for name in ("attr", "lo", "sequence"):
-        if sum(len(getattr(part, name)) for part in parts) > MOST_ELEMENTS:
-            raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
+    if max(slots, constraints, intervals) > MOST_ELEMENTS:
+        raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
 
 
-def _with_default(column: Growable, values: np.ndarray, count: int, before: int, default: float) -> Growable:
-    """A column is stored from the first value that is not its default."""
-    if len(values) == 0 and column.size == 0:
-        return column
-    if column.size == 0 and before:
-        column = Growable(np.float64, np.full(before, default))
-    return column.extended(values if len(values) else np.full(count, default))
+def _shifted(start: Any, by: int) -> Any:
+    """The ends of rows that begin so much later."""
+    return [end + by for end in start[1:]] if type(start) is list else start[1:] + by
 
 
 # --- segments that come from outside: what must hold beyond what kernels rely on (`rows.check_arrays`) ---------
@@ -308,8 +353,11 @@ def check_content(arrays: SegmentArrays, schema: Schema) -> None:
 
 def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
     """By attribute, how many constraints compare it with a value: neither empty nor wide open."""
+    if isinstance(table.attr, list):
+        return _few_uses(schema, table.attr, table.interval_start, table.lo, table.hi)
     if len(table.attr) <= FEW:
-        return _few_uses(table, schema)
+        columns = (table.attr, table.interval_start, table.lo, table.hi)
+        return _few_uses(schema, *(column.tolist() for column in columns))
     low, high = schema.domains
     typed = (table.interval_start[1:] > table.interval_start[:-1]) & schema.typed[table.attr]
     first = table.interval_start[:-1][typed]
@@ -320,12 +368,25 @@ def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
     return dict(zip(present.tolist(), counted[present].tolist(), strict=True))
 
 
-def _few_uses(table: SegmentArrays, schema: Schema) -> dict[int, int]:
+def uses_of_slots(table: SegmentArrays, slots: list[int], schema: Schema) -> dict[int, int]:
+    """The same for some slots."""
+    if len(slots) > 1:
+        return uses_of(gather(table, np.array(slots, np.int64)), schema)
+    (slot,) = slots
+    first, last = table.clause_start[slot : slot + 2].tolist()
+    begin, end = int(table.constraint_start[first]), int(table.constraint_start[last])
+    start = table.interval_start[begin : end + 1].tolist()
+    low, high = start[0], start[-1]
+    lo, hi = table.lo[low:high].tolist(), table.hi[low:high].tolist()
+    return _few_uses(schema, table.attr[begin:end].tolist(), start, lo, hi)
+
+
+def _few_uses(schema: Schema, attr: list[int], start: list[int], lo: list[int], hi: list[int]) -> dict[int, int]:
     """The same without arrays, which costs less for a subscription or two."""
     found: dict[int, int] = {}
-    start, lo, hi = table.interval_start.tolist(), table.lo.tolist(), table.hi.tolist()
-    for c, number in enumerate(table.attr.tolist()):
-        type_, first = schema.by_name[schema.names[number]].type, start[c]
-        some = type_ is not None and first < start[c + 1] and (lo[first] > type_.low or hi[first] < type_.high)
+    by_name, names, base = schema.by_name, schema.names, start[0]
+    for c, number in enumerate(attr):
+        type_, first = by_name[names[number]].type, start[c] - base
+        some = type_ is not None and start[c] < start[c + 1] and (lo[first] > type_.low or hi[first] < type_.high)
         found[number] = found.get(number, 0) + some
     return found

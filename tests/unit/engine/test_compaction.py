@@ -129,6 +129,15 @@ def test_a_static_index_is_built_for_segments_of_like_size() -> None:
     assert ids(large) == list(range(150))
 
 
+def test_the_tail_beside_a_static_index_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "TAIL_SHARE", 1 / 2)
+    monkeypatch.setattr(compaction, "LONGEST_TAIL", 6)
+    for build, wanted in ((Static, False), (Counted, True)):
+        then = added(sealed(40, build), *range(40, 46))
+        assert next_compaction(then) is None
+        assert (next_compaction(added(then, 46)) is None) is wanted
+
+
 def test_many_at_once_are_built_in_bulk_before_they_are_seen() -> None:
     then = settled(added(sealed(20), *range(20, 31)), Counted)
     (one,) = then.segments

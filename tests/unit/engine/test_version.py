@@ -11,8 +11,9 @@ import pytest
 
 from earmark import EarmarkError, Matcher
 from earmark.engine import updates
+from earmark.engine import version as version_module
 from earmark.engine.compaction import compacted
-from earmark.engine.version import IndexedSegment, Version
+from earmark.engine.version import FEW_REMOVED, IndexedSegment, Place, Version
 from earmark.flat import bits
 from earmark.keys.schema import Schema
 from earmark.segment import segment as module
@@ -115,6 +116,54 @@ class TestMoments:
         assert segment.arrays.score.tolist() == [0.0, 0.0, 1.0, 0.0]
         assert [segment.tags(s) for s in range(4)] == [(), (), (("t", "1"),), ()]
 
+    def test_removals_one_by_one_and_at_once(self) -> None:
+        """Noted beside the bitmap, then in another; rows appended between them are living."""
+        made = version(*["a > 3"] * 70)
+        moments = []
+        for slot in range(69):
+            made = (made if slot % 3 else added(made, "a > 4")).removed([Place(0, slot)])
+            if slot % 20 == 7:
+                made.segments[0].alive  # noqa: B018  a search asks for it
+            moments.append((made, slot))
+        assert len(made.segments[0].since) <= FEW_REMOVED
+        made = removed(made, *(f"s{70 + i}" for i in range(10)))
+        moments.append((made, 68))
+        for moment, last in moments:
+            moment.check()
+            (one,) = moment.segments
+            living = one.living().tolist()
+            assert living == [slot for slot in range(len(one)) if one.is_live(slot)] and len(living) == one.live
+            assert living[0] == last + 1
+            assert bits.to_slots(one.removed).tolist() == sorted({*range(len(one))} - {*living})
+
+    def test_many_removals_make_another_bitmap(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(version_module, "FEW_REMOVED", 3)
+        made = version(*["a > 3"] * 70)
+        for slot in range(10):
+            made = made.removed([Place(0, slot)])
+            assert 1 <= len(made.segments[0].since) <= 3
+        made.check()
+        made = removed(made, "s20", "s30", "s40", "s65", "s69")
+        assert not made.segments[0].since
+        made.check()
+        assert made.segments[0].living().tolist() == [s for s in range(10, 69) if s not in (20, 30, 40, 65)]
+
+    def test_a_row_is_the_segment_that_a_batch_gives(self) -> None:
+        """Appended to a segment and by itself."""
+        for given in (
+            Subscription("n", "a > 3 AND (s = 'k' OR b IS NULL)", {"a": 2.0}, 1.5, {"t": "1"}),
+            Subscription("n", "a IN (1, 2, 9007199254740993) OR TRUE"),
+            Subscription("n", "a < 3 AND a > 5"),
+        ):
+            for start in (version("a > 3"), version("s < 'm'", "b"), Version.empty(Schema())):
+                batch = updates.added(start, prepare(start.schema, [given]))
+                one = updates.added_one(start, given)
+                one.check()
+                assert everything(one) == everything(batch)
+                assert one.uses.tolist() == batch.uses.tolist() and one.next_sequence == batch.next_sequence
+                types = [[(a.name, a.type) for a in made.schema] for made in (one, batch)]
+                assert types[0] == types[1]
+
 
 class TestChanges:
     def test_slots_are_not_reused_and_sequence_goes_on(self) -> None:
@@ -166,7 +215,7 @@ class TestChanges:
             replace(made, uses=made.uses + 1),
             replace(made, next_sequence=1),
             made.with_segments([replace(one, live=1)]),
-            made.with_segments([replace(one, removed=bits.set_slots(one.removed, np.array([1])))]),
+            made.with_segments([replace(one, since=(1,))]),
             made.with_segments([replace(one, segment=replace(one.segment, ids=Ids.of(["s0"])))]),
             made.with_segments([IndexedSegment.of(twice)]),
             made.with_segments([one, IndexedSegment.of(one.segment)]),

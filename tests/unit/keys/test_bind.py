@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from earmark.keys.bind import Binder, Deferred
 from earmark.keys.numbers import float_key
 from earmark.keys.schema import Draft, Schema
 from earmark.keys.sets import KeySet
-from earmark.language.parse import parse_clauses
+from earmark.language.parse import leaf_of, parse_clauses
+from earmark.language.predicate import Mode
 
 LOW, HIGH = -(2**63), 2**63 - 1
 TYPES = {
@@ -158,3 +160,18 @@ def test_casts_that_fail() -> None:
         bound("d = 'zzz'")
     with pytest.raises(SubscriptionError, match="38 digits"):
         bound("m = 99999999999999999999999999999999999999")
+
+
+@pytest.mark.parametrize("operator", ["=", "!=", "<", "<=", ">", ">=", "<=>", "BETWEEN", "IN"])
+def test_comparisons_with_plain_numbers_are_what_all_others_are(operator: str) -> None:
+    """They are bound in a way of their own."""
+    numbers = (0, -0.0, 1.5, -3, 5e-324, 2**52 - 1, -(2**52), 2**53 + 1, 1e300, float("inf"), float("nan"), True, "x")
+    draft = Draft(Schema())
+    draft.declare({"n": "number", "i": "integer"})
+    binder, direct = Binder(draft), 0
+    for name, low, high, mode in product("ni", numbers, numbers, Mode):
+        leaf = leaf_of(name, operator, (low, high) if operator in ("BETWEEN", "IN") else (low,), mode)
+        found = binder._compared(name, leaf)
+        direct += found is not None
+        assert found is None or found == binder._constraint(name, (leaf,), None)
+    assert bool(direct) is (operator not in ("!=", "<=>", "IN"))
