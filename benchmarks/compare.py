@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from earmark.workload import standard
+from load import event_frame
 
 HERE = Path(__file__).resolve().parent
 MEASURES = ("match", "top_k", "single_match", "single_top_k", "changes", "save", "open")
@@ -114,19 +115,6 @@ def ranges_file(work: standard.Workload, path: Path) -> None:
     pq.write_table(pa.table({"id": np.arange(slots), "ranges": ranges}), path)
 
 
-def events_file(work: standard.Workload, path: Path, times: int = 1) -> None:
-    """The events of a workload, one column per attribute."""
-    count = len(work.event_attr)
-    columns = {}
-    for number in range(work.attributes):
-        values = np.zeros(count, np.int64)
-        has = np.zeros(count, bool)
-        rows, places = np.nonzero(work.event_attr == number)
-        values[rows], has[rows] = work.event_value[rows, places], True
-        columns[f"a{number}"] = pa.array(np.tile(values, times), mask=~np.tile(has, times))
-    pq.write_table(pa.table(columns), path)
-
-
 def conditions_file(rows: int, path: Path) -> None:
     """Rules as people write them: a few shapes, many values."""
     rng = np.random.default_rng(3)
@@ -197,7 +185,7 @@ def _run(comparison: Comparison, parts: list[str], indexes: list[str], size: int
         work = getattr(standard, part)(subscriptions=size)
         files = {"subscriptions": folder / f"{part}.parquet", "events": folder / f"{part}-events.parquet"}
         ranges_file(work, files["subscriptions"])
-        events_file(work, files["events"])
+        pq.write_table(event_frame(work), files["events"])
         given = {name: str(path) for name, path in files.items()}
         for index in indexes:
             comparison.run(f"{part} {index} load", "load", 3, warm=size < 200_000, index=index, **given)

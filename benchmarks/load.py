@@ -54,6 +54,24 @@ def bounds(workload: Workload) -> pa.Table:
     return pa.table(columns)
 
 
+def event_frame(workload: Workload, times: int = 1) -> pa.Table:
+    """The events as a table with one column per attribute, NULL where an event has none; all of them, `times` times."""
+    events, columns = len(workload.event_attr), {}
+    for attribute in range(workload.attributes):
+        values, has = np.zeros(events, np.int64), np.zeros(events, bool)
+        rows, places = np.nonzero(workload.event_attr == attribute)
+        values[rows], has[rows] = workload.event_value[rows, places], True
+        columns[f"a{attribute}"] = pa.array(np.tile(values, times), mask=~np.tile(has, times))
+    return pa.table(columns)
+
+
+def event_dicts(workload: Workload) -> list[dict[str, int]]:
+    """The events as mappings."""
+    names = [f"a{attribute}" for attribute in range(workload.attributes)]
+    rows = zip(workload.event_attr.tolist(), workload.event_value.tolist(), strict=True)
+    return [{names[a]: value for a, value in zip(*row, strict=True)} for row in rows]
+
+
 def loaded(frame: pa.Table) -> Matcher:
     """A new Matcher with these subscriptions."""
     matcher = Matcher()

@@ -290,18 +290,29 @@ def test_generate_is_seeded(earmark: Earmark, tmp_path: Path) -> None:
     assert sorted(WORKLOADS) == NAMES
 
 
+DEMO = ("demo", "--campaigns", 8_000, "--visitors", 100)
+
+
 def test_demo(earmark: Earmark) -> None:
-    first, second = (earmark("demo", "--campaigns", 400, "--visitors", 60, "--seed", 3) for _ in range(2))
+    first, second = (earmark(*DEMO, "--seed", 3) for _ in range(2))
     assert first.code == 0
     for part in (
-        "400 ad campaigns, each a SQL condition",
+        "8,000 ads, 100 visitors: which ads does each visitor match?",
+        "Without earmark, for 20 visitors",
+        "a loop in Python",
+        "SQLite, indexed by interest and city",
         "loaded in ",
-        "60 visitors come by",
-        "matches per second",
-        "visitors per second",
-        "The five best campaigns for this visitor",
+        "match(visitor) ",
+        " x SQLite's speed, ",
+        "match_many(visitors) ",
+        "top_k(visitor, 5) ",
+        "top_k_many(visitors, 5) ",
+        "matches per visitor, the same ads as without earmark",
+        "Meanwhile ads change: 500 added, 500 with a new bid, 500 removed, a visitor after each",
+        "update(…) ",
+        "The five best ads for this visitor",
         "  5. ad-",
-        "Why ad-",
+        "Why ",
         "✓",
         "A near miss",
         "✗",
@@ -309,26 +320,48 @@ def test_demo(earmark: Earmark) -> None:
         "earmark match data/subscriptions.parquet",
     ):
         assert part in first.out, part
-    steady = [[line for line in run.out.splitlines() if " s " not in line] for run in (first, second)]
+    assert max(map(len, first.out.splitlines())) <= 104, "it fits into a terminal"
+    steady = [
+        [line for line in run.out.splitlines() if " s " not in line and " µs" not in line] for run in (first, second)
+    ]
     assert steady[0] == steady[1] != []
 
 
 def test_demo_for_machines(earmark: Earmark) -> None:
-    told = earmark("demo", "--campaigns", 300, "--visitors", 20, "--json")
+    told = earmark(*DEMO, "--json")
     (figures,) = told.rows()
-    assert list(figures) == ["campaigns", "visitors", "load_seconds", "megabytes", "match", "top_k", "seconds"]
-    assert (figures["campaigns"], figures["visitors"], figures["match"]["found"] > 20) == (300, 20, True)
+    timings = ["loop", "sqlite", "match", "match_many", "top_k", "top_k_many"]
+    timings += [f"{name}_meanwhile" for name in ("add", "update", "remove", "match")]
+    facts = ["campaigns", "visitors", "load_seconds", "megabytes", "matches", "seconds"]
+    assert sorted(figures) == sorted([*facts, *timings])
+    assert (figures["campaigns"], figures["visitors"], figures["matches"] > 20) == (8_000, 100, True)
+    assert all(figures[name] > 0 for name in timings)
     assert "What to try next" in told.err
 
 
 def test_demo_scores_add_up(earmark: Earmark) -> None:
-    lines = earmark("demo", "--campaigns", 300, "--visitors", 20).out.splitlines()
-    why = lines.index(next(line for line in lines if line.startswith("Why ad-")))
+    lines = earmark(*DEMO).out.splitlines()
+    why = lines.index(next(line for line in lines if line.startswith("Why ")))
     total = lines[why + 1].split("score ")[1]
     bid, static = lines[why + 2].split(maxsplit=1)
     assert static == "static score"
     parts = [float(line.split()[1]) for line in lines[why + 3 :] if line.startswith("  + ")]
     assert sum(parts) + float(bid) == pytest.approx(float(total)) and parts
+
+
+def test_a_demo_without_a_match(earmark: Earmark) -> None:
+    told = earmark("demo", "--campaigns", 1, "--visitors", 1)
+    assert told.code == 0
+    assert "0.0 matches per visitor" in told.out
+
+
+def test_the_rehearsal_of_a_demo_starts_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    from earmark.cli import demo as module
+
+    monkeypatch.setattr(module, "REHEARSED", 300)
+    monkeypatch.setattr(module, "_kernels_compiling", None)
+    monkeypatch.setattr(module.subprocess, "Popen", None)
+    module.rehearse()
 
 
 # --- help ----------------------------------------------------------------------------------------------------

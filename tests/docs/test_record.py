@@ -60,7 +60,7 @@ def test_the_demo_as_a_picture(tmp_path: Path) -> None:
     subprocess.run(command, check=True, timeout=200)
     lines = texts(made.read_text(encoding="utf-8"))
     assert lines[0] == "$ earmark demo --campaigns 300 --visitors 20"
-    for part in ("300 ad campaigns, each a SQL condition with weights and a bid", "A near miss", "What to try next"):
+    for part in ("300 ads, 20 visitors: which ads does each visitor match?", "A near miss", "What to try next"):
         assert part in lines
     failed = subprocess.run([sys.executable, PROGRAM, tmp_path / "none.svg", "frob"], capture_output=True, text=True)
     assert (failed.returncode, failed.stderr) == (2, "earmark frob ended with 2; nothing was drawn\n")

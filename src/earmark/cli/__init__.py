@@ -3,6 +3,7 @@
     app.py         the group of commands; errors and signals become sentences and exit codes
     options.py     options that commands share, each worded once
     match.py, prepare.py, hygiene.py, generate.py, demo.py    the commands, by kind
+    without.py     what the demo compares earmark with: a loop, and SQLite
     search.py      events read, searched, named, counted, sampled: the work behind `match`, `top-k` and `backtest`
     files.py       subscriptions in, results out
     spark.py       the same on Spark: a session, subscriptions as a DataFrame, the search

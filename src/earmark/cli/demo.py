@@ -1,9 +1,10 @@
-"""`earmark demo`: ad campaigns against a stream of visitors, in this process or on Spark."""
+"""`earmark demo`: ads against visitors, in this process or on Spark."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,9 @@ import click
 import earmark
 import earmark.spark
 from earmark.cli import options
-from earmark.progress import track
+from earmark.errors import EarmarkError
+from earmark.language.words import counted
+from earmark.progress import is_shown, track
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +29,21 @@ if TYPE_CHECKING:
     from earmark.spark.streaming import Report
 
 Figures = dict[str, Any]
+Visitor = dict[str, Any]
 
 BATCHES = 10  # of the stream on Spark, a tenth of the visitors in each
 CHANGE_AFTER = 2  # batches
 SEEN_AFTER = 3  # batches with the change, then the stream ends
-CHANGES = [("everybody", "age IS NOT NULL", 9.0, "add"), ("ad-0", None, None, "remove")]
+CHANGES_ON_SPARK = [("everybody", "age IS NOT NULL", 9.0, "add"), ("ad-0", None, None, "remove")]
 SHOWN = 3
+LEAST_TRAITS = 5  # so that a visitor matches tens of 200,000 ads
+SAMPLE = 20  # visitors that a loop over all ads is given
+AT_ONCE = 512  # visitors in a batch
+CHANGES = 500
+WIDTH = 100  # of a line with a condition
+REHEARSED = 10_000  # ads: enough to compile what the whole demo needs
+BESIDE = {"sqlite": "SQLite's speed", "loop": "the loop's"}
+PER_VISITOR = " per visitor"
 NEXT = """\
   with files     earmark generate w2 data
                  earmark match data/subscriptions.parquet data/events.parquet -o hits.parquet
@@ -47,17 +59,17 @@ NEXT_ON_SPARK = """\
   to read        docs/spark.md"""
 
 
-@click.command(short_help="See earmark at work: ad campaigns against visitors (a minute).")
-@options.number("--campaigns", 200_000, "Number of campaigns.", most=5_000_000)
+@click.command(short_help="See earmark at work: ads matched with visitors (half a minute).")
+@options.number("--campaigns", 200_000, "Number of ads.", most=5_000_000)
 @options.number("--visitors", 5_000, "Number of visitors.", most=1_000_000)
 @click.option("--seed", default=1, show_default=True, metavar="N", help="Seed of the market.")
 @options.flag("--json as_json", "Print the figures as one JSON object; the story goes to stderr.")
 @options.flag("--spark on_spark", "Run on Spark: publish, a batch, a stream (three minutes).")
 def demo(campaigns: int, visitors: int, seed: int, as_json: bool, on_spark: bool) -> None:
-    """Match ad campaigns with a stream of visitors: load, match, rank, explain.
+    """Match ads with visitors: how long it takes, with earmark and without, and why an ad matches.
 
-    Takes about a minute the first time, when kernels are compiled for this machine. The same seed shows the same
-    market; only the timings differ.
+    Takes about half a minute; the first time a little longer, while kernels are compiled for this machine. The same
+    seed shows the same market; only the timings differ.
 
     \b
     Example
@@ -69,10 +81,7 @@ def demo(campaigns: int, visitors: int, seed: int, as_json: bool, on_spark: bool
         if on_spark:
             _run_on_spark(campaigns, visitors, seed, figures)
         else:
-            with _kernels_compiling():
-                matcher = _load(campaigns, seed, figures)
-            _stream(matcher, visitors, seed, figures)
-            _show_visitor(matcher, seed)
+            _run_here(campaigns, visitors, seed, figures, _kernels_compiling())
         _title("What to try next")
         click.echo(NEXT_ON_SPARK if on_spark else NEXT)
         figures["seconds"] = round(time.perf_counter() - begun, 3)
@@ -86,73 +95,167 @@ def _title(text: str) -> None:
     click.secho(f"\n{text}", bold=True)
 
 
-def _load(count: int, seed: int, figures: Figures) -> earmark.Matcher:
+# --- in this process
+
+
+def _run_here(
+    campaigns: int, visitors: int, seed: int, figures: Figures, compiling: contextlib.AbstractContextManager[None]
+) -> None:
+    """Tell the whole story; at the end of `compiling`, kernels are compiled."""
+    from earmark.workload import ads
+
+    crowd = list(ads.visitors(visitors, seed))
+    with compiling:
+        market = _invent(campaigns, visitors, seed)
+        alone = _ask_without(market, crowd[:SAMPLE], figures)
+        matcher = _load(market, figures)
+    _ask(matcher, crowd, alone, figures)
+    _change(matcher, crowd, seed, figures)
+    _show_visitor(matcher, crowd)
+
+
+def rehearse() -> None:
+    """Run a small demo, which compiles what a large one needs."""
+    _run_here(REHEARSED, 2 * SAMPLE, 1, {}, contextlib.nullcontext())
+
+
+def _invent(count: int, visitors: int, seed: int) -> list[dict[str, Any]]:
+    """Draw the ads, and say what the demo is about."""
     from earmark.workload.ads import Campaigns
 
-    click.secho(f"{count:,} ad campaigns, each a SQL condition with weights and a bid", bold=True)
-    for campaign in Campaigns(min(count, 3), seed):
-        click.echo(f"  {campaign['id']}  {campaign['condition']}")
-    market = list(track(Campaigns(count, seed), count, "  inventing"))
+    click.secho(f"{count:,} ads, {visitors:,} visitors: which ads does each visitor match?", bold=True)
+    click.echo("  An ad is a SQL condition, with weights and a bid:")
+    for ad in Campaigns(min(count, SHOWN), seed, LEAST_TRAITS):
+        click.echo(_cut(f"  {ad['id']}  {ad['condition']}"))
+    return list(track(Campaigns(count, seed, LEAST_TRAITS), count, "  inventing ads"))
+
+
+def _ask_without(market: list[dict[str, Any]], sample: list[Visitor], figures: Figures) -> list[list[str]]:
+    """Time a loop and SQLite on a few visitors; their answers."""
+    from earmark.cli import without
+
+    _title(f"Without earmark, for {counted(len(sample), 'visitor')}")
+    wanted = [without.traits(ad["condition"]) for ad in track(market, len(market), "  reading conditions")]
+    contenders = [
+        ("loop", "a loop in Python", without.loop(wanted)),
+        ("sqlite", "SQLite, indexed by interest and city", without.sqlite(wanted)),
+    ]
+    answers = []
+    for name, what, ask in contenders:
+        begun = time.perf_counter()
+        answers.append([[f"ad-{number}" for number in ask(visitor)] for visitor in sample])
+        figures[name] = _say(what, (time.perf_counter() - begun) / len(sample), PER_VISITOR)
+    _check(answers[0] == answers[1])
+    return answers[0]
+
+
+def _load(market: list[dict[str, Any]], figures: Figures) -> earmark.Matcher:
+    _title("With earmark")
     matcher = earmark.Matcher()
     begun = time.perf_counter()
     matcher.add_many(market)
     took = time.perf_counter() - begun
     stats = matcher.stats()
     size = (stats["table_bytes"] + stats["asked_bytes"]) / 2**20
-    click.echo(f"  loaded in {took:.1f} s ({count / took:,.0f} per second), {size:,.1f} MB")
+    click.echo(f"  loaded in {took:.1f} s ({len(market) / took:,.0f} ads per second), {size:,.1f} MB")
     figures |= {"load_seconds": round(took, 3), "megabytes": round(size, 1)}
     return matcher
 
 
-def _stream(matcher: earmark.Matcher, count: int, seed: int, figures: Figures) -> None:
-    from earmark.workload.ads import visitors
-
-    crowd = list(visitors(count, seed))
-    matcher.match_many(crowd[:1])  # whatever is still to be compiled, so that the figures show the search
-    matcher.top_k_many(crowd[:1], 5)
-    _title(f"{count:,} visitors come by")
-    searches: list[tuple[str, str, Callable[[Any], Any]]] = [
-        ("match", "all matches", matcher.match_many),
-        ("top_k", "the five best", lambda group: matcher.top_k_many(group, 5)),
+def _ask(matcher: earmark.Matcher, crowd: list[Visitor], alone: list[list[str]], figures: Figures) -> None:
+    """Time every way to ask; the first answers must be those found without earmark."""
+    groups = [crowd[start : start + AT_ONCE] for start in range(0, len(crowd), AT_ONCE)]
+    searches: list[tuple[str, str, list[Any], Callable[[Any], Any]]] = [
+        ("match", "match(visitor)", crowd, matcher.match),
+        ("match_many", "match_many(visitors)", groups, matcher.match_many),
+        ("top_k", "top_k(visitor, 5)", crowd, lambda visitor: matcher.top_k(visitor, 5)),
+        ("top_k_many", "top_k_many(visitors, 5)", groups, lambda group: matcher.top_k_many(group, 5)),
     ]
-    for name, what, search in searches:
+    for name, what, asked, search in searches:
+        search(asked[0])  # whatever is still to be compiled, so that the figures show the search
         begun = time.perf_counter()
-        groups = [crowd[start : start + 512] for start in range(0, count, 512)]
-        results = sum(search(group).num_rows for group in track(groups, len(groups), what))
-        took = time.perf_counter() - begun
-        rates = f"{results / took:>11,.0f} matches per second {count / took:>7,.0f} visitors per second"
-        click.echo(f"  {what + ':':<15}{results:>12,} found in {took:4.1f} s {rates}")
-        figures[name] = {"found": results, "seconds": round(took, 3)}
+        answers = [search(one) for one in track(asked, len(asked), f"  {what}")]
+        took = (time.perf_counter() - begun) / len(crowd)
+        aside = f", {AT_ONCE} in a call" if asked is groups else ""
+        if name == "match":
+            _check(answers[: len(alone)] == alone)
+            figures["matches"] = sum(map(len, answers))
+            aside = "".join(f", {figures[other] / 1e6 / took:,.0f} x {text}" for other, text in BESIDE.items())
+        figures[name] = _say(what, took, PER_VISITOR + aside)
+    mean = figures["matches"] / len(crowd)
+    click.echo(f"  {mean:,.1f} matches per visitor, the same ads as without earmark")
 
 
-def _show_visitor(matcher: earmark.Matcher, seed: int) -> None:
-    """Show the first visitor for whom there is a match, or else the first."""
-    from earmark.workload.ads import visitors
+def _change(matcher: earmark.Matcher, crowd: list[Visitor], seed: int, figures: Figures) -> None:
+    """Time changes, and searches between them."""
+    from earmark.workload.ads import Campaigns
 
-    crowd = list(visitors(100, seed))
-    visitor = next((visitor for visitor in crowd if matcher.top_k(visitor, 1)), crowd[0])
+    ads = len(matcher)
+    count = max(1, min(CHANGES, ads // 2))
+    _title(f"Meanwhile ads change: {count} added, {count} with a new bid, {count} removed, a visitor after each")
+    took: dict[str, list[float]] = {"add": [], "update": [], "remove": [], "match": []}
+
+    def timed(name: str, change: Callable[..., Any], *given: Any, **more: Any) -> None:
+        begun = time.perf_counter()
+        change(*given, **more)
+        took[name].append(time.perf_counter() - begun)
+
+    for number, ad in enumerate(track(Campaigns(count, seed + 1, LEAST_TRAITS), count, "  changing")):
+        visitor = crowd[number % len(crowd)]
+        timed("add", matcher.add, f"new-{number}", ad["condition"], weights=ad["weights"], score=ad["score"])
+        timed("match", matcher.match, visitor)
+        timed("update", matcher.update, f"ad-{number}", score=ad["score"])
+        timed("match", matcher.match, visitor)
+        timed("remove", matcher.remove, f"ad-{ads - 1 - number}")
+        timed("match", matcher.match, visitor)
+    for name, seconds in took.items():
+        figures[f"{name}_meanwhile"] = _say(f"{name}(…)", statistics.median(seconds), ", the median")
+
+
+def _say(what: str, seconds: float, aside: str) -> float:
+    """Print a line with a figure; return it in microseconds."""
+    microseconds = seconds * 1e6
+    value = f"{microseconds:,.0f}" if microseconds >= 100 else f"{microseconds:.1f}"
+    click.echo(f"  {what:<37}{value:>9} µs{aside}")
+    return round(microseconds, 2)
+
+
+def _cut(line: str) -> str:
+    """Cut a line with a condition to what a terminal shows in one."""
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+
+
+def _check(same: bool) -> None:
+    if not same:
+        raise EarmarkError("the answers with and without earmark differ; please report this, with the seed")
+
+
+def _show_visitor(matcher: earmark.Matcher, crowd: list[Visitor]) -> None:
+    """Show one of the first visitors: one with five matches, or else with the most."""
+    ranked = [(len(matcher.top_k(visitor, 5)), -place) for place, visitor in enumerate(crowd[:100])]
+    visitor = crowd[-max(ranked)[1]]
     best = matcher.top_k(visitor, 5)
-    _title("One of them")
+    _title("One of the visitors")
     words = {True: "yes", False: "no"}
     values = {name: words[value] if isinstance(value, bool) else value for name, value in visitor.items()}
     click.echo("  " + ", ".join(f"{name} {value}" for name, value in values.items()))
-    _title("The five best campaigns for this visitor")
-    for place, ranked in enumerate(best, 1):
-        click.echo(f"  {place}. {ranked.id:<10} {ranked.score:5.2f}   {matcher[ranked.id].condition}")
+    _title("The five best ads for this visitor")
+    for place, (ad, score) in enumerate(best, 1):
+        click.echo(_cut(f"  {place}. {ad:<10} {score:5.2f}   {matcher[ad].condition}"))
     if best:
         explanation = matcher.explain(best[0].id, visitor)
         _title(f"Why {best[0].id}?")
         click.echo("\n".join([f"  it {explanation.verdict}", *explanation.lines()]))
     for miss in matcher.near_misses(visitor, limit=1):
         _title("A near miss")
-        click.echo("\n".join([f"  {miss.id} wants {matcher[miss.id].condition}", *map("  {}".format, miss.failing)]))
+        click.echo(_cut(f"  {miss.id} wants {matcher[miss.id].condition}"))
+        click.echo("\n".join(f"  {reason}" for reason in miss.failing))
 
 
 @contextlib.contextmanager
 def _kernels_compiling() -> Iterator[None]:
     """Compile the kernels on another core meanwhile, if there is a cache without any; they are ready at the end."""
     from earmark.jit import JIT
-    from earmark.matcher import DEFAULT_INDEX
     from earmark.segment.evaluate import score_matches
 
     folder = score_matches._cache.cache_path if JIT else None  # type: ignore[attr-defined]
@@ -160,11 +263,17 @@ def _kernels_compiling() -> Iterator[None]:
         yield
         return
     click.echo("(first run: kernels are being compiled for this machine meanwhile; this happens once)\n", err=True)
-    command = [sys.executable, "-c", f"from earmark.warming import warm_search; warm_search({DEFAULT_INDEX!r})"]
+    begun = time.monotonic()
+    command = [sys.executable, "-c", "from earmark.cli.demo import rehearse; rehearse()"]
     helper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
-        helper.wait()
+        while helper.poll() is None:
+            if is_shown():
+                click.echo(f"\r  waiting for kernels: {time.monotonic() - begun:.0f} s", err=True, nl=False)
+            time.sleep(0.2)
+        if is_shown():
+            click.echo("\r\x1b[K", err=True, nl=False)
     finally:
         helper.kill()
         helper.wait()
@@ -235,7 +344,7 @@ def _changes(spark: SparkSession, snapshot: Snapshot, folder: Path, visitors: in
             after.append(report)
         if report.batch + 1 == CHANGE_AFTER:
             begun = time.perf_counter()
-            rows = spark.createDataFrame(CHANGES, "id string, condition string, score double, op string")
+            rows = spark.createDataFrame(CHANGES_ON_SPARK, "id string, condition string, score double, op string")
             changed.append(snapshot.apply(rows).version)
             took = f"{time.perf_counter() - begun:.1f} s"
             click.echo(f"  -> version {changed[0]} published in {took}: 'everybody' added, 'ad-0' removed")

@@ -18,6 +18,8 @@ class Campaigns:
 
     count: int
     seed: int = 1
+    least: int = 2
+    """The fewest traits that a campaign asks for; the most are two more. There are seven."""
 
     def __len__(self) -> int:
         return self.count
@@ -25,7 +27,7 @@ class Campaigns:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         random = Random(f"campaigns {self.seed}")
         for number in range(self.count):
-            traits = sorted(random.sample(_NAMES, 2 + _below(random, 3)), key=_NAMES.index)
+            traits = sorted(random.sample(_NAMES, self.least + _below(random, 3)), key=_NAMES.index)
             yield {
                 "id": f"ad-{number}",
                 "condition": " AND ".join([_TRAITS[name](random) for name in traits]),

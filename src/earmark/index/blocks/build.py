@@ -250,7 +250,8 @@ def fill_pairs(buckets: Any, pairs: Any, pair_bits: U64) -> None:
         place = ba.pair_place(mixed, len(pairs))
         while pairs[place, ba.FIRST_AXIS] != ba.VACANT:
             place = (place + 1) & (len(pairs) - 1)
-        pairs[place] = buckets[bucket]
+        for column in range(ba.PAIR):  # assigning the row would compile how its error message is written: 2 s
+            pairs[place, column] = buckets[bucket, column]
 
 
 # --- all of it -----------------------------------------------------------------------------------------------------
