@@ -150,7 +150,7 @@ def build_shard(plan: ShardPlan, number: int) -> str:
     folder = Path(plan.folder)
     segment = _slots_of(plan, number)
     file = folder / secrets.token_hex(8)
-    entry = write_segment(file, segment, plan.build, indexes.builder(plan.build)(segment.arrays))
+    entry = write_segment(file, segment, indexes.builder(plan.build)(segment.arrays))
     covers = covers_of(segment.arrays, EventArrays(**read_packed(folder / _PROXIES, _PROXIES).arrays))
     write_packed(folder / f"{file.name}.{_COVERS}", _COVERS, {}, covers._asdict())
     return json.dumps({"entry": entry, "uses": uses_of(segment.arrays, segment.schema)})

@@ -6,7 +6,7 @@ Once a change has been published, `next_compaction` says what is worth doing:
     seal       the unsealed segment has outgrown a share of the others: it gets an index, joined with those sealed ones
                that are not much larger, so that sizes stay geometric and a search meets few segments
     absorb     the same for an index that takes inserts (`Updatable`): a copy of the index takes the rows in and forgets
-               what was removed
+               what was removed; not where the index was planned for a smaller book, or for other events
     shrink     a segment most of whose slots are removed is made again without them
     rekey      a segment whose keys are of an older generation is made again under the present schema
 
@@ -87,7 +87,9 @@ def _sealing(version: Version) -> CompactionPlan | None:
         return None
     largest = max(sealed, key=len)
     known, waiting = sum(map(len, sealed)), sum(map(len, tail))
-    updatable = largest.index is not None and largest.index.is_updatable
+    updatable = (
+        largest.index is not None and largest.index.is_updatable and not is_outgrown(largest.index, version.slots)
+    )
     if updatable:
         waiting += len(largest) - largest.live - largest.forgotten_count
     if waiting <= max(SHORTEST_TAIL, TAIL_SHARE * known):
@@ -97,10 +99,15 @@ def _sealing(version: Version) -> CompactionPlan | None:
         return CompactionPlan((largest, *rest, *tail), absorbs=True)
     size, chosen = sum(map(len, tail)), tail
     for one in sorted(sealed, key=len):
-        if len(one) > FACTOR * size:
-            break
+        if len(one) > FACTOR * size and not (one.index is not None and one.index.has_drifted):
+            continue
         size, chosen = size + len(one), [one, *chosen]
     return CompactionPlan(tuple(chosen))
+
+
+def is_outgrown(index: ArrayIndex[Any], slots: int) -> bool:
+    """Whether an index was planned for a book half the size, or for events that take less work."""
+    return index.plan is not None and (slots > 2 * index.plan.subscriptions or index.has_drifted)
 
 
 def keyed(version: Version, plan: CompactionPlan) -> Version:
@@ -147,6 +154,7 @@ def _absorbed(plan: CompactionPlan) -> CompactionResult:
         segment = segment.appended(one.segment.pick(living))
         places.append(place)
     index = main.index.copy()
+    index.plan = main.index.plan
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
     removed = lengthened(main.removed, len(segment))

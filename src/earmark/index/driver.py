@@ -56,6 +56,10 @@ HEAP_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
 MATCHED_AT_ONCE = 512
 """Events whose matches are held while the best are chosen, where there is no rank kernel."""
+OBSERVED, DRIFT, LEAST_WORK = 256, 4.0, 1_000.0
+"""Events after which work tells, how many times the planned work is too much, and what is never too much."""
+EVERY = 64
+"""One single event in 64 is observed."""
 NO_COUNTS: I64 = np.zeros(COUNTERS, np.int64)
 
 
@@ -66,6 +70,8 @@ class ArrayIndex(Generic[A]):
     """Whether `copy`, `insert` and `remove` follow a table without a build."""
     is_adaptive: ClassVar[bool] = False
     """Whether `adapt` learns from events."""
+    plan: Any = None
+    """Why it was chosen, where `auto` chose it (`auto/plan.py`)."""
 
     _kind: ClassVar[type[Any]]
     """The NamedTuple of arrays."""
@@ -89,6 +95,9 @@ class ArrayIndex(Generic[A]):
     _rest: tuple[U64 | None, U64] = (None, bits.all_set(0))
     """The eligible slots of the last single event, and those among them that are residual."""
     _enter_rank: Callable[..., None] | None = None
+    _observed: tuple[int, float] = (0, 0.0)
+    """Events, and the work that they took."""
+    _turn = 0
 
     def __init__(self, table: SegmentArrays, arrays: A) -> None:
         self._hold(table, arrays)
@@ -139,6 +148,23 @@ class ArrayIndex(Generic[A]):
     def work(self) -> Work:
         """What the last call did; the docstring of the class says what it counts, where that is not plain."""
         return Work.counted(self._counted)
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether searches take much more work than was planned for."""
+        events, work = self._observed
+        return self.plan is not None and events >= OBSERVED and work > DRIFT * events * max(self.plan.work, LEAST_WORK)
+
+    def observe(self, events: int) -> None:
+        """Note how much work the last call took for its events, where work was planned; of single events, a few."""
+        if self.plan is None or self.plan.k:
+            return
+        if events == 1:
+            self._turn = (self._turn + 1) % EVERY
+            if self._turn:
+                return
+        before = self._observed
+        self._observed = before[0] + events, before[1] + self.work.nanoseconds
 
     def describe(self) -> dict[str, Any]:
         """What was chosen when the index was built, by name; empty when there was nothing to choose."""
