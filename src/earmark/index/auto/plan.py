@@ -11,6 +11,7 @@ from typing import Any
 from earmark.errors import require
 from earmark.index.auto.facts import Facts
 from earmark.language.words import counted
+from earmark.notebook import html_table
 
 MOST_CANDIDATES = 64
 _TEXT = 200
@@ -139,10 +140,9 @@ def _text(plan: Plan) -> str:
 
 
 def _html(plan: Plan) -> str:
-    head, *rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in _rows(plan))
-    about = "<br>".join(map(html.escape, (_headline(plan), *_about(plan))))
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<p>{about}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    head, *rows = _rows(plan)
+    about = "<br>".join(map(html.escape, _about(plan)))
+    return f"{html_table(_headline(plan), head, rows)}<p>{about}</p>"
 
 
 def _us(cost: float | None) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.unit.made import Maker, table_arrays
 
 from earmark import Matcher
 from earmark import index as indexes
@@ -23,7 +23,6 @@ from earmark.index.driver import OBSERVED
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import dense
-from tests.unit.made import Maker, table_arrays
 
 
 def boxes(slots: int, attributes: int, width: int = 50, domain: int = 1_000) -> SegmentArrays:
@@ -33,9 +32,8 @@ def boxes(slots: int, attributes: int, width: int = 50, domain: int = 1_000) -> 
 
 
 @pytest.fixture
-def all_ready(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def all_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "is_ready", lambda name: True)
-    yield
 
 
 # --- statistics -----------------------------------------------------------------------------------------------------
@@ -62,7 +60,7 @@ def test_where_attributes_are_many_an_event_has_some() -> None:
     attr = np.sort(random.permuted(np.tile(np.arange(100, dtype=np.int32), (300, 1)), axis=1)[:, :5], axis=1)
     data = dense(np.zeros((300, 5), np.int64), np.full((300, 5), 9), np.zeros((1, 5), np.int64), 10)
     events = events_like(data._replace(sub_attr=attr, attributes=100).table(), 30)
-    assert 10 <= np.diff(events.start).min() and np.diff(events.start).max() < 20
+    assert np.diff(events.start).min() >= 10 and np.diff(events.start).max() < 20
     for e in range(30):
         assert (np.diff(events.attr[events.start[e] : events.start[e + 1]]) > 0).all()
 
