@@ -155,16 +155,11 @@ class ArrayIndex(Generic[A]):
         events, work = self._observed
         return self.plan is not None and events >= OBSERVED and work > DRIFT * events * max(self.plan.work, LEAST_WORK)
 
-    def observe(self, events: int) -> None:
-        """Note how much work the last call took for its events, where work was planned; of single events, a few."""
-        if self.plan is None or self.plan.k:
-            return
-        if events == 1:
-            self._turn = (self._turn + 1) % EVERY
-            if self._turn:
-                return
-        before = self._observed
-        self._observed = before[0] + events, before[1] + self.work.nanoseconds
+    def _observe(self, events: int) -> None:
+        """Note how much work the last call took for its events, where work was planned."""
+        if self.plan is not None and not self.plan.k:
+            before = self._observed
+            self._observed = before[0] + events, before[1] + self.work.nanoseconds
 
     def describe(self) -> dict[str, Any]:
         """What was chosen when the index was built, by name; empty when there was nothing to choose."""
@@ -211,6 +206,7 @@ class ArrayIndex(Generic[A]):
             counts, slots, self._counted = self._scan._matches(asked)
             return pointers_of(counts), slots
         counts, slots, self._counted = self._matches(sorted_asked)
+        self._observe(asked.last)
         pointers, slots = in_event_order(order, pointers_of(counts), slots)
         return pointers, slots
 
@@ -240,6 +236,9 @@ class ArrayIndex(Generic[A]):
         if not JIT:
             return self.match(one.events, eligible).tolist()  # type: ignore[no-any-return]
         slots = self._found(one, eligible)
+        self._turn = (self._turn + 1) % EVERY
+        if not self._turn:
+            self._observe(1)
         if self._residual is None:
             return slots
         known = self._rest  # read once: another thread may ask among other slots
