@@ -32,6 +32,7 @@ from earmark.flat import bits
 from earmark.index import builder, class_of
 from earmark.index.auto.facts import Facts, events_like, facts_of, sampled
 from earmark.index.auto.plan import Candidate, Plan
+from earmark.index.contract import Work
 from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.one import OneEvent
 from earmark.jit import is_compiled
@@ -41,14 +42,14 @@ FEW = 256
 """So many subscriptions are scanned."""
 SMALL, LARGE = 2_048, 16_384
 """Subscriptions of the samples that race."""
-EVENTS, SINGLES, FIRST = 64, 16, 8
-"""Events that are asked: as a batch, alone, and first, to see who is far behind."""
+EVENTS, REPEATED, SINGLES, FIRST = 64, 4, 16, 8
+"""Events that are asked: as a batch, how often in it, alone, and first, to see who is far behind."""
 RACERS = 3
 FAR = 8.0
 """Who is estimated, or found at first, to be so many times slower than the best does not race."""
 BETTER = 0.9
 """What another must cost, beside the first candidate, to be taken instead of it."""
-BATCH_SHARE, SINGLE_SHARE = 0.5, 0.9
+BATCH_SHARE, SINGLE_SHARE = 0.8, 0.95
 """The share of a search in the small sample that does not grow with the book."""
 
 
@@ -133,18 +134,21 @@ def planned(
     candidates = _candidates(slots, facts, among or tuple(KINDS), k)
     course = Course(table, events, k)
     racers = [one.index for one in candidates if not one.note]
-    laps = {name: lap for name in racers if (lap := course.lap(name)) is not None} if len(racers) > 1 else {}
-    costs = course.expected(laps)
+    race: dict[str, Raced] = {}
+    if len(racers) > 1 and len(events.start) > 1:
+        race = {name: raced for name in racers if (raced := course.raced(name)) is not None}
+    costs = course.expected(race)
     chosen = _chosen(candidates, costs)
     candidates = [
-        replace(one, measured=laps[one.index].cost, expected=costs[one.index]) if one.index in laps else one
+        replace(one, measured=race[one.index].large.cost, expected=costs[one.index]) if one.index in race else one
         for one in sorted(candidates, key=lambda one: (one.index != chosen, costs.get(one.index, math.inf)))
     ]
-    work = course.work(laps[chosen]) if chosen in laps else 0.0
+    asked = REPEATED * (len(events.start) - 1)
+    work = course.work(race[chosen]).nanoseconds / asked if chosen in race else 0.0
     took = time.perf_counter() - begun
-    sample = len(course.large.sequence) if laps else 0
+    sample = len(course.large.sequence) if race else 0
     plan = Plan(chosen, slots, sample, len(events.start) - 1, is_recent, k, facts, tuple(candidates), work, took)
-    built = laps[chosen].built if chosen in laps and course.large is table else None
+    built = race[chosen].built if chosen in race and course.large is table else None
     index = built if built is not None else builder(chosen)(table)
     index.plan = plan
     return index
@@ -195,16 +199,16 @@ def _chosen(candidates: Sequence[Candidate], costs: Mapping[str, float]) -> str:
 
 
 class Lap(NamedTuple):
-    """How an index did: microseconds an event in a batch and alone, and work, on the small sample and the large."""
+    """How an index did: microseconds of an event in a batch, of one alone, and the work of the batch."""
 
-    built: ArrayIndex[Any]
-    small: tuple[float, float, float]
-    large: tuple[float, float, float]
+    batch: float
+    single: float
+    work: Work
 
     @property
     def cost(self) -> float:
-        """Microseconds on the large sample, in a batch and alone."""
-        return self.large[0] + self.large[1]
+        """Both together."""
+        return self.batch + self.single
 
 
 class Course:
@@ -217,27 +221,29 @@ class Course:
         self._events, self._k = events, k
         self._best = math.inf
 
-    def lap(self, name: str) -> Lap | None:
+    def raced(self, name: str) -> Raced | None:
         """Build an index on both samples and ask it; None where it is far behind others."""
         build = builder(name)
-        index = build(self.large)
-        if self._asked(index, self._events, FIRST)[1] > FAR * self._best:
+        built = build(self.large)
+        if self._lap(built, FIRST, 1).single > FAR * self._best:
             return None
-        large = self._asked(index, self._events, SINGLES)
-        small = large if self.small is self.large else self._asked(build(self.small), self._events, SINGLES)
-        self._best = min(self._best, large[1])
-        return Lap(index, small, large)
+        large = self._lap(built, SINGLES, REPEATED)
+        small = large if self.small is self.large else self._lap(build(self.small), SINGLES, REPEATED)
+        self._best = min(self._best, large.single)
+        return Raced(built, small, large)
 
-    def _asked(self, index: ArrayIndex[Any], events: EventArrays, singles: int) -> tuple[float, float, float]:
-        """(microseconds of an event in a batch, alone; work of an event)."""
+    def _lap(self, index: ArrayIndex[Any], singles: int, repeated: int) -> Lap:
+        """Ask a few events alone, and all of them as a batch, which is repeated to make it as long as usual."""
+        events, k = self._events, self._k
         count = len(events.start) - 1
         few = min(singles, count)
-        batch = events if singles > FIRST else some_events(events, np.arange(few))
+        batch = some_events(events, np.tile(np.arange(few if singles == FIRST else count), repeated))
+        asked = len(batch.start) - 1
         eligible, one = bits.all_set(len(index._table.sequence)), OneEvent()
 
         def together() -> None:
-            if self._k:
-                index.top_k_many(batch, self._k, eligible)
+            if k:
+                index.top_k_many(batch, k, eligible)
             else:
                 index.match_many(batch, eligible)
 
@@ -246,35 +252,50 @@ class Course:
                 own = slice(int(events.start[e]), int(events.start[e + 1]))
                 columns = (events.attr[own].tolist(), events.lo[own].tolist(), events.hi[own].tolist())
                 one.take([(*entry, "") for entry in zip(*columns, strict=True)])
-                if self._k:
-                    index.best_of_one(one, self._k, eligible, False)
+                if k:
+                    index.best_of_one(one, k, eligible, False)
                 else:
                     index.match_one(one, eligible)
 
-        seconds = quickest(together) / max(1, len(batch.start) - 1)
-        work = index.work.nanoseconds / max(1, len(batch.start) - 1)
-        return seconds * 1e6, quickest(alone) / max(1, few) * 1e6, work
+        single = quickest(alone) / few * 1e6
+        seconds = quickest(together)
+        return Lap(seconds / asked * 1e6, single, index.work)
 
-    def work(self, lap: Lap) -> float:
-        """The work of an event at full size, if it grows in a straight line."""
+    def work(self, raced: Raced) -> Work:
+        """The work of the batch at full size, from that at two sizes.
+
+        What is compared grows with the book, in a straight line. Nodes grow slower: a power of its size is too little,
+        a straight line is too much, so they are taken between.
+        """
         small, large = len(self.small.sequence), len(self.large.sequence)
-        if large == self._slots or large == small:
-            return lap.large[2]
-        return lap.large[2] + max(0.0, lap.large[2] - lap.small[2]) / (large - small) * (self._slots - large)
-
-    def expected(self, laps: Mapping[str, Lap]) -> dict[str, float]:
-        """By name, the microseconds of an event at full size: a part that is the same for all, and one that grows."""
-        fixed = [
-            share * min((lap.small[i] for lap in laps.values()), default=0.0)
-            for i, share in enumerate((BATCH_SHARE, SINGLE_SHARE))
-        ]
+        if large in (self._slots, small):
+            return raced.large.work
+        far = (self._slots - large) / (large - small)
         found = {}
-        for name, lap in laps.items():
-            growth = self.work(lap) / max(lap.large[2], 1e-9)
-            found[name] = sum(
-                same + max(0.0, cost - same) * growth for same, cost in zip(fixed, lap.large, strict=False)
-            )
+        for field, low, high in zip(Work._fields, raced.small.work, raced.large.work, strict=True):
+            line = high + max(0.0, high - low) * far
+            if field in ("nodes", "leaves") and 0 < low < high:
+                power = high * (self._slots / large) ** (math.log(high / low) / math.log(large / small))
+                line = math.sqrt(line * power)
+            found[field] = round(line)
+        return Work(**found)
+
+    def expected(self, race: Mapping[str, Raced]) -> dict[str, float]:
+        """By name, the microseconds of an event at full size: what even a small book costs, and a part that grows."""
+        found = {}
+        for name, (_, small, large) in race.items():
+            growth = self.work(race[name]).nanoseconds / max(large.work.nanoseconds, 1e-9)
+            pairs = ((BATCH_SHARE * small.batch, large.batch), (SINGLE_SHARE * small.single, large.single))
+            found[name] = sum(min(fixed, cost) + max(0.0, cost - fixed) * growth for fixed, cost in pairs)
         return found
+
+
+class Raced(NamedTuple):
+    """An index on the large sample, and how it did on both."""
+
+    built: ArrayIndex[Any]
+    small: Lap
+    large: Lap
 
 
 def quickest(run: Callable[[], None], times: int = 2) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from earmark.events.arrays import EventArrays
-from earmark.flat.arrays import frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.segment.arrays import SegmentArrays, gather
 
 SAMPLE = 2_048
@@ -97,39 +97,82 @@ def _outcomes(sample: SegmentArrays, events: EventArrays) -> tuple[NDArray[np.bo
     lo, hi = np.zeros((2, count, len(attributes)), np.int64)
     has = np.zeros((count, len(attributes)), bool)
     lo[place], hi[place], has[place] = events.lo[known], events.hi[known], True
-    start, null = sample.interval_start, sample.accepts_null.astype(bool)
-    some = start[1:] > start[:-1]
-    least, most = np.ones(len(sample.attr), np.int64), np.zeros(len(sample.attr), np.int64)
-    least[some], most[some] = sample.lo[start[:-1][some]], sample.hi[start[1:][some] - 1]
+    null = sample.accepts_null.astype(bool)
+    least, most, some = outer_ends(sample)
     there = has[:, column]
     satisfied = np.where(there, some & (hi[:, column] >= least) & (lo[:, column] <= most), null)
     return satisfied, there | null
 
 
+def outer_ends(sample: SegmentArrays) -> tuple[I64, I64, NDArray[np.bool_]]:
+    """The least and the greatest key that each constraint takes, and whether it takes any."""
+    start = sample.interval_start
+    some = start[1:] > start[:-1]
+    least, most = np.ones(len(sample.attr), np.int64), np.zeros(len(sample.attr), np.int64)
+    least[some], most[some] = sample.lo[start[:-1][some]], sample.hi[start[1:][some] - 1]
+    return least, most, some
+
+
 def events_like(table: SegmentArrays, count: int) -> EventArrays:
     """Events that fit subscriptions: each has values that one clause asks for, and more that others ask for.
 
-    How many attributes real events have is not known: all of them where there are few, or else twice as many as a
-    clause has.
+    The others are those that agree with the values so far on the most attributes, because subscriptions come in
+    clusters where events do. How many attributes real events have is not known: all of them where there are few, or
+    else twice as many as a clause has.
     """
     random = np.random.default_rng(len(table.sequence))
     sample = sampled(table, SAMPLE)
-    clauses, attributes = len(sample.constraint_start) - 1, len(np.unique(sample.attr))
-    wanted = attributes if attributes <= DENSE else round(2 * len(sample.attr) / clauses)
+    clauses, attributes = len(sample.constraint_start) - 1, np.unique(sample.attr)
+    wanted = len(attributes) if len(attributes) <= DENSE else round(2 * len(sample.attr) / clauses)
     starts, entries = [0], []
-    for _ in range(count if clauses else 0):
-        found: dict[int, int] = {}
-        for clause in random.integers(clauses, size=4 * wanted + 1).tolist():
-            for constraint in range(sample.constraint_start[clause], sample.constraint_start[clause + 1]):
-                first, last = sample.interval_start[constraint : constraint + 2].tolist()
-                if first < last and int(sample.attr[constraint]) not in found:
-                    one = random.integers(first, last)
-                    value = random.integers(sample.lo[one], sample.hi[one], endpoint=True)
-                    found[int(sample.attr[constraint])] = int(value)
-            if len(found) >= wanted:
-                break
-        entries += sorted(found.items())
-        starts.append(len(entries))
+    if clauses and len(attributes):
+        fitting = _Fitting(sample)
+        for _ in range(count):
+            entries += fitting.event(wanted, random)
+            starts.append(len(entries))
+    else:
+        starts += [0] * (count if clauses else 0)
     attr, key = (np.array([entry[i] for entry in entries], np.int64) for i in (0, 1))
     columns = (np.array(starts, np.int64), attr.astype(np.int32), key, key, np.empty(0))
     return EventArrays._make(frozen(column) for column in columns)
+
+
+class _Fitting:
+    """Draws events that fit the clauses of a sample."""
+
+    def __init__(self, sample: SegmentArrays) -> None:
+        self._sample = sample
+        self._clauses = len(sample.constraint_start) - 1
+        self._owner = np.repeat(np.arange(self._clauses), np.diff(sample.constraint_start))
+        self._least, self._most, _ = outer_ends(sample)
+
+    def event(self, wanted: int, random: np.random.Generator) -> list[tuple[int, int]]:
+        """The entries of an event: attribute and key, ascending."""
+        sample = self._sample
+        has = np.zeros(int(sample.attr.max()) + 1, bool)
+        value = np.zeros(len(has), np.int64)
+        chosen = int(random.integers(self._clauses))
+        for _ in range(wanted + 1):
+            for constraint in range(sample.constraint_start[chosen], sample.constraint_start[chosen + 1]):
+                attribute = sample.attr[constraint]
+                first, last = sample.interval_start[constraint : constraint + 2].tolist()
+                if first < last and not has[attribute]:
+                    one = random.integers(first, last)
+                    has[attribute] = True
+                    value[attribute] = random.integers(sample.lo[one], sample.hi[one], endpoint=True)
+            if np.count_nonzero(has) >= wanted:
+                break
+            chosen = self._following(has, value, random)
+        found = np.flatnonzero(has)
+        return list(zip(found.tolist(), value[found].tolist(), strict=True))
+
+    def _following(self, has: NDArray[np.bool_], value: I64, random: np.random.Generator) -> int:
+        """A clause that asks for more attributes, and agrees on as many as possible; any, where none does."""
+        there, given = has[self._sample.attr], value[self._sample.attr]
+        agrees = there & (given >= self._least) & (given <= self._most)
+        agreed, disagreed, more = (
+            np.bincount(self._owner[one], minlength=self._clauses) for one in (agrees, there & ~agrees, ~there)
+        )
+        liking = np.where((disagreed == 0) & (more > 0), agreed + random.random(self._clauses), -1.0)
+        best = int(liking.argmax())
+        return best if liking[best] >= 0 else int(random.integers(self._clauses))
