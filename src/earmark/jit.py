@@ -123,6 +123,11 @@ def _compiled(function: F, **options: Any) -> F:
     return dispatcher  # type: ignore[no-any-return]
 
 
+def is_compiled(kernel: Any, prefix: str = "") -> bool:
+    """Whether a kernel, or what calls it under this prefix, was compiled on this machine, for any signature."""
+    return not JIT or bool(kernel.overloads) or KernelCache(kernel.py_func, prefix).holds_any()
+
+
 def intrinsic(function: Callable[..., Any]) -> Any:
     """A Numba intrinsic, for kernels only; without the JIT its plain twin must be called instead (see `JIT`)."""
     return numba.extending.intrinsic(function)
@@ -155,6 +160,11 @@ class KernelCache:
         for path in folder.glob(f"{self._name}-*") if folder else ():
             with contextlib.suppress(OSError):
                 path.unlink()
+
+    def holds_any(self) -> bool:
+        """Whether anything is stored for this kernel."""
+        folder = self._folder()
+        return folder is not None and any(folder.glob(f"{self._name}-*"))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The stored kernel for a signature, or None: then Numba compiles it, and a note says so."""

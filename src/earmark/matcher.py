@@ -35,12 +35,16 @@ from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, SubscriptionError
 from earmark.events.frames import as_arrow, is_frame
 from earmark.events.mappings import Reject
+from earmark.index import auto
+from earmark.index.auto.plan import Plans
 from earmark.index.contract import Adaptation, Work
+from earmark.index.driver import ArrayIndex
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
 from earmark.segment import arrow
+from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import Prepared, Subscription, checked_tags, with_params
 from earmark.segment.columns import Bounds
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
 
 Event = Mapping[str, Any]
 Weights = Mapping[str, float]
-DEFAULT_INDEX = "be_star_tree"
+DEFAULT_INDEX = "auto"
 
 
 class Match(NamedTuple):
@@ -80,7 +84,8 @@ class Matcher:
     ) -> None:
         """Make an empty matcher.
 
-        `index` names the structure that searches, and `index_options` are its own (its page in docs/papers has them);
+        `index` names the structure that searches; "auto" takes the one that suits (`plan` says which, and why).
+        `index_options` are its own: its page in docs has them, and "auto" takes `k`, to plan for the k best.
         `attributes` declares types (others are learned); `zone` is where timestamps without a zone are read. With
         `strict`, conditions may use declared attributes only. `nan="null"` takes an event's NaN for NULL, as mappings
         made from pandas frames mean it; by default NaN is a number above all others, as in Spark.
@@ -88,6 +93,8 @@ class Matcher:
         build = indexes.builder(index, index_options)
         if index_options:
             build(no_arrays())  # which says what is wrong with them
+        if index == "auto":
+            build = self._planned
         self._build = None if index == "scan" and not index_options else build  # scanning needs no index
         self._options = dict(index_options or {})
         self.index = index
@@ -105,6 +112,10 @@ class Matcher:
         self._is_closed = False
         self._version = version
         self._compactor = Compactor(self._writing, lambda: self._version, self._replace, self._build)
+
+    def _planned(self, table: SegmentArrays) -> ArrayIndex[Any]:
+        """The index that suits a table, by recent events."""
+        return auto.planned(table, **self._options, recent=self._seen.recent(self._version.schema.generation))
 
     def _replace(self, version: Version) -> None:
         """Let readers see a version: the commit point of every change."""
@@ -357,13 +368,25 @@ class Matcher:
             index = self._covering = CoverIndex.of(self)
         return index
 
-    def adapt(self, events: Any) -> Adaptation:
+    def plan(self) -> Plans:
+        """Which index each segment has, why, and what others would cost; `auto` plans, an index by name does not.
+
+        Print it, or look at `index`, `reason` and `candidates` of each plan, the largest segment's first.
+        """
+        segments = sorted(self._version.segments, key=len, reverse=True)
+        return Plans(one.index.plan for one in segments if one.index is not None and one.index.plan is not None)
+
+    def adapt(self, events: Any) -> Adaptation | Plans:
         """Let the index learn from past events, such as the last thousand, and say what it did.
 
-        'be_star_tree' and 'mics' adapt; others do not, and say so. Searches go on with the index as it was meanwhile.
+        'be_star_tree' and 'mics' adapt, and 'auto' plans again; others do not, and say so. Searches go on with the
+        index as it was meanwhile.
         """
         with self._writing:
             self._check_open()
+            if self.index == "auto":
+                self._replace(updates.replanned(self._version, read(self._version, events), self._options))
+                return self.plan()
             version, found = updates.adapted(self._version, read(self._version, events), self._build)
             self._replace(version)
         return found
@@ -591,7 +614,7 @@ class Matcher:
         """A single event as keys, with the version whose keys they are."""
         version = self._version
         one = read_one(version, event, weights)
-        self._seen.note_one(one.entries, event)
+        self._seen.note_one(one.entries, event, version.schema.generation)
         return version, one
 
     def _read(
@@ -599,10 +622,8 @@ class Matcher:
     ) -> Batch:
         """Many events as keys of a version."""
         batch = read(version, events, weights, on_error, rejects)
-        if is_frame(events):
-            self._seen.note(batch.events.attr, len(batch), [as_arrow(events).column_names])
-        else:
-            self._seen.note(batch.events.attr, len(batch), events)
+        names = [as_arrow(events).column_names] if is_frame(events) else events
+        self._seen.note(batch.events, version.schema.generation, names)
         return batch
 
 

@@ -98,7 +98,7 @@ def write_version(site: Building, version: Version, index: str, shelf: Shelf) ->
             shared = True
         elif entry is None or not (site.folder / SEGMENTS / entry["file"]).is_file():
             forgotten = one.forgotten if one.index is not None else None
-            entry = stored.write_segment(site.new_file(SEGMENTS), one.segment, index, one.index, forgotten)
+            entry = stored.write_segment(site.new_file(SEGMENTS), one.segment, one.index, forgotten)
             shelf.put(one, entry)
         entries.append({**entry, "live": one.live})
     router = None if version.router is None else stored.write_router(site.new_file(SEGMENTS), version.router)

@@ -61,6 +61,7 @@ from earmark.engine.version import no_slots
 from earmark.errors import EarmarkError, TableError, require
 from earmark.flat import bits
 from earmark.flat.arrays import U64, Listed, PackedStrings, frozen, packed, unpacked
+from earmark.index.auto.plan import Plan
 from earmark.index.driver import ArrayIndex
 from earmark.keys.schema import Schema, schema_of, schema_record
 from earmark.keys.strings import MappedStrings, StringKeys
@@ -349,9 +350,9 @@ class StoredKeys:
 
 
 def write_segment(
-    file: Path, segment: Segment, name: str, index: ArrayIndex[Any] | None = None, forgotten: U64 | None = None
+    file: Path, segment: Segment, index: ArrayIndex[Any] | None = None, forgotten: U64 | None = None
 ) -> dict[str, Any]:
-    """Write a segment with its index, called `name`; returns what a version's record says of it.
+    """Write a segment with its index and plan; returns what a version's record says of it.
 
     `forgotten` are the slots that the index does not know.
     """
@@ -360,8 +361,9 @@ def write_segment(
         arrays |= {_INDEX + own: array for own, array in indexes.stored(index).items()}
         if forgotten is not None and forgotten.any():
             arrays[_FORGOTTEN] = forgotten
-    kind = name if index is not None else None
-    entry = write_packed(file, SEGMENT, {**_about(segment), "index": kind}, arrays)
+    kind = indexes.name_of(index) if index is not None else None
+    plan = index.plan.record() if index is not None and index.plan is not None else None
+    entry = write_packed(file, SEGMENT, {**_about(segment), "index": kind, "plan": plan}, arrays)
     return {**entry, "slots": len(segment), "index": kind}
 
 
@@ -401,12 +403,15 @@ def read_segment(file: Path, entry: Record, schema: Schema, *, mmap: bool = True
     forgotten = no_slots(len(segment))
     if _FORGOTTEN in opened.arrays:
         forgotten = checked_bitmap(opened.array(_FORGOTTEN, np.uint64), len(segment))
-    index = partial(restored, opened.about["index"], segment.arrays, opened.under(_INDEX))
+    about = opened.about
+    index = partial(restored, about["index"], segment.arrays, opened.under(_INDEX), about.get("plan"))
     return segment, forgotten, index, opened.mapped
 
 
-def restored(name: str | None, arrays: SegmentArrays, stored: Mapping[str, NDArray[Any]]) -> Any:
-    """An index from its stored arrays, None without a name; TableError where it cannot be."""
+def restored(
+    name: str | None, arrays: SegmentArrays, stored: Mapping[str, NDArray[Any]], plan: Record | None = None
+) -> Any:
+    """An index from its stored arrays, with its plan; None without a name; TableError where it cannot be."""
     if name is None:
         return None
     if name not in indexes.names():
@@ -414,7 +419,9 @@ def restored(name: str | None, arrays: SegmentArrays, stored: Mapping[str, NDArr
             f"the index {str(name)[:50]!r} is not one that this earmark has; there are {', '.join(indexes.names())}"
         )
     try:
-        return indexes.restore(name, arrays, stored)
+        index = indexes.restore(name, arrays, stored)
+        index.plan = Plan.of(plan) if plan is not None else None
+        return index
     except (EarmarkError, *DAMAGE) as problem:
         raise TableError(f"the index {name!r} is damaged: {str(problem) or type(problem).__name__}") from None
 

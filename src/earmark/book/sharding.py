@@ -153,7 +153,7 @@ def build_shard(plan: ShardPlan, number: int) -> str:
     file = folder / secrets.token_hex(8)
     with alone():  # a worker for each core builds shards
         index = indexes.builder(plan.build)(segment.arrays)
-    entry = write_segment(file, segment, plan.build, index)
+    entry = write_segment(file, segment, index)
     covers = covers_of(segment.arrays, EventArrays(**read_packed(folder / _PROXIES, _PROXIES).arrays))
     write_packed(folder / f"{file.name}.{_COVERS}", _COVERS, {}, covers._asdict())
     return json.dumps({"entry": entry, "uses": uses_of(segment.arrays, segment.schema)})

@@ -150,7 +150,7 @@ def _repeated(name: str, read: Callable[..., Any], metavar: str, text: str) -> C
     return click.option(*name.split(), multiple=True, callback=read, metavar=metavar, help=text)
 
 
-def index(default: str | None = None, shown: str = "be_star_tree; of a saved folder, its own") -> Callable[[F], F]:
+def index(default: str | None = None, shown: str = "auto; of a saved folder, its own") -> Callable[[F], F]:
     """Return the option that names an index; without a default the command chooses, and `shown` says what."""
     text = f"Index to search with.  [default: {default or shown}]"
     return click.option("--index", default=default, metavar="NAME", help=text)

@@ -6,7 +6,7 @@ Once a change has been published, `next_compaction` says what is worth doing:
     seal       the unsealed segment has outgrown a share of the others: it gets an index, joined with those sealed ones
                that are not much larger, so that sizes stay geometric and a search meets few segments
     absorb     the same for an index that takes inserts (`Updatable`): a copy of the index takes the rows in and forgets
-               what was removed
+               what was removed; not where the index was planned for a smaller book, or for other events
     shrink     a segment many of whose slots are removed is made again without them
     rekey      a segment whose keys are of an older generation is made again under the present schema
 
@@ -95,7 +95,8 @@ def next_compaction(version: Version) -> CompactionPlan | None:
 
 def _sealing(version: Version, largest: IndexedSegment, known: int, waiting: int) -> CompactionPlan | None:
     """What to do where `waiting` slots are unsealed beside `known` sealed ones."""
-    updatable = largest.index is not None and largest.index.is_updatable
+    index = largest.index
+    updatable = index is not None and index.is_updatable and not is_outgrown(index, known + waiting)
     if updatable:
         waiting += len(largest) - largest.live - largest.forgotten_count
     longest = TAIL_SHARE * known if updatable else min(LONGEST_TAIL, TAIL_SHARE * known)
@@ -108,10 +109,15 @@ def _sealing(version: Version, largest: IndexedSegment, known: int, waiting: int
         return CompactionPlan((largest, *rest, *tail), absorbs=True)
     size, chosen = sum(map(len, tail)), tail
     for one in sorted(sealed, key=len):
-        if len(one) > FACTOR * size:
-            break
+        if len(one) > FACTOR * size and not (one.index is not None and one.index.has_drifted):
+            continue
         size, chosen = size + len(one), [one, *chosen]
     return CompactionPlan(tuple(chosen))
+
+
+def is_outgrown(index: ArrayIndex[Any], slots: int) -> bool:
+    """Whether an index was planned for a book half the size, or for events that take less work."""
+    return index.plan is not None and (slots > 2 * index.plan.subscriptions or index.has_drifted)
 
 
 def keyed(version: Version, plan: CompactionPlan) -> Version:
@@ -158,6 +164,7 @@ def _absorbed(plan: CompactionPlan) -> CompactionResult:
         segment = segment.appended(one.segment.pick(living))
         places.append(place)
     index = main.index.copy()
+    index.plan = main.index.plan
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
     removed = bits.either(main.removed, no_slots(len(segment)))

@@ -6,16 +6,18 @@ nothing, silently, and this is how it shows. Nothing that is counted changes an 
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from earmark.engine.compaction import Compactor
 from earmark.engine.version import Version
-from earmark.events.arrays import Entry
-from earmark.flat.arrays import I32
+from earmark.events.arrays import Entry, EventArrays
+from earmark.events.mappings import event_arrays
+from earmark.index import name_of
 from earmark.segment.segment import Segment
 
 
@@ -31,6 +33,8 @@ class Stats(TypedDict):
     attributes: dict[str, str | None]
     """The type of each attribute; None where it is not known yet."""
     index: str
+    indexes: dict[str, int]
+    """How many segments have which index; with `auto`, `Matcher.plan` says why."""
     index_tail: int
     """Subscriptions that no index has taken in yet, and that are scanned."""
     segments: int
@@ -82,6 +86,7 @@ def stats_of(version: Version, index: str, compactor: Compactor) -> Stats:
         "intervals": sum(len(one.arrays.lo) for one in segments),
         "attributes": {a.name: str(a.type) if a.type else None for a in version.schema},
         "index": index,
+        "indexes": dict(Counter(name_of(one.index) for one in sealed if one.index is not None)),
         "index_tail": sum(len(one) for one in version.segments if one.index is None),
         "segments": len(segments),
         "compactions": compactor.compactions,
@@ -98,6 +103,8 @@ WINDOW = 100_000
 EVERY = 16
 """One event in 16 is looked at for fields that no condition uses."""
 MOST_FIELDS = 10_000
+RECENT, FEWEST, OF_A_BATCH = 256, 32, 8
+"""Events that are kept to plan by: at most, at least for a plan, and of one batch."""
 
 
 class Unseen(NamedTuple):
@@ -118,6 +125,7 @@ class Seen:
         self._attributes: tuple[set[int], set[int]] = (set(), set())
         self._fields: tuple[set[str], set[str]] = (set(), set())
         self._counts = (0, 0)
+        self._recent: deque[tuple[int, list[Entry]]] = deque(maxlen=RECENT)
 
     def _count(self, events: int) -> None:
         if self._counts[0] >= WINDOW:
@@ -126,22 +134,37 @@ class Seen:
             self._counts = (0, self._counts[0])
         self._counts = (self._counts[0] + events, self._counts[1])
 
-    def note_one(self, entries: list[Entry], event: Mapping[str, Any]) -> None:
-        """Take note of a single event."""
+    def note_one(self, entries: list[Entry], event: Mapping[str, Any], generation: int) -> None:
+        """Take note of a single event, in keys of this generation."""
         self._count(1)
+        if not self._counts[0] % EVERY:
+            self._recent.append((generation, entries))
         self._attributes[0].update([entry[0] for entry in entries])
         if len(self._fields[0]) < MOST_FIELDS:
             self._fields[0].update(event)
 
-    def note(self, attributes: I32, count: int, events: Iterable[Any]) -> None:
-        """Take note of encoded events, and of the fields of some of them as they came."""
+    def note(self, encoded: EventArrays, generation: int, events: Iterable[Any]) -> None:
+        """Take note of events in keys of this generation, and of the fields of some of them as they came."""
+        count = len(encoded.start) - 1
         self._count(count)
-        if len(attributes):
-            self._attributes[0].update(np.flatnonzero(np.bincount(attributes)).tolist())
+        if len(encoded.attr):
+            self._attributes[0].update(np.flatnonzero(np.bincount(encoded.attr)).tolist())
+        for e in range(0, count, max(1, -(-count // OF_A_BATCH))):
+            own = slice(int(encoded.start[e]), int(encoded.start[e + 1]))
+            columns = (encoded.attr[own].tolist(), encoded.lo[own].tolist(), encoded.hi[own].tolist())
+            self._recent.append((generation, [(*entry, "") for entry in zip(*columns, strict=True)]))
         fields = self._fields[0]
         for event in islice(events, 0, None, EVERY):
             if len(fields) < MOST_FIELDS and isinstance(event, Mapping | list):
                 fields.update(event)
+
+    def recent(self, generation: int) -> EventArrays | None:
+        """Some of the last events, if there were enough in keys of this generation."""
+        events = [entries for own, entries in tuple(self._recent) if own == generation]
+        if len(events) < FEWEST:
+            return None
+        starts = [0, *accumulate(map(len, events))]
+        return event_arrays(starts, [entry for entries in events for entry in entries])
 
     def unseen(self, segment: Segment) -> Unseen:
         """What events and the conditions of a segment do not share. O(constraints)."""

@@ -6,7 +6,7 @@ half-way has changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,9 @@ import numpy as np
 
 from earmark.engine.batch import Batch
 from earmark.engine.compaction import Build
-from earmark.engine.version import Place, Version
+from earmark.engine.version import Place, Version, no_slots
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse
+from earmark.index.auto import planned
 from earmark.index.contract import Adaptation
 from earmark.keys.schema import attribute_type
 from earmark.keys.strings import StringKeys
@@ -149,6 +150,17 @@ def _users(version: Version, attribute: int) -> list[Place]:
         slots = np.unique(np.searchsorted(arrays.clause_start, clauses, "right") - 1).tolist()
         found += [(int(arrays.sequence[slot]), Place(number, slot)) for slot in slots if indexed.is_live(slot)]
     return [place for _, place in sorted(found)]
+
+
+def replanned(version: Version, batch: Batch, options: Mapping[str, Any]) -> Version:
+    """The version with an index over each sealed segment that suits these events."""
+    segments = []
+    for one in version.segments:
+        if one.index is not None:
+            index = planned(one.segment.arrays, **options, recent=batch.for_segment(one.segment))
+            one = replace(one, index=index, forgotten=no_slots(len(one)))
+        segments.append(one)
+    return version.with_segments(segments)
 
 
 def adapted(version: Version, batch: Batch, build: Build | None) -> tuple[Version, Adaptation]:

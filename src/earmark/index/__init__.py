@@ -15,6 +15,7 @@ from earmark.index.driver import ArrayIndex
 from earmark.segment.arrays import SegmentArrays
 
 INDEXES = {
+    "auto": ("earmark.index.auto", "Auto"),
     "be_star_tree": ("earmark.index.be_star_tree", "BEStarTree"),
     "be_tree": ("earmark.index.be_star_tree.be_tree", "BETree"),
     "bitsets": ("earmark.index.bitsets", "BitsetIndex"),
@@ -42,7 +43,7 @@ def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[...
     """The `build(table, **options)` of the index with this name, with these options given already."""
     if not isinstance(name, str) or name not in INDEXES:
         raise EarmarkError(f"there is no index called {name!r}; there are {', '.join(names())}")
-    build: Callable[..., ArrayIndex[Any]] = _class(name).build
+    build: Callable[..., ArrayIndex[Any]] = class_of(name).build
     if not options:
         return build
     known = list(inspect.signature(build).parameters)[1:]
@@ -55,7 +56,7 @@ def builder(name: str, options: Mapping[str, Any] | None = None) -> Callable[...
 def restore(name: str, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> ArrayIndex[Any]:
     """The index with this name from its stored arrays; AssertionError where they are not what kernels rely on."""
     builder(name)
-    restored: ArrayIndex[Any] = _class(name).restore(table, arrays)
+    restored: ArrayIndex[Any] = class_of(name).restore(table, arrays)
     return restored
 
 
@@ -64,6 +65,13 @@ def stored(index: ArrayIndex[Any]) -> dict[str, NDArray[Any]]:
     return dict(index.arrays._asdict()) if index.arrays else {}
 
 
-def _class(name: str) -> Any:
+def name_of(index: ArrayIndex[Any]) -> str:
+    """The name of an index that was built."""
+    kind = type(index)
+    return next(name for name, place in INDEXES.items() if place == (kind.__module__, kind.__name__))
+
+
+def class_of(name: str) -> Any:
+    """The class of the index with this name."""
     module, class_name = INDEXES[name]
     return getattr(import_module(module), class_name)

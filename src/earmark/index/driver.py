@@ -64,6 +64,10 @@ HEAP_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
 MATCHED_AT_ONCE = 512
 """Events whose matches are held while the best are chosen, where there is no rank kernel."""
+OBSERVED, DRIFT, LEAST_WORK = 256, 4.0, 1_000.0
+"""Events after which work tells, how many times the planned work is too much, and what is never too much."""
+EVERY = 64
+"""One single event in 64 is observed."""
 NO_COUNTS: I64 = np.zeros(COUNTERS, np.int64)
 
 
@@ -74,6 +78,8 @@ class ArrayIndex(Generic[A]):
     """Whether `copy`, `insert` and `remove` follow a table without a build."""
     is_adaptive: ClassVar[bool] = False
     """Whether `adapt` learns from events."""
+    plan: Any = None
+    """Why it was chosen, where `auto` chose it (`auto/plan.py`)."""
 
     _kind: ClassVar[type[Any]]
     """The NamedTuple of arrays."""
@@ -96,6 +102,9 @@ class ArrayIndex(Generic[A]):
     _rest: tuple[U64 | None, U64] = (None, bits.all_set(0))
     """The eligible slots of the last single event, and those among them that are residual."""
     _enter_rank: Callable[..., None] | None = None
+    _observed: tuple[int, float] = (0, 0.0)
+    """Events, and the work that they took."""
+    _turn = 0
 
     def __init__(self, table: SegmentArrays, arrays: A) -> None:
         self._hold(table, arrays)
@@ -147,6 +156,18 @@ class ArrayIndex(Generic[A]):
         """What the last call did; the docstring of the class says what it counts, where that is not plain."""
         return Work.counted(self._counted)
 
+    @property
+    def has_drifted(self) -> bool:
+        """Whether searches take much more work than was planned for."""
+        events, work = self._observed
+        return self.plan is not None and events >= OBSERVED and work > DRIFT * events * max(self.plan.work, LEAST_WORK)
+
+    def _observe(self, events: int) -> None:
+        """Note how much work the last call took for its events, where work was planned."""
+        if self.plan is not None and not self.plan.k:
+            before = self._observed
+            self._observed = before[0] + events, before[1] + self.work.nanoseconds
+
     def describe(self) -> dict[str, Any]:
         """What was chosen when the index was built, by name; empty when there was nothing to choose."""
         return {}
@@ -192,6 +213,7 @@ class ArrayIndex(Generic[A]):
             counts, slots, self._counted = self._scan._matches(asked, threads)
             return pointers_of(counts), slots
         counts, slots, self._counted = self._matches(sorted_asked, threads)
+        self._observe(asked.last)
         pointers, slots = in_event_order(order, pointers_of(counts), slots, threads=threads)
         return pointers, slots
 
@@ -227,6 +249,9 @@ class ArrayIndex(Generic[A]):
         if not JIT:
             return self.match(one.events, eligible).tolist()  # type: ignore[no-any-return]
         slots = self._found(one, eligible)
+        self._turn = (self._turn + 1) % EVERY
+        if not self._turn:
+            self._observe(1)
         if self._residual is None:
             return slots
         known = self._rest  # read once: another thread may ask among other slots

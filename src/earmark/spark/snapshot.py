@@ -55,8 +55,7 @@ from earmark.spark import frames, intake
 from earmark.spark.intake import FAIL, REJECTS, ReadOptions, Taken, refuse, rejected
 
 Folder = str | os.PathLike[str]
-DEFAULT_INDEX = "blocks"
-"""A version never changes, so its index need not support updates."""
+DEFAULT_INDEX = "auto"
 PARTS = "parts"
 MOST_SHARDS = 9_999
 SCANNED = 20_000

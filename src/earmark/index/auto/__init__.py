@@ -1,0 +1,309 @@
+"""`auto`: for every segment the index that is quickest for it. The default.
+
+    statistics ──► an estimate of each candidate ──► the best few race on a sample ──► costs at full size ──► the index
+
+**Statistics** (`facts.py`) are those of a sample: which attributes clauses have and how often the same, how much of
+them events meet. Events are recent ones, where the engine has seen some, or made from the subscriptions themselves.
+
+**Estimates** are one line of arithmetic for each index; they only decide who races. The **race** builds each on a
+sample, asks it the events, alone and as a batch, and counts its work at two sizes. Work grows with the book, in a
+straight line as far as two sizes tell, and time with work: so much is expected at full size.
+
+A candidate whose kernels were never compiled on this machine does not race, because compiling takes longer than the
+race would save (`earmark warm` compiles them), unless its estimate is far better than all others.
+
+Planning never changes an answer: every index gives the same. A plan says what was considered (`plan.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.events.choice import some_events
+from earmark.flat import bits
+from earmark.index import builder, class_of
+from earmark.index.auto.facts import Facts, events_like, facts_of, sampled
+from earmark.index.auto.plan import Candidate, Plan
+from earmark.index.contract import Work
+from earmark.index.driver import ArrayIndex, read_only_table
+from earmark.index.one import OneEvent
+from earmark.jit import is_compiled
+from earmark.segment.arrays import SegmentArrays
+
+FEW = 256
+"""So many subscriptions are scanned."""
+SMALL, LARGE = 2_048, 16_384
+"""Subscriptions of the samples that race."""
+EVENTS, REPEATED, SINGLES, FIRST = 64, 4, 16, 8
+"""Events that are asked: as a batch, how often in it, alone, and first, to see who is far behind."""
+RACERS = 3
+FAR = 8.0
+"""Who is estimated, or found at first, to be so many times slower than the best does not race."""
+BETTER = 0.9
+"""What another must cost, beside the first candidate, to be taken instead of it."""
+BATCH_SHARE, SINGLE_SHARE = 0.8, 0.95
+"""The share of a search in the small sample that does not grow with the book."""
+
+
+class Auto:
+    """Builds an index of whichever kind is quickest for a table."""
+
+    @staticmethod
+    def build(table: SegmentArrays, among: Sequence[str] = (), k: int = 0) -> ArrayIndex[Any]:
+        """The index for a table; `among` are the candidates, all by default; `k`: for the k best, not all matches."""
+        return planned(table, among, k)
+
+    @staticmethod
+    def restore(table: SegmentArrays, arrays: Any) -> ArrayIndex[Any]:
+        """Nothing is stored under this name: the index that was chosen is stored under its own."""
+        raise AssertionError("'auto' is not an index that is stored")
+
+
+# --- estimates ------------------------------------------------------------------------------------------------
+
+
+def _scan(slots: int, facts: Facts) -> float:
+    return 12.0 * slots * facts.clauses
+
+
+def _blocks(slots: int, facts: Facts) -> float:
+    clauses = slots * facts.clauses
+    in_trees = facts.narrow + 0.02 * facts.met
+    return 1_500 + clauses * (facts.alike * in_trees + 20 * (1 - facts.alike) * facts.met)
+
+
+def _be_star_tree(slots: int, facts: Facts) -> float:
+    return 1_500 + 25.0 * slots * facts.clauses * facts.narrow * facts.met
+
+
+def _bitsets(slots: int, facts: Facts) -> float:
+    return 3_000 + slots * facts.clauses * (0.01 * facts.attributes + 10 * facts.matched)
+
+
+def _vcr(slots: int, facts: Facts) -> float:
+    return 1_000 + 5.0 * slots * facts.clauses * facts.matched
+
+
+def _segment_tree(slots: int, facts: Facts) -> float:
+    return 1_000 + 10.0 * slots * facts.clauses * facts.matched
+
+
+class Kind(NamedTuple):
+    """A candidate: its estimate in nanoseconds an event, and for which books it is one at all."""
+
+    estimate: Callable[[int, Facts], float]
+    most_attributes: int = 1 << 30
+    ranks: bool = True
+    """Whether it ranks by itself; others score all that matches."""
+
+
+KINDS = {
+    "blocks": Kind(_blocks),
+    "be_star_tree": Kind(_be_star_tree),
+    "scan": Kind(_scan),
+    "vcr": Kind(_vcr, 2, False),
+    "segment_tree": Kind(_segment_tree, 1),
+    "sopt_r_tree": Kind(_segment_tree, 1),
+}
+"""The candidates; of equals, the first is taken."""
+
+
+# --- planning -------------------------------------------------------------------------------------------------
+
+
+def planned(
+    table: SegmentArrays, among: Sequence[str] = (), k: int = 0, recent: EventArrays | None = None
+) -> ArrayIndex[Any]:
+    """The index for a table, with its plan; by recent events, if there are any."""
+    begun = time.perf_counter()
+    _check(among, k)
+    table = read_only_table(table)
+    slots = len(table.sequence)
+    is_recent = recent is not None and len(recent.start) > 1
+    events = recent if recent is not None and is_recent else events_like(table, EVENTS)
+    events = some_events(events, np.arange(min(EVENTS, len(events.start) - 1)))
+    facts = facts_of(table, events)
+    candidates = _candidates(slots, facts, among or tuple(KINDS), k)
+    course = Course(table, events, k)
+    racers = [one.index for one in candidates if not one.note]
+    race: dict[str, Raced] = {}
+    if len(racers) > 1 and len(events.start) > 1:
+        race = {name: raced for name in racers if (raced := course.raced(name)) is not None}
+    costs = course.expected(race)
+    chosen = _chosen(candidates, costs)
+    candidates = [
+        replace(one, measured=race[one.index].large.cost, expected=costs[one.index]) if one.index in race else one
+        for one in sorted(candidates, key=lambda one: (one.index != chosen, costs.get(one.index, math.inf)))
+    ]
+    asked = REPEATED * (len(events.start) - 1)
+    work = course.work(race[chosen]).nanoseconds / asked if chosen in race else 0.0
+    took = time.perf_counter() - begun
+    sample = len(course.large.sequence) if race else 0
+    plan = Plan(chosen, slots, sample, len(events.start) - 1, is_recent, k, facts, tuple(candidates), work, took)
+    built = race[chosen].built if chosen in race and course.large is table else None
+    index = built if built is not None else builder(chosen)(table)
+    index.plan = plan
+    return index
+
+
+def _check(among: Sequence[str], k: int) -> None:
+    if isinstance(among, str) or not all(name in KINDS for name in among):
+        raise EarmarkError(f"expected candidates among {', '.join(KINDS)}, got {among!r}")
+    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+        raise EarmarkError(f"expected a number of best subscriptions as k, or 0 for all that match, got {k!r}")
+
+
+def _candidates(slots: int, facts: Facts, among: Sequence[str], k: int) -> list[Candidate]:
+    """Those that fit a book, by their estimates; those that do not race have a note that says why."""
+    fit = [name for name in among if facts.attributes <= KINDS[name].most_attributes and (KINDS[name].ranks or not k)]
+    costs = {name: KINDS[name].estimate(slots, facts) / 1e3 for name in fit or among}
+    if slots <= FEW and "scan" in costs:
+        return [Candidate("scan", costs["scan"], note=f"at most {FEW} subscriptions are scanned")]
+    ordered = sorted(costs, key=lambda name: costs[name])
+    near = [name for name in ordered if costs[name] <= FAR * costs[ordered[0]]]
+    ready = [name for name in near if is_ready(name)] or near[:1]
+    notes = {}
+    for name in ordered:
+        if name not in near:
+            notes[name] = "by its estimate far behind"
+        elif name not in ready:
+            notes[name] = "not compiled on this machine, so it did not race (`earmark warm`)"
+        elif name not in ready[:RACERS]:
+            notes[name] = "others are estimated to be quicker"
+    return [Candidate(name, costs[name], note=notes.get(name, "")) for name in ordered]
+
+
+def is_ready(name: str) -> bool:
+    """Whether the kernels of an index were compiled on this machine."""
+    kernel: Any = class_of(name)._match_kernel
+    return is_compiled(kernel, "enter_match_")
+
+
+def _chosen(candidates: Sequence[Candidate], costs: Mapping[str, float]) -> str:
+    """The quickest; among nearly equal ones the first of KINDS."""
+    if not costs:
+        return next(one.index for one in candidates if not one.note or len(candidates) == 1)
+    limit = min(costs.values()) / BETTER
+    return next(name for name in KINDS if costs.get(name, math.inf) <= limit)
+
+
+# --- the race -------------------------------------------------------------------------------------------------
+
+
+class Lap(NamedTuple):
+    """How an index did: microseconds of an event in a batch, of one alone, and the work of the batch."""
+
+    batch: float
+    single: float
+    work: Work
+
+    @property
+    def cost(self) -> float:
+        """Both together."""
+        return self.batch + self.single
+
+
+class Course:
+    """Samples of a table, and events to ask."""
+
+    def __init__(self, table: SegmentArrays, events: EventArrays, k: int) -> None:
+        self._slots = len(table.sequence)
+        self.large = sampled(table, LARGE)
+        self.small = sampled(table, SMALL)
+        self._events, self._k = events, k
+        self._best = math.inf
+
+    def raced(self, name: str) -> Raced | None:
+        """Build an index on both samples and ask it; None where it is far behind others."""
+        build = builder(name)
+        built = build(self.large)
+        if self._lap(built, FIRST, 1).single > FAR * self._best:
+            return None
+        large = self._lap(built, SINGLES, REPEATED)
+        small = large if self.small is self.large else self._lap(build(self.small), SINGLES, REPEATED)
+        self._best = min(self._best, large.single)
+        return Raced(built, small, large)
+
+    def _lap(self, index: ArrayIndex[Any], singles: int, repeated: int) -> Lap:
+        """Ask a few events alone, and all of them as a batch, which is repeated to make it as long as usual."""
+        events, k = self._events, self._k
+        count = len(events.start) - 1
+        few = min(singles, count)
+        batch = some_events(events, np.tile(np.arange(few if singles == FIRST else count), repeated))
+        asked = len(batch.start) - 1
+        eligible, one = bits.all_set(len(index._table.sequence)), OneEvent()
+
+        def together() -> None:
+            if k:
+                index.top_k_many(batch, k, eligible)
+            else:
+                index.match_many(batch, eligible)
+
+        def alone() -> None:
+            for e in range(few):
+                own = slice(int(events.start[e]), int(events.start[e + 1]))
+                columns = (events.attr[own].tolist(), events.lo[own].tolist(), events.hi[own].tolist())
+                one.take([(*entry, "") for entry in zip(*columns, strict=True)])
+                if k:
+                    index.best_of_one(one, k, eligible, False)
+                else:
+                    index.match_one(one, eligible)
+
+        single = quickest(alone) / few * 1e6
+        seconds = quickest(together)
+        return Lap(seconds / asked * 1e6, single, index.work)
+
+    def work(self, raced: Raced) -> Work:
+        """The work of the batch at full size, from that at two sizes.
+
+        What is compared grows with the book, in a straight line. Nodes grow slower: a power of its size is too little,
+        a straight line is too much, so they are taken between.
+        """
+        small, large = len(self.small.sequence), len(self.large.sequence)
+        if large in (self._slots, small):
+            return raced.large.work
+        far = (self._slots - large) / (large - small)
+        found = {}
+        for field, low, high in zip(Work._fields, raced.small.work, raced.large.work, strict=True):
+            line = high + max(0.0, high - low) * far
+            if field in ("nodes", "leaves") and 0 < low < high:
+                power = high * (self._slots / large) ** (math.log(high / low) / math.log(large / small))
+                line = math.sqrt(line * power)
+            found[field] = round(line)
+        return Work(**found)
+
+    def expected(self, race: Mapping[str, Raced]) -> dict[str, float]:
+        """By name, the microseconds of an event at full size: what even a small book costs, and a part that grows."""
+        found = {}
+        for name, (_, small, large) in race.items():
+            growth = self.work(race[name]).nanoseconds / max(large.work.nanoseconds, 1e-9)
+            pairs = ((BATCH_SHARE * small.batch, large.batch), (SINGLE_SHARE * small.single, large.single))
+            found[name] = sum(min(fixed, cost) + max(0.0, cost - fixed) * growth for fixed, cost in pairs)
+        return found
+
+
+class Raced(NamedTuple):
+    """An index on the large sample, and how it did on both."""
+
+    built: ArrayIndex[Any]
+    small: Lap
+    large: Lap
+
+
+def quickest(run: Callable[[], None], times: int = 2) -> float:
+    """Seconds of the quickest of some runs, by the clock of this thread: others may keep the machine busy."""
+    run()
+    took = []
+    for _ in range(times):
+        begun = time.thread_time()
+        run()
+        took.append(time.thread_time() - begun)
+    return min(took)

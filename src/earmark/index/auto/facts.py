@@ -1,0 +1,178 @@
+"""What does a planner know of a segment before it tries anything: its statistics, and events like its subscriptions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from earmark.events.arrays import EventArrays
+from earmark.flat.arrays import I64, frozen
+from earmark.segment.arrays import SegmentArrays, gather
+
+SAMPLE = 2_048
+"""Subscriptions that statistics are drawn from."""
+TREE = 64
+"""Clauses on the same attributes that are worth a structure of their own."""
+DENSE = 32
+"""An event is taken to have all attributes of a book that has no more than these."""
+
+
+class Facts(NamedTuple):
+    """Statistics of a sample of subscriptions, and of what events meet among them."""
+
+    clauses: float
+    """For each subscription."""
+    constraints: float
+    """For each clause."""
+    attributes: int
+    """That any clause of the sample constrains."""
+    alike: float
+    """The share of clauses whose set of attributes many have."""
+    ends: float
+    """Distinct ends of intervals, for each constraint."""
+    nulls: float
+    """The share of constraints that NULL satisfies."""
+    met: float
+    """The share of clauses of which an event has all attributes."""
+    narrow: float
+    """The share of clauses whose narrowest constraint an event satisfies."""
+    matched: float
+    """The share of clauses that an event matches, as far as the outer ends of their constraints tell."""
+
+
+def sampled(table: SegmentArrays, most: int) -> SegmentArrays:
+    """At most so many subscriptions, spread evenly over the table; the table itself where it has no more."""
+    slots = len(table.sequence)
+    if slots <= most:
+        return table
+    chosen = gather(table, np.linspace(0, slots - 1, most).astype(np.int64))
+    return SegmentArrays._make(map(frozen, chosen))
+
+
+def facts_of(table: SegmentArrays, events: EventArrays) -> Facts:
+    """The statistics of a table, of which there is a sample here, under these events."""
+    sample = sampled(table, SAMPLE)
+    slots, clauses, constraints = len(sample.sequence), len(sample.constraint_start) - 1, len(sample.attr)
+    size = np.diff(sample.constraint_start)
+    if len(events.start) < 2:  # then nothing is met: as if there were one that has nothing
+        events = EventArrays(np.zeros(2, np.int64), *events[1:])
+    satisfied, present = _outcomes(sample, events)
+    asking = np.flatnonzero(size)
+    first = sample.constraint_start[asking]
+    rest = clauses - len(asking)  # clauses that ask nothing: every event matches
+    counts = [np.logical_and.reduceat(one, first, axis=1).mean(axis=0).sum() for one in (present, satisfied)]
+    narrow = np.minimum.reduceat(satisfied.mean(axis=0), first).sum() if len(first) else 0.0
+    met, matched, narrow = ((one + rest) / max(1, clauses) for one in (*counts, narrow))
+    return Facts(
+        clauses=clauses / max(1, slots),
+        constraints=constraints / max(1, clauses),
+        attributes=len(np.unique(sample.attr)),
+        alike=_alike(sample, len(table.constraint_start) - 1),
+        ends=(len(np.unique(sample.lo)) + len(np.unique(sample.hi))) / max(1, 2 * constraints),
+        nulls=float(sample.accepts_null.mean()) if constraints else 0.0,
+        met=float(met),
+        narrow=float(narrow),
+        matched=float(matched),
+    )
+
+
+def _alike(sample: SegmentArrays, clauses: int) -> float:
+    """The share of clauses whose set of attributes at least TREE of all clauses have, as the sample tells."""
+    bounds = sample.constraint_start
+    mixed = (sample.attr.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed ^ mixed >> np.uint64(31), dtype=np.uint64)])
+    _, which, count = np.unique(total[bounds[1:]] - total[bounds[:-1]], return_inverse=True, return_counts=True)
+    scale = clauses / max(1, len(bounds) - 1)
+    return float((count[which] * scale >= TREE).mean()) if len(which) else 0.0
+
+
+def _outcomes(sample: SegmentArrays, events: EventArrays) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """By event and constraint: whether it is satisfied, by its outer ends; whether it can be (the value is there)."""
+    attributes, column = np.unique(sample.attr, return_inverse=True)
+    count = len(events.start) - 1
+    known = np.isin(events.attr, attributes)
+    place = np.repeat(np.arange(count), np.diff(events.start))[known], np.searchsorted(attributes, events.attr[known])
+    lo, hi = np.zeros((2, count, len(attributes)), np.int64)
+    has = np.zeros((count, len(attributes)), bool)
+    lo[place], hi[place], has[place] = events.lo[known], events.hi[known], True
+    null = sample.accepts_null.astype(bool)
+    least, most, some = outer_ends(sample)
+    there = has[:, column]
+    satisfied = np.where(there, some & (hi[:, column] >= least) & (lo[:, column] <= most), null)
+    return satisfied, there | null
+
+
+def outer_ends(sample: SegmentArrays) -> tuple[I64, I64, NDArray[np.bool_]]:
+    """The least and the greatest key that each constraint takes, and whether it takes any."""
+    start = sample.interval_start
+    some = start[1:] > start[:-1]
+    least, most = np.ones(len(sample.attr), np.int64), np.zeros(len(sample.attr), np.int64)
+    least[some], most[some] = sample.lo[start[:-1][some]], sample.hi[start[1:][some] - 1]
+    return least, most, some
+
+
+def events_like(table: SegmentArrays, count: int) -> EventArrays:
+    """Events that fit subscriptions: each has values that one clause asks for, and more that others ask for.
+
+    The others are those that agree with the values so far on the most attributes, because subscriptions come in
+    clusters where events do. How many attributes real events have is not known: all of them where there are few, or
+    else twice as many as a clause has.
+    """
+    random = np.random.default_rng(len(table.sequence))
+    sample = sampled(table, SAMPLE)
+    clauses, attributes = len(sample.constraint_start) - 1, np.unique(sample.attr)
+    wanted = len(attributes) if len(attributes) <= DENSE else round(2 * len(sample.attr) / clauses)
+    starts, entries = [0], []
+    if clauses and len(attributes):
+        fitting = _Fitting(sample)
+        for _ in range(count):
+            entries += fitting.event(wanted, random)
+            starts.append(len(entries))
+    else:
+        starts += [0] * (count if clauses else 0)
+    attr, key = (np.array([entry[i] for entry in entries], np.int64) for i in (0, 1))
+    columns = (np.array(starts, np.int64), attr.astype(np.int32), key, key, np.empty(0))
+    return EventArrays._make(frozen(column) for column in columns)
+
+
+class _Fitting:
+    """Draws events that fit the clauses of a sample."""
+
+    def __init__(self, sample: SegmentArrays) -> None:
+        self._sample = sample
+        self._clauses = len(sample.constraint_start) - 1
+        self._owner = np.repeat(np.arange(self._clauses), np.diff(sample.constraint_start))
+        self._least, self._most, _ = outer_ends(sample)
+
+    def event(self, wanted: int, random: np.random.Generator) -> list[tuple[int, int]]:
+        """The entries of an event: attribute and key, ascending."""
+        sample = self._sample
+        has = np.zeros(int(sample.attr.max()) + 1, bool)
+        value = np.zeros(len(has), np.int64)
+        chosen = int(random.integers(self._clauses))
+        for _ in range(wanted + 1):
+            for constraint in range(sample.constraint_start[chosen], sample.constraint_start[chosen + 1]):
+                attribute = sample.attr[constraint]
+                first, last = sample.interval_start[constraint : constraint + 2].tolist()
+                if first < last and not has[attribute]:
+                    one = random.integers(first, last)
+                    has[attribute] = True
+                    value[attribute] = random.integers(sample.lo[one], sample.hi[one], endpoint=True)
+            if np.count_nonzero(has) >= wanted:
+                break
+            chosen = self._following(has, value, random)
+        found = np.flatnonzero(has)
+        return list(zip(found.tolist(), value[found].tolist(), strict=True))
+
+    def _following(self, has: NDArray[np.bool_], value: I64, random: np.random.Generator) -> int:
+        """A clause that asks for more attributes, and agrees on as many as possible; any, where none does."""
+        there, given = has[self._sample.attr], value[self._sample.attr]
+        agrees = there & (given >= self._least) & (given <= self._most)
+        agreed, disagreed, more = (
+            np.bincount(self._owner[one], minlength=self._clauses) for one in (agrees, there & ~agrees, ~there)
+        )
+        liking = np.where((disagreed == 0) & (more > 0), agreed + random.random(self._clauses), -1.0)
+        best = int(liking.argmax())
+        return best if liking[best] >= 0 else int(random.integers(self._clauses))

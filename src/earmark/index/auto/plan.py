@@ -1,0 +1,151 @@
+"""A plan: which index a segment has, what else was considered, what was estimated and what was measured."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from earmark.errors import require
+from earmark.index.auto.facts import Facts
+from earmark.language.words import counted
+from earmark.notebook import html_table
+
+MOST_CANDIDATES = 64
+_TEXT = 200
+UNITS = "costs: µs of an event alone and of one in a batch, added up"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An index that was considered. Costs are microseconds: one event alone and one of a batch, added up."""
+
+    index: str
+    estimated: float
+    """By the statistics alone."""
+    measured: float | None = None
+    """On the sample; None where it did not race."""
+    expected: float | None = None
+    """The measured cost at the size of the segment."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Why a segment has the index it has."""
+
+    index: str
+    subscriptions: int
+    sampled: int
+    """How many of them raced; 0 where the statistics were enough."""
+    events: int
+    recent: bool
+    """Whether these were events of late, or made from the subscriptions."""
+    k: int
+    """Planned for the k best; 0: for all matches."""
+    facts: Facts
+    candidates: tuple[Candidate, ...]
+    """The chosen one first."""
+    work: float
+    """The work that an event is expected to take (`Work.nanoseconds`); 0 where nothing raced."""
+    seconds: float
+    """That planning took."""
+
+    @property
+    def reason(self) -> str:
+        """Why this index, in a sentence."""
+        first, *others = self.candidates
+        if first.expected is None:
+            return first.note or "by the statistics"
+        raced = [one for one in others if one.expected is not None]
+        if not raced:
+            return first.note or "the only one that raced"
+        best = min(raced, key=lambda one: one.expected or math.inf)
+        return f"expected {_us(first.expected)} µs an event, '{best.index}' {_us(best.expected)}"
+
+    def record(self) -> dict[str, Any]:
+        """The plan as JSON can store it."""
+        return asdict(self) | {"facts": self.facts._asdict()}
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Plan:
+        """The plan that was stored; AssertionError where it is none."""
+        try:
+            given = {**record, "facts": Facts(**record["facts"])}
+            require(0 < len(record["candidates"]) <= MOST_CANDIDATES, "a plan has no candidates, or too many")
+            given["candidates"] = tuple(Candidate(**one) for one in record["candidates"])
+            made = cls(**given)
+        except (TypeError, KeyError, AttributeError) as problem:
+            raise AssertionError(f"it is not a plan: {problem}") from None
+        numbers: list[float | None] = [
+            *made.facts,
+            made.subscriptions,
+            made.sampled,
+            made.events,
+            made.k,
+            made.work,
+            made.seconds,
+        ]
+        numbers += [cost for one in made.candidates for cost in (one.estimated, one.measured, one.expected)]
+        known = (isinstance(one, int | float) and math.isfinite(one) for one in numbers if one is not None)
+        texts = [made.index, *(text for one in made.candidates for text in (one.index, one.note))]
+        short = (isinstance(text, str) and len(text) <= _TEXT for text in texts)
+        require(all(known) and all(short), "a plan has something else where numbers and names should be")
+        return made
+
+
+class Plans(tuple[Plan, ...]):
+    """The plans of a matcher's segments, the largest first; reads well on a terminal and in a notebook."""
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(_text, self)) or "no segment has been planned"
+
+    def _repr_html_(self) -> str:
+        return "".join(map(_html, self)) or "<p>no segment has been planned</p>"
+
+
+def _headline(plan: Plan) -> str:
+    return f"{counted(plan.subscriptions, 'subscription')}: '{plan.index}', {plan.reason}"
+
+
+def _about(plan: Plan) -> list[str]:
+    facts = plan.facts
+    asked = f"the {plan.k} best" if plan.k else "all matches"
+    source = "recent events" if plan.recent else "events made from subscriptions"
+    raced = f", {plan.sampled:,} subscriptions raced" if plan.sampled else ""
+    return [
+        f"planned for {asked} in {plan.seconds * 1e3:.0f} ms, by {plan.events} {source}{raced}",
+        f"clauses: {facts.constraints:.1f} constraints on {facts.attributes} attributes, {facts.alike:.0%} of them on a"
+        " set of attributes that many have",
+        f"an event: has all attributes of {facts.met:.1%} of the clauses, satisfies the narrowest constraint of"
+        f" {facts.narrow:.2%}, matches {facts.matched:.3%}",
+        UNITS,
+    ]
+
+
+def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
+    yield "index", "estimated", "measured", "expected", ""
+    for one in plan.candidates:
+        costs = (_us(cost) if cost is not None else "" for cost in (one.estimated, one.measured, one.expected))
+        yield one.index, *costs, one.note
+
+
+def _text(plan: Plan) -> str:
+    rows = list(_rows(plan))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    lines = [[row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in (1, 2, 3)), row[4]] for row in rows]
+    return "\n  ".join([_headline(plan), *_about(plan), *("  ".join(line).rstrip() for line in lines)])
+
+
+def _html(plan: Plan) -> str:
+    head, *rows = _rows(plan)
+    about = "<br>".join(map(html.escape, _about(plan)))
+    return f"{html_table(_headline(plan), head, rows)}<p>{about}</p>"
+
+
+def _us(cost: float | None) -> str:
+    if cost is None:
+        return ""
+    return f"{cost:,.0f}" if cost >= 100 else f"{cost:.1f}"

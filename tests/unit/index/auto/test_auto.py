@@ -1,0 +1,244 @@
+"""`auto` takes the index that suits, says why, and answers as every other."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.made import Maker, table_arrays
+
+from earmark import Matcher
+from earmark import index as indexes
+from earmark.errors import EarmarkError
+from earmark.events.arrays import EventArrays
+from earmark.flat import bits
+from earmark.index import auto
+from earmark.index.auto.facts import events_like, facts_of, sampled
+from earmark.index.auto.plan import Plan, Plans
+from earmark.index.driver import OBSERVED
+from earmark.index.scan import Scan
+from earmark.segment.arrays import SegmentArrays
+from earmark.workload.standard import dense
+
+
+def boxes(slots: int, attributes: int, width: int = 50, domain: int = 1_000) -> SegmentArrays:
+    random = np.random.default_rng(slots)
+    lo = random.integers(0, domain - width, (slots, attributes))
+    return dense(lo, lo + width, random.integers(0, domain, (1, attributes)), domain).table()
+
+
+@pytest.fixture
+def all_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "is_ready", lambda name: True)
+
+
+# --- statistics -----------------------------------------------------------------------------------------------------
+
+
+def test_a_sample_is_spread_over_the_table() -> None:
+    table = boxes(1_000, 2)
+    assert sampled(table, 1_000) is table
+    part = sampled(table, 10)
+    assert part.sequence.tolist() == [0, 111, 222, 333, 444, 555, 666, 777, 888, 999]
+    assert np.array_equal(part.lo[:2], table.lo[:2])
+
+
+def test_events_fit_the_subscriptions_they_are_made_from() -> None:
+    table = boxes(500, 3)
+    events = events_like(table, 40)
+    assert np.diff(events.start).tolist() == [3] * 40
+    starts, _ = Scan(table).match_many(events, bits.all_set(500))
+    assert (np.diff(events.start) == 3).all() and len(starts) == 41
+
+
+def test_where_attributes_are_many_an_event_has_some() -> None:
+    random = np.random.default_rng(0)
+    attr = np.sort(random.permuted(np.tile(np.arange(100, dtype=np.int32), (300, 1)), axis=1)[:, :5], axis=1)
+    data = dense(np.zeros((300, 5), np.int64), np.full((300, 5), 9), np.zeros((1, 5), np.int64), 10)
+    events = events_like(data._replace(sub_attr=attr, attributes=100).table(), 30)
+    assert np.diff(events.start).min() >= 10 and np.diff(events.start).max() < 20
+    for e in range(30):
+        assert (np.diff(events.attr[events.start[e] : events.start[e + 1]]) > 0).all()
+
+
+def test_facts() -> None:
+    table = boxes(400, 2, width=999, domain=2_000)
+    facts = facts_of(table, events_like(table, 50))
+    assert (facts.clauses, facts.constraints, facts.attributes) == (1.0, 2.0, 2)
+    assert facts.alike == 1.0 and facts.met == 1.0 and facts.nulls == 0.0
+    assert 0 < facts.matched <= facts.narrow < 1
+    absent = EventArrays(*map(np.array, ([0, 1], [0], [5], [5])), np.empty(0))  # type: ignore[arg-type]
+    assert facts_of(table, absent).met == 0.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_table_has_facts(seed: int) -> None:
+    table = table_arrays(Maker(seed).made(seed * 7, 3))
+    facts = facts_of(table, events_like(table, 5))
+    assert all(map(math.isfinite, facts)) and 0 <= facts.matched <= facts.met <= 1
+
+
+# --- plans ----------------------------------------------------------------------------------------------------------
+
+
+def test_few_are_scanned() -> None:
+    built = indexes.builder("auto")(boxes(auto.FEW, 3))
+    assert isinstance(built, Scan) and "scanned" in built.plan.reason
+
+
+@pytest.mark.usefixtures("all_ready")
+def test_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "SMALL", 300)
+    monkeypatch.setattr(auto, "LARGE", 900)
+    table = boxes(2_000, 4)
+    built = indexes.builder("auto", {"among": ("blocks", "be_star_tree")})(table)
+    plan = built.plan
+    assert indexes.name_of(built) == plan.index and plan.sampled == 900 and plan.subscriptions == 2_000
+    first, second = plan.candidates
+    assert first.index == plan.index and {first.index, second.index} == {"blocks", "be_star_tree"}
+    assert first.measured and first.expected and second.measured and plan.work > 0
+    assert plan.index in repr(Plans([plan])) and "expected" in repr(Plans([plan]))
+    assert Plan.of(json.loads(json.dumps(plan.record()))) == plan
+    built.check()
+
+
+@pytest.mark.usefixtures("all_ready")
+def test_a_sample_that_is_the_whole_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, int]] = []
+    real = indexes.builder
+
+    def counting(name: str) -> Any:
+        return lambda table: (made.append((name, len(table.sequence))), real(name)(table))[1]
+
+    monkeypatch.setattr(auto, "builder", counting)
+    auto.planned(boxes(600, 2), ("blocks", "vcr"))
+    assert sorted(made) == [("blocks", 600), ("vcr", 600)]
+
+
+def test_what_is_not_compiled_does_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "is_ready", lambda name: name == "blocks")
+    plan = auto.planned(boxes(600, 3), ("blocks", "be_star_tree")).plan
+    assert plan.index == "blocks" and plan.sampled == 0
+    assert "earmark warm" in plan.candidates[1].note
+    monkeypatch.setattr(auto, "is_ready", lambda name: False)
+    assert auto.planned(boxes(600, 3), ("blocks", "be_star_tree")).plan.index in ("blocks", "be_star_tree")
+
+
+@pytest.mark.usefixtures("all_ready")
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("k", [0, 3])
+def test_answers_are_those_of_a_scan(seed: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "FEW", 0)
+    monkeypatch.setattr(auto, "SMALL", 20)
+    monkeypatch.setattr(auto, "LARGE", 60)
+    table = table_arrays(Maker(seed).made(150, 3))
+    built = indexes.builder("auto", {"k": k})(table)
+    events, eligible = events_like(table, 20), bits.all_set(150)
+    for own, right in zip(built.match_many(events, eligible), Scan(table).match_many(events, eligible), strict=True):
+        assert np.array_equal(own, right)
+
+
+def test_recent_events_are_planned_by() -> None:
+    table = boxes(600, 2)
+    plan = auto.planned(table, ("blocks",), recent=events_like(table, 33)).plan
+    assert plan.recent and plan.events == 33
+    assert not auto.planned(table, ("blocks",)).plan.recent
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"among": "blocks"}, "expected candidates among blocks, "),
+        ({"among": ["magic"]}, "expected candidates among blocks, "),
+        ({"k": -1}, "expected a number of best subscriptions"),
+        ({"k": True}, "expected a number of best subscriptions"),
+        ({"speed": 9}, "no option 'speed'; it has among, k"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EarmarkError, match=message):
+        Matcher(index_options=options)
+
+
+def test_a_stored_plan_that_is_none() -> None:
+    record = auto.planned(boxes(300, 2), ("blocks",)).plan.record()
+    for change in (
+        {"facts": {}},
+        {"candidates": []},
+        {"candidates": [{"index": "blocks"}]},
+        {"index": 7},
+        {"seconds": "long"},
+        {"work": math.inf},
+        {"more": 1},
+    ):
+        with pytest.raises(AssertionError):
+            Plan.of(record | change)
+    with pytest.raises(AssertionError):
+        Plan.of([])  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match="'auto' is not an index that is stored"):
+        indexes.restore("auto", boxes(3, 2), {})
+
+
+# --- in a matcher ---------------------------------------------------------------------------------------------------
+
+
+def filled(count: int = 400, **options: Any) -> Matcher:
+    m = Matcher(index_options=options or None)
+    m.add_many([(i, f"a BETWEEN {i} AND {i + 9} AND b > {i % 7}") for i in range(count)], progress=False)
+    return m
+
+
+def test_a_matcher_says_its_plan(tmp_path: Path) -> None:
+    assert repr(Matcher().plan()) == "no segment has been planned"
+    m = filled()
+    (plan,) = m.plan()
+    assert plan.subscriptions == 400 and m.stats()["indexes"] == {plan.index: 1} and m.stats()["index"] == "auto"
+    assert "400 subscriptions" in repr(m.plan()) and "<table>" in m.plan()._repr_html_()
+    m.save(tmp_path / "book")
+    again = Matcher.load(tmp_path / "book")
+    assert again.index == "auto" and again.plan() == m.plan()
+    assert Matcher("blocks").plan() == ()
+
+
+def test_a_book_that_outgrows_its_plan_is_planned_again() -> None:
+    m = filled(200)
+    assert m.plan()[0].index == "scan"
+    for i in range(200, 900):
+        m.add(i, f"a = {i}")
+    m._compactor.wait()
+    assert m.plan()[0].index != "scan"
+    assert m.match({"a": 500, "b": 9}) == [500]
+
+
+def test_work_that_drifts_is_planned_again() -> None:
+    m = filled(2_000, among=("blocks",))
+    index = m._version.segments[0].index
+    assert index is not None
+    object.__setattr__(index.plan, "work", 1e-3)
+    assert not index.has_drifted
+    m.match_many([{"a": i, "b": 9} for i in range(OBSERVED)])
+    assert index._observed[0] == OBSERVED
+    index._observed = OBSERVED, 1e12
+    assert index.has_drifted
+    m.add_many([(f, f"a = {f}") for f in range(5_000, 5_200)], progress=False)
+    m._compactor.wait()
+    assert len(m.plan()) == 1 and m.plan()[0].subscriptions == 2_200 and m.plan()[0].recent is False
+
+
+def test_adapting_plans_by_the_events() -> None:
+    m = filled(600)
+    found = m.adapt([{"a": i, "b": 3} for i in range(50)])
+    assert isinstance(found, Plans) and found[0].recent and found[0].events == 50
+    assert m.match({"a": 5, "b": 9}) == [0, 1, 2, 3, 4, 5]
+
+
+def test_events_that_were_searched_are_planned_by() -> None:
+    m = filled(600)
+    for i in range(40 * 16):
+        m.match({"a": i, "b": 2})
+    m.compact()
+    assert m.plan()[0].recent
