@@ -16,6 +16,7 @@ from typing import Any
 from earmark.errors import EarmarkError
 from earmark.events.mappings import Interval
 from earmark.index import names
+from earmark.index.auto import KINDS
 from earmark.jit import JIT, note
 from earmark.language.words import counted
 from earmark.matcher import DEFAULT_INDEX, Matcher
@@ -32,7 +33,7 @@ Use = tuple[str, Callable[[], object]]
 
 
 def warm(indexes: Iterable[str] | None = None, *, progress: bool | None = None) -> None:
-    """Compile the kernels of these indexes (by default of the one that `Matcher()` uses) into the user's cache.
+    """Compile the kernels of these indexes (by default of all that `Matcher()` chooses from) into the user's cache.
 
     Everything a matcher does is covered: match and top_k, for one event and for many, changes, explain, audit, files.
     Takes a minute or two per index the first time, and a few seconds when all is compiled. `progress` shows a bar; None
@@ -45,7 +46,8 @@ def warm(indexes: Iterable[str] | None = None, *, progress: bool | None = None) 
         if name not in names():
             raise EarmarkError(f"there is no index called {name!r}; there are {', '.join(names())}")
     if JIT:
-        uses = [use for name in chosen for use in _uses(name)]
+        chosen = [one for name in chosen for one in (KINDS if name == "auto" else [name])]
+        uses = [use for name in dict.fromkeys(chosen) for use in _uses(name)]
         _compile([*uses, *_comparisons()], is_shown() if progress is None else progress)
 
 

@@ -108,6 +108,7 @@ class Kind(NamedTuple):
 KINDS = {
     "blocks": Kind(_blocks),
     "be_star_tree": Kind(_be_star_tree),
+    "bitsets": Kind(_bitsets, 64, False),
     "scan": Kind(_scan),
     "vcr": Kind(_vcr, 2, False),
     "segment_tree": Kind(_segment_tree, 1),
