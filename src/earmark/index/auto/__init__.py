@@ -170,7 +170,7 @@ def _candidates(slots: int, facts: Facts, among: Sequence[str], k: int) -> list[
         return [Candidate("scan", costs["scan"], note=f"at most {FEW} subscriptions are scanned")]
     ordered = sorted(costs, key=lambda name: costs[name])
     near = [name for name in ordered if costs[name] <= FAR * costs[ordered[0]]]
-    ready = [name for name in near if is_ready(name)] or near[:1]
+    ready = [name for name in near if is_ready(name)] or [next(name for name in KINDS if name in near)]
     notes = {}
     for name in ordered:
         if name not in near:
