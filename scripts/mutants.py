@@ -118,6 +118,18 @@ MUTANTS = (
         "tests/unit/index/blocks " + CONTRACT,
     ),
     Mutant(
+        "bitsets",
+        "        unsure = (doubtful != np.uint64(0)) | is_set(index.verify, entry) | shared",
+        "        unsure = is_set(index.verify, entry) | shared",
+        "tests/unit/index/bitsets " + CONTRACT,
+    ),
+    Mutant(
+        "bitsets",
+        "            open_until = high_bucket + 1",
+        "            open_until = high_bucket",
+        "tests/unit/index/bitsets " + CONTRACT,
+    ),
+    Mutant(
         "k_index",
         "        if at(values, middle) <= key:",
         "        if at(values, middle) < key:",

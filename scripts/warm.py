@@ -13,7 +13,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-FIRST = ("be_star_tree", "blocks", "interval_tree", "scan", "vcr", "mics", "k_index")
+FIRST = ("be_star_tree", "blocks", "interval_tree", "scan", "vcr", "mics", "k_index", "bitsets")
 """What takes longest goes first; variants share the kernels of these."""
 
 

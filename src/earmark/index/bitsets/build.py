@@ -13,9 +13,10 @@ Neighbouring codes form a bucket.
 of use / buckets (how often a bucket leaves a constraint open) is least. There are MOST_BUCKETS in all: many attributes
 have few each, and where even that is too many, the least used have none, and their constraints are verified.
 
-**Order.** Sorted by what they ask of the attributes that rule out most: first the entries that do not constrain the
-first of these, then those with a low range, those with a higher one, ...; among equals by the second, and so on. A
-region then is of entries that ask for the same, and where the event's value is not that, its row is NONE.
+**Order.** The entries of a line should ask for the same: then few of its buckets have an entry that passes. Entries are
+grouped by a set of two or three attributes that all of a group constrain; each set is chosen to be shared by as many as
+possible of those that have no group yet. A group is put in kd-order of the middles of its ranges: halved by one of the
+attributes, each half by the next, down to lines. (Sorted attribute by attribute, half as many lines again are left.)
 
 Invariant: a bit that is not set means that the constraint fails for every value of the bucket.
 Complexity: O(n log n) for n constraints; O(entries x buckets / 64) words are written.
@@ -27,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.flat.arrays import I32, I64, U8, U64
+from earmark.flat.arrays import F64, I32, I64, U8, U64
 from earmark.flat.bits import words_for
 from earmark.flat.machine import aligned, at
 from earmark.index.bitsets.arrays import (
@@ -45,6 +46,7 @@ from earmark.index.bitsets.arrays import (
     columns_of,
 )
 from earmark.index.bitsets.vectors import COLUMNS, U16
+from earmark.index.blocks.dominance import kd_order
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays, intervals_on
 
@@ -54,8 +56,10 @@ MOST_CUTS = HIGHEST
 """Of one attribute."""
 SAMPLE = 8192
 """Intervals of an attribute from which its cuts are taken, where they are not all taken."""
-CLASSES, CLASS_BITS = 7, 3
-"""Parts into which the ranges on an attribute are sorted, and bits for them and for no range."""
+LINES_PER_SPLIT = 4
+"""Entries are grouped by sets of as many attributes as there are so many doublings of a line: 3 for a million."""
+LEFT_OVER = 0.02
+"""The share of entries that need not be in a group."""
 GREATEST = np.iinfo(np.int64).max
 
 
@@ -68,6 +72,8 @@ class Axes(NamedTuple):
     cut_start: I64
     cuts: I64
     bucket_start: I32
+    worth: F64
+    """The share of values that a constraint rules out, on average."""
 
 
 def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
@@ -78,7 +84,7 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     unsure = np.zeros(entries, np.uint8)
     encode(table, axes, codes, unsure)
     by_entry = codes[: columns * entries].reshape(entries, columns)
-    order = similar_together(by_entry)
+    order = similar_together(by_entry, axes.worth)
     by_entry[:] = by_entry[order]
     slot_of = np.repeat(np.arange(len(table.sequence), dtype=np.int32), np.diff(table.clause_start))
     regions, total = -(-entries // REGION), int(axes.bucket_start[-1])
@@ -132,7 +138,7 @@ def learned(table: SegmentArrays, buckets: int) -> Axes:
     size = np.zeros(len(chosen), np.int64)
     lo, hi = np.empty((2, len(chosen), SAMPLE), np.int64)
     sample(table, number, step, size, lo, hi)
-    cuts, exact, ruled_out = [np.empty(0, np.int64)], np.ones(len(chosen), np.uint8), np.zeros(len(chosen))
+    cuts, exact, worth = [np.empty(0, np.int64)], np.ones(len(chosen), np.uint8), np.ones(len(chosen))
     for i, attribute in enumerate(chosen.tolist()):
         low, high = lo[i, : size[i]], hi[i, : size[i]]
         ends = ends_of(low, high)
@@ -144,8 +150,8 @@ def learned(table: SegmentArrays, buckets: int) -> Axes:
             ends = np.unique(np.sort(both_ends(low, high))[quantiles(2 * len(low))])
         cuts.append(ends)
         width = np.searchsorted(ends, high, "right") - np.searchsorted(ends, low, "right") + 1
-        ruled_out[i] = use[attribute] * (1.0 - width.mean() / (len(ends) + 1)) if size[i] else use[attribute]
-    first = np.argsort(-ruled_out, kind="stable")
+        worth[i] = 1.0 - width.mean() / (len(ends) + 1) if size[i] else 1.0
+    first = np.argsort(-use[chosen] * worth, kind="stable")
     chosen, cuts = chosen[first], [cuts[i + 1] for i in first]
     number[chosen] = np.arange(len(chosen))
     made = np.array([len(one) for one in cuts], np.int64)
@@ -156,6 +162,7 @@ def learned(table: SegmentArrays, buckets: int) -> Axes:
         cut_start=np.append(0, np.cumsum(made)),
         cuts=np.concatenate([np.empty(0, np.int64), *cuts]),
         bucket_start=np.append(0, np.cumsum(np.minimum(wanted[first], made + 1) + 1)).astype(np.int32),
+        worth=worth[first],
     )
 
 
@@ -221,20 +228,53 @@ def encode(table: SegmentArrays, axes: Axes, codes: U16, unsure: U8) -> None:
                 codes[place + 1] = code_of(axes.cuts, first, last, table.hi[end - 1])
 
 
-def similar_together(codes: U16) -> I32:
-    """The order of entries: by the class of their range on each attribute, the first attribute first."""
+def similar_together(codes: U16, worth: F64) -> I32:
+    """The order of entries, whose codes are the rows: by set of attributes, then in kd-order of their middles."""
     entries, columns = codes.shape
-    key = np.zeros(entries, np.int64)
-    for column in range(0, min(columns, 2 * (62 // CLASS_BITS)), 2):
-        upper = codes[:, column + 1].astype(np.int64)
-        middle = np.where(codes[:, column] == ALWAYS, -1, upper + HIGHEST - codes[:, column])
-        few = middle[:: max(1, entries // SAMPLE)]
-        few = few[few >= 0]
-        borders = np.quantile(few, np.arange(CLASSES) / CLASSES, method="lower") if len(few) else np.empty(0)
-        table = np.searchsorted(borders, np.arange(-1, 2 * HIGHEST + 1), "right")
-        table[1:] = np.maximum(table[1:], 1)
-        key = key << CLASS_BITS | table[middle + 1]
-    return np.argsort(key, kind="stable").astype(np.int32)
+    depth = max(1, round(np.log2(max(2, entries / LINE)) / LINES_PER_SPLIT))
+    constrained = np.zeros(entries, np.int64)
+    for i in range(columns // 2):
+        constrained |= (codes[:, 2 * i] != ALWAYS).astype(np.int64) << i
+    rest, order = np.arange(entries, dtype=np.int32), []
+    for attributes in frequent_sets(constrained, worth[: columns // 2], depth):
+        wanted = sum(1 << i for i in attributes)
+        have = constrained[rest] & wanted == wanted
+        own, rest = rest[have], rest[~have]
+        whole = len(own) // LINE * LINE
+        rest = np.append(rest, own[whole:])
+        order.append(by_middles(codes, own[:whole], attributes))
+    return np.concatenate([*order, by_middles(codes, rest, list(range(min(depth, columns // 2))))])
+
+
+def by_middles(codes: U16, entries: I32, attributes: list[int]) -> I32:
+    """These entries in kd-order: lines have ranges with near middles on all of the attributes."""
+    columns = 2 * np.array(attributes, np.int64)
+    lower, upper = codes[entries[:, None], columns], codes[entries[:, None], columns + 1]
+    return entries[kd_order((upper.astype(np.int32) - lower).astype(np.int16))]
+
+
+def frequent_sets(constrained: I64, worth: F64, depth: int) -> list[list[int]]:
+    """Sets of `depth` attributes that most entries constrain one or another of; attributes of an entry are bits.
+
+    One by one, for the entries of a sample that have none of the sets so far: the attribute that is worth most, then of
+    those that constrain it the next, and so on. Sets that would not fill a line are left out.
+    """
+    few = constrained[:: max(1, len(constrained) // SAMPLE)]
+    has = few[:, None] >> np.arange(len(worth)) & 1 == 1
+    sets: list[list[int]] = []
+    while len(has) > LEFT_OVER * len(few):
+        chosen: list[int] = []
+        left = has
+        for _ in range(min(depth, len(worth))):
+            gain = left.sum(axis=0) * worth
+            gain[chosen] = -1.0
+            chosen.append(int(gain.argmax()))
+            left = left[left[:, chosen[-1]]]
+        if len(left) * len(constrained) < LINE * len(few) or not chosen:
+            break
+        sets.append(chosen)
+        has = has[~has[:, chosen].all(axis=1)]
+    return sets
 
 
 @kernel

@@ -106,6 +106,7 @@ def match_events(
         for region in range(regions):
             lines = lines_of(scratch, region, 0, 1)
             if lines != 0:
+                fetch_next(index, region, scratch)
                 for i in range(len(index.attr)):
                     for bucket in range(at(scratch.first, i), at(scratch.last, i) + 1):
                         scratch.place[bucket] = at(index.row, bucket * regions + region) * int(ba.WORDS)
@@ -207,6 +208,23 @@ def lines_of(scratch: BitsetScratch, region: int, lane: int, lanes: int) -> int:
 
 
 # --- a region ------------------------------------------------------------------------------------------------------
+
+
+@embedded
+def fetch_next(index: BitsetArrays, region: int, scratch: BitsetScratch) -> None:
+    """Have the rows of the next region that lane 0, the only one, looks at fetched meanwhile."""
+    regions = regions_of(index)
+    region += 1
+    while region < regions and lines_of(scratch, region, 0, 1) == 0:
+        region += 1
+    if region == regions:
+        return
+    for i in range(len(index.attr)):
+        row = at(index.row, at(scratch.first, i) * regions + region)
+        remaining = np.uint64(lines_of(scratch, region, 0, 1) if row >= 0 else 0)
+        while remaining != np.uint64(0):
+            prefetch(index.rows, row * int(ba.WORDS) + ctz64(remaining) * int(VECTOR))
+            remaining &= remaining - np.uint64(1)
 
 
 @embedded

@@ -126,7 +126,7 @@ def _prefetch(_: Any, array: Any, index: Any) -> Any:
         function = get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [byte, number, number, number]), "llvm.prefetch.p0i8"
         )
-        place = gep_inbounds(builder, make_array(array)(context, builder, args[0]).data, args[1])
+        place = builder.gep(make_array(array)(context, builder, args[0]).data, [args[1]])  # perhaps past the end
         builder.call(function, [builder.bitcast(place, byte), *(ir.Constant(number, hint) for hint in (0, 3, 1))])
         return context.get_dummy_value()
 
