@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shortened
@@ -32,6 +33,7 @@ from earmark.keys.sets import Intervals, KeySet, complement, union
 from earmark.keys.strings import StringKeys, successor
 from earmark.language.literals import LiteralError, cast_text, like_prefix
 from earmark.language.normal import Clauses
+from earmark.language.parse import Compared
 from earmark.language.predicate import AnyOf, Atom, Leaf, Mode, atom_sql, literal_sql
 
 _SMALL = 10**18
@@ -82,10 +84,8 @@ BoundClauses: TypeAlias = list[list[Constraint]]
 class Binder:
     """Checks conditions against a Draft of the schema."""
 
-    def __init__(self, draft: Draft, alone: bool = False) -> None:
-        """`alone`: one condition is bound, so nothing is remembered for others."""
+    def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self._is_alone = alone
         self._zone = draft.schema.zone
         self._known: dict[tuple[Any, ...], Constraint] = {}
 
@@ -99,7 +99,7 @@ class Binder:
             bound: BoundClauses = []
             for clause in clauses:
                 constraints = [self._remembered(name, atoms, subscription) for name, atoms in clause]
-                constraints.sort(key=lambda c: c[0])
+                constraints.sort(key=itemgetter(0))
                 bound.append(constraints)
             return bound
         except EarmarkError as problem:
@@ -132,29 +132,38 @@ class Binder:
         leaf = atoms[0]
         if len(atoms) > 1 or type(leaf) is not Leaf or not leaf.predicate.values:
             return self._constraint(name, atoms, subscription)
-        if self._is_alone:
-            return self._compared(name, leaf) or self._constraint(name, atoms, subscription)
         values = leaf.predicate.values
         types = tuple(map(type, values))
         key = (name, leaf.predicate.operator, leaf.mode, values, types)
         found = self._known.get(key)
         if found is None:
-            found = self._compared(name, leaf) or self._constraint(name, atoms, subscription)
+            found = self._compared(name, leaf.predicate.operator, values) if leaf.mode is Mode.TRUE else None
+            found = found or self._constraint(name, atoms, subscription)
             if len(self._known) < _MAX_KNOWN and _PLAIN.issuperset(types):
                 self._known[key] = found
         return found
 
-    def _compared(self, name: str, leaf: Leaf) -> Constraint | None:
-        """A comparison of a number with plain literals, by far the most there are; None for any other."""
-        predicate = leaf.predicate
-        form = _FORMS.get(predicate.operator)
-        if form is None or leaf.mode is not Mode.TRUE:
-            return None
+    def bind_compared(self, clauses: Iterable[Iterable[Compared]]) -> BoundClauses | None:
+        """The same for comparisons of numbers with plain literals, by far the most there are; None for any other."""
+        bound: BoundClauses = []
+        for clause in clauses:
+            constraints: list[Constraint] = []
+            for one in clause:
+                found = self._compared(*one)
+                if found is None:
+                    return None
+                constraints.append(found)
+            constraints.sort(key=itemgetter(0))
+            bound.append(constraints)
+        return bound
+
+    def _compared(self, name: str, operator: str, values: Iterable[Any]) -> Constraint | None:
+        form = _FORMS.get(operator)
         attribute = self.draft.get(name)
-        if attribute.type is None or attribute.type.kind is not Kind.NUMBER:
+        if form is None or attribute.type is None or attribute.type.kind is not Kind.NUMBER:
             return None
         keys = []
-        for value in predicate.values:
+        for value in values:
             if (type(value) is not int and type(value) is not float) or not -_SURE < value < _SURE:
                 return None
             keys.append(float_key(float(value)))

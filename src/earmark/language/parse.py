@@ -15,7 +15,7 @@ Threads may parse at the same time: a template never changes, and new ones are p
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from earmark.errors import SubscriptionError
 from earmark.language.literals import LiteralError, negated, number_value, plain_pattern, string_value
@@ -25,6 +25,9 @@ from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, QUOTED, UNIT, Hole, Kind, Lexed, lex, units_are_slots
 from earmark.locks import remade_lock
 
+Compared: TypeAlias = tuple[str, str, list[Any]]
+"""An attribute, an operator, and the literals that it is compared with."""
+COMPARISONS = frozenset(("=", "<", "<=", ">", ">=", "BETWEEN"))
 _MAX_TEMPLATES = 4096
 _MAX_TEMPLATE_LEAVES = 256
 _MAX_TEMPLATE_TEXT = 4096
@@ -107,6 +110,23 @@ def known_template(between: tuple[str, ...]) -> Template | None:
     return _templates.get(between)
 
 
+def compared(text: str) -> list[list[Compared]] | None:
+    """The clauses of a text of known shape that has nothing but comparisons with literals; None for any other."""
+    if len(text) > MAX_TEXT:
+        return None
+    between, tokens = split_units(text)
+    template = _templates.get(between)
+    if template is None or template.comparisons is None:
+        return None
+    try:
+        values = _literals(template.kinds, tokens)
+    except _BadLiteral:
+        return None
+    if values is None:
+        return None
+    return [[(name, how, [values[at] for at in places]) for name, how, places in one] for one in template.comparisons]
+
+
 # --- templates -----------------------------------------------------------------------------------------------
 
 _templates: dict[tuple[str, ...], Template] = {}
@@ -125,7 +145,7 @@ def _keep(between: tuple[str, ...], template: Template) -> None:
 class Template:
     """Clauses with holes, compiled flat: literals -> values -> leaves -> clauses, each from those before it."""
 
-    __slots__ = ("_values", "clauses", "derived", "kinds", "leaves", "repeats", "size")
+    __slots__ = ("_values", "clauses", "comparisons", "derived", "kinds", "leaves", "repeats", "size")
 
     def __init__(self, lexed: Lexed, clauses: Clauses) -> None:
         self.kinds = [KINDS[slot.kind] for slot in lexed.slots]
@@ -138,6 +158,16 @@ class Template:
         ]
         self._values = sum(n * max(1, len(leaf[2])) for n, leaf in zip(self.repeats, self.leaves, strict=True))
         self.size = len(self.leaves) + sum(len(atoms) for clause in self.clauses for _, atoms in clause)
+        self.comparisons = self._comparisons()
+
+    def _comparisons(self) -> list[list[tuple[str, str, tuple[int, ...]]]] | None:
+        """The clauses as (attribute, operator, places of literals), where each constraint is one such comparison."""
+        listed = [(name, atoms) for clause in self.clauses for name, atoms in clause]
+        if self.derived or not all(len(atoms) == 1 and type(atoms[0]) is int for _, atoms in listed):
+            return None
+        if not all(operator in COMPARISONS and mode is Mode.TRUE for _, operator, _, mode in self.leaves):
+            return None
+        return [[self.leaves[atoms[0]][:3] for _, atoms in clause] for clause in self.clauses]
 
     def _compiled(self, atom: Atom, numbers: dict[int, int]) -> Any:
         """A leaf as its number, others as (AnyOf or AllOf, parts)."""

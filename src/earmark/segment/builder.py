@@ -32,7 +32,7 @@ from earmark.keys.schema import Draft, Schema
 from earmark.keys.sets import KeySet
 from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
-from earmark.language.parse import known_template, parse_clauses, split_units
+from earmark.language.parse import compared, known_template, parse_clauses, split_units
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
 from earmark.segment.arrays import EMPTY, SegmentArrays, gather, offsets
 from earmark.segment.ids import Id, Ids, checked_id
@@ -258,10 +258,9 @@ class Prepared:
 class Builder:
     """Takes subscriptions one by one."""
 
-    def __init__(self, schema: Schema, alone: bool = False) -> None:
-        """`alone`: one subscription will be taken."""
+    def __init__(self, schema: Schema) -> None:
         self.draft = Draft(schema)
-        self._binder = Binder(self.draft, alone)
+        self._binder = Binder(self.draft)
         self._ids: list[Id] = []
         self._asked: list[str] = []
         self._bound: dict[int, BoundClauses] = {}  # by row; the others are in runs
@@ -290,6 +289,20 @@ class Builder:
         if own:
             self._weights[row] = {self.draft.get(name).number: w for name, w in own.items()}
         self._append(one, text, score, tags)
+
+    def take_compared(self, given: Subscription) -> bool:
+        """The same for a condition of known shape that compares numbers; False for others, which leaves no trace."""
+        text = given.condition
+        if type(text) is not str or given.weights or given.params is not None or self.draft.schema.strict:
+            return False
+        clauses = compared(text)
+        bound = None if clauses is None else self._binder.bind_compared(clauses)
+        if bound is None:
+            return False
+        one, score, tags = checked_id(given.id), checked_score(given.score), checked_tags(given.tags)
+        self._bound[len(self._ids)] = bound
+        self._append(one, text, score, tags)
+        return True
 
     def _append(self, one: Id, text: str, score: float, tags: Tags) -> None:
         if score:
@@ -442,9 +455,11 @@ def _wrong_rows(builder: Builder, items: list[Any], first: int, numbered: bool) 
 
 def take_one(schema: Schema, given: Subscription) -> Builder:
     """A builder that has taken one subscription."""
-    builder = Builder(schema, alone=True)
+    builder = Builder(schema)
     try:
-        builder.take(given)
+        if not builder.take_compared(given):
+            builder = Builder(schema)
+            builder.take(given)
     except EarmarkError as problem:
         raise named(problem, None, given) from None
     return builder

@@ -164,6 +164,37 @@ class TestMoments:
                 types = [[(a.name, a.type) for a in made.schema] for made in (one, batch)]
                 assert types[0] == types[1]
 
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize(
+        "texts",
+        [
+            (
+                "a BETWEEN 1 AND 5 AND b > 2",
+                "a BETWEEN 9 AND 3.5 AND b > 1e3",
+                "a BETWEEN 1 AND 9007199254740993 AND b > 2",
+            ),
+            ("a > 1 OR b <= 2", "a > 4503599627370495 OR b <= 4503599627370496"),
+            ("b < 1 AND a < 5", "b < 2 AND a < 'x'", "b < 2L AND a < 99999999999999999999999999999999999999999"),
+            ("b < 1 AND z < 5", "b < 1 AND z < 7"),
+            ("a > 1 AND a < 5 AND NOT b > 1", "a > 1 AND a < -5 AND NOT b > 1"),
+            ("s = 'x' AND a = 1", "s = 'y' AND a = 2"),
+        ],
+    )
+    def test_a_condition_of_known_shape_is_what_a_batch_makes_of_it(self, texts: tuple[str, ...], strict: bool) -> None:
+        start = version("a > 3 AND b < 4 AND s = 'k'", a="number", b="number", s="string")
+        start.schema.strict = strict
+        for text in texts * 2:
+            outcomes: list[Any] = []
+            for change in (
+                updates.added_one,
+                lambda v, one: updates.added(v, prepare(v.schema, [one], numbered=False)),
+            ):
+                try:
+                    outcomes.append(everything(change(start, Subscription("n", text, None, 0.5))))
+                except EarmarkError as problem:
+                    outcomes.append(str(problem))
+            assert outcomes[0] == outcomes[1]
+
 
 class TestChanges:
     def test_slots_are_not_reused_and_sequence_goes_on(self) -> None:
