@@ -356,6 +356,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "TASTED", 1)
     monkeypatch.setattr(driver, "WORTHWHILE", 0.0)
     monkeypatch.setattr(driver, "FEW_SLOTS", 0)
+    monkeypatch.setattr(driver, "MANY_EVENTS", 100)
     monkeypatch.setattr(driver, "MOVED_APIECE", 1)
     monkeypatch.setattr(searcher, "_NAMED_APIECE", 1)
     monkeypatch.setattr(Scan, "_lanes", 16)

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from time import perf_counter
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -54,8 +53,10 @@ A = TypeVar("A", bound=tuple[Any, ...])
 
 SPARES = max(4, cores() + 1)
 """Scratch kept for the next searches: enough for each thread of one."""
-TASTED, WORTHWHILE = 16, 1e-3
-"""The first events of a batch, which show what all will take; and from how many seconds on several threads search."""
+TASTED, WORTHWHILE, MANY_EVENTS = 16, 1e-3, 512
+"""The first events of a batch show what all will take: several threads search from so many seconds on. This many events
+are worth it whatever they take.
+"""
 FEW_SLOTS = 1 << 12
 """Fewer are scanned by one thread."""
 FIRST_ROOM = 1 << 12
@@ -386,23 +387,30 @@ class ArrayIndex(Generic[A]):
         A group has `lanes` events, where these share work, and at most `most`. The last of what `run` returns are
         counters, and are added up. `bounded`: answers may be too many.
         """
-        groups = groups_of(asked, threads, lanes, most)
-        found, begun = [0] * len(groups), perf_counter()
+        first, last = asked.first, asked.last
+        most = max(1, min(lanes or last, most or last))
+        parts: list[tuple[Any, ...]] = []
+        found: list[int] = []
 
-        def counted(number: int) -> tuple[Any, ...]:
-            part = run(groups[number])
-            found[number] = len(part[1])
+        def counted(group: Asked) -> tuple[Any, ...]:
+            part = run(group)
+            found.append(len(part[1]))
             if bounded:
                 check_room(sum(found))
             return part
 
-        parts = [counted(0)] if lanes is None else []
-        if lanes is None:
-            expected = (perf_counter() - begun) * (asked.last - asked.first) / max(1, groups[0].last - asked.first)
-            threads = threads if expected >= WORTHWHILE else 1
-        elif len(self._table.sequence) < FEW_SLOTS:
+        if lanes is not None and len(self._table.sequence) < FEW_SLOTS:
             threads = 1
-        parts += in_parallel(counted, range(len(parts), len(groups)), threads)
+        if lanes is None and threads > 1 and last - first < MANY_EVENTS:
+            begun, tasted = perf_counter(), min(TASTED, most, last - first)
+            parts.append(counted(asked._replace(last=first + tasted)))
+            threads = threads if (perf_counter() - begun) * (last - first) >= WORTHWHILE * tasted else 1
+            first += tasted
+        size = most
+        if lanes is None and threads > 1:
+            size = max(1, min(most, -(-(last - first) // (RUNS * threads))))
+        groups = [asked._replace(first=i, last=min(i + size, last)) for i in range(first, last, size)]
+        parts += in_parallel(counted, groups if groups or parts else [asked], threads)
         *columns, counters = zip(*parts, strict=True)
         return *map(chained, columns), np.sum(counters, axis=0)
 
@@ -479,17 +487,6 @@ def read_only_table(table: SegmentArrays) -> SegmentArrays:
 def read_only_events(events: EventArrays) -> EventArrays:
     """Read-only views of a batch's columns."""
     return EventArrays._make(read_only(column) for column in events)
-
-
-def groups_of(asked: Asked, threads: int, lanes: int | None, most: int | None) -> list[Asked]:
-    """A batch in groups; for several threads, a few events first and then some groups for each thread."""
-    first, last = asked.first, asked.last
-    size, starts = max(1, min(lanes or last, most or last)), [first]
-    if threads > 1 and lanes is None and size >= TASTED and last - first > TASTED:
-        starts.append(first + TASTED)
-        size = min(size, -(-(last - starts[-1]) // (RUNS * threads)))
-    starts += range(starts[-1] + size, last, size)
-    return [asked._replace(first=begin, last=end) for begin, end in pairwise([*starts, last])]
 
 
 def check_event(events: EventArrays, e: int) -> None:
