@@ -35,7 +35,7 @@ from earmark.language.parameters import Params, bound
 from earmark.language.parse import compared, known_template, parse_clauses, split_units
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
 from earmark.segment.arrays import EMPTY, SegmentArrays, gather, offsets
-from earmark.segment.ids import Id, Ids, checked_id
+from earmark.segment.ids import Base, Id, IdColumn, Ids, are_distinct, checked_id
 from earmark.segment.join import concat_all
 from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
 
@@ -150,8 +150,14 @@ class Known(Protocol):
         """Where an id is in use; None where it is not."""
 
 
-def id_problems(ids: Sequence[Id], rows: Sequence[int | None], known: Known | None = None) -> list[SubscriptionError]:
+def id_problems(
+    ids: list[Id] | IdColumn, rows: Sequence[int | None], known: Known | None = None
+) -> list[SubscriptionError]:
     """What is wrong with ids, given in these rows: each must be new, of the kind of the others, and given once."""
+    if not isinstance(ids, list):
+        if (known is None or known.id_type is None) and are_distinct(ids):
+            return []
+        ids = Base(ids).to_list()
     distinct = set(ids)
     kind = known.id_type if known is not None else None
     kinds = set(map(type, ids)) | ({kind} if kind is not None else set())
@@ -236,7 +242,7 @@ class Prepared:
     """Rows that have passed every check, and what they teach the schema."""
 
     draft: Draft
-    ids: list[Id]
+    ids: list[Id] | IdColumn
     arrays: Callable[[Schema], SegmentArrays]
     """Their arrays, under a schema that has keys for their constants. Without sequence numbers, unless they brought
     their own."""

@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shown
 from earmark.events.frames import is_text, one_array, plain_array
 from earmark.events.mappings import checked_weights
-from earmark.flat.arrays import F64, I32, I64
+from earmark.flat.arrays import F64, I64, PackedStrings, from_arrow, frozen
 from earmark.keys.cuts import cut
 from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
 from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, AttributeType, Draft, Kind, Schema, type_of
 from earmark.segment.arrays import SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
-from earmark.segment.ids import Id, checked_id
+from earmark.segment.ids import MAX_ID, Base, Id, IdColumn, checked_id
 from earmark.segment.segment import Tags
 
 Bounds = Mapping[str, tuple[str, str]]
@@ -54,14 +54,18 @@ class Pieces(NamedTuple):
 class Faults:
     """The problems of rows, the first of each."""
 
-    def __init__(self, ids: list[Id]) -> None:
+    def __init__(self, ids: list[Id] | Base) -> None:
         self._ids = ids
         self._problems: dict[int, EarmarkError] = {}
 
     def add(self, row: int, problem: EarmarkError) -> None:
         """Note a problem of a row, unless it has one already."""
         if row not in self._problems:
-            self._problems[row] = problem.at(row=row, id=self._ids[row])
+            self._problems[row] = problem.at(row=row, id=self.id_of(row))
+
+    def id_of(self, row: int) -> Id:
+        """The id of a row."""
+        return self._ids[row]
 
     def checked(self, row: int, check: Callable[..., Any], *given: Any) -> Any:
         """What a check of a row's value gives; None where the value is wrong, which is noted."""
@@ -88,7 +92,7 @@ def prepare_columns(schema: Schema, frame: pa.Table, bounds: Bounds | None) -> P
     draft = Draft(schema)
     count = frame.num_rows
     ids = _ids(frame)
-    faults = Faults(ids)
+    faults = Faults(ids if isinstance(ids, list) else Base(ids))
     _check_ids(ids, faults)
     if "ranges" in frame.column_names and bounds is None:
         pieces = _from_ranges(draft, frame, faults)
@@ -109,23 +113,37 @@ def prepare_columns(schema: Schema, frame: pa.Table, bounds: Bounds | None) -> P
 # --- reading the frame --------------------------------------------------------------------------------------
 
 
-def _ids(frame: pa.Table) -> list[Id]:
+def _ids(frame: pa.Table) -> list[Id] | IdColumn:
+    """The ids, as arrays where all of them can be ids, else as they are."""
     if "id" not in frame.column_names:
         raise SubscriptionError(f"there is no column 'id'; the columns are {', '.join(frame.column_names)}")
-    ids: list[Id] = frame.column("id").to_pylist()
+    column = frame.column("id")
+    if not column.null_count and len(column):
+        if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
+            return frozen(np.array(one_array(column).cast("int64")))
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            strings = from_arrow(one_array(column))
+            lengths = np.diff(strings.start)
+            if lengths.min() > 0 and lengths.max() <= MAX_ID:
+                strings.check("ids")
+                return PackedStrings(frozen(strings.start), frozen(strings.joined.copy()))  # the frame may go
+    ids: list[Id] = column.to_pylist()
     return ids
 
 
-def _check_ids(ids: list[Id], faults: Faults) -> None:
-    for row, one in enumerate(ids):
+def _check_ids(ids: list[Id] | IdColumn, faults: Faults) -> None:
+    for row, one in enumerate(ids if isinstance(ids, list) else ()):
         if type(one) is not int or not -(2**63) <= one < 2**63:
             faults.checked(row, checked_id, one)
 
 
-def _check_distinct(ids: list[Id], faults: Faults) -> None:
+def _check_distinct(ids: list[Id] | IdColumn, faults: Faults) -> None:
     """The ids of rows without a fault must be of one kind, and given once."""
-    rows = faults.good(np.arange(len(ids))).tolist() if len(faults) else range(len(ids))
-    for problem in id_problems([ids[row] for row in rows] if len(faults) else ids, rows):
+    rows: Sequence[int] = range(len(ids))
+    if len(faults):
+        rows = faults.good(np.arange(len(ids))).tolist()
+        ids = [faults.id_of(row) for row in rows]
+    for problem in id_problems(ids, rows):
         assert problem.row is not None
         faults.add(problem.row, problem)
 
@@ -153,8 +171,11 @@ def _from_bounds(draft: Draft, frame: pa.Table, bounds: Bounds, faults: Faults) 
             if column not in frame.column_names:
                 raise SubscriptionError(f"the bounds of {name!r} refer to a column {column!r}, which is not there")
         low, high = (_plain(frame.column(column), all_rows, faults) for column in pair)
-        rows = np.flatnonzero(~(np.asarray(low.is_null()) & np.asarray(high.is_null())))
-        pieces.append(Pieces(draft.get(name), rows, low.take(rows), high.take(rows), np.empty(0)))
+        rows = all_rows
+        if low.null_count and high.null_count:
+            rows = np.flatnonzero(~(np.asarray(low.is_null()) & np.asarray(high.is_null())))
+            low, high = low.take(rows), high.take(rows)
+        pieces.append(Pieces(draft.get(name), rows, low, high, np.empty(0)))
     return pieces
 
 
@@ -450,44 +471,58 @@ def _bound_key(schema: Schema, attribute: Attribute, value: Any, side: int) -> i
 def _arrays(
     schema: Schema, pieces: list[Pieces], count: int, scores: F64, weights: list[dict[int, float]] | None
 ) -> SegmentArrays:
-    number = np.concatenate([np.full(len(p.rows), p.attribute.number, np.int32) for p in pieces] or [_NONE32])
-    rows = np.concatenate([p.rows for p in pieces] or [_NONE])
-    ends = [_intervals(schema, p) for p in pieces]
-    lo = np.concatenate([low for low, _ in ends] or [_NONE])
-    hi = np.concatenate([high for _, high in ends] or [_NONE])
-    weight = _piece_weights(pieces, rows, number, weights)
-    order = np.lexsort((number, rows))
-    rows, number, lo, hi = rows[order], number[order], lo[order], hi[order]
-    weight = weight[order] if len(weight) else weight
-    first = np.flatnonzero(np.r_[True, (rows[1:] != rows[:-1]) | (number[1:] != number[:-1])][: len(rows)])
-    if len(first) < len(rows):
-        lo, hi = np.maximum.reduceat(lo, first), np.minimum.reduceat(hi, first)
-        rows, number, weight = rows[first], number[first], weight[first] if len(weight) else weight
-    some = lo <= hi
+    """The arrays of all rows: attribute by attribute, ascending, each piece goes where its rows have come to.
+
+    Beside the arrays themselves, only one piece at a time needs memory.
+    """
+    firsts = [_first_of_row(piece) for piece in pieces]
+    counts: Any = np.zeros(count, np.int32)
+    for piece, first in zip(pieces, firsts, strict=True):
+        counts[piece.rows[first]] += 1
+    start = offsets(counts)
+    to, total = start[:-1].copy(), int(start[-1])
+    number, weight = np.empty(total, np.int32), np.ones(total if _is_weighted(pieces, weights) else 0)
+    lo, hi = np.empty(total, np.int64), np.empty(total, np.int64)
+    for piece, first in sorted(zip(pieces, firsts, strict=True), key=lambda pair: pair[0].attribute.number):
+        low, high = _intervals(schema, piece)
+        if not isinstance(first, slice):  # several ranges on one attribute intersect
+            at = np.flatnonzero(first)
+            low, high = np.maximum.reduceat(low, at), np.minimum.reduceat(high, at)
+        rows = piece.rows[first]
+        places = to[rows]
+        to[rows] += 1
+        lo[places], hi[places], number[places] = low, high, piece.attribute.number
+        if weights is not None:
+            weight[places] = [weights[row].get(piece.attribute.number, 1.0) for row in rows.tolist()]
+        elif len(piece.weight):
+            weight[places] = piece.weight[first]
+    some: Any = lo <= hi
+    if not some.all():
+        lo, hi = lo[some], hi[some]
     return SegmentArrays(
         clause_start=np.arange(count + 1, dtype=np.int32),
-        constraint_start=offsets(np.bincount(rows, minlength=count)),
+        constraint_start=start,
         attr=number,
-        accepts_null=np.zeros(len(rows), np.uint8),
-        interval_start=offsets(some.astype(np.int64)),
-        lo=lo[some],
-        hi=hi[some],
+        accepts_null=np.zeros(total, np.uint8),
+        interval_start=offsets(some),
+        lo=lo,
+        hi=hi,
         weight=weight,
         score=scores,
         sequence=np.empty(0, np.int64),
     )
 
 
-def _piece_weights(pieces: list[Pieces], rows: I64, number: I32, weights: list[dict[int, float]] | None) -> F64:
-    if weights is not None:
-        made = [weights[r].get(n, 1.0) for r, n in zip(rows.tolist(), number.tolist(), strict=True)]
-        return np.array(made, np.float64)
-    if any(len(p.weight) for p in pieces):
-        return np.concatenate([p.weight if len(p.weight) else np.ones(len(p.rows)) for p in pieces])
-    return np.empty(0)
+def _first_of_row(piece: Pieces) -> NDArray[np.bool_] | slice:
+    """Which ranges are the first of their rows, which ascend; a slice where all are."""
+    same = piece.rows[1:] == piece.rows[:-1]
+    return np.concatenate([[True], ~same]) if same.any() else slice(None)
+
+
+def _is_weighted(pieces: list[Pieces], weights: list[dict[int, float]] | None) -> bool:
+    return weights is not None or any(len(piece.weight) for piece in pieces)
 
 
 _NAMELESS = -1
 _NO_ROW = 1 << 62
 _NONE: I64 = np.empty(0, np.int64)
-_NONE32: NDArray[np.int32] = np.empty(0, np.int32)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Id: TypeAlias = str | int
 IdColumn: TypeAlias = I64 | PackedStrings
+MAX_ID = 10_000
+"""Characters of an id."""
 _FEW = 1 << 12
 """So few ids may be Python objects."""
 
@@ -46,7 +48,7 @@ def checked_id(one: Any) -> Id:
         raise SubscriptionError(f"expected a string or an integer as id, got {shown(one)}", id=one)
     if isinstance(one, str):
         text = str.__str__(one)
-        if not text or len(text) > 10_000:
+        if not text or len(text) > MAX_ID:
             raise SubscriptionError(f"expected an id of 1 to 10,000 characters, got {len(text):,}", id=one)
         check_text(text, f"the id {text[:50]!r}")
         return text
@@ -89,11 +91,14 @@ class Base:
     def named(self, slots: list[int]) -> list[Id]:
         """The ids of these slots."""
         column = self.column
-        if len(slots) <= _SOME:
-            return [self[slot] for slot in slots]
         if isinstance(column, PackedStrings):
-            return list(column.take(np.array(slots, np.int64)).to_list())
-        named: list[Id] = column[slots].tolist()
+            if len(slots) > _SOME:
+                return list(column.take(np.array(slots, np.int64)).to_list())
+            joined: Any = memoryview(column.joined)  # type: ignore[arg-type]
+            at = column.start.item
+            return [str(joined[at(slot) : at(slot + 1)], "utf-8") for slot in slots]
+        one = column.item
+        named: list[Id] = [one(slot) for slot in slots] if len(slots) <= _SOME else column[slots].tolist()
         return named
 
     @property
@@ -148,7 +153,7 @@ class Base:
 
 
 _HASH = 0xFFFFFFFF
-_SOME = 48
+_SOME = 128
 """So few ids are read one by one out of arrays."""
 
 
@@ -164,6 +169,21 @@ def _hashes(column: PackedStrings) -> NDArray[np.uint32]:
         part = column.joined[start[0] : start[-1]]
         made[first : first + _FEW] = _hashed(unpacked(start - start[0], part))
     return made
+
+
+def are_distinct(column: IdColumn) -> bool:
+    """Whether no two ids are the same. O(ids log ids), with few bytes for each."""
+    keys = _hashes(column) if isinstance(column, PackedStrings) else column
+    if bool((keys[:-1] < keys[1:]).all()):
+        return True
+    order = np.argsort(keys, kind="stable").astype(np.int32)
+    keys = keys[order]
+    same = np.append(keys[1:] == keys[:-1], False)
+    if not isinstance(column, PackedStrings):
+        return not same.any()
+    same[1:] |= same[:-1]  # all strings whose hash is that of another
+    doubtful = [column[slot] for slot in order[same].tolist()]
+    return len(set(doubtful)) == len(doubtful)
 
 
 def _column_of(ids: list[Id]) -> IdColumn:

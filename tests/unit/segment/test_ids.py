@@ -16,7 +16,7 @@ from earmark.flat.arrays import PackedStrings, frozen, packed
 from earmark.keys.schema import Schema
 from earmark.segment import ids as module
 from earmark.segment.builder import prepare
-from earmark.segment.ids import Base, Ids, distinct, joined_ids
+from earmark.segment.ids import Base, Ids, are_distinct, distinct, joined_ids
 
 INTEGERS: list[Any] = [0, 1, 2, 3, 7, -1, 2**63 - 1, -(2**63), 10**12]
 STRINGS: list[Any] = ["a", "b", "ab", "é", "日本", "a" * 300, "1", "0", " ", "\0"]
@@ -79,6 +79,7 @@ def test_an_id_leads_to_its_last_slot(integers: bool, count: int, seed: int, asc
     if ascending:
         listed.sort()
     base = Base(as_column(listed))
+    assert are_distinct(base.column) == (len(set(listed)) == count)
     for one in [*INTEGERS, *STRINGS, *OTHERS]:
         slots = [slot for slot, own in enumerate(listed) if type(own) is type(one) and own == one]
         assert base.find(one) == (slots[-1] if slots else None)
