@@ -32,6 +32,8 @@ from earmark.index.stored import check_types
 from earmark.segment.arrays import SegmentArrays
 
 MOST_BUCKETS = 255
+FEW_EVENTS = 4
+"""Fewer do not pay for going region by region, which looks up the rows of all buckets."""
 
 
 class BitsetIndex(ArrayIndex[BitsetArrays]):
@@ -76,9 +78,9 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
             require(np.array_equal(own, wanted[name]), f"{name} is not what the table says")
 
     def _match_group(self, asked: Asked) -> tuple[I64, I32, I64]:
-        """Region by region, all events at each; a single event has a kernel of its own."""
+        """Region by region, all events at each; a few events go one by one."""
         lanes = asked.last - asked.first
-        if lanes == 1:
+        if lanes <= FEW_EVENTS:
             return super()._match_group(asked)
         counters, counts = np.zeros(self._counters, np.int64), np.zeros(lanes, np.int64)
         steps, scratch, found = lanes * regions_of(self._arrays), self._borrow(asked), 0

@@ -39,7 +39,7 @@ from earmark import index
 from earmark.errors import EarmarkError
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.index.bitsets import BitsetIndex, build, vectors
+from earmark.index.bitsets import FEW_EVENTS, BitsetIndex, build, vectors
 from earmark.index.bitsets.arrays import (
     ALL,
     LINE,
@@ -51,7 +51,7 @@ from earmark.index.bitsets.arrays import (
     BitsetArrays,
     columns_of,
 )
-from earmark.index.bitsets.search import TOGETHER
+from earmark.index.bitsets.search import LANES, TOGETHER
 from earmark.index.driver import FIRST_ROOM
 from earmark.index.one import borrow, give_back
 from earmark.index.scan import Scan
@@ -212,6 +212,13 @@ def test_several_regions(layout: str, missing: float, wide: float) -> None:
     built = laid_out(table, layout)
     assert built.describe()["regions"] == 3
     assert_as_scan(built, table, events_on(14, 150, missing, wide))
+
+
+@pytest.mark.skipif(PLAIN, reason="thousands of subscriptions take minutes without the JIT")
+@pytest.mark.parametrize("count", [0, 1, 2, FEW_EVENTS, FEW_EVENTS + 1, LANES + 1])
+def test_batches_of_any_size(count: int) -> None:
+    table = subsets(REGION + 9, 6, 3, 0.6 if count < LANES else 0.2)
+    assert_as_scan(laid_out(table), table, events_on(6, count), 2)
 
 
 @pytest.mark.skipif(PLAIN, reason="thousands of subscriptions take minutes without the JIT")
