@@ -139,7 +139,7 @@ def united(version: Version, inputs: Sequence[IndexedSegment], build: Build | No
         order = np.argsort(joined.arrays.sequence, kind="stable")
         new = np.empty(len(order), np.int64)
         new[order] = np.arange(len(order))
-        joined = joined.pick(order)
+        joined = joined.reordered(order)
     joined = replace(joined, schema=version.schema)
     places, first = [], 0
     for one, slots in zip(inputs, living, strict=True):

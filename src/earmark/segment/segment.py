@@ -37,7 +37,10 @@ NO_TAGS: Tags = ()
 MOST_ELEMENTS = 2**31 - 1
 _MANY = 1 << 16
 """From so many elements on, a column that grows has less spare room."""
+_AT_ONCE = 1 << 14
+"""So many slots are put in order at once."""
 _KINDS = (np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64)
+_PER_SLOT, _PER_CONSTRAINT, _PER_INTERVAL = ("score", "sequence"), ("attr", "accepts_null", "weight"), ("lo", "hi")
 _OFFSETS = ("clause_start", "constraint_start", "interval_start")
 _NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
 _FIRST_SET: I32 = frozen(np.zeros(1, np.int32))
@@ -82,7 +85,7 @@ class _Room:
         if end > size:
             column = self._columns[at]
             if end > len(column):
-                spare = size // (2 if size < _MANY else 8)
+                spare = size // (2 if size < _MANY else 16)
                 column, before = np.empty(max(16, end, size + spare), column.dtype), column
                 column[:size] = before[:size]
                 self._columns[at], self._views[at] = column, read_only(column)
@@ -207,7 +210,13 @@ class Segment:
 
     def in_order(self) -> Segment:
         """The same subscriptions in the order of insertion."""
-        return self if self.is_ordered else self.pick(np.argsort(self.arrays.sequence, kind="stable"))
+        return self if self.is_ordered else self.reordered(np.argsort(self.arrays.sequence, kind="stable"))
+
+    def reordered(self, order: I64) -> Segment:
+        """All slots, in another order."""
+        tagset = frozen(self.tagset[order]) if len(self.tagset) else self.tagset
+        asked = self.asked.take(order) if len(self.asked.joined) else self.asked
+        return Segment(self.schema, _reordered(self.arrays, order), self.ids.take(order), asked, tagset, self.tagsets)
 
     def appended(self, other: Segment | Row) -> Segment:
         """These subscriptions and others behind them, under the other's schema: a later one of the same generation."""
@@ -297,6 +306,28 @@ def check_room(slots: int, constraints: int, intervals: int) -> None:
     """Raise when these are too many for one segment, whose offsets have 32 bits."""
     if max(slots, constraints, intervals) > MOST_ELEMENTS:
         raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
+
+
+def _reordered(table: SegmentArrays, order: I64) -> SegmentArrays:
+    """The slots of a table in another order. In parts, since gathering takes as much again meanwhile."""
+    made = SegmentArrays._make(np.empty_like(column) for column in table)
+    slots = clauses = constraints = intervals = 0
+    for start in (made.clause_start, made.constraint_start, made.interval_start):
+        start[0] = 0
+    for first in range(0, len(order), _AT_ONCE):
+        part = gather(table, order[first : first + _AT_ONCE])
+        sizes = (len(part.sequence), len(part.constraint_start) - 1, len(part.attr), len(part.lo))
+        made.clause_start[slots + 1 : slots + 1 + sizes[0]] = part.clause_start[1:] + clauses
+        made.constraint_start[clauses + 1 : clauses + 1 + sizes[1]] = part.constraint_start[1:] + constraints
+        made.interval_start[constraints + 1 : constraints + 1 + sizes[2]] = part.interval_start[1:] + intervals
+        for names, begin in ((_PER_SLOT, slots), (_PER_CONSTRAINT, constraints), (_PER_INTERVAL, intervals)):
+            for name in names:
+                values = getattr(part, name)
+                getattr(made, name)[begin : begin + len(values)] = values
+        slots, clauses, constraints, intervals = (
+            before + size for before, size in zip((slots, clauses, constraints, intervals), sizes, strict=True)
+        )
+    return SegmentArrays._make(map(frozen, made))
 
 
 def _shifted(start: Any, by: int) -> Any:

@@ -318,6 +318,22 @@ class TestSegment:
         assert [first.find("b"), one.find("b"), other.find("b"), other.find("c")] == [None, 1, None, 1]
         assert isinstance(one, Segment) and one.text(1) == "x > 2" and other.text(1) == "y > 2"
 
+    @pytest.mark.parametrize("weights", [None, {"a": 0.5}])
+    def test_another_order_in_parts(self, monkeypatch: pytest.MonkeyPatch, weights: Any) -> None:
+        conditions = ("a > 1 OR b IN (1, 3, 5)", "a < 3", "a = 1 AND b > 2", "a < 1 AND a > 2", "a > 1 OR a IS NULL")
+        rows = [Subscription(f"s{i}", conditions[i % 5], weights, i / 4, {"t": str(i % 3)}) for i in range(17)]
+        segment = prepare(Schema(), rows).segment(0)
+        order = np.random.default_rng(3).permutation(17)
+        picked = segment.pick(order)
+        monkeypatch.setattr(module, "_AT_ONCE", 4)
+        made = segment.reordered(order)
+        made.check()
+        for one, other in zip(made.arrays, picked.arrays, strict=True):
+            assert one.dtype == other.dtype and one.tolist() == other.tolist() and not one.flags.writeable
+        assert [made.text(s) for s in range(17)] == [segment.text(s) for s in order.tolist()]
+        assert [made.tags(s) for s in range(17)] == [segment.tags(s) for s in order.tolist()]
+        assert made.ids.objects == [f"s{s}" for s in order.tolist()]
+
 
 class TestMemory:
     """At most 40 bytes a predicate, beside ids, string constants, tags and what was asked."""

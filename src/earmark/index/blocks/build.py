@@ -29,6 +29,8 @@ from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays, spread
 
 FEW_AXES, SMALL_SETS = 16, 2_048
+AT_ONCE = 1 << 14
+"""So many clauses are looked at together while an index is built: what is kept of each meanwhile takes memory."""
 FEWEST = 48
 """A set of axes with fewer clauses has no tree: a block of mostly padding costs more than a few signatures."""
 FIRST_TIER, TIER_RATIO = 8_192, 4
@@ -120,13 +122,23 @@ def _groups(table: SegmentArrays, axes: Axes) -> tuple[I64, I64]:
         so_far = np.zeros(len(axis) + 1, np.uint64)
         np.bitwise_xor.accumulate(words[axis], out=so_far[1:])
         hashes = so_far[start[1:]] ^ so_far[start[:-1]]
+        del so_far  # as long as all constraints
         _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-        other_start, other = spread(start, first[group])
-        if np.array_equal(start, other_start) and np.array_equal(axis, axis[other]):
+        if _have_axes_of(axis, start, first[group]):
             break
     if len(axes.attr) <= FEW_AXES and len(first) > 1 and count < SMALL_SETS * len(first):
         return np.zeros(count, np.int64), np.full(1, ALL_AXES)
     return group, first
+
+
+def _have_axes_of(axis: I32, start: NDArray[Any], other: I64) -> bool:
+    """Whether each clause has the axes of another one."""
+    for begin in range(0, len(other), AT_ONCE):
+        own = start[begin : begin + AT_ONCE + 1]
+        other_start, positions = spread(start, other[begin : begin + AT_ONCE])
+        if not np.array_equal(own - own[0], other_start) or not np.array_equal(axis[own[0] : own[-1]], axis[positions]):
+            return False
+    return True
 
 
 # --- trees ---------------------------------------------------------------------------------------------------------
@@ -165,16 +177,17 @@ def _points(table: SegmentArrays, axes: Axes, own_axes: I32, clauses: I64) -> tu
     """The codes of clauses, two columns an axis; and the greatest weight on each axis."""
     points = np.full((len(clauses), 2 * len(own_axes)), ba.ALWAYS, np.int16)
     weight = np.zeros(len(own_axes) if len(table.weight) else 0)
-    start, constraints = spread(table.constraint_start, clauses)
-    row = np.repeat(np.arange(len(clauses)), np.diff(start))
-    axis = axes.of_constraint[constraints]
-    coded = axis != NO_AXIS
-    row, axis, constraints = row[coded], axis[coded], constraints[coded]
-    place = np.searchsorted(own_axes, axis)
-    points[row, 2 * place] = axes.lower[constraints]
-    points[row, 2 * place + 1] = axes.upper[constraints]
-    if len(weight):
-        np.maximum.at(weight, place, table.weight[constraints])
+    for begin in range(0, len(clauses), AT_ONCE):
+        start, constraints = spread(table.constraint_start, clauses[begin : begin + AT_ONCE])
+        row = np.repeat(np.arange(begin, begin + len(start) - 1), np.diff(start))
+        axis = axes.of_constraint[constraints]
+        coded = axis != NO_AXIS
+        row, axis, constraints = row[coded], axis[coded], constraints[coded]
+        place = np.searchsorted(own_axes, axis)
+        points[row, 2 * place] = axes.lower[constraints]
+        points[row, 2 * place + 1] = axes.upper[constraints]
+        if len(weight):
+            np.maximum.at(weight, place, table.weight[constraints])
     return points, weight
 
 

@@ -364,3 +364,12 @@ def test_a_clause_passes_columns_that_it_does_not_constrain() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is it")
 def test_the_same_without_the_jit() -> None:
     output_without_jit(__file__)
+
+
+@pytest.mark.parametrize("name", ["w1u", "w2"])
+def test_clauses_are_read_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = WORKLOADS[name](subscriptions=1_000).table()
+    whole = build.built(table)
+    monkeypatch.setattr(build, "AT_ONCE", 64)
+    for one, other in zip(build.built(table), whole, strict=True):
+        assert np.array_equal(one, other)
