@@ -71,6 +71,7 @@ import earmark
 from earmark import index as indexes
 from earmark.engine import compaction
 from earmark.keys import strings
+from earmark.segment import builder, ids
 
 seeds = st.integers(0, 2**32).map(Random)
 KINDS = {"n0": "number", "n1": "number", "f0": "number", "s0": "string", "b0": "boolean"}
@@ -204,6 +205,8 @@ class Lifetime(RuleBasedStateMachine):
         self.patch(compaction, "SMALLEST_SHRINK", 6)
         self.patch(compaction, "SHORTEST_TAIL", 2)
         self.patch(compaction, "REBUILD_SHARE", 4)
+        self.patch(ids, "_FEW", 3)
+        self.patch(builder, "_FEW", 2)
         self.folder = Path(tempfile.mkdtemp())
         self.book = Book()
         self.declared: dict[str, str] = {}
