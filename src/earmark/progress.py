@@ -45,6 +45,7 @@ def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
                     shown = done
         if bar is not None:
             bar.update(done - shown)
+            _erase(bar)
     finally:
         _close(bar)
 
@@ -81,6 +82,8 @@ def shares(chunks: Iterable[C], what: str, shown: bool = True) -> Iterator[C]:
                 parts = done + 1 if chunk.share is None else int(chunk.share * _PARTS)
                 bar.update(parts - done)
                 done = parts
+        if bar is not None:
+            _erase(bar)
     finally:
         _close(bar)
 
@@ -98,6 +101,14 @@ def _opened(length: int | None, what: str, begun: float, **options: Any) -> Any:
     bar.__enter__()
     _open.append(bar)
     return bar
+
+
+def _erase(bar: Any) -> None:
+    """Take a bar away that has come to its end: what was done is what the command says next."""
+    if bar in _open and bar.file.isatty():
+        _open.remove(bar)
+        bar.file.write("\r\x1b[K\x1b[?25h")  # an empty line, and the cursor that the bar had hidden
+        bar.file.flush()
 
 
 def _close(bar: Any) -> None:

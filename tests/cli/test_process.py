@@ -226,6 +226,19 @@ def test_the_time_left_is_not_that_of_a_slow_start(monkeypatch: pytest.MonkeyPat
     assert "10%  00:01:30" in terminal.getvalue()
 
 
+def test_a_bar_goes_away_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, terminal = [0.0], Terminal()
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for _ in progress.track(range(1_000), 1_000, "counting"):
+        clock[0] += 0.01
+    for _ in progress.shares([Chunk([], 0, share) for share in (0.1, 0.2, 1.0)], "matching"):
+        clock[0] += 2
+    assert "counting  [" in terminal.getvalue() and "matching  [" in terminal.getvalue()
+    screen = terminal.getvalue().replace("\x1b[?25l", "").replace("\x1b[?25h", "")
+    assert screen.endswith("\r\x1b[K") and "\n" not in screen
+
+
 def test_the_demo_shows_how_the_load_goes(script: Path, tmp_path: Path) -> None:
     bar = re.compile(r"adding +\[.*\] +\d+/50000 +\d\d:\d\d:\d\d")
     shown = on_a_terminal(script, tmp_path, "demo", "--campaigns", "50000", stop=bar)

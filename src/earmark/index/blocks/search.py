@@ -71,7 +71,7 @@ def match_events(
 ) -> tuple[int, int]:
     """Slots that match the events from asked.first on, ascending for each (`kernels.py`)."""
     index, events, query, marks, summary = searched.arrays, asked.events, scratch.query, scratch.marks, scratch.summary
-    found = np.int64(0)  # not a literal: what is called with one is compiled once more
+    found = int(np.int64(0))  # not a literal: what is called with one is compiled once more
     for e in range(asked.first, asked.last):
         before, marked = work_so_far(matches.work), 0
         count, required, signature = ask(index, events, e, query)
@@ -253,9 +253,9 @@ def find_buckets(index: BlockArrays, query: EventQuery, required: int) -> int:
     It looks up every pair, or goes through all places if these are fewer.
     """
     places = len(index.pairs) // int(ba.PAIR)
-    found = np.int64(0)
+    found = int(np.int64(0))
     if required * (required + 1) // 2 + 1 < places:
-        found = look_up(index, query, np.int32(ba.NOWHERE), np.int32(ba.NOWHERE), places, found)
+        found = look_up(index, query, int(np.int32(ba.NOWHERE)), int(np.int32(ba.NOWHERE)), places, found)
         for i in range(required):
             first = at(query.required, i)
             for j in range(i, required):
@@ -300,7 +300,7 @@ def loose_matches(
     """Whether a loose entry matches: all its constraints, by code, and in the table where codes do not say it."""
     doubtful = False
     for j in range(at(index.record_start, i), at(index.record_start, i + 1)):
-        axis = np.int32(np.uint16(at(index.record, 3 * j)))
+        axis = int(np.int32(np.uint16(at(index.record, 3 * j))))
         settle(index, events, query, axis)
         asked_lower, asked_upper = at(query.code, 2 * axis), at(query.code, 2 * axis + 1)
         lower, upper = at(index.record, 3 * j + 1), at(index.record, 3 * j + 2)
@@ -360,7 +360,7 @@ def rank_events(searched: Searched[BlockArrays], asked: Asked, scratch: BlockScr
         count, required, signature = ask(index, events, e, query)
         if at(index.info, ba.LOOSE) > 0:
             hit = search_loose(searched, events, e, scratch, required, signature, work)
-            offer(searched, asked, e, np.int32(LOOSE_ENTRIES), scratch, hit, heaps, work)
+            offer(searched, asked, e, int(np.int32(LOOSE_ENTRIES)), scratch, hit, heaps, work)
         chosen, tiers = 0, 0
         for list_number in range(required + 1):
             axis = at(query.required, list_number) if list_number < required else len(index.axis_attr)
@@ -452,7 +452,7 @@ def entry_score(index: BlockArrays, tree: int, entry: int, query: EventQuery) ->
     if tree == LOOSE_ENTRIES:
         i = entry - at(index.info, ba.BLOCKS) * int(LANES)
         for j in range(at(index.record_start, i), at(index.record_start, i + 1)):
-            axis = np.int32(np.uint16(at(index.record, 3 * j)))
+            axis = int(np.int32(np.uint16(at(index.record, 3 * j))))
             if at(query.code, 2 * axis) != int(ba.ANY):
                 total += at(query.weight, axis)
         return total
