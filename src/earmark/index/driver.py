@@ -386,7 +386,8 @@ class ArrayIndex(Generic[A]):
         if lanes is None and threads > 1:
             size = max(1, min(most, -(-(last - first) // (RUNS * threads))))
         groups = [asked._replace(first=i, last=min(i + size, last)) for i in range(first, last, size)]
-        parts += in_parallel(counted, groups if groups or parts else [asked], threads)
+        groups = groups if groups or parts else [asked]
+        parts += in_parallel(counted, groups, threads) if threads > 1 else map(counted, groups)
         *columns, counters = zip(*parts, strict=True)
         return *map(chained, columns), np.sum(counters, axis=0)
 
@@ -568,7 +569,10 @@ def in_event_order(order: I32 | None, pointers: I64, *columns: NDArray[Any], thr
         for column, to in zip(columns, moved, strict=True):
             move_runs(begin[slice(*run)], start[run[0] : run[1] + 1], read_only(column), to)
 
-    in_parallel(move, runs_of(len(order), min(threads, int(start[-1]) // MOVED_APIECE)), threads)
+    if threads > 1:
+        in_parallel(move, runs_of(len(order), min(threads, int(start[-1]) // MOVED_APIECE)), threads)
+    else:
+        move((0, len(order)))
     return start, *moved
 
 
