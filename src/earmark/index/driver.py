@@ -59,8 +59,8 @@ are worth it whatever they take.
 """
 FEW_SLOTS = 1 << 12
 """Fewer are scanned by one thread."""
-FIRST_ROOM = 1 << 12
-"""Slots that a search makes room for at first."""
+FIRST_ROOM, FEW_EVENTS = 1 << 12, 64
+"""Slots that a search of up to so many events makes room for at first; of more events in proportion."""
 HEAP_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
 MATCHED_AT_ONCE = 512
@@ -353,7 +353,8 @@ class ArrayIndex(Generic[A]):
         """The same for as many events as a kernel takes at once."""
         counters, counts = np.zeros(self._counters, np.int64), np.zeros(asked.last - asked.first, np.int64)
         begin, end = (asked.slot, len(self._table.sequence)) if self._slot_major else (asked.first, asked.last)
-        room: Any = np.empty(FIRST_ROOM, np.int64 if self._slot_major else np.int32)
+        first_room = FIRST_ROOM * max(FEW_EVENTS, len(counts)) // FEW_EVENTS
+        room: Any = np.empty(first_room, np.int64 if self._slot_major else np.int32)
         matches = Matches(counts, room, counters)
         scratch = self._borrow(asked)
         found = 0
@@ -410,7 +411,8 @@ class ArrayIndex(Generic[A]):
         if lanes is None and threads > 1:
             size = max(1, min(most, -(-(last - first) // (RUNS * threads))))
         groups = [asked._replace(first=i, last=min(i + size, last)) for i in range(first, last, size)]
-        parts += in_parallel(counted, groups if groups or parts else [asked], threads)
+        groups = groups if groups or parts else [asked]
+        parts += in_parallel(counted, groups, threads) if threads > 1 else map(counted, groups)
         *columns, counters = zip(*parts, strict=True)
         return *map(chained, columns), np.sum(counters, axis=0)
 
@@ -592,7 +594,10 @@ def in_event_order(order: I32 | None, pointers: I64, *columns: NDArray[Any], thr
         for column, to in zip(columns, moved, strict=True):
             move_runs(begin[slice(*run)], start[run[0] : run[1] + 1], read_only(column), to)
 
-    in_parallel(move, runs_of(len(order), min(threads, int(start[-1]) // MOVED_APIECE)), threads)
+    if threads > 1:
+        in_parallel(move, runs_of(len(order), min(threads, int(start[-1]) // MOVED_APIECE)), threads)
+    else:
+        move((0, len(order)))
     return start, *moved
 
 
