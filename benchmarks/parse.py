@@ -9,7 +9,7 @@ differ; processor time, median of the repeats, with the least and the most. What
 What is unfair to the rival: texts written by a program share a few shapes, and we keep what we know of a shape; so
 there is also a line where every shape is new.
 
-With --size, one batch of so many conditions of six known shapes (numbers, strings, dates, lists, BETWEEN, OR) goes
+With --size, one batch of that many conditions of six known shapes (numbers, strings, dates, lists, BETWEEN, OR) goes
 through `Matcher().add_many`, index included: seconds by the clock, and where they go.
 """
 
@@ -154,7 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer conditions and repeats")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--size", type=int, help="only the bar: one batch of so many conditions of known shapes")
+    parser.add_argument("--size", type=int, help="only the bar: conditions in one batch of known shapes")
     options = parser.parse_args()
     if options.size:
         return bar(options.size)

@@ -56,9 +56,9 @@ class Subscription:
 
 
 _PART = 1 << 14
-"""So many rows of a batch are read before their runs are."""
+"""Rows of a batch that are split into shapes and literals before the literals are read."""
 _FEW = 16
-"""So few conditions of a shape are bound one by one."""
+"""Fewer conditions of a shape than this are bound one by one."""
 _MOST_SHAPES = 4096
 _LONGEST = 4096
 """Characters of a condition that is taken in a run; its lists are bounded with it."""

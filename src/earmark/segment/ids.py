@@ -37,7 +37,7 @@ IdColumn: TypeAlias = I64 | PackedStrings
 MAX_ID = 10_000
 """Characters of an id."""
 _FEW = 1 << 12
-"""So few ids may be Python objects."""
+"""Up to this many ids may be Python objects."""
 
 
 def checked_id(one: Any) -> Id:
@@ -154,7 +154,7 @@ class Base:
 
 _HASH = 0xFFFFFFFF
 _SOME = 128
-"""So few ids are read one by one out of arrays."""
+"""Up to this many ids are read one by one out of arrays."""
 
 
 def _hashed(strings: Iterable[bytes]) -> NDArray[np.uint32]:
