@@ -81,8 +81,9 @@ def encode_events(
                 raise problem.at(event=i) from None
             found += _readable(schema, event, i, rejects)
         starts.append(len(found))
-    names = [entry[3] for entry in found]
-    return event_arrays(starts, found, _EMPTY_F64 if weights is None else _weights(weights, starts, names))
+    if weights is None:
+        return event_arrays(starts, found)
+    return event_arrays(starts, found, _weights(weights, starts, [entry[3] for entry in found]))
 
 
 def event_arrays(starts: list[int], entries: list[Entry], weights: F64 | list[float] = _EMPTY_F64) -> EventArrays:
