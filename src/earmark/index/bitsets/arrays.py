@@ -17,7 +17,7 @@ one for NULL:
 
     codes            2 of 16 bits for each attribute of an entry: its lower end, from above, and its upper end, as
                      numbers of cuts (`build.py`); an entry passes if none is below the event's
-    verify           a bit for each entry of which codes do not say everything
+    verify           a bit for each entry of which codes do not say everything, or whose slot has other clauses
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ LINES, LINE = 8, 512
 """Lines of a region, and entries of a line."""
 REGION = LINES * LINE
 
-# Fields of `info`: slots, entries, whether a slot has several clauses, and the option `buckets`.
-SLOTS, ENTRIES, SHARED, BUCKETS = 0, 1, 2, 3
-FIELDS = 4
+# Fields of `info`: slots, entries, and the option `buckets`.
+SLOTS, ENTRIES, BUCKETS = 0, 1, 2
+FIELDS = 3
 
 
 class BitsetArrays(NamedTuple):
@@ -92,12 +92,10 @@ def regions_of(arrays: BitsetArrays) -> int:
 def check_arrays(arrays: BitsetArrays, table: SegmentArrays) -> None:
     """AssertionError unless kernels can read these arrays without leaving them. O(size)."""
     require(len(arrays.info) == FIELDS and (arrays.info >= 0).all(), "info is damaged")
-    slots, entries, shared = map(int, arrays.info[:BUCKETS])
+    slots, entries = map(int, arrays.info[:BUCKETS])
     regions, lines = -(-entries // REGION), words_for(-(-entries // LINE))
     require(slots == len(table.sequence), "the index is of a table with another number of slots")
     require(entries == len(table.constraint_start) - 1, "the entries are not the clauses of the table")
-    several = bool((np.diff(table.clause_start) > 1).any())
-    require(shared == several, "the index does not know which slots have several clauses")
     count = len(arrays.attr)
     for name, end in (("cut_start", len(arrays.cuts)), ("bucket_start", len(arrays.row) // max(1, regions))):
         start = getattr(arrays, name)

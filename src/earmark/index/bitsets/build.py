@@ -87,6 +87,7 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     order = similar_together(by_entry, axes.worth)
     by_entry[:] = by_entry[order]
     slot_of = np.repeat(np.arange(len(table.sequence), dtype=np.int32), np.diff(table.clause_start))
+    unsure |= np.diff(table.clause_start)[slot_of] > 1
     regions, total = -(-entries // REGION), int(axes.bucket_start[-1])
     row, rows = np.empty(total * regions, np.int32), aligned(total * regions * WORDS, np.uint64)
     some = np.zeros((total, words_for(-(-entries // LINE))), np.uint64)
@@ -96,9 +97,8 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     inexact = np.zeros((-(-columns // COLUMNS), 64), np.uint8)
     column = np.arange(columns)
     inexact[column // COLUMNS, column % COLUMNS] = 1 - axes.exact[column // 2]
-    shared = bool((np.diff(table.clause_start) > 1).any())
     return BitsetArrays(
-        info=np.array([len(table.sequence), entries, shared, buckets]),
+        info=np.array([len(table.sequence), entries, buckets]),
         attr=axes.attr,
         number=axes.number,
         inexact=packed(inexact),

@@ -318,7 +318,6 @@ def settle(
 def compare(index: BitsetArrays, eligible: U64, scratch: BitsetScratch, count: int) -> int:
     """Keep the eligible candidates whose codes pass; how many. The lane of one that is not sure is inverted."""
     candidates, vectors, kept = scratch.candidates, len(index.inexact), 0
-    shared = at(index.info, ba.SHARED) != 0
     for i in range(count):
         lane, entry = at(candidates, i) >> SLOT_BITS, at(candidates, i) & int(ENTRY)
         if entry >= at(index.info, ba.ENTRIES):
@@ -329,7 +328,7 @@ def compare(index: BitsetArrays, eligible: U64, scratch: BitsetScratch, count: i
             point = (lane * vectors + vector) * int(COLUMNS)
             failed |= below32(index.codes, codes, scratch.point, point)
             doubtful |= equal32(index.codes, codes, scratch.point, point) & at(index.inexact, vector)
-        unsure = (doubtful != np.uint64(0)) | is_set(index.verify, entry) | shared
+        unsure = (doubtful != np.uint64(0)) | is_set(index.verify, entry)
         candidates[kept] = ((~lane if unsure else lane) << SLOT_BITS) | entry
         kept += (failed == np.uint64(0)) & is_set(eligible, at(index.entry_slot, entry))
     return kept
