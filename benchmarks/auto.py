@@ -40,7 +40,8 @@ from results import Figure, Result
 from run import listed, sizes
 from tables import number, size_name
 
-NAMED = (*KINDS, "mics", "interval_tree", "cell_table")
+NAMED = {name: kind.most_attributes for name, kind in KINDS.items()} | {"mics": 8, "interval_tree": 2, "cell_table": 2}
+"""The indexes that race, and up to how many attributes."""
 TIMES, MORE, PLANNING = 1.3, 2.0, 0.1
 K, SINGLES, ADS = 10, 50, 100_000
 BATCH, SINGLE = "in a batch", "one at a time"
@@ -174,13 +175,8 @@ def measured(name: str, book: Book, repeats: int, limit: float) -> tuple[list[Fi
     built = {"auto": auto(book.table)}
     took = time.process_time() - begun
     plan = built["auto"].plan
-    for one in NAMED:
-        kind = KINDS.get(one)
-        few = len(np.unique(book.table.attr)) <= 8
-        if one != "mics" and (kind is None or kind.most_attributes < 8) and len(np.unique(book.table.attr)) > 2:
-            continue
-        if few or one != "mics":
-            built[one] = indexes.builder(one)(book.table)
+    attributes = len(np.unique(book.table.attr))
+    built |= {one: indexes.builder(one)(book.table) for one, most in NAMED.items() if attributes <= most}
     found: list[Figure] = []
     for way in (BATCH, SINGLE):
         runs = {label: searches(index, book)[way] for label, index in built.items()}
