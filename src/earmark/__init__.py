@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         TooManyAnswers,
     )
     from earmark.events.mappings import Interval, Reject
+    from earmark.index.auto.facts import Facts
+    from earmark.index.auto.plan import Candidate, Plan, Plans
     from earmark.index.contract import MicsAdaptation, TreeAdaptation, Work
     from earmark.language.parse import parse
     from earmark.language.predicate import Condition, Predicate
@@ -46,6 +48,10 @@ _HOMES = {
     "TooManyAnswers": "errors",
     "AttributeInfo": "engine.stats",
     "Stats": "engine.stats",
+    "Facts": "index.auto.facts",
+    "Candidate": "index.auto.plan",
+    "Plan": "index.auto.plan",
+    "Plans": "index.auto.plan",
     "MicsAdaptation": "index.contract",
     "TreeAdaptation": "index.contract",
     "Work": "index.contract",
@@ -72,18 +78,22 @@ _HOMES = {
 __all__ = [
     "AttributeInfo",
     "AttributeTypeError",
+    "Candidate",
     "ClauseExplanation",
     "Condition",
     "ConstraintExplanation",
     "EarmarkError",
     "EventError",
     "Explanation",
+    "Facts",
     "Interval",
     "Match",
     "Matcher",
     "MicsAdaptation",
     "Mode",
     "NearMiss",
+    "Plan",
+    "Plans",
     "Predicate",
     "Problem",
     "Reject",

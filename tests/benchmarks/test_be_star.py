@@ -36,7 +36,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> Contender:
     """A contender that is wrong, in place of k-index by counting."""
     monkeypatch.setitem(contenders.index.INDEXES, "forgetful", (__name__, "Forgetful"))
-    monkeypatch.setattr(contenders.index, "_class", lambda name, own=contenders.index._class: own_class(name, own))
+    monkeypatch.setattr(contenders.index, "class_of", lambda name, own=contenders.index.class_of: own_class(name, own))
     return Contender("k-index, counting", "forgetful")
 
 

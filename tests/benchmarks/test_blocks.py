@@ -51,9 +51,9 @@ def test_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_wrong_answer_fails_the_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    own = contenders.index._class
+    own = contenders.index.class_of
     monkeypatch.setitem(contenders.index.INDEXES, "late", (__name__, "Late"))
-    monkeypatch.setattr(contenders.index, "_class", lambda name: Late if name == "late" else own(name))
+    monkeypatch.setattr(contenders.index, "class_of", lambda name: Late if name == "late" else own(name))
     monkeypatch.setattr(blocks, "INDEXES", (blocks.BLOCKS, Contender(contenders.BULK.label, "late"), contenders.SCAN))
     assert blocks.main(["--quick", "--sizes", "300", "--workloads", "w2"]) == 1
     assert "WRONG: BE*-B on w2 at 300: " in capsys.readouterr().out

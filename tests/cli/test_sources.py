@@ -96,7 +96,7 @@ WRONG = [
     (["ads.csv", "e.csv", "--delimiter", ";;"], "expected one ASCII character such as ';' or '\\t', got ';;'"),
     (["ads.csv", "e.csv", "--delimiter", '"'], "expected one ASCII character"),
     (["s.jsonl", "e.jsonl", "--delimiter", ";"], "--delimiter is for CSV, and no input is CSV"),
-    (["ads.csv", "e.csv", "--index", "b_tree"], "there is no index called 'b_tree'; there are be_star_tree, be_tree, "),
+    (["ads.csv", "e.csv", "--index", "b_tree"], "there is no index called 'b_tree'; there are auto, be_star_tree, "),
 ]  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def test_save(earmark: Earmark, tmp_path: Path) -> None:
     for options in ([], ["--index", "scan"], ["--index", "be_star_tree"]):
         assert earmark("match", "ads.earmark", "e.jsonl", "--json", *options).rows() == wanted
     again = earmark("save", "ads.csv", "ads.earmark", "--json").rows()[0]
-    assert (again["subscriptions"], again["index"], again["output"]) == (3, "be_star_tree", "ads.earmark")
+    assert (again["subscriptions"], again["index"], again["output"]) == (3, "auto", "ads.earmark")
     for command in (
         ["top-k", "ads.earmark", "e.jsonl"],
         ["explain", "ads.earmark", "a", '{"age": 40}'],

@@ -304,7 +304,7 @@ def test_an_index_comes_back_from_its_arrays(index: str) -> None:
     matcher, book = filled(index, rng, 60)
     matcher.compact()
     view, main = matcher._version.whole, searched(matcher)
-    restored = indexes.restore(index, view.arrays, indexes.stored(main))
+    restored = indexes.restore(indexes.name_of(main), view.arrays, indexes.stored(main))
     restored.check()
     assert restored.nbytes == main.nbytes
     events = encode_many(view.schema, [as_event(row) for row in rows(rng, book, 20, SCHEMA)])

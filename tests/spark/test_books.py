@@ -127,7 +127,7 @@ def test_what_spark_published(spark: SparkSession, given: Given, tmp_path: Path,
     assert (snapshot.info.kind, snapshot.shards) == ("delta", shards)
     given.check(path, matcher)
     opened = Matcher.load(path)
-    assert opened.index == "blocks"
+    assert opened.index == "auto"
     changed(opened, rng, spare)
     opened.save(path)
     snapshot = given.check(path, opened)

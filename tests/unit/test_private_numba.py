@@ -21,7 +21,7 @@ PARTS = {
     "numba.core.compiler_lock": "global_compiler_lock",
     "numba.core.serialize": "dumps",
     "numba.core.compiler": "CompileResult",
-    "numba.core.cgutils": "alloca_once_value gep_inbounds is_not_null",
+    "numba.core.cgutils": "alloca_once_value gep_inbounds get_or_insert_function is_not_null",
     "numba.core.registry": "cpu_target",
     "numba.np.arrayobj": "make_array populate_array",
     "numba.np.numpy_support": "from_dtype",

@@ -40,8 +40,8 @@ from earmark.segment.arrays import SegmentArrays
 
 FEW = 256
 """So many subscriptions are scanned."""
-SMALL, LARGE = 2_048, 16_384
-"""Subscriptions of the samples that race."""
+SMALL, LARGE, CONSTRAINTS = 2_048, 16_384, 1 << 20
+"""Subscriptions of the samples that race, and about how many constraints the larger may have."""
 EVENTS, REPEATED, SINGLES, FIRST = 64, 4, 16, 8
 """Events that are asked: as a batch, how often in it, alone, and first, to see who is far behind."""
 RACERS = 3
@@ -129,7 +129,8 @@ def planned(
     table = read_only_table(table)
     slots = len(table.sequence)
     is_recent = recent is not None and len(recent.start) > 1
-    events = recent if recent is not None and is_recent else events_like(table, EVENTS)
+    is_scanned = slots <= FEW and "scan" in (among or KINDS)
+    events = recent if recent is not None and is_recent else events_like(table, 0 if is_scanned else EVENTS)
     events = some_events(events, np.arange(min(EVENTS, len(events.start) - 1)))
     facts = facts_of(table, events)
     candidates = _candidates(slots, facts, among or tuple(KINDS), k)
@@ -166,7 +167,7 @@ def _candidates(slots: int, facts: Facts, among: Sequence[str], k: int) -> list[
     """Those that fit a book, by their estimates; those that do not race have a note that says why."""
     fit = [name for name in among if facts.attributes <= KINDS[name].most_attributes and (KINDS[name].ranks or not k)]
     costs = {name: KINDS[name].estimate(slots, facts) / 1e3 for name in fit or among}
-    if slots <= FEW and "scan" in costs:
+    if slots <= FEW and "scan" in among:
         return [Candidate("scan", costs["scan"], note=f"at most {FEW} subscriptions are scanned")]
     ordered = sorted(costs, key=lambda name: costs[name])
     near = [name for name in ordered if costs[name] <= FAR * costs[ordered[0]]]
@@ -217,8 +218,8 @@ class Course:
 
     def __init__(self, table: SegmentArrays, events: EventArrays, k: int) -> None:
         self._slots = len(table.sequence)
-        self.large = sampled(table, LARGE)
-        self.small = sampled(table, SMALL)
+        self.large = sampled(table, LARGE, CONSTRAINTS)
+        self.small = sampled(table, SMALL, CONSTRAINTS // 8)
         self._events, self._k = events, k
         self._best = math.inf
 

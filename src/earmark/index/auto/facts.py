@@ -11,12 +11,14 @@ from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I64, frozen
 from earmark.segment.arrays import SegmentArrays, gather
 
-SAMPLE = 2_048
-"""Subscriptions that statistics are drawn from."""
+SAMPLE, CONSTRAINTS = 2_048, 1 << 16
+"""Subscriptions that statistics are drawn from, and about how many constraints these may have."""
+ROUNDS = 32
+"""Clauses that an event is put together from, at most."""
 TREE = 64
 """Clauses on the same attributes that are worth a structure of their own."""
-DENSE = 32
-"""An event is taken to have all attributes of a book that has no more than these."""
+DENSE, MOST = 32, 256
+"""An event is taken to have all attributes of a book that has no more than these; and never more than so many."""
 
 
 class Facts(NamedTuple):
@@ -42,9 +44,10 @@ class Facts(NamedTuple):
     """The share of clauses that an event matches, as far as the outer ends of their constraints tell."""
 
 
-def sampled(table: SegmentArrays, most: int) -> SegmentArrays:
-    """At most so many subscriptions, spread evenly over the table; the table itself where it has no more."""
+def sampled(table: SegmentArrays, most: int, constraints: int) -> SegmentArrays:
+    """At most so many subscriptions with about so many constraints, spread evenly; the table where it is no larger."""
     slots = len(table.sequence)
+    most = max(1, min(most, constraints * slots // max(1, len(table.attr))))
     if slots <= most:
         return table
     chosen = gather(table, np.linspace(0, slots - 1, most).astype(np.int64))
@@ -53,7 +56,7 @@ def sampled(table: SegmentArrays, most: int) -> SegmentArrays:
 
 def facts_of(table: SegmentArrays, events: EventArrays) -> Facts:
     """The statistics of a table, of which there is a sample here, under these events."""
-    sample = sampled(table, SAMPLE)
+    sample = sampled(table, SAMPLE, CONSTRAINTS)
     slots, clauses, constraints = len(sample.sequence), len(sample.constraint_start) - 1, len(sample.attr)
     size = np.diff(sample.constraint_start)
     if len(events.start) < 2:  # then nothing is met: as if there were one that has nothing
@@ -121,9 +124,9 @@ def events_like(table: SegmentArrays, count: int) -> EventArrays:
     else twice as many as a clause has.
     """
     random = np.random.default_rng(len(table.sequence))
-    sample = sampled(table, SAMPLE)
+    sample = sampled(table, SAMPLE, CONSTRAINTS)
     clauses, attributes = len(sample.constraint_start) - 1, np.unique(sample.attr)
-    wanted = len(attributes) if len(attributes) <= DENSE else round(2 * len(sample.attr) / clauses)
+    wanted = len(attributes) if len(attributes) <= DENSE else min(MOST, round(2 * len(sample.attr) / clauses))
     starts, entries = [0], []
     if clauses and len(attributes):
         fitting = _Fitting(sample)
@@ -152,12 +155,13 @@ class _Fitting:
         has = np.zeros(int(sample.attr.max()) + 1, bool)
         value = np.zeros(len(has), np.int64)
         chosen = int(random.integers(self._clauses))
-        for _ in range(wanted + 1):
-            for constraint in range(sample.constraint_start[chosen], sample.constraint_start[chosen + 1]):
+        for _ in range(ROUNDS):
+            first, last = sample.constraint_start[chosen : chosen + 2].tolist()
+            for constraint in range(first, min(last, first + MOST)):
                 attribute = sample.attr[constraint]
-                first, last = sample.interval_start[constraint : constraint + 2].tolist()
-                if first < last and not has[attribute]:
-                    one = random.integers(first, last)
+                begin, end = sample.interval_start[constraint : constraint + 2].tolist()
+                if begin < end and not has[attribute]:
+                    one = random.integers(begin, end)
                     has[attribute] = True
                     value[attribute] = random.integers(sample.lo[one], sample.hi[one], endpoint=True)
             if np.count_nonzero(has) >= wanted:

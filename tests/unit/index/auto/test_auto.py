@@ -41,10 +41,22 @@ def all_ready(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sample_is_spread_over_the_table() -> None:
     table = boxes(1_000, 2)
-    assert sampled(table, 1_000) is table
-    part = sampled(table, 10)
+    assert sampled(table, 1_000, 2_000) is table
+    part = sampled(table, 10, 2_000)
     assert part.sequence.tolist() == [0, 111, 222, 333, 444, 555, 666, 777, 888, 999]
     assert np.array_equal(part.lo[:2], table.lo[:2])
+    assert len(sampled(table, 1_000, 40).sequence) == 20 and len(sampled(table, 1_000, 0).sequence) == 1
+
+
+def test_many_attributes_are_planned_soon() -> None:
+    """A sample is bounded by its constraints, and an event by its values."""
+    wide = np.tile(np.arange(3_000, dtype=np.int32), (400, 1))
+    data = dense(np.zeros((400, 1), np.int64), np.ones((400, 1), np.int64), np.zeros((1, 1), np.int64), 9)
+    zeros = np.zeros(wide.shape, np.int64)
+    table = data._replace(sub_attr=wide, sub_lo=zeros, sub_hi=zeros + 1, attributes=3_000).table()
+    events = events_like(table, 10)
+    assert 0 < np.diff(events.start).max() <= 256
+    assert facts_of(table, events).constraints == 3_000
 
 
 def test_events_fit_the_subscriptions_they_are_made_from() -> None:
