@@ -16,11 +16,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from numbers import Integral
-from threading import local
+from threading import Condition, local
 from typing import Any, TypeVar
 
 from earmark.errors import EarmarkError, shown
@@ -83,6 +83,10 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> lis
         return [work(item) for item in items]
     results: list[Any] = [None] * len(items)
     waiting = deque(enumerate(items))
+    turn = Condition()
+    helping = 0
+    is_over = False
+    failures: list[BaseException] = []
 
     def take_turns() -> None:
         try:
@@ -96,19 +100,34 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> lis
             waiting.clear()
             raise
 
-    helpers: list[Future[None]] = []
+    def help_out() -> None:
+        nonlocal helping
+        with turn:
+            if is_over:  # it begins late, and nobody waits for it any more
+                return
+            helping += 1
+        try:
+            take_turns()
+        except BaseException as failure:
+            failures.append(failure)
+        finally:
+            with turn:
+                helping -= 1
+                turn.notify()
+
     try:
         with suppress(RuntimeError):  # no more threads: at the end of the interpreter, or of what the system allows
             for _ in range(threads - 1):
-                helpers.append(_started().submit(take_turns))
+                _started().submit(help_out)
         take_turns()
     finally:
         waiting.clear()
-        begun = [helper for helper in helpers if not helper.cancel()]
-        failures = [helper.exception() for helper in begun]
-    for failure in failures:
-        if failure is not None:
-            raise failure
+        with turn:
+            is_over = True
+            while helping:
+                turn.wait()
+    if failures:
+        raise failures[0]
     return results
 
 

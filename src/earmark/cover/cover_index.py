@@ -167,7 +167,10 @@ class CoverIndex:
         return iter(self._named(self.members.members()))
 
     def __contains__(self, id: object) -> bool:
-        slot = self._rows.find(id)
+        try:
+            slot = self._rows.find(checked_id(id))
+        except SubscriptionError:
+            return False
         return slot is not None and slot in self.members
 
     def __repr__(self) -> str:

@@ -272,9 +272,14 @@ class Compactor:
         """See whether there is something to do. The caller holds the lock."""
         if self.problem is not None:
             self._report()
-        elif not self.is_running and next_compaction(self._current()) is not None:
-            self._thread = threading.Thread(target=self._work, name="earmark-compaction", daemon=True)
-            self._thread.start()
+            return
+        try:
+            if not self.is_running and next_compaction(self._current()) is not None:
+                self._thread = threading.Thread(target=self._work, name="earmark-compaction", daemon=True)
+                self._thread.start()
+        except Exception as problem:  # the change has happened: it must not look as if it had not
+            self.problem, self._thread = problem, None
+            self._report()
 
     @property
     def is_running(self) -> bool:
@@ -319,6 +324,7 @@ class Compactor:
             if version is not self._current():
                 self._publish(version)
         done = run(version, plan, self._build)
+        done.output.segment.ids.prepare()
         with self._lock:
             made = installed(self._current(), done)
             if made is not None:

@@ -380,7 +380,8 @@ class Version:
 
     def reindexed(self, build: Callable[[SegmentArrays], ArrayIndex[Any]]) -> Version:
         """The same with another index over each segment."""
-        return self.with_segments([replace(one, index=build(one.segment.arrays)) for one in self.segments])
+        indexed = ((one, build(one.segment.arrays)) for one in self.segments)
+        return self.with_segments([replace(one, index=index, forgotten=no_slots(len(one))) for one, index in indexed])
 
     def with_free_types(self, numbers: Iterable[int] | None = None) -> Version:
         """Without the learned types of attributes, or of these alone, that nothing living compares with a value."""

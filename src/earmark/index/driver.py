@@ -161,7 +161,9 @@ class ArrayIndex(Generic[A]):
     def has_drifted(self) -> bool:
         """Whether searches take much more work than was planned for."""
         events, work = self._observed
-        return self.plan is not None and events >= OBSERVED and work > DRIFT * events * max(self.plan.work, LEAST_WORK)
+        if self.plan is None or not self.plan.work or events < OBSERVED:
+            return False
+        return bool(work > DRIFT * events * max(self.plan.work, LEAST_WORK))
 
     def _observe(self, events: int) -> None:
         """Note how much work the last call took for its events, where work was planned."""
@@ -251,7 +253,7 @@ class ArrayIndex(Generic[A]):
             return self.match(one.events, eligible).tolist()  # type: ignore[no-any-return]
         slots = self._found(one, eligible)
         self._turn = (self._turn + 1) % EVERY
-        if not self._turn:
+        if not self._turn and not self._slot_major:  # whose batches share work, by which it was planned
             self._observe(1)
         if self._residual is None:
             return slots

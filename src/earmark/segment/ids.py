@@ -3,7 +3,7 @@
     slot     0    1    2  …  n-1  |  n    n+1
              base: arrays         |  tail: Python objects of rows that came later, a few
 
-The base never changes, and ids that follow share it; when the tail is a quarter of it, all become the base of others.
+The base never changes, and ids that follow share it; when the tail is a quarter of it, both become a new base.
 `Base` finds the slot of an id by binary search: among the integers themselves, sorted, or among sorted 32-bit hashes of
 strings, where the bytes are compared in the end. `Lookups` does so for the tail with a dictionary, and finds the slots
 that carry a tag.
@@ -108,15 +108,20 @@ class Base:
 
     def _in_order(self) -> tuple[NDArray[Any], I32 | None]:
         """What is searched, ascending, and the slot of each; None where these are the slots."""
-        if self._sorted is None:
-            with _catching_up:
-                keys = _hashes(self.column) if isinstance(self.column, PackedStrings) else self.column
-                if bool((keys[:-1] <= keys[1:]).all()):
-                    self._sorted = keys, None
-                else:
-                    order = np.argsort(keys, kind="stable").astype(np.int32)
-                    self._sorted = keys[order], order
-        return self._sorted
+        found = self._sorted
+        if found is None:  # two threads may both do it, with the same result
+            keys = _hashes(self.column) if isinstance(self.column, PackedStrings) else self.column
+            if bool((keys[:-1] <= keys[1:]).all()):
+                found = keys, None
+            else:
+                order = np.argsort(keys, kind="stable").astype(np.int32)
+                found = keys[order], order
+            self._sorted = found
+        return found
+
+    def prepare(self) -> None:
+        """Do now what the first look-up would do. O(slots log slots)."""
+        self._in_order()
 
     def find(self, one: object) -> int | None:
         """The last slot that has this id."""
@@ -283,8 +288,15 @@ class Ids:
                 self._arrow = pa.concat_arrays([before, pa.array(self.tail(len(before)), before.type)])
         return self._arrow
 
+    def prepare(self) -> None:
+        """Do now what the first look-up would do."""
+        if self.base is not None:
+            self.base.prepare()
+
     def extended(self, others: Ids) -> Ids:
         """These ids and others behind them."""
+        if not self.size:  # of no kind yet
+            return Ids.of(others.objects[: others.size]) if others.base is None else others
         size = self._tail.size + others.size
         if size > max(_FEW, self.first // 4):
             return joined_ids([self, others])

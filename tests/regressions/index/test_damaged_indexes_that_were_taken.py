@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from earmark import index
+from earmark.segment.segment import no_arrays
 from earmark.workload.standard import w2
 
 
@@ -33,3 +34,11 @@ def test_refused(name: str, array: str, damage: Any, message: str) -> None:
     stored[array] = damage(whole) if "code" in array else damage(whole).astype(whole.dtype)
     with pytest.raises(AssertionError, match=message):
         index.restore(name, table, stored)
+
+
+def test_cuts_that_an_empty_index_does_not_have() -> None:
+    stored = dict(index.stored(index.builder("bitsets")(no_arrays())))
+    more = {"attr": [0], "number": [0], "cut_start": [0, 4095], "bucket_start": [0, 2], "inexact": [0]}
+    stored |= {name: np.array(values, stored[name].dtype) for name, values in more.items()}
+    with pytest.raises(AssertionError, match="cut_start does not run to its end"):
+        index.restore("bitsets", no_arrays(), stored)

@@ -103,11 +103,14 @@ class Kind(NamedTuple):
     most_attributes: int = 1 << 30
     ranks: bool = True
     """Whether it ranks by itself; others score all that matches."""
+    dearer: float = 0.0
+    """By which share of itself the same work costs more for each doubling beyond the sample: what does not fit into
+    the processor's cache is waited for, by trees most of all."""
 
 
 KINDS = {
     "blocks": Kind(_blocks),
-    "be_star_tree": Kind(_be_star_tree),
+    "be_star_tree": Kind(_be_star_tree, dearer=0.15),
     "bitsets": Kind(_bitsets, 64, False),
     "scan": Kind(_scan),
     "vcr": Kind(_vcr, 2, False),
@@ -287,6 +290,7 @@ class Course:
         found = {}
         for name, (_, small, large) in race.items():
             growth = self.work(race[name]).nanoseconds / max(large.work.nanoseconds, 1e-9)
+            growth *= 1 + KINDS[name].dearer * math.log2(max(1, self._slots) / max(1, len(self.large.sequence)))
             pairs = ((BATCH_SHARE * small.batch, large.batch), (SINGLE_SHARE * small.single, large.single))
             found[name] = sum(min(fixed, cost) + max(0.0, cost - fixed) * growth for fixed, cost in pairs)
         return found

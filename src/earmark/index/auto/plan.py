@@ -79,7 +79,7 @@ class Plan:
             made = cls(**given)
         except (TypeError, KeyError, AttributeError) as problem:
             raise AssertionError(f"it is not a plan: {problem}") from None
-        numbers: list[float | None] = [
+        numbers: list[float] = [
             *made.facts,
             made.subscriptions,
             made.sampled,
@@ -88,10 +88,11 @@ class Plan:
             made.work,
             made.seconds,
         ]
-        numbers += [cost for one in made.candidates for cost in (one.estimated, one.measured, one.expected)]
-        known = (isinstance(one, int | float) and math.isfinite(one) for one in numbers if one is not None)
+        numbers += [one.estimated for one in made.candidates]
+        costs = [cost for one in made.candidates for cost in (one.measured, one.expected) if cost is not None]
+        known = (isinstance(one, int | float) and math.isfinite(one) for one in (*numbers, *costs))
         texts = [made.index, *(text for one in made.candidates for text in (one.index, one.note))]
-        short = (isinstance(text, str) and len(text) <= _TEXT for text in texts)
+        short = (isinstance(text, str) and len(text) <= _TEXT and text.isprintable() for text in texts)
         require(all(known) and all(short), "a plan has something else where numbers and names should be")
         return made
 

@@ -184,6 +184,9 @@ def test_a_stored_plan_that_is_none() -> None:
         {"candidates": [{"index": "blocks"}]},
         {"index": 7},
         {"seconds": "long"},
+        {"subscriptions": None},
+        {"work": None},
+        {"index": "\x1b[2J"},
         {"work": math.inf},
         {"more": 1},
     ):
@@ -239,6 +242,25 @@ def test_work_that_drifts_is_planned_again() -> None:
     m.add_many([(f, f"a = {f}") for f in range(5_000, 5_200)], progress=False)
     m._compactor.wait()
     assert len(m.plan()) == 1 and m.plan()[0].subscriptions == 2_200 and m.plan()[0].recent is False
+
+
+def test_a_plan_without_a_race_does_not_drift() -> None:
+    """What was never measured cannot have changed: the book would be built again and again."""
+    m = filled(2_000, among=("blocks",))
+    index = m._version.segments[0].index
+    assert index is not None and index.plan.work == 0
+    index._observed = OBSERVED, 1e12
+    assert not index.has_drifted
+
+
+def test_single_events_of_a_scan_do_not_drift() -> None:
+    """A batch shares the comparisons of a scan, single events do not."""
+    m = filled(600, among=("scan",))
+    index = m._version.segments[0].index
+    assert isinstance(index, Scan)
+    for i in range(200):
+        m.match({"a": i, "b": 3})
+    assert index._observed[0] == 0
 
 
 def test_adapting_plans_by_the_events() -> None:
