@@ -32,6 +32,7 @@ from earmark.index.one import OneEvent
 from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import prepare
+from earmark.warming import warm_index
 from earmark.workload import begen, mics, skew, standard
 from earmark.workload.ads import Campaigns, visitors
 from earmark.workload.standard import Workload, dense
@@ -215,6 +216,8 @@ def main(given: list[str] | None = None) -> int:
     unknown = [one for one in options.workloads or () if one not in known]
     if unknown:
         parser.error(f"there is no workload called {unknown[0]!r}; there are {', '.join(known)}")
+    for name in () if options.quick else KINDS:  # what is not compiled does not race
+        warm_index(name)
     bars, every = Bars(not options.quick), []
     for name in options.workloads or known:
         done = set()
