@@ -1,0 +1,4 @@
+"""Brokers: content-based routing over an acyclic overlay of brokers, with clients at its edge.
+
+messages.py   what clients and brokers say to each other, and its binary form
+"""
