@@ -32,15 +32,16 @@ def test_figure_4_total_and_partial_covering() -> None:
 
 
 def test_algorithm_1_step_by_step() -> None:
+    """The paper forwards a range that is not inside whole; we forward what of it is new, so that it is known once."""
     table = table_of((2, 9), (15, 17), (20, 20))
     for new, forward, fate, after in (
         ((4, 7), [], INSIDE, [(2, 9), (15, 17), (20, 20)]),  # step 1: inside L_min
-        ((8, 11), [(8, 11)], MERGED, [(2, 11), (15, 17), (20, 20)]),  # step 3: with L_min; the new range is forwarded
-        ((15, 21), [(15, 21)], MERGED, [(2, 11), (15, 21)]),  # step 2: swallows two leaves
+        ((8, 11), [(10, 11)], MERGED, [(2, 11), (15, 17), (20, 20)]),  # step 3: with L_min
+        ((15, 21), [(18, 19), (21, 21)], MERGED, [(2, 11), (15, 21)]),  # step 2: swallows two leaves
         ((13, 13), [(13, 13)], APART, [(2, 11), (13, 13), (15, 21)]),
         ((14, 14), [(14, 14)], MERGED, [(2, 11), (13, 21)]),  # step 3: touches L_min and L_max
         ((0, 0), [(0, 0)], APART, [(0, 0), (2, 11), (13, 21)]),  # there is no L_min
-        ((3, 18), [(3, 18)], MERGED, [(0, 0), (2, 21)]),  # overlaps both, and covers neither
+        ((3, 18), [(12, 12)], MERGED, [(0, 0), (2, 21)]),  # overlaps both, and covers neither
     ):
         found, fates = table.take_in(as_ranges([new]))
         assert (found.pairs(), fates.tolist(), table.ranges().pairs()) == (forward, [fate], after)

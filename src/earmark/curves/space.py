@@ -9,7 +9,8 @@ mics.txt, sections 3.2, 3.3, 5 and 6.3. A space has a few *axes*, each an attrib
                                                                     a IS NULL              0
 
 Cell 0 of an axis is NULL: an event without the attribute is there, so an unconstrained attribute, `IS NULL` and `IS
-NOT NULL` need no special route. Cuts are learned: `equal` width between the least and the greatest bound in use, or
+NOT NULL` need no special route. A space without axes is a single cell, number 0, which holds every event: it is what
+can be learned from no subscription, and from one that takes everything. Cuts are learned: `equal` width between the least and the greatest bound in use, or
 `variable`, the quantiles of the values of past events, so that busy regions get fine cells (section 6.3). Keys beyond
 the outer cuts share the outer cells: no domain has to be declared.
 
@@ -35,6 +36,7 @@ from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import at
 from earmark.jit import inlined, kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays, gather, offsets
 from earmark.segment.evaluate import ABSENT, find_attribute
 
@@ -70,17 +72,17 @@ class Space(NamedTuple):
 def space_of(attributes: I32, cuts: list[I64], bits: int) -> Space:
     """A space with these axes and cuts."""
     axes = len(attributes)
-    if not FEWEST_BITS <= bits <= MOST_BITS or axes < 1 or axes * bits > grid.MOST_BITS - 1:
+    if not FEWEST_BITS <= bits <= MOST_BITS or axes * bits > grid.MOST_BITS - 1:
         raise EarmarkError(
-            f"expected at least 1 attribute of {FEWEST_BITS} to {MOST_BITS} bits, and at most {grid.MOST_BITS - 1} "
-            f"bits in all, got {axes} attributes of {bits} bits"
+            f"expected attributes of {FEWEST_BITS} to {MOST_BITS} bits, and at most {grid.MOST_BITS - 1} bits in all, "
+            f"got {counted(axes, 'attribute')} of {bits} bits"
         )
-    if len(np.unique(attributes)) < axes or attributes.min() < 0:
+    if len(np.unique(attributes)) < axes or attributes.min(initial=0) < 0:
         raise EarmarkError("expected the numbers of attributes, each given once")
     for one in cuts:
         require(len(one) <= (1 << bits) - 2, "an axis has more cuts than cells")
         require(bool((one[:-1] < one[1:]).all()), "cuts do not ascend")
-    axis_of = np.full(int(attributes.max()) + 1, NO_AXIS, np.int32)
+    axis_of = np.full(int(attributes.max(initial=-1)) + 1, NO_AXIS, np.int32)
     axis_of[attributes] = np.arange(axes)
     joined = np.concatenate([*cuts, np.empty(0, np.int64)]).astype(np.int64)
     columns = (attributes.astype(np.int32), axis_of, offsets([*map(len, cuts)]), joined, np.array([bits], np.int32))
@@ -97,12 +99,11 @@ def learned_space(
 
     An attribute is worth what its constraints leave out, measured by rank among all of their ends. Cells are of equal
     width; on attributes for which `keys` has the keys of past events, they hold equally many of those (section 6.3).
+    Where no subscription asks about an attribute, the space has no axes.
     """
     if slots is not None:
         table = gather(table, np.asarray(slots, np.int64))
     used = np.unique(table.attr)
-    if not len(used):
-        raise EarmarkError("no subscription that an event can match asks about an attribute: no space to learn")
     worth = np.array([_left_out(table, int(attr)) for attr in used])
     chosen = np.sort(used[np.argsort(-worth, kind="stable")[: max(1, axes)]]).astype(np.int32)
     cuts = []
@@ -163,6 +164,8 @@ def ranges_of_boxes(space: Space, low: I64, high: I64, most: float = inf) -> tup
     A box that would have more than about `most` ranges is made of larger cells.
     """
     depth, axes, some = int(space.bits[0]), space.axes, (low <= high).all(axis=1)
+    if not axes:
+        return np.arange(len(low) + 1), np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
     shift, counts = np.zeros(len(low), np.int64), np.zeros(len(low), np.int64)
     shift[some] = np.minimum(hilbert.coarseness(low[some], high[some], depth, most), depth - 1)
     owner, first, last = ([np.empty(0, np.int64)] for _ in range(3))

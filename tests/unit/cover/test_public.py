@@ -250,7 +250,6 @@ def test_mistakes_get_a_sentence() -> None:
         (lambda: Subsumption.of(matcher, gap=-1), "for gap, got -1"),
         (lambda: Subsumption.of(matcher, bits=99), "an integer from 1 to 16 for bits, got 99"),
         (lambda: Subsumption.of(matcher, axes=0), "for axes, got 0"),
-        (lambda: Subsumption.of([("t", "TRUE")]), "no space to learn"),
         (lambda: Projection.of(matcher, attributes=["X"]), "there is no attribute 'X'"),
         (lambda: Projection.of(matcher, bits=0), "for bits, got 0"),
         (lambda: Projection.of(matcher, axes=True), "for axes, got True"),

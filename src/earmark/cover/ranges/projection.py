@@ -121,7 +121,7 @@ class Projection:
         if slots is not None:
             table = gather(table, np.asarray(slots, np.int64))  # nothing is learned from the others
         if space is not None:
-            _check_cells(space.axes * int(space.bits[0]))
+            _check_cells(max(1, space.axes) * int(space.bits[0]))
             return cls._onto(space, table, schema)
         chosen = _axes(table, attributes, axes, bits)
         equal = cls._onto(_space(chosen, table, bits), table, schema)
@@ -153,6 +153,9 @@ class Projection:
     def add(self, table: SegmentArrays, slots: I32) -> None:
         """Add slots of a table with the same keys."""
         _, clauses = spread(table.clause_start, slots.astype(np.int64))
+        if not self.space.axes:
+            self.wanted.add([(0, 0)] if len(clauses) else [])
+            return
         _, code, wide = blocks_of_clauses(self.space, table, clauses, PIECES, np.inf)
         first, size = code >> LEVEL_BITS, 1 << (TOP_LEVEL - (code & TOP_LEVEL))
         self.wanted.add(Ranges(first, first + size - 1))

@@ -6,9 +6,9 @@ range in the table of what is asked for already (`table.py`) says what becomes o
 
     table        [2 ....... 9]            [15 . 17]          [20]
     new range      [4 . 7]                                             inside    covered or subsumed: nothing to forward
-                          [8 .. 11]                                    merged    joins [2, 9]: forward [8, 11]
+                          [8 .. 11]                                    merged    joins [2, 9]: forward [10, 11]
                                    [12]                                apart     forward [12, 12]
-                                           [15 ....... 21]             merged    swallows two: forward [15, 21]
+                                           [15 ....... 21]             merged    swallows two: forward [18, 19] [21]
     gap 2                                                              what is between 17 and 20 is forwarded with
                                                                        the range that closed it
 

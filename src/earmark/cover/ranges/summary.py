@@ -190,7 +190,7 @@ def _space(table: SegmentArrays, unwanted: EventArrays, axes: int, cell_bits: in
     """
     chosen = learned_space(table, axes, 1).attr
     cuts = [_cuts(table, unwanted, attr, cell_bits) for attr in chosen.tolist()]
-    cells = 2 + max(map(len, cuts))  # NULL, and what is below the first cut
+    cells = 2 + max(map(len, cuts), default=0)  # NULL, and what is below the first cut
     return space_of(chosen, cuts, max(FEWEST_BITS, (cells - 1).bit_length()))
 
 
@@ -351,8 +351,8 @@ def _record(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
 def _grid(record: dict[str, Any]) -> tuple[Schema, Space]:
     """The attributes and the space of a record."""
     axes, bits = _field(record, "axes", list), _field(record, "bits", int)
-    held = 1 <= len(axes) <= MOST_DIMENSIONS and 1 <= bits <= MOST_BITS
-    _require(held, f"it has not 1 to {MOST_DIMENSIONS} axes of 1 to {MOST_BITS} bits")
+    held = len(axes) <= MOST_DIMENSIONS and 1 <= bits <= MOST_BITS
+    _require(held, f"it has not at most {MOST_DIMENSIONS} axes of 1 to {MOST_BITS} bits")
     try:
         schema = Schema(_field(record, "zone", str))
         cuts = [_axis(schema, axis, (1 << bits) - 2) for axis in axes]

@@ -9,21 +9,31 @@ must be forwarded and merged (Algorithm 1); and whether a publication matches an
     edges        2:+1 4:+1 6:-1 10:-1 15:+1 18:-1 20:+1 21:-1  the sum up to a number = who asks for it
 
 **Merging.** Ranges that touch or overlap merge perfectly. With a gap, ranges that are at most that many numbers apart
-merge too; the table then claims the gap, so the gap is forwarded with the range that closed it. (If it were not, a
+merge too; the table then claims the gap, so the gap is forwarded by the range that closed it. (If it were not, a
 later subscription inside the gap would look covered, and its publications would never come.)
 
 **Unsubscribing**, which the paper leaves open: `edges` counts who asks for each number, in two entries a range. What
 nobody asks for any more is taken out of the table and reported; what others still ask for stays. Hence the table is
 always the one that the remaining subscriptions alone would make, in whatever order they came.
 
-**What is forwarded** are operations on sets: the receiver adds `forward` to, and takes `withdraw` from, the set of what
-it knows to be wanted here (`RangeSet`).
+**What is forwarded** is exactly what the table claims from now on and did not before; what is withdrawn, exactly what
+it claimed and no longer does. So a number is forwarded once before it is withdrawn, and a receiver is right whether it
+keeps a set (`RangeSet`) or counts (`RangeTable`).
+
+**Several neighbours.** A broker keeps a `RangeSet` per incoming link, what that neighbour asks for, and a `RangeTable`
+per outgoing link, which counts how many of the *other* links ask for each number. What a message changes in the set is
+what `add` and `discard` return, and only that goes into the tables of the other links:
+
+    link 1 asks for [10, 20]   its set changes by [10, 20]     told on link 3: [10, 20]
+    link 2 asks for [15, 30]   its set changes by [15, 30]     told on link 3: [21, 30], since 15 to 20 was told
+    link 1 asks no longer      its set changes by [10, 20]     withdrawn on link 3: [10, 14]; link 2 needs 15 to 20
 
 Invariant (`check`): merged = the numbers with a positive count, runs at most `gap` apart joined; no count is negative.
 Complexity, for a table of n ranges: a look-up O(log n); taking a range in O(log n), and as much for each range that it
 swallows; unsubscribing one O(log n), and as much for each hole that it leaves; it also walks the edges inside it.
 
-Where we differ from the paper: counts; step 3 of Algorithm 1 follows the text of 4.2.
+Where we differ from the paper: counts; step 3 of Algorithm 1 follows the text of 4.2; the paper forwards the whole of
+a range that is not inside, we the numbers of it that are new.
 """
 
 from __future__ import annotations
@@ -100,7 +110,11 @@ def _pairs(ranges: Any) -> tuple[I64, I64]:
 
 
 class RangeSet:
-    """A set of numbers as disjoint ranges: what a neighbour is known to want."""
+    """A set of numbers as disjoint ranges: what one neighbour is known to want.
+
+    Safe for one sender: a number is in the set or not, however often it was added. What several ask for is counted by a
+    `RangeTable`, which takes what `add` and `discard` of their sets return.
+    """
 
     def __init__(self, ranges: Any = ()) -> None:
         self._merged = ordered.new_ordered(summed=False)
@@ -117,17 +131,18 @@ class RangeSet:
         """The ranges, ascending."""
         return Ranges(*ordered.entries(self._merged))
 
-    def add(self, ranges: Any) -> None:
-        """Add these numbers."""
+    def add(self, ranges: Any) -> Ranges:
+        """Add these numbers; returns those that were not in the set."""
         first, last = as_ranges(ranges)
         self._merged = ordered.with_room(self._merged, len(first))
-        subsume_and_merge(self._merged, first, last, 0)
+        *new, _ = subsume_and_merge(self._merged, first, last, 0)
+        return as_ranges(Ranges(*new))
 
-    def discard(self, ranges: Any) -> None:
-        """Remove these numbers, as far as they are in the set."""
+    def discard(self, ranges: Any) -> Ranges:
+        """Remove these numbers; returns those that were in the set."""
         first, last = as_ranges(ranges)
         self._merged = ordered.with_room(self._merged, len(first))
-        subtract(self._merged, first, last)
+        return Ranges(*subtract(self._merged, first, last))
 
     def holds(self, numbers: I64) -> Flags:
         """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
@@ -142,9 +157,12 @@ class RangeSet:
 
 
 class RangeTable(RangeSet):
-    """The subscription table of a neighbour: the union of what its subscriptions ask for, with counts.
+    """What several subscriptions or links ask for together, with counts.
 
     Ranges that are at most `gap` numbers apart are merged, and the numbers between them claimed.
+
+    Safe for many who ask, as long as each of them takes back what it asked for, once. A link whose messages may repeat
+    or overlap needs a `RangeSet` in front of the table, and only what changes in the set is passed on.
     """
 
     def __init__(self, gap: int = 0) -> None:
@@ -156,8 +174,7 @@ class RangeTable(RangeSet):
     def subscribe(self, ranges: Any) -> Ranges:
         """Add a subscription; returns the ranges to forward, none where it is covered or subsumed.
 
-        A range that is inside the table is not forwarded (partial covering and subsumption); any other is forwarded
-        whole, with the gaps that it closed.
+        Of a range that is partly inside the table, the rest is forwarded, with the gaps that it closed.
         """
         return self.take_in(as_ranges(ranges))[0]
 
@@ -197,11 +214,11 @@ class RangeTable(RangeSet):
         self._merged = ordered.with_room(self._merged, holes)
         return as_ranges(Ranges(*recede(self._merged, self._edges, first, last, self.gap, len(first) + 3 * holes)))
 
-    def add(self, ranges: Any) -> None:
+    def add(self, ranges: Any) -> Ranges:
         """Raise: who asks would not be counted."""
         raise EarmarkError("a table of subscriptions counts who asks for a number; use subscribe instead of add")
 
-    def discard(self, ranges: Any) -> None:
+    def discard(self, ranges: Any) -> Ranges:
         """Raise: others may ask for the same numbers."""
         raise EarmarkError("a table of subscriptions counts who asks for a number; use unsubscribe instead of discard")
 
@@ -254,11 +271,11 @@ def _joined(ranges: Ranges, gap: int) -> Ranges:
 
 @kernel
 def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int) -> tuple[I64, I64, I64]:
-    """Algorithm 1: add ranges; returns those to forward, each with the gaps that it closed, (first, last, fate).
+    """Algorithm 1: add ranges; returns what the table claims from now on and did not before, (first, last, fate).
 
     fate[i] says what became of range i: INSIDE, MERGED or APART.
     """
-    out_first, out_last, fate = np.empty_like(first), np.empty_like(first), np.empty_like(first)
+    out_first, out_last, fate = np.empty(len(first) + 8, np.int64), np.empty(len(first) + 8, np.int64), first.copy()
     found = 0
     for i in range(len(first)):
         begin, end = first[i], last[i]
@@ -267,9 +284,9 @@ def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int) -> tuple
         if reach >= end:
             fate[i] = int(INSIDE)  # covered, or subsumed by several that merged
             continue
-        low, high = begin, end
+        new = begin  # the first number that the table may not have claimed
         if cursor != NONE and begin - reach - 1 <= gap:
-            low = min(begin, reach + 1)
+            new = reach + 1
             fate[i] = int(MERGED)
         else:
             fate[i] = int(APART)
@@ -278,30 +295,45 @@ def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int) -> tuple
         home = merged.key[cursor]
         total = end
         while True:
+            if found + 2 > len(out_first):
+                out_first = np.concatenate((out_first, out_first))
+                out_last = np.concatenate((out_last, out_last))
             cursor = next_cursor(merged, floor_cursor(merged, home))
             if cursor == NONE or merged.key[cursor] - total - 1 > gap:
                 break
-            high = max(high, merged.key[cursor] - 1)
+            if new < merged.key[cursor]:
+                out_first[found], out_last[found] = new, merged.key[cursor] - 1
+                found += 1
+            new = merged.value[cursor] + 1
             total = max(total, merged.value[cursor])
             fate[i] = int(MERGED)
             delete(merged, cursor)
+        if new <= end:
+            out_first[found], out_last[found] = new, end
+            found += 1
         set_value(merged, floor_cursor(merged, home), total)
-        out_first[found], out_last[found] = low, high
-        found += 1
     return out_first[:found], out_last[:found], fate
 
 
 @kernel
-def subtract(merged: Ordered, first: I64, last: I64) -> None:
-    """Remove numbers from the table."""
-    unreported = np.empty(0, np.int64)
+def subtract(merged: Ordered, first: I64, last: I64) -> tuple[I64, I64]:
+    """Remove numbers from the table; returns the parts that were in it."""
+    room = 0
     for i in range(len(first)):
-        subtract_one(merged, first[i], last[i], 0, unreported, unreported)
+        cursor = floor_cursor(merged, first[i])
+        cursor = next_cursor(merged, cursor) if cursor == NONE else cursor
+        while cursor != NONE and merged.key[cursor] <= last[i]:
+            room += 1
+            cursor = next_cursor(merged, cursor)
+    out_first, out_last, found = np.empty(room, np.int64), np.empty(room, np.int64), 0
+    for i in range(len(first)):
+        found = subtract_one(merged, first[i], last[i], found, out_first, out_last)
+    return out_first[:found], out_last[:found]
 
 
 @embedded
 def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I64, out_last: I64) -> int:
-    """Remove begin..end from the table, and append the parts that went, unless there is no array for them."""
+    """Remove begin..end from the table, and append the parts that went."""
     cursor = floor_cursor(merged, begin)
     if cursor == NONE or merged.value[cursor] < begin:
         cursor = next_cursor(merged, cursor)
@@ -309,8 +341,7 @@ def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I
         low, high = merged.key[cursor], merged.value[cursor]
         if low > end:
             break
-        if len(out_first):
-            out_first[found], out_last[found] = max(low, begin), min(high, end)
+        out_first[found], out_last[found] = max(low, begin), min(high, end)
         found += 1
         if low < begin:
             set_value(merged, cursor, begin - 1)

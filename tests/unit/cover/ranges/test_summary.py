@@ -78,12 +78,8 @@ def test_mistakes_get_a_sentence() -> None:
     m, events = squares()
     with pytest.raises(EarmarkError, match="expected a share of extra traffic as budget"):
         summarize(m, events, -1)
-    never = Matcher()
-    with pytest.raises(EarmarkError, match="no space to learn"):
-        summarize(never, [], 0.1)
-    never.add(1, "x > 3 AND x < 2")
-    with pytest.raises(EarmarkError, match="no subscription that an event can match asks about an attribute"):
-        summarize(never, [], 0.1)
+    with pytest.raises(EarmarkError, match="for axes, got 0"):
+        summarize(m, events, 0.1, axes=0)
 
 
 def test_the_grid_is_no_finer_than_its_cuts() -> None:
