@@ -5,7 +5,7 @@
     m.match({"credit_score": 732, "age": 27})          # ['ad-17']
 
 Threads: any number of threads may search while one or more add, remove and update. Writers take turns (`_writing`).
-They make the next version beside the one that readers use, and publish it by one store (`_publish`), the only commit
+They make the next version beside the one that readers use, and publish it by one store (`_replace`), the only commit
 point: whatever fails before it, by any exception at any line, has changed nothing. A search takes the published version
 and works on that alone, so it sees all of a change or nothing of it, and never waits for a writer. Small segments are
 merged in the background (engine/compaction.py). Searching changes nothing: types and keys come from conditions and
@@ -24,9 +24,10 @@ import pyarrow as pa
 
 from earmark import index as indexes
 from earmark.book import saving
-from earmark.engine import updates
+from earmark.engine import edits, updates
 from earmark.engine.batch import Batch, One, OnError, check_on_error, read, read_one
 from earmark.engine.compaction import Compactor, compacted, settled
+from earmark.engine.edits import Edit, Make
 from earmark.engine.searcher import ALL, Ask, Mode, Searcher
 from earmark.engine.stats import AttributeInfo, Seen, Stats, Unseen, attributes_of, stats_of
 from earmark.engine.updates import KEEP
@@ -39,13 +40,13 @@ from earmark.index import auto
 from earmark.index.auto.plan import Plans
 from earmark.index.contract import Adaptation, Work
 from earmark.index.driver import ArrayIndex
-from earmark.keys.schema import Draft, Schema
+from earmark.keys.schema import Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_rlock
 from earmark.segment import arrow
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.builder import Prepared, Subscription, checked_tags, with_params
+from earmark.segment.builder import Subscription, checked_tags
 from earmark.segment.columns import Bounds
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
 from earmark.segment.forms import reader_of, subscription_at, to_frame
@@ -111,7 +112,7 @@ class Matcher:
         self._writing = remade_rlock()
         self._is_closed = False
         self._version = version
-        self._compactor = Compactor(self._writing, lambda: self._version, self._replace, self._build)
+        self._compactor = Compactor(self._writing, self._latest, self._replace, self._build)
 
     def _planned(self, table: SegmentArrays) -> ArrayIndex[Any]:
         """The index that suits a table, by recent events."""
@@ -121,10 +122,24 @@ class Matcher:
         """Let readers see a version: the commit point of every change."""
         self._version = version
 
-    def _publish(self, version: Version) -> None:
-        """Let readers see a version after a change, and see whether segments are to be merged."""
-        self._replace(settled(version, self._build))
-        self._compactor.request()
+    def _change(self, kind: str, make: Make) -> Edit:
+        """Make an edit to the subscriptions and publish it; `kind` is what the user calls it."""
+        with self._writing:
+            self._check_open()
+            edit = make(self._version)
+            self._replace(settled(edit.version, self._build))
+            self._compactor.request()
+            return edit
+
+    def _rearrange(self, make: Callable[[Version], Version]) -> None:
+        """Publish the same subscriptions in other segments or with other indexes."""
+        with self._writing:
+            self._check_open()
+            self._replace(make(self._latest()))
+
+    def _latest(self) -> Version:
+        """The version that the next change is made to. The caller holds the lock."""
+        return self._version
 
     def _check_open(self) -> None:
         """Raise where the matcher is closed: it takes no change. The caller holds the lock."""
@@ -159,10 +174,7 @@ class Matcher:
 
         `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`.
         """
-        given = Subscription(id, condition, weights, score, tags, params)
-        with self._writing:
-            self._check_open()
-            self._publish(updates.added_one(self._version, given))
+        self._change("add", edits.add(Subscription(id, condition, weights, score, tags, params)))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, all or none; returns how many.
@@ -172,28 +184,15 @@ class Matcher:
         pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or what
         `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
         """
-        prepare_for: Callable[[Schema], Prepared] = reader_of(subscriptions, bounds, progress)
-        with self._writing:
-            self._check_open()
-            prepared = prepare_for(self._version.schema)
-            self._publish(updates.added(self._version, prepared))
-            return len(prepared.ids)
+        return self._change("add", edits.add_many(reader_of(subscriptions, bounds, progress))).added
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""
-        with self._writing:
-            self._check_open()
-            self._publish(self._version.removed([updates.place_of(self._version, id, " to remove")]))
+        self._change("remove", edits.remove(id))
 
     def remove_many(self, ids: Iterable[Id]) -> int:
         """Remove subscriptions by id, all or none; returns how many."""
-        if isinstance(ids, str) or not isinstance(ids, Iterable):
-            raise SubscriptionError(f"expected a sequence of ids, got {ids!r}")
-        chosen = list(ids)
-        with self._writing:
-            self._check_open()
-            self._publish(updates.without(self._version, chosen))
-            return len(chosen)
+        return len(self._change("remove", edits.remove_many(ids)).removed)
 
     def update(
         self,
@@ -209,10 +208,7 @@ class Matcher:
 
         `params` are the values of the parameters in the new condition.
         """
-        with self._writing:
-            self._check_open()
-            given = Subscription(id, condition, weights, score, tags, params)
-            self._publish(updates.updated(self._version, given))
+        self._change("update", edits.update(Subscription(id, condition, weights, score, tags, params)))
 
     def upsert(
         self,
@@ -228,25 +224,16 @@ class Matcher:
 
         Nothing of the old one stays but its place in the order: `update` keeps what is not given.
         """
-        with self._writing:
-            self._check_open()
-            place = self._version.find(checked_id(id))
-            if place is None:
-                self.add(id, condition, weights=weights, score=score, tags=tags, params=params)
-            else:
-                new = Subscription(id, with_params(condition, params), weights, score, tags)
-                self._publish(updates.replaced(self._version, place, new))
-            return place is None
+        given = Subscription(id, condition, weights, score, tags, params)
+        return not self._change("upsert", edits.upsert(given)).removed
 
     def compact(self) -> None:
         """Make one segment of all, and give back the room of removed subscriptions.
 
         Small segments are joined in the background by themselves, and those made again of which many were removed.
         """
-        with self._writing:
-            self._check_open()
-            self._compactor.forgive()
-            self._replace(compacted(self._version, self._build, fewer_constants=True))
+        self._compactor.forgive()
+        self._rearrange(lambda version: compacted(version, self._build, fewer_constants=True))
 
     # --- types -----------------------------------------------------------------------------------------------
 
@@ -257,20 +244,14 @@ class Matcher:
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes that have none yet, or make learned ones lasting; all or none."""
-        with self._writing:
-            self._check_open()
-            draft = Draft(self._version.schema)
-            draft.declare(attributes)
-            self._publish(self._version.with_schema(draft.commit()))
+        self._change("declare", edits.declare(attributes))
 
     def retype(self, name: str, type: str) -> None:
         """Give an attribute another type, as if it had been declared so from the start.
 
         An error names the subscriptions whose conditions do not fit the type. O(subscriptions that use the attribute).
         """
-        with self._writing:
-            self._check_open()
-            self._publish(updates.retyped(self._version, name, type))
+        self._change("retype", edits.retype(name, type))
 
     def unseen_attributes(self) -> Unseen:
         """The attributes that conditions use and no recent event had, and the fields of events that no condition uses.
@@ -382,14 +363,18 @@ class Matcher:
         'be_star_tree' and 'mics' adapt, and 'auto' plans again; others do not, and say so. Searches go on with the
         index as it was meanwhile.
         """
-        with self._writing:
-            self._check_open()
-            if self.index == "auto":
-                self._replace(updates.replanned(self._version, read(self._version, events), self._options))
-                return self.plan()
-            version, found = updates.adapted(self._version, read(self._version, events), self._build)
-            self._replace(version)
-        return found
+        if self.index == "auto":
+            self._rearrange(lambda version: updates.replanned(version, read(version, events), self._options))
+            return self.plan()
+        found: list[Adaptation] = []
+
+        def adapted(version: Version) -> Version:
+            version, adaptation = updates.adapted(version, read(version, events), self._build)
+            found.append(adaptation)
+            return version
+
+        self._rearrange(adapted)
+        return found[0]
 
     def stats(self) -> Stats:
         """Counts, types and sizes, for people and monitoring."""

@@ -63,12 +63,12 @@ def place_of(version: Version, id: Id, purpose: str = "", row: int | None = None
     return place
 
 
-def without(version: Version, ids: Sequence[Id]) -> Version:
-    """The version without these subscriptions, each of which is given once."""
+def places_of(version: Version, ids: Sequence[Id]) -> list[Place]:
+    """Where the living subscriptions that are to be removed are, each of which is given once."""
     places = [place_of(version, one, " to remove", row) for row, one in enumerate(ids)]
     if len(set(places)) < len(places):
         raise SubscriptionError("an id is given twice")
-    return version.removed(places)
+    return places
 
 
 def updated(version: Version, given: Subscription) -> Version:
