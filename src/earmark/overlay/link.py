@@ -10,7 +10,7 @@ may lose, repeat and reorder frames. A link hides all of that, as long as its qu
     receiver  1 2 3 4 . 6                 6 is kept until 5 arrives, and acknowledged with it
 
 **Channels.** Each end has an epoch, a pair (run, resets), which only ever rises: the run with each start of the
-program, the resets each time this end gives up. The pair (epoch of one end, epoch of the other) is a channel. Each frame
+program, the resets each time this end gives up. A channel is the pair of the epochs of both ends. Each frame
 names it, numbers count from 1 in it, and a frame of another channel delivers nothing. When an end hears of a higher
 epoch of its peer, or gives up itself because its queue is full, the channel is lost and a new, empty one begins.
 Both ends enter a channel at most once, so they agree on what it held:
