@@ -19,13 +19,20 @@ class End:
         self.sent: dict[Channel, list[Any]] = {}
         self.arrived: dict[Channel, list[Any]] = {}
         self.undelivered: dict[Channel, list[Any]] = {}
+        self.doubtful: dict[Channel, int] = {}
         self.opened: list[Channel] = []
         self.start()
 
     def start(self) -> None:
         """Start, or start again without any memory but the number of starts."""
+        self.unconsumed = 0
         self.run += 1
         self.link: Link[Any] = Link(f"the peer of {self.name}", self.run, **self.options)
+
+    def lose(self, channel: Channel) -> None:
+        """Note what the lost channel may not have delivered."""
+        self.doubtful[channel] = self.link.doubtful
+        self.undelivered[channel] = self.link.take_undelivered()
 
     @property
     def channel(self) -> Channel:
@@ -41,21 +48,32 @@ class End:
         self.sent.setdefault(channel, []).append(message)
         if not self.link.send(message):
             assert not self.link.is_open
-            self.undelivered[channel] = self.link.take_undelivered()
+            self.lose(channel)
         return self.link.is_open
+
+    def consume(self, count: int) -> None:
+        """Deal with some messages, if acknowledgements wait for that."""
+        if self.link.is_deferred and self.link.is_open:
+            count = min(count, self.unconsumed)
+            self.unconsumed -= count
+            self.link.consume(count)
 
     def receive(self, frame: Frame[Any], now: float = 0.0) -> Arrival[Any]:
         before = self.channel if self.link.is_open else None
         arrival = self.link.receive(frame, now)
         if arrival.is_lost:
             assert before is not None
-            self.undelivered[before] = self.link.take_undelivered()
+            self.lose(before)
         else:
             assert before is None or before == self.channel
         if arrival.is_opened:
             assert self.channel not in self.opened, "a channel is entered once"
             self.opened.append(self.channel)
+        if arrival.is_opened:
+            self.unconsumed = 0
         if arrival.messages:
+            self.unconsumed += len(arrival.messages)
+            assert not self.link.is_deferred or self.unconsumed <= self.link.window
             self.arrived.setdefault(self.channel, []).extend(arrival.messages)
         return arrival
 
@@ -100,6 +118,7 @@ class Pair:
         """Move everything over a carrier that is good from now on, until both ends are silent."""
         for _ in range(rounds):
             for name in ("a", "b"):
+                self.ends[name].consume(10**9)
                 self.flush(name)
             if not any(self.ways.values()):
                 if all(end.link.deadline() is None for end in self.ends.values()):
@@ -122,9 +141,13 @@ class Pair:
                 arrived = receiver.arrived.get((channel[1], channel[0]), [])
                 assert sent[len(sent) - len(undelivered) :] == undelivered
                 assert len(arrived) + len(undelivered) >= len(sent), "neither arrived nor reported"
+                unsent = len(undelivered) - sender.doubtful[channel]
+                assert len(arrived) + unsent <= len(sent), "arrived, and reported as never sent"
             link = sender.link
             assert link.queued <= link.most and link.size == link.queued and 0 <= link.fullness <= 1
             assert len(link._early) <= link.ahead
+            assert len(link._flying) <= link.window
+            assert link._flying_size == len(link._flying)
 
     def check_settled(self) -> None:
         """Both ends are in one channel, and everything that was put into it has arrived."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from itertools import count
+from typing import ClassVar
 
 import pytest
 from hypothesis import settings
@@ -22,9 +23,11 @@ PLACES = st.integers(0, 30)
 class Carrying(RuleBasedStateMachine):
     """Anything may happen to frames; afterwards a good carrier brings both ends together."""
 
+    options: ClassVar[dict[str, int]] = {}
+
     def __init__(self) -> None:
         super().__init__()
-        self.pair = Pair(most=12, batch=4, batch_size=3, timeout=0.5, ahead=6)
+        self.pair = Pair(most=12, batch=4, batch_size=3, timeout=0.5, ahead=6, **self.options)
         self.numbers = count(1)
 
     @rule(name=NAMES, n=st.integers(1, 5))
@@ -80,7 +83,11 @@ class Carrying(RuleBasedStateMachine):
         if end.link.is_open:
             channel = end.channel
             end.link.reset()
-            end.undelivered[channel] = end.link.take_undelivered()
+            end.lose(channel)
+
+    @rule(name=NAMES, n=st.integers(1, 5))
+    def consume(self, name: str, n: int) -> None:
+        self.pair.ends[name].consume(n)
 
     @rule(seconds=st.floats(0.1, 5))
     def tick(self, seconds: float) -> None:
@@ -101,8 +108,16 @@ class Carrying(RuleBasedStateMachine):
         self.pair.check_settled()
 
 
+class CarryingDeferred(Carrying):
+    """The same, where acknowledgements wait until messages are dealt with."""
+
+    options: ClassVar[dict[str, int]] = {"window": 5, "is_deferred": True}
+
+
 TestCarrying = Carrying.TestCase
-TestCarrying.settings = settings(max_examples=150, stateful_step_count=60)
+TestCarrying.settings = settings(max_examples=100, stateful_step_count=60)
+TestCarryingDeferred = CarryingDeferred.TestCase
+TestCarryingDeferred.settings = settings(max_examples=100, stateful_step_count=60)
 
 
 @pytest.mark.parametrize("cuts", [0.0, 0.01])
@@ -214,6 +229,42 @@ def test_fullness_counts_messages_and_size() -> None:
     assert link.fullness == 0.1
     link.send("y", 45)
     assert (link.fullness, link.size, link.queued) == (0.5, 50, 2)
+
+
+def test_a_slow_receiver_holds_one_window_and_the_sender_sees_its_queue_fill() -> None:
+    pair = Pair(most=100, batch=4, batch_size=4, window=10, is_deferred=True)
+    pair.restore()
+    pair.settle()
+    a, b = pair.ends["a"], pair.ends["b"]
+    for number in range(50):
+        assert a.send(number)
+    for _ in range(5):
+        pair.flush("a")
+        while pair.ways["b"]:
+            pair.deliver("b")
+        pair.flush("b")
+        while pair.ways["a"]:
+            pair.deliver("a")
+    assert len(b.arrived[b.channel]) == 10 and a.link.fullness == 0.5
+    b.consume(3)
+    pair.flush("b")
+    pair.deliver("a")
+    assert a.link.fullness == 0.47
+    pair.flush("a")
+    assert [frame.messages for frame in pair.ways["b"]] == [(10, 11, 12)]
+
+
+def test_a_sender_that_ignores_the_window_is_refused() -> None:
+    link: Link[str] = Link("b", 1, ahead=0, batch=8, window=10, is_deferred=True)
+    other: Link[str] = Link("a", 1, batch=8)
+    link.restore()
+    other.restore()
+    _exchange(link, other)
+    for _ in range(50):
+        other.send("x")
+    frames = list(iter(other.next_frame, None))
+    with pytest.raises(ProtocolError, match=r"^b: expected at most 10 messages before an acknowledgement"):
+        list(map(link.receive, frames))
 
 
 def test_a_restarted_peer_resets_the_link_and_late_frames_bring_nothing() -> None:

@@ -35,6 +35,11 @@ For a broker: `is_lost` means `broker.disconnect(peer)`, `is_opened` means `brok
 call `broker.disconnect(peer)`; a later `receive` says `is_opened`. Whoever has other work should look at `fullness`
 and stop taking in messages before that. A cut alone loses nothing, and the broker need not know of it.
 
+**Back-pressure.** With `window`, no more than that many messages are on their way unacknowledged. With
+`is_deferred=True` messages are acknowledged by `consume(n)`, when they have been dealt with, instead of on arrival: a
+receiver that is slow holds one window of messages, and the rest waits at the sender, whose `fullness` rises. Frames
+should be received at all times, since they also bring acknowledgements for the other direction.
+
 **Complexity.** O(1) per message sent, received or acknowledged. Memory is bounded by `most` messages and `most_size`
 (in whatever unit `send` is given) for the queue, and by `ahead` messages that arrived too early.
 """
@@ -93,6 +98,8 @@ class Link(Generic[T]):
     timeout: seconds after which whatever is not acknowledged is sent again; None if the carrier never loses a frame
         while it lasts.
     ahead: messages that may wait for an earlier one; 0 means that the carrier keeps order and a gap is an error.
+    window, window_size: no further frame is sent while this much is on its way; the same at both ends.
+    is_deferred: acknowledge what `consume` says, not what has arrived.
     """
 
     def __init__(
@@ -106,6 +113,9 @@ class Link(Generic[T]):
         batch_size: int = 1 << 16,
         timeout: float | None = None,
         ahead: int = 4_096,
+        window: int = 65_536,
+        window_size: int = 1 << 26,
+        is_deferred: bool = False,
     ) -> None:
         self.name = name
         self.epoch = Epoch(run, 0)
@@ -114,6 +124,9 @@ class Link(Generic[T]):
         self.most, self.most_size = most, most_size
         self.batch, self.batch_size = batch, batch_size
         self.timeout, self.ahead = timeout, ahead
+        self.window, self.window_size, self.is_deferred = window, window_size, is_deferred
+        self.doubtful = 0
+        """How many of the undelivered messages, from the first, were sent and may have arrived."""
         self._is_carried = False
         self._undelivered: list[T] = []
         self._begin()
@@ -123,9 +136,11 @@ class Link(Generic[T]):
         self._flying: deque[tuple[T, int]] = deque()
         self._waiting: deque[tuple[T, int]] = deque()
         self._size = 0
+        self._flying_size = 0
         self._acknowledged = 0  # by the peer
         self._sent = 0  # the highest number that was in any frame
         self._received = 0
+        self._unconsumed = 0
         self._early: dict[int, T] = {}
         self._greets = self._is_carried
         self._is_heard = False  # since the carrier is there; until then it is unknown where to go on
@@ -141,6 +156,7 @@ class Link(Generic[T]):
         """There is a carrier."""
         self._waiting.extendleft(reversed(self._flying))
         self._flying.clear()
+        self._flying_size = 0
         self._is_carried = self._greets = True
         self._is_heard = self._owes = self._resends = False
         self._recover, self._due, self._wait = 0, None, self.timeout
@@ -161,20 +177,23 @@ class Link(Generic[T]):
             return None
         if self._resends:
             self._resends = False
-            return self._frame(self._batch(self._flying), now, number=self._acknowledged + 1)
-        if self._waiting:
+            return self._frame(self._batch(self._flying, self.batch), now, number=self._acknowledged + 1)
+        room = self.window - len(self._flying)
+        if self._waiting and room > 0 and self._flying_size < self.window_size:
             number = self._acknowledged + len(self._flying) + 1
-            messages = self._batch(self._waiting)
+            messages = self._batch(self._waiting, room)
             for _ in messages:
-                self._flying.append(self._waiting.popleft())
+                entry = self._waiting.popleft()
+                self._flying.append(entry)
+                self._flying_size += entry[1]
             self._sent = max(self._sent, number + len(messages) - 1)
             return self._frame(messages, now, number=number)
         return self._frame((), now) if self._owes else None
 
-    def _batch(self, queue: deque[tuple[T, int]]) -> tuple[T, ...]:
+    def _batch(self, queue: deque[tuple[T, int]], room: int) -> tuple[T, ...]:
         messages: list[T] = []
         size = 0
-        for message, its_size in islice(queue, self.batch):
+        for message, its_size in islice(queue, min(self.batch, room)):
             if messages and size + its_size > self.batch_size:
                 break
             messages.append(message)
@@ -187,7 +206,7 @@ class Link(Generic[T]):
             self._due = now + self._wait
         if number is None:
             number = self._sent + 1
-        return Frame(self.epoch, self.peer, self._received, number, messages, asks)
+        return Frame(self.epoch, self.peer, self._received - self._unconsumed, number, messages, asks)
 
     # --- time ---------------------------------------------------------------------------------------------------
 
@@ -245,13 +264,14 @@ class Link(Generic[T]):
         was_open, self.is_open = self.is_open, False
         if was_open:
             self._undelivered = [message for message, _ in chain(self._flying, self._waiting)]
+            self.doubtful = self._sent - self._acknowledged
         self._begin()
         return was_open
 
     def take_undelivered(self) -> list[T]:
         """Return the messages that were not acknowledged when the last channel was lost, in order; some may have
         arrived. The list is empty the next time."""
-        messages, self._undelivered = self._undelivered, []
+        messages, self._undelivered, self.doubtful = self._undelivered, [], 0
         return messages
 
     def receive(self, frame: Frame[T], now: float = 0.0) -> Arrival[T]:
@@ -288,6 +308,8 @@ class Link(Generic[T]):
             raise ProtocolError(f"{self.name}: a frame with number {frame.number}, {len(frame.messages)} messages")
         if frame.epoch != self.peer or frame.peer != self.epoch:
             return
+        if self._unconsumed + len(frame.messages) > self.window + self.batch:
+            raise ProtocolError(f"{self.name}: expected at most {self.window:,} messages before an acknowledgement")
         if frame.received > self._sent:
             raise ProtocolError(f"{self.name}: acknowledged message {frame.received}, but only {self._sent} were sent")
         if not self.ahead and frame.messages and frame.number > self._received + 1:
@@ -297,15 +319,31 @@ class Link(Generic[T]):
         if received <= self._acknowledged:
             return
         while self._acknowledged < received:
-            queue = self._flying or self._waiting  # those that wait may have been sent on an earlier carrier
-            self._size -= queue.popleft()[1]
+            if self._flying:
+                size = self._flying.popleft()[1]
+                self._flying_size -= size
+            else:  # sent on an earlier carrier
+                size = self._waiting.popleft()[1]
+            self._size -= size
             self._acknowledged += 1
         self._wait, self._resends = self.timeout, False
         self._due = now + self._wait if self._flying and self._wait is not None else None
         if self._flying and received < self._recover:
             self._resends = True
 
+    def consume(self, count: int) -> None:
+        """Acknowledge this many more of the messages that have arrived, in order; for `is_deferred`."""
+        if count:
+            self._unconsumed -= count
+            self._owes = True
+
     def _arrived(self, frame: Frame[T]) -> tuple[T, ...]:
+        messages = self._in_order(frame)
+        if self.is_deferred:
+            self._unconsumed += len(messages)
+        return messages
+
+    def _in_order(self, frame: Frame[T]) -> tuple[T, ...]:
         if frame.number > self._received + 1:
             for number, message in enumerate(frame.messages, frame.number):
                 if len(self._early) < self.ahead:
