@@ -1,5 +1,13 @@
 """Brokers: content-based routing over an acyclic overlay of brokers, with clients at its edge.
 
-messages.py   what clients and brokers say to each other, and its binary form
-link.py       one end of a reliable, ordered link over a carrier that is cut, loses, repeats or reorders
+messages.py      what clients and brokers say to each other, and its binary form
+link.py          one end of a reliable, ordered link over a carrier that is cut, loses, repeats or reorders
+transitions.py   what may be said when, and what comes of it, as data
+broker.py        one broker: a state machine without sockets, clocks or threads
+routing.py       who wants what, who is told, what is in force
+neighbour.py     what is kept about one neighbour
+publications.py  publications on their way: once, held, sent
+delivery.py      local clients: exact matches, the k best, queues
+table.py         conditions by number, matched through the engine
+policies/        what neighbours are told: flood, covering, …
 """

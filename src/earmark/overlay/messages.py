@@ -21,7 +21,8 @@ most MOST_BYTES bytes.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias, get_args
 
 import msgspec
 
@@ -47,7 +48,14 @@ Pairs: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], msgspec.Meta(max
 
 
 class ProtocolError(EarmarkError):
-    """A message that breaks the protocol; the text names its sender. Nothing of it took effect."""
+    """A message that breaks the protocol; the text names its sender. Nothing of it took effect.
+
+    Of several messages received at once, those before it took effect: `handled` says how many, and `sent` has what is
+    to be sent because of them.
+    """
+
+    handled: int = 0
+    sent: Sequence[Any] = ()
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
@@ -136,18 +144,12 @@ class Shed(Message, frozen=True):
 
 
 class Hello(Message, frozen=True):
-    """The first message on a link: who speaks, since which start, with which policy, in which space.
-
-    `heard` is the highest number that the speaker has from this neighbour in the neighbour's run `heard_run`, so that
-    the neighbour knows whether its entries are still known, or everything must be told again.
-    """
+    """The first message on a channel: who speaks, since which start, with which policy, in which space."""
 
     broker: Name
     run: Number
     policy: Name
     space: Number
-    heard_run: Number = 0
-    heard: Number = 0
 
 
 class Want(Message, frozen=True):

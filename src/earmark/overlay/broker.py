@@ -1,0 +1,443 @@
+"""Broker: one node of the overlay, as a state machine without sockets, clocks or threads.
+
+    broker = Broker("hub", policy="covering", neighbours=["north", "south"])
+    for party, message in broker.connect("north"): …          # whoever drives it sends these
+    for party, message in broker.receive(message, Party("broker", "north")): …
+
+Whoever drives it (a test, the simulator, sockets) promises: a channel between `connect` and `disconnect` delivers each
+message once and in order; outputs to one party are sent in the order they are given; calls do not overlap; `run` rises
+with each start. In return (docs/overlay.md): each client is notified exactly once of each publication that matches a
+subscription of it that was in force when the publication was sent.
+
+**Neighbours.** Name those that will connect (`neighbours`): until they have, nothing is in force beyond them, and
+publications are held for them. A broker that starts again without this knowledge drops what they would have wanted.
+**Undelivered publications.** Give `disconnect` what the channel had taken and the neighbour may not have received: its
+publications are sent again once the next channel has synchronised. The neighbour ignores those that it knows.
+**Batches.** `receive_many` gives the same deliveries as `receive`, message by message. It tells links about a run of
+changes at once, so there may be fewer messages and fewer InForce, each of which stands for those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from earmark.errors import EarmarkError
+from earmark.language.parse import parse_clauses
+from earmark.overlay import messages as m
+from earmark.overlay.delivery import Client, Clients
+from earmark.overlay.messages import Message, ProtocolError
+from earmark.overlay.neighbour import Asker, Link
+from earmark.overlay.policies import LOCAL, Entry, PolicyError, policy_of
+from earmark.overlay.publications import Publications
+from earmark.overlay.routing import Party, Router, Sent
+from earmark.overlay.table import Table
+from earmark.overlay.transitions import TABLE, State
+
+__all__ = ["Broker", "Party", "Sent"]
+
+_PUBLISHING = (m.Publication, m.Publish)
+MOST_ENTRIES = 10_000_000
+"""Entries, and offers, of one link."""
+
+
+class Broker:
+    """One broker. See the module for what it promises, and to whom."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        policy: str = "covering",
+        options: Mapping[str, object] | None = None,
+        run: int = 1,
+        neighbours: Iterable[str] = (),
+        attributes: Mapping[str, str] | None = None,
+        zone: str = "UTC",
+        holding: int = 10_000,
+        patience: float = 30.0,
+    ) -> None:
+        """Make a broker that nobody is connected to.
+
+        `options` are the policy's. `attributes` declares types, the same in all brokers of a network. `holding` is how
+        many publications are held for a neighbour that cannot take them yet, and `patience` how many seconds after the
+        first tick to wait for neighbours that have never connected.
+        """
+        self.name = name
+        self.run = run
+        self._router = Router(name, run, policy_of(policy, options or {}), policy, Table(attributes, zone))
+        self._clients = Clients(attributes, zone)
+        self._publications = Publications(name, run, self._router, self._clients, holding)
+        self._patience = patience
+        self._first_tick: float | None = None
+        self._lost = 0
+        self._errors = 0
+        self._out: list[Sent] = []
+        self._added: dict[int, Entry] = {}
+        self._removed: list[Entry] = []
+        self._asks: list[tuple[Asker, int]] = []
+        for neighbour in neighbours:
+            self._router.link(neighbour)
+
+    # --- channels and clients come and go ------------------------------------------------------------------------
+
+    def connect(self, neighbour: str) -> list[Sent]:
+        """A channel to a neighbour exists, new and empty: greet it, and tell everything."""
+        link = self._router.link(neighbour)
+        if link.is_connected:
+            raise EarmarkError(f"{neighbour!r} is connected already; disconnect it first")
+        link.state = State.GREETING
+        return self._router.greet(link)
+
+    def disconnect(self, neighbour: str, undelivered: Iterable[Message] = ()) -> list[Sent]:
+        """The channel is gone. What the neighbour wants still counts: publications for it are held.
+
+        `undelivered` is what was given to the channel and may not have arrived, in order.
+        """
+        link = self._router.links.get(neighbour)
+        if link is None or not link.is_connected:
+            raise EarmarkError(f"{neighbour!r} is not connected")
+        self._router.cut(link)
+        self._publications.hold_again(link, undelivered)
+        return []
+
+    def drop(self, neighbour: str) -> list[Sent]:
+        """A neighbour will not come back: forget what it wants and what was held for it."""
+        link = self._router.links.get(neighbour)
+        if link is None or link.is_connected:
+            raise EarmarkError(f"expected the name of a neighbour without a channel, got {neighbour!r}")
+        self._lost += len(link.held) + link.lost
+        for entry in Router.entries_of(link):
+            self._router.table.remove(entry.number)
+        return self._audible(self._router.drop(link))
+
+    def attach(self, client: str) -> list[Sent]:
+        """A client is there: what waited for it, and what is in force."""
+        known, party = self._clients.of(client), Party("client", client)
+        in_force = [m.InForce(known.answered)] if known.answered else []
+        return [(party, message) for message in (*in_force, *known.attach())]
+
+    def detach(self, client: str) -> list[Sent]:
+        """A client is away. Its subscriptions stay, and its notifications wait."""
+        self._clients.of(client).is_attached = False
+        return []
+
+    def forget(self, client: str) -> list[Sent]:
+        """A client is gone for good, as if it had withdrawn everything."""
+        known = self._clients.get(client)
+        if known is None:
+            return []
+        self._removed += [self._clients.unsubscribe(known, id) for id in [*known.subscriptions]]
+        self._router.waiting.pop(id(known), None)
+        self._clients.forget(known)
+        return self._taken()
+
+    def tick(self, now: float) -> list[Sent]:
+        """Time has come to `now`, in seconds since any moment: what was spread out over time, and an end of waiting."""
+        if self._first_tick is None:
+            self._first_tick = now
+        for name, statement in self._router.policy.tick(now):
+            self._out += self._router.say_all(self._router.links[name], [statement])
+        if now - self._first_tick >= self._patience:
+            for link in [one for one in self._router.links.values() if one.state == State.ABSENT]:
+                self._out += self.drop(link.name)
+        return self._taken()
+
+    # --- messages ------------------------------------------------------------------------------------------------
+
+    def receive(self, message: Message, from_: Party) -> list[Sent]:
+        """Take one message; returns what to send. A ProtocolError names the sender, and nothing has changed."""
+        return self.receive_many([(message, from_)])
+
+    def receive_many(self, messages: Sequence[tuple[Message, Party]]) -> list[Sent]:
+        """Take messages in order; returns what to send.
+
+        A ProtocolError is about the first message that is wrong. The ones before it have taken effect: the error says
+        how many these are (`handled`), and has what to send for them (`sent`). Those after it have not been looked at.
+        """
+        publishing = False
+        for handled, (message, from_) in enumerate(messages):
+            if publishing != isinstance(message, _PUBLISHING):
+                publishing = not publishing
+                self._flush()
+            try:
+                self._take(message, from_)
+            except ProtocolError as problem:
+                self._errors += 1
+                problem.handled, problem.sent = handled, self._taken()
+                raise
+        return self._taken()
+
+    def _take(self, message: Message, from_: Party) -> None:
+        if from_.kind == "client":
+            rule = TABLE.get((State.CLIENT, type(message)))
+            if rule is None:
+                raise _error(from_, f"expected what a client says, got {type(message).__name__}")
+            self._take_request(getattr(self, rule.action), message, self._clients.of(from_.name))
+            return
+        link = self._router.links.get(from_.name)
+        rule = None if link is None else TABLE.get((link.state, type(message)))
+        if link is None or rule is None:
+            state = "without a channel" if link is None else f"in state {link.state.name}"
+            raise _error(from_, f"{type(message).__name__} is out of place {state}")
+        getattr(self, rule.action)(link, message)
+        link.state = rule.next
+
+    def _flush(self) -> None:
+        """Tell links about the changes so far, answer who asked, and send the publications so far."""
+        if self._added or self._removed:
+            added, self._added = [*self._added.values()], {}
+            removed, self._removed = self._removed, []
+            self._out += self._router.changed(added, removed)
+        for asker, number in self._asks:
+            self._router.ask(asker, number)
+        self._asks.clear()
+        self._out += self._router.settle()
+        self._out += self._publications.flush()
+
+    def _taken(self) -> list[Sent]:
+        self._flush()
+        out, self._out = self._out, []
+        return self._audible(out)
+
+    def _audible(self, sent: Iterable[Sent]) -> list[Sent]:
+        """Without InForce for clients that are away; they are told when they return."""
+        return [
+            (party, message)
+            for party, message in sent
+            if party.kind == "broker" or not isinstance(message, m.InForce) or self._is_attached(party.name)
+        ]
+
+    def _is_attached(self, client: str) -> bool:
+        known = self._clients.get(client)
+        return known is not None and known.is_attached
+
+    def _remove(self, entry: Entry) -> None:
+        """An entry goes; one that came in the same batch has never been there."""
+        if self._added.pop(entry.number, None) is None:
+            self._removed.append(entry)
+
+    # --- from neighbours -----------------------------------------------------------------------------------------
+
+    def _number(self, link: Link, number: int) -> None:
+        """Check the number of what a neighbour tells, as the last check before something changes."""
+        if number <= link.heard:
+            raise _error(_broker(link), f"expected a number above {link.heard}, got {number}")
+        link.heard = number
+        self._asks.append((link, number))
+
+    def _greeted(self, link: Link, hello: m.Hello) -> None:
+        ours = self._router
+        if hello.broker != link.name:
+            raise _error(_broker(link), f"expected Hello from {link.name!r}, got one from {hello.broker!r}")
+        if hello.policy != ours.policy_name:
+            raise _error(_broker(link), f"expected the policy {ours.policy_name!r}, got {hello.policy!r}")
+        if hello.run < link.run:
+            raise _error(_broker(link), f"expected a run of {link.run} or later, got {hello.run}")
+        link.run = hello.run
+
+    def _resynchronise(self, link: Link, message: m.Resynchronise) -> None:
+        self._number(link, message.number)
+        for entry in link.wants.values():
+            link.stale.setdefault(entry.condition, []).append(entry)
+        link.wants = {}
+        self._router.policy.restart_ranges(link.name)
+        if link.is_known:
+            self._flush()
+            self._out += self._publications.flush_held(link)
+
+    def _synchronised(self, link: Link, message: m.Synchronised) -> None:
+        self._number(link, message.number)
+        for entry in Router.stale_entries(link):
+            self._router.table.remove(entry.number)
+            self._remove(entry)
+        link.stale = {}
+        self._out += self._router.heed(self._router.policy.settle_ranges(link.name, self._others(link)))
+        link.is_known = True
+        self._flush()
+        self._out += self._router.synchronise()
+        self._out += self._publications.flush_held(link)
+
+    def _want(self, link: Link, message: m.Want) -> None:
+        party = _broker(link)
+        if message.label in link.wants:
+            raise _error(party, f"expected a new label, got {message.label} again")
+        if len(link.wants) >= MOST_ENTRIES:
+            raise _error(party, f"expected at most {MOST_ENTRIES:,} entries")
+        stale = link.stale.get(message.condition)
+        if not stale:
+            self._check_condition(party, message.condition)
+        self._number(link, message.number)
+        if stale:
+            link.wants[message.label] = stale.pop()
+            return
+        entry = link.wants[message.label] = self._router.entry(link.name, message.condition)
+        self._added[entry.number] = entry
+        self._router.table.add(entry.number, entry.condition)
+
+    def _unwant(self, link: Link, message: m.Unwant) -> None:
+        if message.label not in link.wants:
+            raise _error(_broker(link), f"expected the label of an entry, got {message.label}")
+        self._number(link, message.number)
+        entry = link.wants.pop(message.label)
+        self._router.table.remove(entry.number)
+        self._remove(entry)
+
+    def _want_ranges(self, link: Link, message: m.WantRanges) -> None:
+        self._ranges(link, message, message.ranges, ())
+
+    def _unwant_ranges(self, link: Link, message: m.UnwantRanges) -> None:
+        self._ranges(link, message, (), message.ranges)
+
+    def _ranges(self, link: Link, message: m.WantRanges | m.UnwantRanges, added: Any, removed: Any) -> None:
+        _check_ranges(_broker(link), added or removed)
+        if message.number <= link.heard:
+            self._number(link, message.number)
+        others = self._others(link)
+        self._flush()
+        try:
+            said = self._router.policy.want_ranges(link.name, others, message.space, added, removed)
+        except PolicyError as problem:
+            raise _error(_broker(link), problem.reason) from None
+        self._number(link, message.number)
+        self._out += self._router.heed(said)
+
+    def _offer(self, link: Link, message: m.Offer) -> None:
+        raise _error(_broker(link), "this network does not use advertisements")
+
+    def _unoffer(self, link: Link, message: m.Unoffer) -> None:
+        raise _error(_broker(link), "this network does not use advertisements")
+
+    def _publication(self, link: Link, message: m.Publication) -> None:
+        if message.origin == self.name:
+            raise _error(_broker(link), "expected publications of other brokers, got one of this broker back")
+        self._publications.take(message, link.name)
+
+    def _in_force(self, link: Link, message: m.InForce) -> None:
+        if not link.acknowledged <= message.number <= link.sent:
+            wanted = f"from {link.acknowledged} to {link.sent}"
+            raise _error(_broker(link), f"expected an acknowledged number {wanted}, got {message.number}")
+        link.acknowledged = message.number
+
+    def _others(self, link: Link) -> list[str]:
+        return [name for name in self._router.links if name != link.name]
+
+    @staticmethod
+    def _check_condition(party: Party, condition: str) -> None:
+        try:
+            parse_clauses(condition)
+        except EarmarkError as problem:
+            raise _error(party, str(problem)) from None
+
+    # --- from clients --------------------------------------------------------------------------------------------
+
+    def _take_request(self, act: Callable[[Client, Any], None], request: Any, client: Client) -> None:
+        """A request whose number is not above the last is a duplicate, and has been taken already."""
+        party = Party("client", client.name)
+        if request.number <= client.last:
+            if request.number <= client.answered:
+                self._out.append((party, m.InForce(client.answered)))
+            return
+        client.last = request.number
+        try:
+            act(client, request)
+        except EarmarkError as problem:
+            self._out.append((party, m.Refused(request.number, str(problem))))
+        if not isinstance(request, m.Publish):
+            self._asks.append((client, request.number))
+
+    def _subscribe(self, client: Client, request: m.Subscribe) -> None:
+        known = client.subscriptions.get(request.id)
+        if known is not None:
+            if _same(known[1], request):
+                return
+            raise EarmarkError(f"there is a subscription {request.id!r} already; withdraw it first")
+        entry = self._router.entry(LOCAL, request.condition)
+        self._clients.subscribe(client, entry, request)
+        self._added[entry.number] = entry
+
+    def _unsubscribe(self, client: Client, request: m.Unsubscribe) -> None:
+        if request.id not in client.subscriptions:
+            raise EarmarkError(f"there is no subscription {request.id!r}")
+        self._remove(self._clients.unsubscribe(client, request.id))
+
+    def _publish(self, client: Client, request: m.Publish) -> None:
+        self._clients.check_event(request.event, request.weights)
+        self._publications.publish(request)
+
+    def _advertise(self, client: Client, request: m.Advertise) -> None:
+        parse_clauses(request.condition)
+
+    def _unadvertise(self, client: Client, request: m.Unadvertise) -> None:
+        """Nothing to do where advertisements are not used."""
+
+    def _prefer(self, client: Client, request: m.Prefer) -> None:
+        client.prefer(request)
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    def subscriptions(self) -> Iterator[tuple[str, m.Subscribe]]:
+        """The local subscriptions, by client, to be kept in a file and received again after a restart."""
+        for client in self._clients:
+            for _, request in client.subscriptions.values():
+                yield client.name, request
+
+    def status(self) -> dict[str, object]:
+        """Tables, links, queues and counters, JSON-able."""
+        router = self._router
+        return {
+            "name": self.name,
+            "run": self.run,
+            "policy": router.policy_name,
+            "entries": len(router.entries),
+            "wide": len(router.table.wide),
+            "links": {name: _link_status(link, router) for name, link in router.links.items()},
+            "clients": {client.name: _client_status(client) for client in self._clients},
+            "publications": self._publications.status() | {"lost": self._lost + self._publications.lost()},
+            "errors": self._errors,
+        }
+
+
+def _link_status(link: Link, router: Router) -> dict[str, object]:
+    return {
+        "state": link.state.name.lower(),
+        "run": link.run,
+        "wants": len(link.wants) + sum(map(len, link.stale.values())),
+        "sent": link.sent,
+        "acknowledged": link.acknowledged,
+        "heard": link.heard,
+        "answered": link.answered,
+        "held": len(link.held),
+        "lost": link.lost,
+    } | router.policy.status(link.name)
+
+
+def _client_status(client: Client) -> dict[str, object]:
+    return {
+        "attached": client.is_attached,
+        "subscriptions": len(client.subscriptions),
+        "waiting": len(client.waiting),
+        "shed": client.shed_in_all,
+        "last": client.last,
+        "in force": client.answered,
+    }
+
+
+def _broker(link: Link) -> Party:
+    return Party("broker", link.name)
+
+
+def _error(party: Party, reason: str) -> ProtocolError:
+    return ProtocolError(f"{party.kind} {party.name!r}: {reason}")
+
+
+def _same(one: m.Subscribe, other: m.Subscribe) -> bool:
+    return (one.condition, one.weights, one.score) == (other.condition, other.weights, other.score)
+
+
+def _check_ranges(party: Party, ranges: Sequence[tuple[int, int]]) -> None:
+    last = -2
+    for low, high in ranges:
+        if not last < low <= high:
+            raise _error(party, f"expected ascending, disjoint ranges, got [{low}, {high}] after {max(last, -1)}")
+        last = high

@@ -1,0 +1,143 @@
+"""Local delivery: which clients a publication is for, exactly, and what waits for those who are away.
+
+An attached client is notified at once. For a detached one notifications wait, at most `Prefer.queue` of them; when one
+more comes, the one whose best score is lowest goes (of equal ones the oldest), and is counted. On its return the client
+is told first how many were shed, then what waited, in order. Whoever drives a broker detaches a client that does not
+keep up, and attaches it again when it has.
+
+With `Prefer.k`, a notification names the k best of the client's own subscriptions that match, best first, as `top_k`
+would; otherwise all, in order of insertion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from earmark.errors import SubscriptionError
+from earmark.overlay.messages import Id, Message, Notify, Prefer, Publication, Shed, Subscribe
+from earmark.overlay.neighbour import Asker
+from earmark.overlay.policies import Entry
+from earmark.overlay.table import Table
+
+MOST_SUBSCRIPTIONS = 1_000_000
+"""Subscriptions, and advertisements, of one client."""
+
+
+@dataclass(eq=False)
+class Client(Asker):
+    """One client: its subscriptions and advertisements, and what waits for it."""
+
+    is_attached: bool = False
+    last: int = 0
+    """The highest number it has used."""
+    subscriptions: dict[Id, tuple[Entry, Subscribe]] = field(default_factory=dict)
+    offers: dict[Id, Entry] = field(default_factory=dict)
+    prefers: Prefer = field(default_factory=lambda: Prefer(0))
+    waiting: list[Notify] = field(default_factory=list)
+    shed: int = 0
+    """Shed since it was last told."""
+    shed_in_all: int = 0
+
+    def notify(self, notification: Notify) -> list[Message]:
+        """What to send it now: the notification, unless it waits."""
+        if self.is_attached:
+            return [notification]
+        self.waiting.append(notification)
+        self._shed()
+        return []
+
+    def _shed(self) -> None:
+        while len(self.waiting) > self.prefers.queue:
+            worst = min(range(len(self.waiting)), key=lambda place: max(self.waiting[place].scores, default=0.0))
+            del self.waiting[worst]
+            self.shed += 1
+            self.shed_in_all += 1
+
+    def prefer(self, prefers: Prefer) -> None:
+        """Notify it so from now on."""
+        self.prefers = prefers
+        self._shed()
+
+    def attach(self) -> list[Message]:
+        """It is there: what waited for it."""
+        self.is_attached = True
+        shed: list[Message] = [Shed(self.shed)] if self.shed else []
+        messages = [*shed, *self.waiting]
+        self.waiting, self.shed = [], 0
+        return messages
+
+
+class Clients:
+    """All clients of a broker, and the table of their subscriptions."""
+
+    def __init__(self, attributes: Mapping[str, str] | None, zone: str) -> None:
+        self._clients: dict[str, Client] = {}
+        self._table = Table(attributes, zone, scores=True)
+        self._owners: dict[int, tuple[Client, Id]] = {}
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(self._clients.values())
+
+    def get(self, name: str) -> Client | None:
+        """The client with this name."""
+        return self._clients.get(name)
+
+    def of(self, name: str) -> Client:
+        """The client with this name; a new one is detached."""
+        if name not in self._clients:
+            self._clients[name] = Client(name)
+        return self._clients[name]
+
+    def subscribe(self, client: Client, entry: Entry, request: Subscribe) -> None:
+        """Add a subscription, or raise a SubscriptionError."""
+        if len(client.subscriptions) >= MOST_SUBSCRIPTIONS:
+            raise SubscriptionError(f"expected at most {MOST_SUBSCRIPTIONS:,} subscriptions of one client")
+        self._table.add_now(entry.number, request.condition, request.weights, request.score)
+        client.subscriptions[request.id] = entry, request
+        self._owners[entry.number] = client, request.id
+
+    def unsubscribe(self, client: Client, id: Id) -> Entry:
+        """Remove a subscription."""
+        entry, _ = client.subscriptions.pop(id)
+        self._table.remove(entry.number)
+        del self._owners[entry.number]
+        return entry
+
+    def forget(self, client: Client) -> None:
+        """Remove a client that has no subscriptions."""
+        self._clients.pop(client.name, None)
+
+    def check_event(self, event: Mapping[str, object], weights: Mapping[str, float]) -> None:
+        """Raise an EventError where an event does not fit the types that conditions have given to attributes."""
+        self._table.check_event(event, weights)
+
+    def deliveries(self, publications: Sequence[Publication]) -> list[list[tuple[Client, Message]]]:
+        """For each publication, what to send to which client."""
+        if not self._owners:
+            return [[] for _ in publications]
+        weights = [one.weights for one in publications] if any(one.weights for one in publications) else None
+        found = self._table.matches([one.event for one in publications], weights)
+        starts, numbers, scores = found.starts.tolist(), found.numbers.tolist(), found.scores.tolist()
+        made = []
+        for place, publication in enumerate(publications):
+            first, last = starts[place], starts[place + 1]
+            made.append(self._for(publication, numbers[first:last], scores[first:last]))
+        return made
+
+    def _for(self, publication: Publication, numbers: list[int], scores: list[float]) -> list[tuple[Client, Message]]:
+        matches: dict[Client, list[tuple[Id, float]]] = {}
+        for number, score in zip(numbers, scores, strict=True):
+            client, id = self._owners[number]
+            matches.setdefault(client, []).append((id, score))
+        made: list[tuple[Client, Message]] = []
+        for client, best in matches.items():
+            if client.prefers.k is not None:
+                best = sorted(best, key=lambda match: -match[1])[: client.prefers.k]
+            ids, values = zip(*best, strict=True) if best else ((), ())
+            named = publication.origin, publication.run, publication.number, publication.event
+            made += [(client, message) for message in client.notify(Notify(*named, ids, values))]
+        return made

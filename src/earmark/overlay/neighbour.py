@@ -1,0 +1,76 @@
+"""What a broker keeps about one link, and when something asked is in force beyond it.
+
+**In force.** Whatever a client or neighbour asks is told on other links at once, or was covered by what they had been
+told before. Either way it is in force beyond a link when the neighbour has acknowledged everything that had been told
+it by then (InForce is cumulative). So an asker waits for one number per link:
+
+    link      sent   acknowledged   base            asker      asked   waits for
+    to B        17             15     12            client c       4   B: 17, C: 9      → InForce(4) once B says 17
+    to C         9              9      1
+
+A new channel tells everything again under new numbers. Until the neighbour has acknowledged all of that (`base`),
+nothing counts as in force beyond the link.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from earmark.overlay.messages import Publication
+from earmark.overlay.policies import Entry
+from earmark.overlay.transitions import CONNECTED, State
+
+NEVER = 1 << 62
+
+
+@dataclass(eq=False)
+class Asker:
+    """Somebody who is told InForce: a client or a neighbour."""
+
+    name: str
+    asked: deque[tuple[int, dict[str, int]]] = field(default_factory=deque)
+    """Numbers not answered yet, and for each the numbers that links must acknowledge first."""
+    answered: int = 0
+
+
+@dataclass(eq=False)
+class Link(Asker):
+    """One neighbour: what it wants, what it offers, and how far either side is."""
+
+    state: State = State.ABSENT
+    is_known: bool = False
+    """Whether the neighbour has ever told everything in this run."""
+    run: int = 0
+    wants: dict[int, Entry] = field(default_factory=dict)
+    """By its label."""
+    offers: dict[int, Entry] = field(default_factory=dict)
+    stale: dict[str, list[Entry]] = field(default_factory=dict)
+    """By condition: entries of the last channel that have not been told again yet."""
+    stale_offers: dict[str, list[Entry]] = field(default_factory=dict)
+    heard: int = 0
+    """The last number from it on this channel."""
+    sent: int = 0
+    """The last number to it, over all channels."""
+    acknowledged: int = 0
+    owes: bool = False
+    """Whether it has not been told Synchronised yet on this channel."""
+    base: int = NEVER
+    """Nothing is in force beyond the link until this number is acknowledged."""
+    held: deque[Publication] = field(default_factory=deque)
+    lost: int = 0
+    """Held publications that were dropped, since they were too many or nobody came for them."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a channel exists."""
+        return self.state in CONNECTED
+
+    @property
+    def takes_publications(self) -> bool:
+        """Whether it has a channel, and what it wants is known."""
+        return self.is_known and self.state in (State.LISTENING, State.UP)
+
+    def has_acknowledged(self, number: int) -> bool:
+        """Whether everything up to a number is in force beyond the link."""
+        return self.acknowledged >= max(number, self.base)

@@ -1,0 +1,137 @@
+"""Publications on their way: each taken once, matched here, sent where it is wanted, held where that is not known.
+
+**Once.** An origin's publications have rising (run, number), and a path keeps their order, so what is not above the
+highest seen of its origin is a duplicate: something that was sent again after a reset.
+**Held.** A neighbour without a channel gets what it wants when it is back. Of a neighbour that has not told what it
+wants (this broker started again, or the neighbour is new), everything is held, and sent as far as it is wanted once it
+has told. At most `holding` per link; then the oldest go, and are counted as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from earmark.overlay.delivery import Clients
+from earmark.overlay.messages import Message, Publication, Publish
+from earmark.overlay.neighbour import Link
+from earmark.overlay.policies import LOCAL
+from earmark.overlay.routing import Party, Router, Sent
+
+MOST_ORIGINS = 65_536
+"""Origins that are remembered; of more, the one that was first seen earliest is forgotten."""
+
+
+class Publications:
+    """What is on its way through one broker."""
+
+    def __init__(self, name: str, run: int, router: Router, clients: Clients, holding: int) -> None:
+        self._name, self._run = name, run
+        self._router, self._clients, self._holding = router, clients, holding
+        self._last = 0
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._waiting: list[tuple[Publication, str]] = []
+        self._counts = {"published": 0, "received": 0, "duplicates": 0, "sent": 0, "notified": 0, "unwanted": 0}
+
+    def publish(self, request: Publish) -> None:
+        """Take a publication of a local client."""
+        self._last += 1
+        self._counts["published"] += 1
+        made = Publication(self._name, self._run, self._last, request.event, request.weights)
+        self._waiting.append((made, LOCAL))
+
+    def take(self, publication: Publication, source: str) -> None:
+        """Take a publication of a neighbour, unless it is a duplicate."""
+        number = publication.run, publication.number
+        if number <= self._seen.get(publication.origin, (-1, -1)):
+            self._counts["duplicates"] += 1
+            return
+        self._seen[publication.origin] = number
+        if len(self._seen) > MOST_ORIGINS:
+            del self._seen[next(iter(self._seen))]
+        self._counts["received"] += 1
+        self._waiting.append((publication, source))
+
+    def flush(self) -> list[Sent]:
+        """Send and deliver what was taken."""
+        if not self._waiting:
+            return []
+        taken, self._waiting = self._waiting, []
+        publications = [publication for publication, _ in taken]
+        wanted = self._wanting([one.event for one in publications])
+        deliveries = self._clients.deliveries(publications)
+        sent: list[Sent] = []
+        links = [(link, Party("broker", name)) for name, link in self._router.links.items()]
+        for (publication, source), wanting, messages in zip(taken, wanted, deliveries, strict=True):
+            before = len(sent)
+            for link, party in links:
+                if link.name == source:
+                    continue
+                if link.takes_publications:
+                    if link.name in wanting:
+                        sent.append((party, publication))
+                elif not link.is_known or link.name in wanting:
+                    self._hold(link, publication)
+            self._counts["sent"] += len(sent) - before
+            self._counts["notified"] += len(messages)
+            self._counts["unwanted"] += len(sent) == before and not messages and source != LOCAL
+            sent += [(Party("client", client.name), message) for client, message in messages]
+        return sent
+
+    def _wanting(self, events: Sequence[Mapping[str, Any]]) -> list[set[str]]:
+        """For each event, the neighbours that want it."""
+        router = self._router
+        wanted: list[set[str]] = [set() for _ in events]
+        if len(router.table):
+            found = router.table.matches(events)
+            starts, numbers = found.starts.tolist(), found.numbers.tolist()
+            entries = router.entries
+            for place, wanting in enumerate(wanted):
+                wanting.update(entries[number].source for number in numbers[starts[place] : starts[place + 1]])
+            for place in found.unread:
+                wanted[place].update(link.name for link in router.links.values() if link.wants or link.stale)
+        if router.table.wide:
+            always = {router.entries[number].source for number in router.table.wide}
+            for wanting in wanted:
+                wanting |= always
+        by_ranges = router.policy.wanting(events)
+        for wanting, more in zip(wanted, by_ranges or (), strict=False):
+            wanting |= more
+        return wanted
+
+    # --- held ----------------------------------------------------------------------------------------------------
+
+    def _hold(self, link: Link, publication: Publication) -> None:
+        link.held.append(publication)
+        if len(link.held) > self._holding:
+            link.held.popleft()
+            link.lost += 1
+
+    def hold_again(self, link: Link, undelivered: Iterable[Message]) -> None:
+        """Hold the publications of a channel that is gone; they are older than those held since."""
+        again = [message for message in undelivered if isinstance(message, Publication)]
+        link.held.extendleft(reversed(again))
+        while len(link.held) > self._holding:
+            link.held.popleft()
+            link.lost += 1
+
+    def flush_held(self, link: Link) -> list[Sent]:
+        """What was held for a neighbour that has told everything, as far as it wants it."""
+        held, party = [*link.held], Party("broker", link.name)
+        link.held.clear()
+        if not held:
+            return []
+        wanted = self._wanting([one.event for one in held])
+        sent: list[Sent] = [
+            (party, publication) for publication, names in zip(held, wanted, strict=True) if link.name in names
+        ]
+        self._counts["sent"] += len(sent)
+        return sent
+
+    def lost(self) -> int:
+        """Held publications that were dropped, of all present links."""
+        return sum(link.lost for link in self._router.links.values())
+
+    def status(self) -> dict[str, object]:
+        """Counters."""
+        return dict(self._counts)

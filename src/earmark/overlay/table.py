@@ -1,0 +1,127 @@
+"""Conditions by number, matched through the engine: what neighbours want, and what local clients subscribe to.
+
+    add 7, add 8, remove 7        noted
+    matches(events)               the notes become one batch for the engine, then all events are searched at once
+
+**Types.** A table learns the types of attributes from conditions, as a Matcher does. A condition that contradicts what
+the table has learned, though it is well formed, is *wide*: it counts as matching every event, so that nothing is missed
+and its owner, who knows better, decides. Networks in which this matters declare the types of attributes.
+
+Invariant: `_version` with `_new` added and `_gone` removed holds the live numbers that are not wide.
+Complexity: a change O(1) until the next search; then amortised O(log n) indexings of each condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from earmark import index as indexes
+from earmark.engine import updates
+from earmark.engine.batch import read
+from earmark.engine.compaction import compacted
+from earmark.engine.searcher import Ask, Searcher
+from earmark.engine.version import Version
+from earmark.errors import SubscriptionError
+from earmark.events.mappings import Reject
+from earmark.flat.arrays import F64, I64
+from earmark.keys.schema import Schema
+from earmark.segment.builder import Subscription, prepare
+
+INDEX = "blocks"
+LONGEST_TAIL = 256
+"""Rows that are scanned rather than indexed, at least,"""
+TAIL_SHARE = 1 / 8
+"""and as a share of the indexed ones."""
+
+
+class Matches(NamedTuple):
+    """Per event, the numbers that match it, in order of insertion, with their scores."""
+
+    starts: I64
+    numbers: I64
+    scores: F64
+    unread: frozenset[int]
+    """Events with a value of another type than conditions compare it with; it was taken for NULL."""
+
+
+class Table:
+    """Conditions by number. Numbers are not used again."""
+
+    def __init__(self, attributes: Mapping[str, str] | None = None, zone: str = "UTC", scores: bool = False) -> None:
+        """Make an empty table; `attributes` declares types. Matches have scores where they are asked for."""
+        schema = Schema(zone)
+        schema.declare(attributes or {})
+        self._version = Version.empty(schema)
+        self._build = indexes.builder(INDEX)
+        self._ask = Ask(scores=scores)
+        self._new: dict[int, Subscription] = {}
+        self._gone: list[int] = []
+        self.wide: set[int] = set()
+
+    def __len__(self) -> int:
+        return self._version.live + len(self._new) - len(self._gone) + len(self.wide)
+
+    def add(self, number: int, condition: str) -> None:
+        """Add a well-formed condition, at the next search."""
+        self._new[number] = Subscription(number, condition)
+
+    def add_now(self, number: int, condition: str, weights: Mapping[str, float], score: float) -> None:
+        """Add a condition, or raise a SubscriptionError."""
+        self._apply()
+        self._version = updates.added_one(self._version, Subscription(number, condition, weights or None, score))
+
+    def remove(self, number: int) -> None:
+        """Remove a condition."""
+        if number in self._new:
+            del self._new[number]
+        elif number in self.wide:
+            self.wide.remove(number)
+        else:
+            self._gone.append(number)
+
+    def matches(
+        self, events: Sequence[Mapping[str, Any]], weights: Sequence[Mapping[str, float]] | None = None
+    ) -> Matches:
+        """Which conditions the events match; the wide ones are not among them."""
+        self._apply()
+        self._compact()
+        unread: list[Reject] = []
+        batch = read(self._version, events, weights, "null", unread)
+        found = Searcher(self._version, self._ask).answers(batch)
+        numbers = np.asarray(found.subscriptions, np.int64) if len(found.subscriptions) else np.empty(0, np.int64)
+        return Matches(found.starts, numbers, found.scores, frozenset(one.event for one in unread))
+
+    def check_event(self, event: Mapping[str, Any], weights: Mapping[str, float]) -> None:
+        """Raise an EventError where an event does not fit the types of this table."""
+        self._apply()
+        read(self._version, [event], [weights] if weights else None)
+
+    def _apply(self) -> None:
+        if self._gone:
+            self._version = updates.without(self._version, self._gone)
+            self._gone = []
+        if self._new:
+            rows, self._new = list(self._new.values()), {}
+            try:
+                self._version = updates.added(self._version, prepare(self._version.schema, rows))
+            except SubscriptionError:
+                for row in rows:
+                    self._add_or_widen(row)
+
+    def _add_or_widen(self, row: Subscription) -> None:
+        try:
+            self._version = updates.added_one(self._version, row)
+        except SubscriptionError:
+            self.wide.add(int(row.id))
+
+    def _compact(self) -> None:
+        """Index the rows that are scanned, and drop the removed, where there are many."""
+        segments = self._version.segments
+        tail = sum(len(one) for one in segments if not one.is_sealed)
+        sealed = sum(len(one) for one in segments) - tail
+        dead = sealed + tail - self._version.live
+        if tail > max(LONGEST_TAIL, TAIL_SHARE * sealed) or dead > max(LONGEST_TAIL, self._version.live):
+            self._version = compacted(self._version, self._build, fewer_constants=True)
