@@ -101,7 +101,7 @@ class Table:
 
     def _apply(self) -> None:
         if self._gone:
-            self._version = updates.without(self._version, self._gone)
+            self._version = self._version.removed(updates.places_of(self._version, self._gone))
             self._gone = []
         if self._new:
             rows, self._new = list(self._new.values()), {}
