@@ -29,7 +29,8 @@ import numpy as np
 
 from earmark.flat.arrays import F64
 from earmark.spark import Snapshot, ensure_java, match, workload
-from earmark.spark.matching import prepared, result_batches, searched
+from earmark.spark.matching import prepared
+from earmark.spark.search import result_batches, searched
 from protocol import clocked, summary
 from results import PER_EVENT, Figure, Result
 from spark_runner import both_clocks, session, taken_by
@@ -89,7 +90,7 @@ def measured(events: DataFrame, snapshot: Snapshot, k: int | None, count: int) -
     def run() -> None:
         nonlocal met, matches
         met = matches = 0
-        for part, answers in searched(ready.search, ready.columns, iter(batches)):
+        for part, answers, _, _ in searched(ready.search, ready.columns, iter(batches)):
             met += int(answers.counts[:, 0].sum())
             matches += sum(made.num_rows for made in result_batches(ready.search, ready.columns, part, answers))
 

@@ -33,7 +33,8 @@ import pyarrow.parquet as pq
 
 from earmark.spark import Snapshot, match, register
 from earmark.spark.frames import Columns
-from earmark.spark.matching import match_batches, search_of
+from earmark.spark.matching import search_of
+from earmark.spark.search import match_batches
 from earmark.workload import blocks
 from protocol import QUICK_REPEATS, clocked, summary
 from results import PER_EVENT, Figure

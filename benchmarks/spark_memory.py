@@ -30,7 +30,8 @@ import pyarrow.parquet as pq
 
 from earmark.spark import Snapshot
 from earmark.spark.frames import Columns
-from earmark.spark.matching import Search, match_batches, search_of
+from earmark.spark.matching import search_of
+from earmark.spark.search import Search, match_batches
 from earmark.workload.standard import w2
 from results import Figure
 from spark_runner import ATTRIBUTES, MIB, Report, bounds_of_w2, measured, parser_of

@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from earmark.spark import Snapshot, match, shard_counts, workload
 from earmark.spark.frames import Columns
-from earmark.spark.matching import Search, match_batches, prepared
+from earmark.spark.matching import prepared
+from earmark.spark.search import Search, match_batches
 from protocol import clocked
 from results import Figure
 from spark_runner import MIB, Report, digest, measured, parser_of, run

@@ -57,7 +57,7 @@ def here(
 
     @contextlib.contextmanager
     def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
-        from earmark.spark.streaming import sentence_of
+        from earmark.spark.sentences import sentence_of
 
         try:
             yield spark

@@ -154,7 +154,7 @@ def test_sentences(options: dict[str, str], told: str) -> None:
 
 
 def test_the_sentence_passes_through_spark(spark: SparkSession) -> None:
-    from earmark.spark.streaming import sentence_of
+    from earmark.spark.sentences import sentence_of
 
     register_sources(spark)
     frame = spark.read.format("earmark.workload").options(workload="ads", table="events")

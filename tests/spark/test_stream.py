@@ -12,7 +12,7 @@ import pytest
 
 from earmark import EarmarkError, Matcher
 from earmark.spark import Snapshot, read_matches, stream, workload
-from earmark.spark.streaming import MicroBatch, Pins, Report, Sink
+from earmark.spark.sinks import MicroBatch, Pins, Report, Sink
 from earmark.workload.ads import Campaigns, visitors
 
 if TYPE_CHECKING:

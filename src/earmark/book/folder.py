@@ -42,6 +42,8 @@ from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from earmark.book.segments import Record, digest
 from earmark.errors import EarmarkError, TableError, require
@@ -60,6 +62,8 @@ _FILE = re.compile(r"[0-9a-f]{16}\Z")
 _BUILDING = re.compile(r"\.(building|removed|new)-[0-9a-f]{16}\Z")
 _OWNER = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 _OWN_NAMES = frozenset({MANIFEST, CURRENT, LOCK, SEGMENTS, KEYS, VERSIONS, PINS})
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
+_READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ATTEMPTS = 5
 _LAST = 10**8 - 1
 _ABANDONED = 60.0
@@ -152,17 +156,26 @@ def flush_folder(folder: Path) -> None:
 # --- reading -------------------------------------------------------------------------------------------------
 
 
-def path_of(path: Any) -> Path:
-    """The folder of a book, as it was given."""
+def path_of(path: Any, what: str = "the book") -> Path:
+    """A folder as it was given: a path, or a file: address; `what` names it in messages."""
     try:
-        return Path(path)
+        text = os.fspath(path)
     except TypeError:
-        raise TableError(f"expected the path of a book's folder, got {path!r}") from None
+        raise TableError(f"expected the path of a folder for {what}, got {path!r}") from None
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return Path(text)
+    parts = urlsplit(text)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/"):
+        return Path(url2pathname(parts.path))
+    raise TableError(f"{what} {text!r} is not a path: expected a folder, such as a mount of that store")
 
 
-def root_of(path: Any) -> Path:
-    """The folder of a book, as an absolute path, since workers run elsewhere."""
-    return path_of(path).absolute()
+def root_of(path: Any, what: str = "the book") -> Path:
+    """A folder as an absolute path, since workers run elsewhere."""
+    return path_of(path, what).absolute()
 
 
 def version_folder(root: Path, number: int) -> Path:
@@ -241,9 +254,9 @@ def read_record(root: Path, number: int, checksum: str | None = None) -> dict[st
         raise TableError(f"expected the number of a version, 1 or more, got {number!r}")
     file = version_folder(root, number) / RECORD
     if file.is_symlink() or not file.is_file():
-        _current(root)  # says when this is not a book at all
         there = ", ".join(map(str, version_numbers(root))) or "none"
-        raise TableError(f"the book {str(root)!r} has no version {number}; there are {there}")
+        gone = " any more: it was removed, by retain or a later save" if number < _current(root)[0] else ""
+        raise TableError(f"the book {str(root)!r} has no version {number}{gone}; there are {there}")
     record = _read_sealed(root, file, f"version {number}")
     if record.get("version") != number or checksum not in (None, record["checksum"]):
         raise TableError(f"version {number} of {str(root)!r} is damaged: its record is not the one published")
@@ -498,13 +511,28 @@ def _flush_tree(folder: Path) -> None:
 # --- keeping and removing ------------------------------------------------------------------------------------
 
 
+def is_writable(root: Path) -> bool:
+    """Whether this process may write to a book: readers need not, but pins are kept there."""
+    try:
+        os.close(os.open(root / LOCK, os.O_RDWR | os.O_CREAT, 0o644))
+        return True
+    except OSError as problem:
+        if problem.errno in _READ_ONLY:
+            return False
+        raise TableError(f"{str(root)!r} cannot be locked: {problem.strerror or problem}") from None
+
+
 def pin(root: Path, number: int, owner: str) -> None:
     """Keep a version from being removed."""
-    with alone_with(root):
-        read_record(root, number)
-        file = _pin_file(root, number, owner)
-        file.parent.mkdir(exist_ok=True)
-        file.touch()
+    file = _pin_file(root, number, owner)
+    try:
+        with alone_with(root):
+            read_record(root, number)
+            file.parent.mkdir(exist_ok=True)
+            file.touch()
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise TableError(f"version {number} of {str(root)!r} cannot be pinned: {reason}") from None
 
 
 def unpin(root: Path, number: int, owner: str) -> None:

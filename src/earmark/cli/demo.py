@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from earmark.spark import Snapshot
-    from earmark.spark.streaming import Report
+    from earmark.spark.sinks import Report
 
 Figures = dict[str, Any]
 Visitor = dict[str, Any]

@@ -20,7 +20,8 @@ from earmark.errors import EarmarkError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from earmark.spark.streaming import Report, Stream
+    from earmark.spark.sinks import Report
+    from earmark.spark.streaming import Stream
 
 EXAMPLE = """'{"age": 27}'"""
 _files = options.together(click.argument("subscriptions"), click.argument("events"))

@@ -54,7 +54,7 @@ GROUP = 50_000
 def session(master: str, conf: dict[str, str]) -> Iterator[SparkSession]:
     """Start a session, and stop it at the end. What Spark throws inside becomes a sentence."""
     earmark.spark.require_pyspark()
-    from earmark.spark.streaming import message_of, sentence_of
+    from earmark.spark.sentences import message_of, sentence_of
 
     if not master.startswith("sc://"):
         earmark.spark.ensure_java()
@@ -285,7 +285,9 @@ def _matches(
     heads = {name.split(".")[0] for name in snapshot.attributes}
     named = f.col("_metadata.row_index") if event_id is None else f.col(quoted(event_id))
     wanted = [f.col(quoted(name)) for name in events.columns if name in snapshot.attributes or name in heads]
-    found = earmark.spark.match(events.select(named.alias(EVENT), *wanted), snapshot, columns=[EVENT], **search)
+    found = earmark.spark.match(
+        events.select(named.alias(EVENT), *wanted), snapshot, columns=[EVENT], missing="null", **search
+    )
     return events, found.select(f.col(EVENT).alias("event"), "subscription", "score")
 
 

@@ -47,6 +47,8 @@ class Ask(NamedTuple):
     """Tags that a subscription must carry."""
     scores: bool = True
     """Whether all matches come with their scores."""
+    places: bool = False
+    """Whether answers come with segment and slot."""
 
     @classmethod
     def best(cls, k: Any, mode: Any, scope: Tags) -> Ask:
@@ -83,6 +85,11 @@ class Found(NamedTuple):
     scores: F64
     sequence: I64
 
+    def between(self, begin: int, end: int) -> Found:
+        """The answers from one to another."""
+        cut = slice(begin, end)
+        return Found(self.number, self.events[cut], self.slots[cut], self.scores[cut], self.sequence[cut])
+
 
 class Answers(NamedTuple):
     """What some events match, and how well, event by event."""
@@ -92,6 +99,8 @@ class Answers(NamedTuple):
     scores: F64
     counts: I64
     """By segment: how many events were searched in it, and how many answers it gave (rows of two)."""
+    places: tuple[I64, I64] | None = None
+    """The segment and the slot of each answer, if they were asked for."""
 
     @property
     def events(self) -> I64:
@@ -189,11 +198,12 @@ class Searcher:
         """The answers for the events first .. last, without counts."""
         if self._is_one:
             starts, slots, scores = self._cut(hits[0], *_between(hits[0], first, last))
-            return Answers(starts, self._ids(0).taken(slots), scores, NO_COUNTS)
+            places = (np.zeros(len(slots), np.int64), slots.astype(np.int64)) if self.ask.places else None
+            return Answers(starts, self._ids(0).taken(slots), scores, NO_COUNTS, places)
         parts = [self._scored(one, first, last) for one in hits]
         starts, order = _merged(parts, last - first, self.ask.k)
         scores = np.concatenate([*(part.scores for part in parts), np.empty(0)])
-        return Answers(starts, self._named(parts, order), scores[order], NO_COUNTS)
+        return Answers(starts, self._named(parts, order), scores[order], NO_COUNTS, self._places(parts, order))
 
     def found(self, number: int, batch: Batch) -> Found:
         """The answers of one segment for a batch."""
@@ -273,6 +283,13 @@ class Searcher:
         if not named:
             return pa.array([], pa.int64() if self.version.id_type is int else pa.string())
         return pa.concat_arrays(named).take(pa.array(order))
+
+    def _places(self, parts: Sequence[Found], order: I64) -> tuple[I64, I64] | None:
+        if not self.ask.places:
+            return None
+        nothing = np.empty(0, np.int64)
+        segments = np.concatenate([*(np.full(len(part.slots), part.number) for part in parts), nothing])
+        return segments[order], np.concatenate([*(part.slots for part in parts), nothing])[order]
 
     def profile(self, batch: Batch) -> Work:
         """The work of searching a batch, in the measures of the papers."""

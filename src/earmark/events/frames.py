@@ -483,20 +483,28 @@ def encode_columns(
     columns: Sequence[tuple[str, pa.Array]],
     rows: int,
     weights: Weights | Sequence[Weights] | None = None,
+    rejects: list[Reject] | None = None,
 ) -> EventArrays:
-    """So many events from one column an attribute."""
+    """Return `rows` events from one column per attribute; with `rejects`, values that cannot be read go there."""
     if not columns:
         nothing = encode_frame(schema, pa.table({}), None)
         return nothing._replace(start=frozen(np.zeros(rows + 1, np.int64)))
     each = None if weights is None or isinstance(weights, Mapping) else weights
-    events = encode_frame(schema, pa.table(dict(columns)), each)
+    events = encode_frame(schema, pa.table(dict(columns)), each, rejects)
     return weighted(schema, events, weights) if isinstance(weights, Mapping) else events
 
 
 def encode_map(
-    schema: Schema, column: pa.MapArray, names: Mapping[str, str], weights: Weights | Sequence[Weights] | None
+    schema: Schema,
+    column: pa.MapArray,
+    names: Mapping[str, str],
+    weights: Weights | Sequence[Weights] | None,
+    rejects: list[Reject] | None = None,
 ) -> EventArrays:
-    """Events from a map column; `names` gives the attribute of a key. O(entries log entries)."""
+    """Return events from a map column; `names` gives the attribute of a key. O(entries log entries).
+
+    With `rejects`, values that cannot be read go there and count as NULL.
+    """
     starts = np.asarray(column.offsets).astype(np.int64)
     keys, items = column.keys, column.items
     if len(keys) != starts[-1] - starts[0]:  # a slice, of which these are the entries of the whole
@@ -507,20 +515,32 @@ def encode_map(
     order = np.argsort(codes, kind="stable")
     borders = np.searchsorted(codes[order], np.arange(len(coded.dictionary) + 1))
     parts: list[tuple[I64, I64, I64, I64]] = [(np.empty(0, np.int64),) * 4]
-    for code, key in enumerate(coded.dictionary.to_pylist()):
-        name = names.get(key)
+    for code, key in enumerate(coded.dictionary.cast(pa.large_binary()).to_pylist()):
+        name = names.get(key.decode(errors="surrogateescape"))  # which no attribute has in its name
         if name is None:
             continue
         attribute = schema.by_name[name]
         mine = order[borders[code] : borders[code + 1]]
-        found = column_keys(schema, attribute, items.take(pa.array(mine)))
+        try:
+            wrong: list[Reject] | None = None if rejects is None else []
+            found = column_keys(schema, attribute, items.take(pa.array(mine)), wrong)
+        except EventError as problem:
+            raise problem.at(event=None if problem.event is None else int(rows[mine[problem.event]])) from None
+        if rejects is not None:
+            rejects += [one._replace(event=int(rows[mine[one.event]])) for one in wrong or ()]
         at = np.flatnonzero(found.valid)
         parts.append((rows[mine[at]], np.full(len(at), attribute.number), found.lo[at], found.hi[at]))
     row, number, lo, hi = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((number, row))
     row, number, lo, hi = row[order], number[order], lo[order], hi[order]
-    if ((row[1:] == row[:-1]) & (number[1:] == number[:-1])).any():
-        raise EventError("an event's map has two keys for one attribute")
+    twice = np.unique(row[1:][(row[1:] == row[:-1]) & (number[1:] == number[:-1])])
+    if len(twice):
+        repeated = EventError("the map of an event has a key twice", event=int(twice[0]))
+        if rejects is None:
+            raise repeated
+        rejects += [Reject.of(repeated, event) for event in twice.tolist()]
+        once = ~np.isin(row, twice)
+        row, number, lo, hi = row[once], number[once], lo[once], hi[once]
     ends = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(column)))]).astype(np.int64)
     numbers = frozen(number.astype(np.int32))
     events = EventArrays(frozen(ends), numbers, frozen(lo), frozen(hi), frozen(np.empty(0)))
@@ -544,6 +564,17 @@ def weighted(schema: Schema, events: EventArrays, weights: Weights | Sequence[We
     return events._replace(weight=frozen(made))
 
 
-def weights_of(column: pa.Array) -> list[dict[str, float]]:
-    """A map column as one mapping of weights per event, empty for NULL."""
-    return [{} if own is None else dict(own) for own in column.to_pylist()]
+def weights_of(column: pa.Array, rejects: list[Reject] | None = None) -> list[dict[str, float]]:
+    """A map column as one mapping of weights per event, empty for NULL.
+
+    With `rejects`, an event whose weights are none is put there as a whole.
+    """
+    found = [{} if own is None else dict(own) for own in column.to_pylist()]
+    for event, own in enumerate(found if rejects is not None else ()):
+        try:
+            mappings.checked_weights(own, EventError)
+        except EventError as problem:
+            assert rejects is not None
+            rejects.append(Reject.of(problem.at(attribute=None), event))
+            found[event] = {}
+    return found

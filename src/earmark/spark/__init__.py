@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from earmark.spark.hygiene.auditing import audit as audit
     from earmark.spark.hygiene.backtesting import backtest as backtest
     from earmark.spark.hygiene.merging import merge as merge
+    from earmark.spark.matching import count_matches as count_matches
     from earmark.spark.matching import match as match
+    from earmark.spark.matching import rejected as rejected
     from earmark.spark.matching import shard_counts as shard_counts
     from earmark.spark.snapshot import Snapshot as Snapshot
     from earmark.spark.sources import register_sources as register_sources
     from earmark.spark.sources import workload as workload
     from earmark.spark.sql import register as register
     from earmark.spark.streaming import read_matches as read_matches
+    from earmark.spark.streaming import read_rejected as read_rejected
     from earmark.spark.streaming import stream as stream
 
 _NAMES = {
@@ -36,11 +39,11 @@ _NAMES = {
     "spark.hygiene.auditing": ["audit"],
     "spark.hygiene.backtesting": ["backtest"],
     "spark.hygiene.merging": ["merge"],
-    "spark.matching": ["match", "shard_counts"],
+    "spark.matching": ["count_matches", "match", "rejected", "shard_counts"],
     "spark.snapshot": ["Snapshot"],
     "spark.sources": ["register_sources", "workload"],
     "spark.sql": ["register"],
-    "spark.streaming": ["read_matches", "stream"],
+    "spark.streaming": ["read_matches", "read_rejected", "stream"],
 }
 _HOMES = {name: f"earmark.{module}" for module, names in _NAMES.items() for name in names}
 

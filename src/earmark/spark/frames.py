@@ -19,13 +19,11 @@ along, and a map of weights. On the way they are called by number, since a calle
 
 from __future__ import annotations
 
-import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,12 +34,16 @@ from pyspark.sql.types import DataType, LongType, MapType, StringType, StructFie
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
-from earmark.events.mappings import MAX_NESTED
+from earmark.events.mappings import MAX_NESTED, Reject
 from earmark.keys.schema import Kind, Schema
 from earmark.language.literals import zone_of
+from earmark.language.words import did_you_mean
+from earmark.spark.types import check_type, refuse_collated, suits
 
-BINARY = "UTF8_BINARY"
-"""The collation of strings that compare by their bytes."""
+MISSING = ("null", "warn", "error")
+"""What to do about attributes that no column holds."""
+
+_SHOWN = 5
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _UTC = frozenset({"UTC", "Z", "Etc/UTC", "Etc/UCT", "Zulu", "UCT", "Universal", "GMT", "Etc/GMT", "+00:00", "GMT+0"})
 
@@ -121,6 +123,11 @@ def locations(
 # --- types of columns ----------------------------------------------------------------------------------------
 
 
+def as_nullable(field: StructField) -> StructField:
+    """Return a field that may be NULL, with the metadata that it had: a watermark is one."""
+    return StructField(field.name, field.dataType, True, field.metadata)
+
+
 def struct_of(types: Mapping[str, DataType]) -> StructType:
     """Return a schema of these columns, each of which may be NULL."""
     return StructType([StructField(name, type_, True) for name, type_ in types.items()])
@@ -137,17 +144,6 @@ def arrow_id_type(integers: bool) -> pa.DataType:
 
 
 # --- paths and the session -----------------------------------------------------------------------------------
-
-
-def folder_of(path: str | os.PathLike[str], what: str) -> Path:
-    """Return a path, or a file: address, as an absolute path; `what` names it in messages."""
-    text = os.fspath(path)
-    parts = urlsplit(text)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return Path(url2pathname(parts.path))
-    if "://" in text or parts.scheme == "file":
-        raise EarmarkError(f"{what} {text!r} is not a path: expected a folder that the driver sees, as a shared mount")
-    return Path(text).absolute()
 
 
 def address(path: Path) -> str:
@@ -192,9 +188,10 @@ def session_zone(spark: SparkSession) -> str:
     return "UTC" if zone in _UTC else zone
 
 
-def check_zone(spark: SparkSession, schema: Schema, types: Mapping[str, str | None]) -> None:
-    """Raise if times do not mean the same to the session and to the snapshot, whose attributes have these types."""
-    moments = [name for name, type_ in types.items() if type_ in (Kind.DATE, Kind.TIMESTAMP)]
+def check_zone(spark: SparkSession, schema: Schema, used: Iterable[str]) -> None:
+    """Raise if times do not mean the same to the session and to the snapshot, of which these attributes are used."""
+    types = {name: schema.by_name[name].type for name in used}
+    moments = [name for name, type_ in types.items() if type_ and type_.kind in (Kind.DATE, Kind.TIMESTAMP)]
     zone = session_zone(spark)
     if moments and zone != schema.zone_name and zone_of(zone) != schema.zone:
         raise EarmarkError(
@@ -205,10 +202,11 @@ def check_zone(spark: SparkSession, schema: Schema, types: Mapping[str, str | No
 
 RESULTS = ("subscription", "score", "snapshot_version")
 """The columns of a result, besides those that are carried along."""
+RANK = "rank"
 
 
 class Columns(NamedTuple):
-    """Which columns of a batch are what, by position."""
+    """Which columns of a batch are what, by position; and which columns are returned."""
 
     carried: list[int]
     attributes: list[tuple[str, int]]
@@ -216,24 +214,16 @@ class Columns(NamedTuple):
     """The map that holds the whole event."""
     weights: int | None
     names: list[str]
-    """Of the batches that are returned."""
+    """Of the batches that are returned: carried columns, RESULTS, the rank, details of the subscriptions."""
+    rank: bool = False
+    details: tuple[str, ...] = ()
+    left: bool = False
+    """Whether events without an answer have a row."""
 
 
 def column_names(count: int) -> list[str]:
     """Return names for columns on their way."""
     return [f"c{number}" for number in range(count)]
-
-
-def refuse_collated(name: str, type_: DataType) -> None:
-    """Raise for strings that Spark would not compare by their bytes, as earmark does."""
-    fields = spark_nesting(type_).fields
-    for inner in [type_] if fields is None else [t for _, t in fields]:
-        collation = getattr(inner, "collation", BINARY)
-        if collation != BINARY:
-            raise EventError(
-                f"the strings of {name!r} have the collation {collation}, but conditions compare strings by their "
-                f"bytes; give the events this column with COLLATE {BINARY}"
-            )
 
 
 class EventProjection:
@@ -248,6 +238,7 @@ class EventProjection:
         self.attributes: list[tuple[str, int]] = []
         self.event_map: int | None = None
         self.weights: int | None = None
+        self.schema = schema
         names = schema.names
         top = (event,) if event is not None else ()
         inner: Any = self.fields.items() if event is None else self._inside(event)
@@ -255,9 +246,37 @@ class EventProjection:
         for location in found:
             position = self._position(top + location.path, location.key)
             self.attributes.append((location.attribute, position))
-            refuse_collated(location.attribute, location.type)
+            check_type(schema.by_name[location.attribute], location.type)
         if not found and names:
             self._take_map(event, names)
+
+    def check_missing(self, missing: str, wanted: Iterable[str]) -> None:
+        """Warn of attributes that no column holds, or raise; `wanted` are those that conditions use."""
+        if missing not in MISSING:
+            raise EarmarkError(f"missing: expected {', '.join(map(repr, MISSING[:-1]))} or 'error', got {missing!r}")
+        if missing == "null" or self.event_map is not None:
+            return
+        there = {name for name, _ in self.attributes}
+        absent = [name for name in wanted if name not in there]
+        if not absent:
+            return
+        listed = ", ".join(map(repr, absent[:_SHOWN]))
+        listed += f" and {len(absent) - _SHOWN:,} more" if absent[_SHOWN:] else ""
+        word = "attribute" if len(absent) == 1 else "attributes"
+        reason = f"the events have no column for the {word} {listed}, so their conditions see NULL"
+        reason += did_you_mean(absent[0], (name for name in self.events.columns if name not in there))
+        if missing == "error":
+            raise EventError(f"{reason} (missing='null' allows it)", attribute=absent[0])
+        warnings.warn(f"{reason} (missing='null' says that this is meant)", stacklevel=4)
+
+    def check_zone(self) -> None:
+        """Raise if times do not mean the same to the session and to the snapshot, and there are times to read."""
+        used = [name for name, _ in self.attributes]
+        if self.event_map is not None:
+            values: Any = list(self.taken)[self.event_map][0]
+            values = self.fields[values].valueType  # type: ignore[attr-defined]
+            used = [name for name in self.schema.names if suits(self.schema.by_name[name], values)]
+        check_zone(self.events.sparkSession, self.schema, used)
 
     def _inside(self, event: str) -> Any:
         """Return the fields of the column that holds events; None where it is a map."""
@@ -302,6 +321,9 @@ class EventProjection:
         values: Any = self._known(chosen)
         self.event_map = self._position((chosen,))
         refuse_collated(chosen, values.valueType)
+        typed = [attribute for attribute in self.schema if attribute.type is not None]
+        if typed and not any(suits(attribute, values.valueType) for attribute in typed):
+            check_type(typed[0], values.valueType)
 
     def take_weights(self, name: str) -> None:
         """Take the weights of each event from a map column."""
@@ -309,27 +331,27 @@ class EventProjection:
             raise EventError(f"expected weights as a mapping or the name of a map column, got {name!r}")
         self.weights = self._position((name,), cast="map<string,double>")
 
-    def carry(self, names: Sequence[str] | None) -> list[tuple[StructField, int]]:
-        """Return the fields to carry along, with their positions."""
+    def carry(self, names: Sequence[str] | None, results: Sequence[str] = RESULTS) -> list[tuple[StructField, int]]:
+        """Return the fields to carry along, with their positions; `results` are the other columns of the result."""
         if isinstance(names, str):
             raise EarmarkError(f"columns: expected a list of names, such as [{names!r}], got {names!r}")
         carried = []
         wanted = list(self.fields if names is None else names)
         for number, name in enumerate(wanted):
             self._known(name)
-            if name.lower() in RESULTS:
+            if name.lower() in results:
                 raise EventError(
-                    f"the events have a column {name!r}, which is also a column of the result; rename it, or leave it "
-                    "out of columns"
+                    f"the events have a column {name!r}, which is also a column of the result; rename it, leave it "
+                    "out of columns, or give the others a prefix such as prefix='match_'"
                 )
             if name in wanted[:number]:
                 raise EventError(f"columns name {name!r} twice, but the result has each column once")
             carried.append((self.events.schema[name], self._position((name,))))
         return carried
 
-    def columns(self, carried: Sequence[tuple[StructField, int]]) -> Columns:
+    def columns(self, carried: Sequence[tuple[StructField, int]], results: Sequence[str] = RESULTS) -> Columns:
         """Return which columns are what."""
-        names = [field.name for field, _ in carried] + list(RESULTS)
+        names = [field.name for field, _ in carried] + list(results)
         at = [position for _, position in carried]
         return Columns(at, self.attributes, self.event_map, self.weights, names)
 
@@ -351,10 +373,20 @@ def with_keys(selected: DataFrame, shown: Sequence[int]) -> DataFrame:
     return selected.select("*", key.alias("key"))
 
 
-def encoded(schema: Schema, columns: Columns, batch: pa.RecordBatch, weights: Weights | None) -> EventArrays:
-    """Return the events of a batch as keys; `weights` are for all of them, unless they have their own."""
-    weighted: Any = weights if columns.weights is None else weights_of(batch.column(columns.weights))
+def encoded(
+    schema: Schema,
+    columns: Columns,
+    batch: pa.RecordBatch,
+    weights: Weights | None,
+    rejects: list[Reject] | None = None,
+) -> EventArrays:
+    """Return the events of a batch as keys; `weights` are for all of them, unless they have their own.
+
+    With `rejects`, values that cannot be read go there and count as NULL.
+    """
+    weighted: Any = weights if columns.weights is None else weights_of(batch.column(columns.weights), rejects)
     if columns.event_map is not None:
-        return encode_map(schema, batch.column(columns.event_map), {name: name for name in schema.names}, weighted)
+        names = {name: name for name in schema.names}
+        return encode_map(schema, batch.column(columns.event_map), names, weighted, rejects)
     attributes = [(name, batch.column(at)) for name, at in columns.attributes]
-    return encode_columns(schema, attributes, batch.num_rows, weighted)
+    return encode_columns(schema, attributes, batch.num_rows, weighted, rejects)

@@ -4,32 +4,17 @@
 
 Only the columns that are needed go to Python: those of the attributes that the snapshot has, and those that the caller
 wants carried along. Each worker maps the version (book/saving.py), encodes a batch, searches, and returns Arrow
-batches of a fixed schema. Nothing is kept between batches, so a stream stays stateless.
+batches of a fixed schema (search.py). Nothing is kept between batches, so a stream stays stateless. With
+`route="shuffle"`, each shard of a sharded snapshot has partitions of its own (shuffle.py).
 
-With `route="shuffle"`, each shard of a sharded snapshot has partitions of its own:
+**Counts.** A worker counts while it searches, and returns the counts as a row at the end of its partition, so that the
+counts of a task that failed and ran again do not count twice:
 
-    events ──route──► (event, place) ──repartition by place──► search one shard ──repartition by event──► the k best
-
-A place is a partition that has one shard. A busy shard may have several places, its replicas, which share its events
-by number; an event goes to one place of each shard that it must be searched in, so replicas do not change the answers.
-Workers then hold the pages of few shards, at the price of two shuffles: this pays when the shards outgrow the memory of
-a host, not just that of a worker.
-
-Events are numbered where they are read (`monotonically_increasing_id`), and answers are joined by these numbers. So the
-input must have the same rows in the same partitions and order when a task runs again after a failure, as files and
-tables do. An input that does not (`rand()`, a limit without an order, rows from a shuffle that arrive in another order)
-must be written or checkpointed first, or take the local route, which needs no numbers.
-
-Which shards are busy? A worker counts while it searches, and returns the counts as a row at the end of its partition,
-so that the counts of a task that failed and ran again do not count twice:
-
-    carried columns   subscription   score   snapshot_version   __shards
+    carried columns   subscription   score   snapshot_version   __counts
     ...               ad-7           1.5     3                  NULL
-    NULL              NULL           NULL    NULL               [events of shard 0, its matches, events of 1, ...]
+    NULL              NULL           NULL    NULL               [events, rejected, …, events of shard 0, its matches, …]
 
 The matches of a shard are those it found, of which the k best of all shards are kept.
-
-Invariant: (event, sequence) is unique among what is merged; the order is by score, then sequence, as everywhere.
 """
 
 from __future__ import annotations
@@ -40,67 +25,55 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from earmark.book.saving import opened
-from earmark.engine.batch import Batch
-from earmark.engine.searcher import Answers, Ask, Mode, Searcher, asked_k, asked_relaxed
-from earmark.engine.version import Version
-from earmark.errors import EarmarkError, EventError, TooManyAnswers
+from earmark.engine.batch import OnError, check_on_error
+from earmark.engine.searcher import Mode, asked_k, asked_relaxed
+from earmark.errors import EarmarkError, EventError
 from earmark.events.mappings import checked_weights
-from earmark.flat.arrays import I64
 from earmark.segment.builder import checked_tags
-from earmark.segment.segment import NO_TAGS, Tags
+from earmark.segment.segment import NO_TAGS
 from earmark.spark import frames
-from earmark.spark.frames import RESULTS, Columns, EventProjection, arrow_id_type, column_names, encoded, struct_of
-from earmark.spark.snapshot import Snapshot
+from earmark.spark.frames import RANK, RESULTS, Columns, EventProjection, as_nullable, struct_of
+from earmark.spark.search import (
+    FIRST_COUNTS,
+    REJECTED,
+    TALLY,
+    Search,
+    match_batches,
+    reject_batches,
+    searched,
+    tally_batches,
+)
+from earmark.spark.shuffle import AUTO, MOST_REPLICAS, shuffled
+from earmark.spark.snapshot import Folder, Snapshot
 
-FIRST_STEP, LAST_STEP = 2_048, 65_536  # events per search
-WANTED_ANSWERS = 1 << 20  # per search
-OUTPUT_ROWS = 1 << 16  # per batch returned
 Scope = Mapping[str, str] | None
 Weights = Mapping[str, float]
 LOCAL, SHUFFLE = ROUTES = ("local", "shuffle")
-AUTO = "auto"
-MOST_REPLICAS = 1_000
-EVENT, PLACE, SEQUENCE, RANK, EVENTS = "event", "place", "sequence", "rank", "events"
-TALLY = "__shards"
+HOW = ("inner", "left")
 MOST_TALLIED = 256
-"""The most tables that a stream counts; Spark plans an expression for each."""
-_TALLY_TYPE = pa.list_(pa.int64())
+"""The most tables that a stream counts one by one; Spark plans an expression for each."""
+DETAIL_TYPES: dict[str, DataType] = {"condition": StringType(), "tags": MapType(StringType(), StringType())}
+"""Columns of the subscriptions that may be brought along."""
 _COUNTS = pa.schema({"shard": pa.int32(), "events": pa.int64(), "matches": pa.int64()})
-
-
-class Search(NamedTuple):
-    """What to search and how: sent to the workers, and the same for DataFrames and SQL."""
-
-    root: str
-    version: int
-    checksum: str
-    """Of the version's record, since a folder may have been deleted and published again."""
-    k: int | None
-    relaxed: bool
-    scope: Tags
-    weights: dict[str, float] | None
-
-    def opened(self) -> Version:
-        """Open the version in this process, once."""
-        return opened(self.root, self.version, self.checksum)
-
-    def encoded(self, version: Version, columns: Columns, batch: pa.RecordBatch) -> Batch:
-        """Return the events of a batch as keys."""
-        return Batch(encoded(version.schema, columns, batch, self.weights), {}, None)
-
-    def searcher(self, version: Version) -> Searcher:
-        """Return a searcher of the version."""
-        return Searcher(version, Ask(self.k, self.relaxed, self.scope))
 
 
 def match(
     events: DataFrame,
-    snapshot: Snapshot,
+    snapshot: Snapshot | Folder,
     k: int | None = None,
     *,
     mode: Mode = "exact",
@@ -108,10 +81,19 @@ def match(
     scope: Scope = None,
     weights: Weights | str | None = None,
     event: str | None = None,
+    on_error: OnError = "raise",
+    missing: str = "warn",
+    rank: bool = False,
+    how: str = "inner",
+    with_columns: Sequence[str] = (),
+    prefix: str = "",
+    metrics: str | Observation | None = None,
     route: str = LOCAL,
     replicas: int | str = 1,
 ) -> DataFrame:
     """Return the subscriptions that events match: columns of the events, subscription, score, snapshot_version.
+
+    `snapshot` is a Snapshot, or the path of a book, whose newest version is meant.
 
     Results are all matches in order of insertion, or the `k` best, best first; `mode` "relaxed" ranks subscriptions of
     which at least one constraint holds (it needs `k`). `columns` are the event columns to carry along (all by default;
@@ -122,16 +104,70 @@ def match(
     exactly `lo` and `hi` is an interval. `event` names the column that holds the whole event, a map or a struct; by
     default, it is the only map with string keys if no column is an attribute.
 
+    A value that cannot be read makes the query fail (`on_error="raise"`), counts as NULL ("null"), or leaves its event
+    out ("reject"); `rejected` lists such values and the reasons. Attributes that no column holds are NULL in every
+    event: silently with `missing="null"`, with a warning ("warn"), or not at all ("error").
+
+    `rank=True` adds the column `rank`, from 1. `how="left"` keeps events without a match, as a row with NULLs.
+    `with_columns` brings columns of the subscriptions along: `condition`, `tags`. `prefix` goes before the name of
+    every column that is not the events'. `metrics` names an observation (or is one) of the counts in `COUNTS`.
+
     Events are searched only in the shards of the snapshot that may match them. With `route="local"` each worker
     searches its events in one shard after another; with "shuffle", for batches only, events travel to partitions that
     have one shard each. A busy shard may have several partitions: `replicas` of them, or with "auto" as many as a count
     of the events suggests.
     """
     check_route(route, replicas)
-    ready = prepared(events, snapshot, k, mode=mode, columns=columns, scope=scope, weights=weights, event=event)
+    snapshot = Snapshot.of(snapshot)
+    shape = Shape(rank, how, tuple(with_columns), prefix)
+    asked: Any = {"k": k, "mode": mode, "columns": columns, "scope": scope, "weights": weights, "event": event}
+    ready = prepared(events, snapshot, **asked, on_error=on_error, missing=missing, shape=shape)
     if route == SHUFFLE:
-        return shuffled(ready, snapshot, replicas)
+        if metrics is not None:
+            raise EarmarkError("metrics need the route 'local'")
+        return shuffled(ready, tables_of(snapshot), replicas)
+    if metrics is not None:
+        return tallied(ready, metrics, 0)
     return ready.run(match_batches, ready.schema)
+
+
+def rejected(
+    events: DataFrame,
+    snapshot: Snapshot | Folder,
+    *,
+    columns: Sequence[str] | None = None,
+    weights: Weights | str | None = None,
+    event: str | None = None,
+) -> DataFrame:
+    """Return what `match` cannot read of the events: columns of the events, attribute, reason.
+
+    There is a row for each value; `attribute` is NULL where it is the whole event. The arguments are those of `match`.
+    """
+    snapshot = Snapshot.of(snapshot)
+    return rejected_of(
+        prepared(
+            events, snapshot, columns=columns, weights=weights, event=event, on_error="null", missing="null",
+            results=REJECTED,
+        )
+    )  # fmt: skip
+
+
+def count_matches(
+    events: DataFrame,
+    snapshot: Snapshot | Folder,
+    *,
+    scope: Scope = None,
+    event: str | None = None,
+    on_error: OnError = "raise",
+    missing: str = "warn",
+) -> DataFrame:
+    """Return one row (events, rejected, matches): how large the result of `match` is, without making it."""
+    snapshot = Snapshot.of(snapshot)
+    asked: Any = {"scope": scope, "event": event, "on_error": on_error, "missing": missing}
+    ready = prepared(events, snapshot, columns=[], **asked)
+    names = ("events", "rejected", "matches")
+    counted = ready.run(size_batches, struct_of(dict.fromkeys(names, LongType())))
+    return counted.agg(*(f.coalesce(f.sum(name), f.lit(0)).alias(name) for name in names))
 
 
 def check_route(route: str, replicas: int | str) -> None:
@@ -142,6 +178,36 @@ def check_route(route: str, replicas: int | str) -> None:
         return
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= MOST_REPLICAS:
         raise EarmarkError(f"replicas: expected a number from 1 to {MOST_REPLICAS:,}, or {AUTO!r}, got {replicas!r}")
+
+
+class Shape(NamedTuple):
+    """Which columns a result has besides those of the events, and which rows."""
+
+    rank: bool = False
+    how: str = "inner"
+    details: tuple[str, ...] = ()
+    prefix: str = ""
+
+    def check(self) -> None:
+        """Raise for what is no shape."""
+        if self.how not in HOW:
+            raise EarmarkError(f"how: expected 'inner' or 'left', got {self.how!r}")
+        for name in self.details:
+            if name not in DETAIL_TYPES or self.details.count(name) > 1:
+                known = " and ".join(map(repr, DETAIL_TYPES))
+                raise EarmarkError(f"with_columns: expected each of {known} at most once, got {list(self.details)!r}")
+        if not isinstance(self.prefix, str):
+            raise EarmarkError(f"prefix: expected a string, got {self.prefix!r}")
+
+    def types(self, integer_ids: bool) -> dict[str, DataType]:
+        """Return the columns of a result besides those that are carried along."""
+        found = dict(zip(RESULTS, (frames.id_type(integer_ids), DoubleType(), LongType()), strict=True))
+        found |= {RANK: LongType()} if self.rank else {}
+        found |= {name: DETAIL_TYPES[name] for name in self.details}
+        return {self.prefix + name: type_ for name, type_ in found.items()}
+
+
+PLAIN = Shape()
 
 
 class MatchPlan(NamedTuple):
@@ -156,6 +222,11 @@ class MatchPlan(NamedTuple):
         """Return what a function of search, columns, these arguments and the batches of a partition yields."""
         return (frame or self.frame).mapInArrow(partial(function, self.search, self.columns, *given), schema)
 
+    @property
+    def carried(self) -> list[StructField]:
+        """The fields of the events that are carried along."""
+        return list(self.schema.fields[: len(self.columns.carried)])
+
 
 def prepared(
     events: DataFrame,
@@ -167,112 +238,59 @@ def prepared(
     scope: Scope = None,
     weights: Weights | str | None = None,
     event: str | None = None,
+    on_error: OnError = "raise",
+    missing: str = "null",
+    shape: Shape = PLAIN,
+    results: Sequence[str] | None = None,
 ) -> MatchPlan:
-    """Check the arguments of `match`, and find the columns in the DataFrame."""
+    """Check the arguments of `match`, and find the columns in the DataFrame.
+
+    `results` are names that no carried column may have, those of the shape by default.
+    """
+    check_on_error(on_error, None)
+    shape.check()
     spark = events.sparkSession
     search = search_of(spark, snapshot, k, mode, scope, weights if not isinstance(weights, str) else None)
     projection = EventProjection(events, snapshot.schema, event)
+    projection.check_zone()
+    projection.check_missing(missing, snapshot.used)
     if isinstance(weights, str):
         projection.take_weights(weights)
-    carried = projection.carry(columns)
-    results = zip(RESULTS, (frames.id_type(snapshot.integer_ids), DoubleType(), LongType()), strict=True)
-    schema = struct_of({**{field.name: field.dataType for field, _ in carried}, **dict(results)})
-    return MatchPlan(projection.selected(), search, projection.columns(carried), schema)
+    types = shape.types(snapshot.integer_ids)
+    carried = projection.carry(columns, [name.lower() for name in results or types])
+    schema = StructType([as_nullable(field) for field, _ in carried] + struct_of(types).fields)
+    made = projection.columns(carried, list(types))
+    made = made._replace(rank=shape.rank, details=shape.details, left=shape.how == "left")
+    return MatchPlan(projection.selected(), search._replace(on_error=on_error), made, schema)
 
 
 def search_of(
     spark: SparkSession, snapshot: Snapshot, k: int | None, mode: Mode, scope: Scope, weights: Weights | None
 ) -> Search:
-    """Check the arguments of a search, and whether the session reads events as the snapshot does."""
+    """Check the arguments of a search."""
     relaxed = asked_relaxed(mode)
     if k is not None:
         k = asked_k(k)
     elif relaxed:
         raise EarmarkError("mode 'relaxed' ranks, so it needs k, the number of results per event")
     frames.refuse_case_variants(spark, snapshot.schema.names)
-    frames.check_zone(spark, snapshot.schema, snapshot.attributes)
     tags = checked_tags(scope, "a scope") if scope is not None else NO_TAGS
     checked = checked_weights(weights, EventError) if weights is not None else None
     return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, checked)
 
 
-# --- on the workers ------------------------------------------------------------------------------------------
+def rejected_of(ready: MatchPlan) -> DataFrame:
+    """Return what cannot be read of the events: the columns that are carried along, attribute, reason."""
+    schema = StructType([*ready.carried, *struct_of(dict.fromkeys(REJECTED, StringType())).fields])
+    return ready.run(reject_batches, schema)
 
 
-def match_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the answers for the batches of a partition."""
-    for part, answers in searched(search, columns, batches):
-        yield from result_batches(search, columns, part, answers)
+# --- counts --------------------------------------------------------------------------------------------------
 
-
-def searched(
-    search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[pa.RecordBatch, Answers]]:
-    """Yield the events of a partition, some at a time, and their answers."""
-    version = search.opened()
-    searcher, step = search.searcher(version), FIRST_STEP
-    for batch in batches:
-        first = 0
-        while first < batch.num_rows:
-            part = batch.slice(first, step)
-            try:
-                answers = searcher.answers(search.encoded(version, columns, part))
-            except TooManyAnswers:
-                if part.num_rows == 1:
-                    raise
-                step = part.num_rows // 2
-                continue
-            first += part.num_rows
-            yield part, answers
-            per_event = max(len(answers.scores) / part.num_rows, 1 / LAST_STEP)
-            step = int(min(max(WANTED_ANSWERS / per_event, 64), LAST_STEP))
-
-
-def result_batches(
-    search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers
-) -> Iterator[pa.RecordBatch]:
-    """Yield answers as batches of the result."""
-    if not len(answers.scores):
-        return
-    made = _result_columns(search, columns, batch, answers.events, answers.subscriptions, answers.scores)
-    whole = pa.RecordBatch.from_arrays(made, columns.names)
-    for first in range(0, whole.num_rows, OUTPUT_ROWS):
-        yield whole.slice(first, OUTPUT_ROWS)
-
-
-def _result_columns(
-    search: Search, columns: Columns, batch: pa.RecordBatch, events: I64, subscriptions: pa.Array, scores: Any
-) -> list[pa.Array]:
-    """Return the carried columns of these events, and the columns RESULTS."""
-    carried = [batch.column(at).take(pa.array(events)) for at in columns.carried]
-    version = pa.array(np.full(len(events), search.version, np.int64))
-    return [*carried, subscriptions, pa.array(scores), version]
-
-
-# --- the route through partitions of one shard ----------------------------------------------------------------
-
-
-def shuffled(ready: MatchPlan, snapshot: Snapshot, replicas: int | str) -> DataFrame:
-    """Return the results of `match`, searched in partitions of one shard each."""
-    if ready.frame.isStreaming:
-        raise EarmarkError("route 'shuffle' is for batches; use 'local' for a streaming DataFrame")
-    search, columns = ready.search, ready.columns
-    numbered = ready.frame.withColumn(EVENT, f.monotonically_increasing_id())
-    first = _places(ready, snapshot, replicas)
-    travelling = StructType([*numbered.schema.fields]).add(PLACE, IntegerType())
-    routed = ready.run(route_batches, travelling, first, frame=numbered)
-    inner = column_names(len(columns.names))
-    types = {name: field.dataType for name, field in zip(inner, ready.schema.fields, strict=True)}
-    schema = struct_of({**types, EVENT: LongType(), SEQUENCE: LongType()})
-    placed = routed.repartitionById(int(first[-1]), f.col(PLACE))
-    found = ready.run(search_batches, schema, first, frame=placed)
-    named = [f.col(name).alias(result) for name, result in zip(inner, columns.names, strict=True)]
-    if search.k is None:
-        return found.repartition(EVENT).sortWithinPartitions(EVENT, SEQUENCE).select(*named)
-    score = inner[len(columns.carried) + RESULTS.index("score")]
-    best = Window.partitionBy(EVENT).orderBy(f.col(score).desc(), f.col(SEQUENCE))
-    ranked = found.withColumn(RANK, f.row_number().over(best)).where(f.col(RANK) <= search.k)
-    return ranked.select(*named)
+COUNTS = (*FIRST_COUNTS, "matches")
+"""What `metrics` counts: events read; `rejected`, those of which something could not be read; `searched`, events times
+the shards that each was searched in; `candidates`, the answers of all shards, of which the k best are kept; and
+matches, the rows of the result that name a subscription."""
 
 
 def tables_of(snapshot: Snapshot) -> int:
@@ -280,24 +298,9 @@ def tables_of(snapshot: Snapshot) -> int:
     return max(snapshot.segments, 1)
 
 
-def _places(ready: MatchPlan, snapshot: Snapshot, replicas: int | str) -> I64:
-    """Return where the places of each table begin; the last is how many there are."""
-    tables = tables_of(snapshot)
-    if replicas != AUTO:
-        return np.arange(0, tables * int(replicas) + 1, int(replicas))
-    events = np.zeros(tables, np.int64)  # a table has as many places as its events are times the average
-    for table, count in ready.run(count_routed, struct_of({PLACE: IntegerType(), EVENTS: LongType()})).collect():
-        events[table] += count
-    wanted = np.clip(np.rint(events / max(float(events.mean()), 1.0)), 1, MOST_REPLICAS)
-    return np.cumsum([0, *wanted.astype(np.int64)])
-
-
-# --- counts by shard -----------------------------------------------------------------------------------------
-
-
 def shard_counts(
     events: DataFrame,
-    snapshot: Snapshot,
+    snapshot: Snapshot | Folder,
     k: int | None = None,
     *,
     mode: Mode = "exact",
@@ -309,97 +312,53 @@ def shard_counts(
     If the snapshot has changed since its last full version, the last shard is the table of those changes, in which all
     events are searched. Shards in which no event is searched are not listed.
     """
-    ready = prepared(events, snapshot, k, mode=mode, columns=[], scope=scope, event=event)
+    ready = prepared(events, Snapshot.of(snapshot), k, mode=mode, columns=[], scope=scope, event=event)
     counted = ready.run(count_batches, struct_of({"shard": IntegerType(), "events": LongType(), "matches": LongType()}))
     sums = [f.sum(name).alias(name) for name in ("events", "matches")]
     return counted.groupBy("shard").agg(*sums).orderBy("shard")
 
 
-def is_tallied(snapshot: Snapshot) -> bool:
-    """Return whether a stream counts by shard."""
-    return snapshot.record["router"] is not None and tables_of(snapshot) <= MOST_TALLIED
+def tallied_tables(snapshot: Snapshot) -> int:
+    """Return how many tables a stream counts one by one; 0 where there are no shards, or too many."""
+    tables = tables_of(snapshot)
+    return tables if snapshot.record["router"] is not None and tables <= MOST_TALLIED else 0
 
 
-def tallied(ready: MatchPlan, snapshot: Snapshot, noted: Observation) -> DataFrame:
-    """Return the matches; `noted` gets sums over what workers counted, two for each table (`counts_of`)."""
-    made = ready.run(tally_batches, StructType([*ready.schema.fields]).add(TALLY, ArrayType(LongType())))
-    sums = [f.sum(f.get(TALLY, f.lit(i))).alias(f"n{i}") for i in range(2 * tables_of(snapshot))]
+def tallied(ready: MatchPlan, noted: Observation | str, tables: int) -> DataFrame:
+    """Return the matches; `noted` gets COUNTS, and two sums for each of the tables that are counted (`counts_of`)."""
+    made = ready.run(tally_batches, StructType([*ready.schema.fields]).add(TALLY, ArrayType(LongType())), tables > 0)
+
+    def total(at: int, name: str) -> Column:
+        return f.coalesce(f.sum(f.get(TALLY, f.lit(at))), f.lit(0)).alias(name)
+
+    first = len(FIRST_COUNTS)
+    sums = [total(at, name) for at, name in enumerate(FIRST_COUNTS)]
+    sums.append(f.count(frames.quoted(ready.columns.names[len(ready.columns.carried)])).alias("matches"))
+    sums += [total(first + i, f"n{i}") for i in range(2 * tables)]
     return made.observe(noted, *sums).where(f.col(TALLY).isNull()).drop(TALLY)
 
 
 def counts_of(found: Mapping[str, Any]) -> list[list[int]]:
     """Return pairs of events and matches by table, from the sums of `tallied`."""
-    values = [int(found[f"n{i}"] or 0) for i in range(len(found))]
+    values = [int(found[f"n{i}"]) for i in range(len(found) - len(COUNTS))]
     return [list(pair) for pair in zip(values[::2], values[1::2], strict=True)]
 
 
 # --- on the workers ------------------------------------------------------------------------------------------
 
 
-def _routed(
-    search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[pa.RecordBatch, int, Any]]:
-    """Yield (batch, table, the rows that are searched in it)."""
-    version = search.opened()
-    for batch in batches:
-        events = search.encoded(version, columns, batch).events
-        for table, chosen in version.routed(events, search.relaxed):
-            yield batch, table, np.arange(batch.num_rows) if chosen is None else chosen
-
-
-def count_routed(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield how many events go to each table."""
-    for _, table, chosen in _routed(search, columns, batches):
-        yield pa.record_batch({PLACE: pa.array([table], pa.int32()), EVENTS: [len(chosen)]})
-
-
-def route_batches(
-    search: Search, columns: Columns, first: I64, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield every event once for each table that it is searched in, with the place."""
-    for batch, table, chosen in _routed(search, columns, batches):
-        rows = batch.take(pa.array(chosen))
-        number = rows.column(rows.num_columns - 1).to_numpy()
-        place = first[table] + number % (first[table + 1] - first[table])
-        yield rows.append_column(PLACE, pa.array(place.astype(np.int32)))
-
-
-def search_batches(
-    search: Search, columns: Columns, first: I64, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the answers of the tables at whose places the events are."""
-    opened = search.opened()
-    searcher = search.searcher(opened)
-    for batch in batches:
-        tables = np.searchsorted(first, batch.column(batch.num_columns - 1).to_numpy(), "right") - 1
-        for table in np.unique(tables).tolist():
-            part = batch.take(pa.array(np.flatnonzero(tables == table)))
-            found = searcher.found(table, search.encoded(opened, columns, part))
-            if not len(found.scores):
-                continue
-            made = _result_columns(search, columns, part, found.events, searcher.named(found), found.scores)
-            made += [part.column(part.num_columns - 2).take(pa.array(found.events)), pa.array(found.sequence)]
-            yield pa.RecordBatch.from_arrays(made, [*column_names(len(columns.names)), EVENT, SEQUENCE])
-
-
 def count_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the counts of a partition, one row per table."""
-    total: Any = sum(answers.counts for _, answers in searched(search, columns, batches))
+    total: Any = sum(part.answers.counts for part in searched(search, columns, batches))
     if np.ndim(total):
         met = np.flatnonzero(total[:, 0])
         yield pa.RecordBatch.from_arrays([pa.array(met, pa.int32()), *map(pa.array, total[met].T)], schema=_COUNTS)
 
 
-def tally_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the answers for the batches of a partition, and what was counted."""
-    total: Any = 0
-    carried: list[pa.DataType] = []
-    for part, answers in searched(search, columns, batches):
-        total = total + answers.counts
-        carried = [part.column(at).type for at in columns.carried]
-        for made in result_batches(search, columns, part, answers):
-            yield made.append_column(TALLY, pa.nulls(made.num_rows, _TALLY_TYPE))
-    if np.ndim(total):
-        types = [*carried, arrow_id_type(search.opened().id_type is int), pa.float64(), pa.int64()]
-        nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type_) for type_ in types], columns.names)
-        yield nothing.append_column(TALLY, pa.array([total.ravel().tolist()], _TALLY_TYPE))
+def size_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield how many events, rejected events and matches a partition has."""
+    events = unread = matches = 0
+    for part in searched(search, columns, batches, scores=False):
+        events, unread = events + part.events, unread + part.rejected
+        matches += int(part.answers.starts[-1])
+    yield pa.record_batch({"events": [events], "rejected": [unread], "matches": [matches]})

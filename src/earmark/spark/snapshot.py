@@ -87,6 +87,8 @@ class Snapshot:
             """The number of segments: the shards, and what was changed since the last full version."""
             self.attributes = {a.name: str(a.type) if a.type else None for a in self.schema}
             """The types of attributes by name; None where conditions only ask for NULL."""
+            self.used = [entry["name"] for entry in record["attributes"] if entry["uses"]]
+            """The attributes that conditions of live subscriptions use."""
             self.zone = self.schema.zone_name
             """The time zone in which times without one are read."""
 
@@ -130,6 +132,11 @@ class Snapshot:
         """
         root = folders.root_of(path)
         return folders.newest(root, version, lambda record: cls(root, record))
+
+    @classmethod
+    def of(cls, snapshot: Snapshot | Folder) -> Snapshot:
+        """Return a snapshot as it is, or the newest one under a path."""
+        return snapshot if isinstance(snapshot, Snapshot) else cls.open(snapshot)
 
     def latest(self) -> Snapshot:
         """Open the newest version under the same path."""

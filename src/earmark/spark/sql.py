@@ -29,8 +29,10 @@ from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map
 from earmark.keys.schema import Schema
 from earmark.spark import frames
-from earmark.spark.matching import Search, search_of
+from earmark.spark.matching import search_of
+from earmark.spark.search import Search
 from earmark.spark.snapshot import Snapshot
+from earmark.spark.types import check_type
 
 DEFAULT_K = 10
 
@@ -69,10 +71,14 @@ def matching_function(
     """Return the function that `register` registers, for declarative pipelines, which may not register one."""
     search = search_of(spark, snapshot, DEFAULT_K, mode, scope, weights)
     sensitive = frames.is_case_sensitive(spark)
+    used = snapshot.schema.names
     if events is not None:
         fields = [(field.name, field.dataType) for field in events.schema.fields]
-        for location in frames.locations(fields, snapshot.schema.names, sensitive, frames.spark_nesting):
-            frames.refuse_collated(location.attribute, location.type)
+        found = frames.locations(fields, snapshot.schema.names, sensitive, frames.spark_nesting)
+        for location in found:
+            check_type(snapshot.schema.by_name[location.attribute], location.type)
+        used = [location.attribute for location in found]
+    frames.check_zone(spark, snapshot.schema, used)
     result = frames.struct_of({"subscription": frames.id_type(snapshot.integer_ids), "score": DoubleType()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about type hints, which cannot say "one argument or two"

@@ -31,10 +31,11 @@ from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from earmark.errors import EarmarkError, EventError, SubscriptionError
 from earmark.flat.arrays import I64
-from earmark.spark.frames import RESULTS, Columns, arrow_id_type, id_type, session_zone, struct_of, with_keys
+from earmark.spark.frames import Columns, arrow_id_type, id_type, session_zone, struct_of, with_keys
 from earmark.spark.hygiene.auditing import working_folder
 from earmark.spark.intake import ReadOptions
-from earmark.spark.matching import Search, prepared, searched
+from earmark.spark.matching import prepared
+from earmark.spark.search import Search, searched
 from earmark.spark.snapshot import DEFAULT_INDEX, Folder, Snapshot, publish
 
 SAMPLE = 3
@@ -84,7 +85,7 @@ def backtest(
         ids = pa.table({"id": pa.array([row[0] for row in frame.select("id").collect()], kind)})
         write_feather(ids, folder / "ids.arrow")
         ready = prepared(events, snapshot, columns=columns if sample else [], event=event)
-        carried = ready.schema.fields[: -len(RESULTS)]
+        carried = ready.carried
         if sample and not carried:
             raise EarmarkError("a sample needs columns of the events to show; name them, or ask for sample=0")
     plan = Counting(ready.search, ready.columns, str(folder / "ids.arrow"), sample)
@@ -202,7 +203,7 @@ def count_batches(plan: Counting, batches: Iterator[pa.RecordBatch]) -> Iterator
     place = {id: i for i, id in enumerate(ids.to_pylist())}
     counts, kept, seen = np.zeros(len(ids), np.int64), LeastKeys(len(ids), plan.sample), 0
     names = plan.columns.names[: len(plan.columns.carried)]
-    for part, answers in searched(plan.search, plan.columns, batches):
+    for part, answers, _, _ in searched(plan.search, plan.columns, batches):
         coded = answers.subscriptions.dictionary_encode()
         places = np.array([place[id] for id in coded.dictionary.to_pylist()], np.int64)
         codes = np.asarray(coded.indices)

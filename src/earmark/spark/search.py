@@ -1,0 +1,295 @@
+"""What a worker does with a batch of events: read it, search it, and return the answers in batches of bounded size.
+
+    batch ──read──► keys, and what cannot be read ──search──► answers ──► carried columns, subscription, score, …
+
+**What cannot be read** of an event is an error that names the event by its carried columns (`on_error="raise"`), counts
+as NULL ("null"), or leaves the event out ("reject"). In the last two cases `reject_batches` lists event, attribute and
+reason.
+
+**Bounded batches.** An event has its carried columns once for every answer. A batch that is returned is cut so that
+these stay below OUTPUT_BYTES, by the size of each row; a single row may be larger. Searches are small enough to find
+about WANTED_ANSWERS at a time.
+
+**Details** of the subscriptions (their condition, their tags) are looked up by segment and slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from earmark.book.saving import opened
+from earmark.engine.batch import Batch, OnError
+from earmark.engine.searcher import Answers, Ask, Searcher
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError, EventError, TooManyAnswers, shortened, shown
+from earmark.events.mappings import Reject
+from earmark.flat.arrays import I64
+from earmark.segment.segment import Tags
+from earmark.spark.frames import Columns, arrow_id_type, encoded
+
+FIRST_STEP, LAST_STEP = 2_048, 65_536  # events per search
+WANTED_ANSWERS = 1 << 20  # per search
+OUTPUT_ROWS = 1 << 16  # per batch returned
+OUTPUT_BYTES = 8 << 20
+"""Most bytes of carried columns per batch returned, unless a row alone is larger."""
+DETAILS = {"condition": pa.string(), "tags": pa.map_(pa.string(), pa.string())}
+REJECTED = ("attribute", "reason")
+"""The columns of rejected events, besides those that are carried along."""
+_NAMED = 3
+
+
+class Search(NamedTuple):
+    """What to search and how: sent to the workers, and the same for DataFrames and SQL."""
+
+    root: str
+    version: int
+    checksum: str
+    """Of the version's record, since a folder may have been deleted and published again."""
+    k: int | None
+    relaxed: bool
+    scope: Tags
+    weights: dict[str, float] | None
+    on_error: OnError = "raise"
+
+    def opened(self) -> Version:
+        """Open the version in this process, once."""
+        return opened(self.root, self.version, self.checksum)
+
+    def searcher(self, version: Version, *, places: bool = False, scores: bool = True) -> Searcher:
+        """Return a searcher of the version."""
+        return Searcher(version, Ask(self.k, self.relaxed, self.scope, scores, places))
+
+    def read(self, version: Version, columns: Columns, batch: pa.RecordBatch) -> EventBatch:
+        """Return the events of a batch as keys."""
+        rejects: list[Reject] | None = None if self.on_error == "raise" else []
+        try:
+            keys = Batch(encoded(version.schema, columns, batch, self.weights, rejects), {}, None)
+        except EventError as problem:
+            raise _named(problem, columns, batch) from None
+        wrong = {one.event for one in rejects or () if self.on_error == "reject" or one.attribute is None}
+        if not wrong:
+            return EventBatch(batch, keys, rejects or [])
+        kept = np.setdiff1d(np.arange(batch.num_rows), np.fromiter(wrong, np.int64))
+        return EventBatch(batch.take(pa.array(kept)), keys.choose(kept), rejects or [])
+
+
+class EventBatch(NamedTuple):
+    """Events as they came and as keys, without those that were rejected."""
+
+    rows: pa.RecordBatch
+    keys: Batch
+    rejects: list[Reject]
+    """What could not be read; by the rows of the batch as it came."""
+
+
+class Searched(NamedTuple):
+    """Events and their answers."""
+
+    rows: pa.RecordBatch
+    answers: Answers
+    events: int
+    """Number of events, those that were left out included."""
+    rejected: int
+    """Number of events of which something could not be read."""
+
+
+def _named(problem: EventError, columns: Columns, batch: pa.RecordBatch) -> EarmarkError:
+    """Return the same problem, with the event named by its carried columns instead of its place in a batch."""
+    row, values = problem.event, []
+    if row is None:
+        return problem
+    for name, at in zip(columns.names, columns.carried[:_NAMED], strict=False):
+        try:
+            values.append(f"{name}={shortened(shown(batch.column(at)[row].as_py()), 60)}")
+        except (ValueError, OverflowError, pa.ArrowException):
+            values.append(f"{name}=?")
+    return problem.at(event=None, source=f"event ({', '.join(values)})" if values else "an event")
+
+
+# --- searching -----------------------------------------------------------------------------------------------
+
+
+def searched(
+    search: Search, columns: Columns, batches: Iterator[pa.RecordBatch], *, scores: bool = True
+) -> Iterator[Searched]:
+    """Yield the events of a partition, some at a time, and their answers."""
+    version = search.opened()
+    searcher, step = search.searcher(version, places=bool(columns.details), scores=scores), FIRST_STEP
+    for batch in batches:
+        first = 0
+        while first < batch.num_rows:
+            part = batch.slice(first, step)
+            events = search.read(version, columns, part)
+            try:
+                answers = searcher.answers(events.keys)
+            except TooManyAnswers:
+                if part.num_rows == 1:
+                    raise
+                step = part.num_rows // 2
+                continue
+            first += part.num_rows
+            rejected = len({one.event for one in events.rejects})
+            yield Searched(events.rows, answers, part.num_rows, rejected)
+            per_event = max(len(answers.scores) / part.num_rows, 1 / LAST_STEP)
+            step = int(min(max(WANTED_ANSWERS / per_event, 64), LAST_STEP))
+
+
+def match_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the answers for the batches of a partition."""
+    for part in searched(search, columns, batches):
+        yield from result_batches(search, columns, part.rows, part.answers)
+
+
+def reject_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield what cannot be read of the batches of a partition: carried columns, attribute, reason."""
+    version = search.opened()
+    names = [*columns.names[: len(columns.carried)], *REJECTED]
+    for batch in batches:
+        for first in range(0, batch.num_rows, FIRST_STEP):
+            part = batch.slice(first, FIRST_STEP)
+            rejects = search.read(version, columns, part).rejects
+            if not rejects:
+                continue
+            rows = np.array([one.event for one in rejects], np.int64)
+            said = [pa.array([getattr(one, name) for one in rejects], pa.string()) for name in REJECTED]
+            for begin, end in cuts(row_bytes(part, columns.carried), rows):
+                carried = [part.column(at).take(pa.array(rows[begin:end])) for at in columns.carried]
+                yield pa.RecordBatch.from_arrays([*carried, *(own.slice(begin, end - begin) for own in said)], names)
+
+
+# --- answers as batches --------------------------------------------------------------------------------------
+
+
+def result_batches(
+    search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers
+) -> Iterator[pa.RecordBatch]:
+    """Yield answers as batches of the result."""
+    counts = np.diff(answers.starts)
+    events, at = answers.events, np.arange(len(answers.scores))
+    if columns.left and not counts.all():
+        events = np.repeat(np.arange(batch.num_rows), np.maximum(counts, 1))
+        at = np.full(len(events), -1)
+        at[(counts > 0)[events]] = np.arange(len(answers.scores))
+    if not len(events):
+        return
+    rank = None
+    if columns.rank:
+        rank = np.arange(1, len(answers.scores) + 1) - np.repeat(answers.starts[:-1], counts)
+    version = search.opened() if columns.details else None
+    for begin, end in cuts(row_bytes(batch, columns.carried), events):
+        chosen = _indices(at[begin:end])
+        made = [batch.column(number).take(pa.array(events[begin:end])) for number in columns.carried]
+        made += [answers.subscriptions.take(chosen), pa.array(answers.scores).take(chosen)]
+        made.append(pa.array(np.full(end - begin, search.version, np.int64)))
+        if rank is not None:
+            made.append(pa.array(rank).take(chosen))
+        if version is not None:
+            assert answers.places is not None
+            made += _detailed(version, columns.details, answers.places, at[begin:end])
+        yield pa.RecordBatch.from_arrays(made, columns.names)
+
+
+def _indices(at: I64) -> pa.Array:
+    """Return places of answers to take; NULL where there is none."""
+    return pa.array(at, mask=at < 0) if len(at) and at.min() < 0 else pa.array(at)
+
+
+def _detailed(version: Version, names: tuple[str, ...], places: tuple[I64, I64], at: I64) -> list[pa.Array]:
+    """Return columns of the subscriptions of some answers; NULL where there is none."""
+    there = at >= 0
+    made = details(version, names, *(own[at[there]] for own in places))
+    return made if there.all() else [own.take(_indices(np.where(there, np.cumsum(there) - 1, -1))) for own in made]
+
+
+def details(version: Version, names: tuple[str, ...], segments: I64, slots: I64) -> list[pa.Array]:
+    """Return columns of the subscriptions in these slots, each looked up once."""
+    codes, place = np.unique(segments << 32 | slots, return_inverse=True)
+    places = [(version.segments[code >> 32].segment, code & 0xFFFFFFFF) for code in codes.tolist()]
+    made: list[pa.Array] = []
+    for name in names:
+        values: list[Any]
+        if name == "tags":
+            values = [segment.tags(slot) for segment, slot in places]
+        else:
+            values = [segment.text(slot) or None for segment, slot in places]
+        made.append(pa.array(values, DETAILS[name]).take(pa.array(place)))
+    return made
+
+
+def cuts(sizes: I64, events: I64) -> Iterator[tuple[int, int]]:
+    """Yield where to cut rows that repeat events of these sizes, so that batches stay small."""
+    ends = np.cumsum(sizes[events])
+    first = 0
+    while first < len(events):
+        before = int(ends[first - 1]) if first else 0
+        last = int(np.searchsorted(ends, before + OUTPUT_BYTES, "right"))
+        last = min(max(last, first + 1), first + OUTPUT_ROWS)
+        yield first, last
+        first = last
+
+
+def row_bytes(batch: pa.RecordBatch, columns: list[int]) -> I64:
+    """Return the bytes that each row takes in these columns."""
+    total = np.zeros(batch.num_rows, np.int64)
+    for at in columns:
+        total += _bytes_of(batch.column(at))
+    return total
+
+
+def _bytes_of(column: pa.Array) -> I64:
+    """Return the bytes of each value; O(values, those inside of lists and maps included)."""
+    type_ = column.type
+    if pa.types.is_struct(type_):
+        return sum((_bytes_of(column.field(i)) for i in range(type_.num_fields)), np.zeros(len(column), np.int64))
+    if pa.types.is_map(type_) or pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        inner = [column.keys, column.items] if pa.types.is_map(type_) else [column.values]
+        offsets = np.asarray(column.offsets).astype(np.int64)
+        ends = np.zeros(int(offsets[-1]) + 1, np.int64)
+        for values in inner:
+            ends[1:] += np.cumsum(_bytes_of(values)[: offsets[-1]])
+        made: I64 = np.diff(ends[offsets])
+        return made
+    if pa.types.is_null(type_):
+        return np.zeros(len(column), np.int64)
+    try:
+        return np.full(len(column), max(type_.bit_width // 8, 1), np.int64)
+    except ValueError:  # not of one width: strings and bytes
+        return np.asarray(pc.binary_length(column).fill_null(0)).astype(np.int64)
+
+
+# --- counts --------------------------------------------------------------------------------------------------
+
+TALLY = "__counts"
+TALLY_TYPE = pa.list_(pa.int64())
+FIRST_COUNTS = ("events", "rejected", "searched", "candidates")
+"""The first numbers of a tally: events read; those of which something could not be read; events times the segments that
+each was searched in; answers of all segments, of which the k best are kept. The rest are pairs of events and answers by
+segment."""
+
+
+def tally_batches(
+    search: Search, columns: Columns, by_segment: bool, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the answers for the batches of a partition, and last a row of what was counted."""
+    events = rejected = 0
+    total: Any = 0
+    carried: list[pa.DataType] = []
+    names = columns.names
+    for part in searched(search, columns, batches):
+        total = total + part.answers.counts
+        events, rejected = events + part.events, rejected + part.rejected
+        carried = [part.rows.column(at).type for at in columns.carried]
+        for made in result_batches(search, columns, part.rows, part.answers):
+            yield made.append_column(TALLY, pa.nulls(made.num_rows, TALLY_TYPE))
+    if events:
+        types = [*carried, arrow_id_type(search.opened().id_type is int), pa.float64(), pa.int64()]
+        types += [pa.int64()] * columns.rank + [DETAILS[name] for name in columns.details]
+        nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type_) for type_ in types], names)
+        counted = [events, rejected, *(total.sum(axis=0).tolist() if len(total) else (0, 0))]
+        counted += total.ravel().tolist() if by_segment else []
+        yield nothing.append_column(TALLY, pa.array([counted], TALLY_TYPE))

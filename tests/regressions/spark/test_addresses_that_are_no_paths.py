@@ -1,0 +1,36 @@
+"""`publish(df, "s3://bucket/x")` wrote to ./s3:/bucket/x, and `open` did not know file: addresses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from earmark import EarmarkError, Matcher
+from earmark.book.folder import root_of
+
+
+def test_one_function_for_all_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "a book"
+    for given in (folder, str(folder), folder.as_uri(), f"file:{folder}", f"file://localhost{folder}", "a book"):
+        assert root_of(given) == folder
+    assert root_of(bytes(folder)) == folder
+    for given in ("s3://bucket/x", "hdfs://host/x", "file://host/x", "dbfs://x", "S3A://x"):
+        with pytest.raises(EarmarkError, match=r"the book '.+' is not a path: expected a folder"):
+            root_of(given)
+    with pytest.raises(EarmarkError, match="the sink 's3://b' is not a path"):
+        root_of("s3://b", "the sink")
+    with pytest.raises(EarmarkError, match="expected the path of a folder for the book, got 7"):
+        root_of(7)
+
+
+def test_matchers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    matcher = Matcher()
+    matcher.add("x", "a = 1")
+    with pytest.raises(EarmarkError, match="is not a path"):
+        matcher.save("s3://bucket/x")
+    assert not list(tmp_path.iterdir())
+    matcher.save((tmp_path / "b").as_uri())
+    assert Matcher.load((tmp_path / "b").as_uri()).match({"a": 1}) == ["x"]
