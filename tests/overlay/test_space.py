@@ -60,7 +60,7 @@ EVENTS: list[dict[str, Any]] = [
 def told(grid: Grid, condition: str, event: dict[str, Any]) -> bool:
     """Whether ranges send the event to who asks for the condition."""
     asked = RangeSet(grid.ranges([condition])[0])
-    start, first, last = grid.numbers([event])
+    _, first, last = grid.numbers([event])
     cells = np.concatenate([np.arange(a, b + 1) for a, b in zip(first, last, strict=True)])
     return bool(asked.holds(cells).any())
 

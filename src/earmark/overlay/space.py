@@ -178,9 +178,8 @@ class Grid:
             if not all(low < high for low, high in pairwise(cuts[-1].tolist())):
                 raise EarmarkError(f"expected cuts of {axis.attribute!r} that ascend")
             if len(axis.cuts) > (1 << self.space.bits) - 2:
-                raise EarmarkError(
-                    f"expected at most {(1 << self.space.bits) - 2:,} cuts of {axis.attribute!r}, got {len(axis.cuts):,}"
-                )
+                most = (1 << self.space.bits) - 2
+                raise EarmarkError(f"expected at most {most:,} cuts of {axis.attribute!r}, got {len(axis.cuts):,}")
         return space_of(np.arange(len(cuts), dtype=np.int32), cuts, self.space.bits)
 
     # --- conditions --------------------------------------------------------------------------------------------
