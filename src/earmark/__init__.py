@@ -14,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from earmark.book.history import Change, Difference, Revision
+    from earmark.durable import Book, open
     from earmark.engine.searcher import Mode
     from earmark.engine.stats import AttributeInfo, Stats, Unseen
     from earmark.engine.verify import Verification
@@ -46,6 +48,11 @@ _HOMES = {
     "SubscriptionError": "errors",
     "TableError": "errors",
     "TooManyAnswers": "errors",
+    "Book": "durable",
+    "open": "durable",
+    "Change": "book.history",
+    "Difference": "book.history",
+    "Revision": "book.history",
     "AttributeInfo": "engine.stats",
     "Stats": "engine.stats",
     "Facts": "index.auto.facts",
@@ -78,10 +85,13 @@ _HOMES = {
 __all__ = [
     "AttributeInfo",
     "AttributeTypeError",
+    "Book",
     "Candidate",
+    "Change",
     "ClauseExplanation",
     "Condition",
     "ConstraintExplanation",
+    "Difference",
     "EarmarkError",
     "EventError",
     "Explanation",
@@ -97,6 +107,7 @@ __all__ = [
     "Predicate",
     "Problem",
     "Reject",
+    "Revision",
     "Stats",
     "Subscription",
     "SubscriptionError",
@@ -106,6 +117,7 @@ __all__ = [
     "Unseen",
     "Verification",
     "Work",
+    "open",
     "parse",
     "validate",
     "warm",

@@ -110,7 +110,7 @@ class Matcher:
 
     def _start(self, version: Version) -> None:
         self._writing = remade_rlock()
-        self._is_closed = False
+        self._refusal: str | None = None  # why it takes no changes
         self._version = version
         self._compactor = Compactor(self._writing, self._latest, self._replace, self._build)
 
@@ -143,13 +143,13 @@ class Matcher:
 
     def _check_open(self) -> None:
         """Raise where the matcher is closed: it takes no change. The caller holds the lock."""
-        if self._is_closed:
-            raise EarmarkError("the matcher is closed, so it takes no changes; searches still work")
+        if self._refusal is not None:
+            raise EarmarkError(self._refusal)
 
     def close(self) -> None:
         """Wait for work in the background, and take no changes from now on; `with` does it at its end."""
         with self._writing:
-            self._is_closed = True
+            self._refusal = self._refusal or "the matcher is closed, so it takes no changes; searches still work"
         self._compactor.wait()
 
     def __enter__(self) -> Self:
@@ -541,12 +541,13 @@ class Matcher:
         are removed.
         """
         with self._writing:
+            version = self._latest()
             try:
-                saving.check(self._version, self._shelf)
+                saving.check(version, self._shelf)
             except AssertionError as problem:
                 raise EarmarkError(f"the subscriptions are damaged, so nothing was saved: {problem}") from None
-            if any(one.generation != self._version.schema.generation for one in self._version.segments):
-                self._replace(compacted(self._version, self._build))  # in a folder, all keys are of one generation
+            if any(one.generation != version.schema.generation for one in version.segments):
+                self._replace(compacted(version, self._build))  # in a folder, all keys are of one generation
             self._shelf = saving.save(folder, self._version, self.index, self._shelf)
 
     @classmethod

@@ -1,7 +1,9 @@
 """Where are the versions of a book, which is the newest, and how does one become it?
 
     ads/                          given by the user; on a cluster, visible under this path to the driver and all workers
-      book.json                   format, layout, who wrote it, the name of this book, and what counts: its versions
+      book.json                   format, layout, who wrote it, the name of this book, and what counts: its versions, or
+                                  its journal, of which versions are checkpoints (journal.py)
+      journal.db WRITER HEAD      the journal, where there is one, and who writes it (marks.py)
       CURRENT                     the number of the newest version and the checksum of its record
       LOCK                        held to change CURRENT or to remove versions
       segments/3f08c1…            subscriptions and their index, one packed file each (segments.py); never changed
@@ -45,6 +47,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from earmark.book import journal, marks
 from earmark.book.segments import Record, digest
 from earmark.errors import EarmarkError, TableError, require
 from earmark.segment.segment import DAMAGE
@@ -52,7 +55,8 @@ from earmark.segment.segment import DAMAGE
 T = TypeVar("T")
 FORMAT, LAYOUT = "earmark-book", 1
 MAX_RECORD = 256 << 20
-TRUTH = "versions"
+OF_VERSIONS, OF_JOURNAL = "versions", "journal"
+"""What counts, in a manifest."""
 MANIFEST, CURRENT, LOCK, RECORD = "book.json", "CURRENT", "LOCK", "version.json"
 SEGMENTS, KEYS, VERSIONS, PINS = "segments", "keys", "versions", "pins"
 FULL, DELTA = "full", "delta"
@@ -62,6 +66,7 @@ _FILE = re.compile(r"[0-9a-f]{16}\Z")
 _BUILDING = re.compile(r"\.(building|removed|new)-[0-9a-f]{16}\Z")
 _OWNER = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 _OWN_NAMES = frozenset({MANIFEST, CURRENT, LOCK, SEGMENTS, KEYS, VERSIONS, PINS})
+_OWN_NAMES |= {*journal.FILES, marks.WRITER, marks.HEAD}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
 _READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ATTEMPTS = 5
@@ -201,6 +206,11 @@ def read_manifest(root: Path) -> dict[str, Any]:
             raise TableError(f"{str(root)!r} has the format {old!r}; this earmark reads {FORMAT!r} of layout {LAYOUT}")
         raise TableError(f"{str(root)!r} is not an earmark book: it has no {MANIFEST}")
     return _read_sealed(root, file, MANIFEST)
+
+
+def has_journal(root: Path) -> bool:
+    """Whether the truth of a book is its journal."""
+    return bool(read_manifest(root)["truth"] == OF_JOURNAL)
 
 
 def _old_format(root: Path) -> str | None:
@@ -412,14 +422,29 @@ def alone_with(root: Path) -> Iterator[bool]:
         os.close(held)
 
 
-def prepare_root(root: Path) -> None:
+def prepare_root(root: Path, truth: str = OF_VERSIONS) -> None:
     """Make a folder a book, unless it is one; refuse a foreign one. A killed writer's leavings are cleared."""
     refuse_foreign(root)
     root.mkdir(parents=True, exist_ok=True)
     if not (root / MANIFEST).exists():
-        body = {"format": FORMAT, "layout": LAYOUT, "writer": import_module("earmark").__version__, "truth": TRUTH}
-        replace_record(root / MANIFEST, sealed({**body, "book": secrets.token_hex(8)}))
+        write_manifest(root, truth, new_name())
+    elif truth == OF_VERSIONS and has_journal(root):
+        raise TableError(
+            f"the truth of the book {str(root)!r} is its journal, so nothing is saved or published there; "
+            "change it through earmark.open, or choose another folder"
+        )
     _clear_abandoned(root)
+
+
+def new_name() -> str:
+    """A name for a new book."""
+    return secrets.token_hex(8)
+
+
+def write_manifest(root: Path, truth: str, book: str) -> None:
+    """Say what a folder is: a book of this name."""
+    body = {"format": FORMAT, "layout": LAYOUT, "writer": import_module("earmark").__version__, "truth": truth}
+    replace_record(root / MANIFEST, sealed({**body, "book": book}))
 
 
 @contextmanager

@@ -72,6 +72,8 @@ class Shelf:
         self.book = book
         """The name that the book gave itself when it was made."""
         self.keys = keys or StoredKeys()
+        self.change: int | None = None
+        """The last change of the journal that the version has, where the book has a journal."""
         self._entries: WeakKeyDictionary[Segment, tuple[Any, dict[str, Any]]] = WeakKeyDictionary()
 
     def put(self, one: IndexedSegment, entry: Record) -> None:
@@ -190,30 +192,33 @@ def _uses(record: Record) -> I32:
 # --- a matcher's ---------------------------------------------------------------------------------------------
 
 
-def check(version: Version, shelf: Shelf) -> None:
+def check(version: Version, shelf: Shelf, living: bool = True) -> None:
     """Raise AssertionError unless a version can be stored: what kernels rely on, ids, places in the order, uses.
 
-    Segments that are on the shelf were checked before, and never change. O(size), at the speed of arrays and sets.
+    Segments that are on the shelf were checked before, and never change. O(size), at the speed of arrays and sets;
+    without `living`, which leaves out what is not of one segment, O(new segments).
     """
     for one in version.segments:
         if shelf.entry(one) is None:
             check_arrays(one.segment.arrays, len(one.segment.schema))
-    version.check_living()
+    if living:
+        version.check_living()
 
 
-def save(path: Any, version: Version, index: str, shelf: Shelf) -> Shelf:
+def save(path: Any, version: Version, index: str, shelf: Shelf, change: int | None = None) -> Shelf:
     """Make this the newest version of the book under a path; returns where its segments are now.
 
-    The version that was the newest stays, and so do pinned ones; older ones are removed. Savers take turns.
+    The version that was the newest stays, and so do pinned ones; older ones are removed. Savers take turns. With
+    `change` it is a checkpoint of the book's journal, up to this change.
     """
     try:
         root = folders.root_of(path).resolve()
         folders.refuse_foreign(root)
         made = not root.exists()
         try:
-            folders.prepare_root(root)
+            folders.prepare_root(root, folders.OF_VERSIONS if change is None else folders.OF_JOURNAL)
             with folders.alone_with(root):
-                return _save(root, version, index, shelf)
+                return _save(root, version, index, shelf, change)
         finally:
             if made and not (root / folders.CURRENT).exists():
                 shutil.rmtree(root, ignore_errors=True)
@@ -222,7 +227,7 @@ def save(path: Any, version: Version, index: str, shelf: Shelf) -> Shelf:
         raise TableError(f"the book cannot be saved to {str(path)!r}: {reason}") from None
 
 
-def _save(root: Path, version: Version, index: str, shelf: Shelf) -> Shelf:
+def _save(root: Path, version: Version, index: str, shelf: Shelf, change: int | None) -> Shelf:
     book, parent = str(folders.read_manifest(root)["book"]), folders.newest_or_none(root)
     if shelf.book != book:
         shelf = Shelf(book)
@@ -232,17 +237,27 @@ def _save(root: Path, version: Version, index: str, shelf: Shelf) -> Shelf:
         record = write_version(site, version, index, shelf)
         if record["kind"] == DELTA:
             record["base"] = folders.read_record(root, parent)["base"] if parent is not None else 1
+        if change is not None:
+            record["change"] = change
         made = site.commit(record, lock=False)
+    shelf.change = change
     folders.remove_others(root, {made["version"], parent or 0})
     return shelf
 
 
-def load(path: Any, number: int | None, mmap: bool, index: str | None) -> tuple[Version, str, Shelf]:
+def load(
+    path: Any, number: int | None, mmap: bool, index: str | None, *, checkpoint: bool = False
+) -> tuple[Version, str, Shelf]:
     """A version of the book under a path, the newest unless given; the name of its index; where its segments are.
 
-    The stored indexes are not opened where `index` names another.
+    The stored indexes are not opened where `index` names another. `checkpoint` says that the caller knows the journal.
     """
     root = folders.path_of(path)
+    if not checkpoint and number is None and folders.has_journal(root):
+        raise TableError(
+            f"the truth of the book {str(root)!r} is its journal: open it with earmark.open(…, readonly=True), or name "
+            "the version of a checkpoint"
+        )
     return folders.newest(root, number, lambda one: guarded(root, one["version"])(_load)(root, one, mmap, index))
 
 
@@ -257,6 +272,7 @@ def _load(root: Path, record: Record, mmap: bool, index: str | None) -> tuple[Ve
     with verified(root, record, by_block=True, counts=not other) as new:
         version, keys = open_version(root, record, mmap=mmap)
         shelf = Shelf(str(folders.read_manifest(root)["book"]), keys)
+        shelf.change = count_of(record["change"]) if "change" in record else None
         segments: list[IndexedSegment] = []
         for lazy in version.segments:
             assert isinstance(lazy, LazySegment)

@@ -11,7 +11,7 @@ A matcher makes an edit and publishes its version. A book that lasts also writes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from earmark.engine import updates
 from earmark.engine.version import Place, Version
@@ -30,8 +30,8 @@ class Edit(NamedTuple):
     """Where the rows that went were, in the version before."""
     added: int = 0
     """How many rows came. An update removes a row and adds one of the same id."""
-    types: Mapping[str, str] | None = None
-    """The types that attributes were given, for an edit that gives types."""
+    types: tuple[str, Mapping[str, str]] | None = None
+    """For an edit that gives types: `declare` or `retype`, and the types."""
 
 
 Make: TypeAlias = Callable[[Version], Edit]
@@ -105,20 +105,11 @@ def declare(attributes: Mapping[str, str]) -> Make:
     def make(version: Version) -> Edit:
         draft = Draft(version.schema)
         draft.declare(attributes)
-        return Edit(version.with_schema(draft.commit()), types=dict(attributes))
+        return Edit(version.with_schema(draft.commit()), types=("declare", dict(attributes)))
 
     return make
 
 
 def retype(name: str, type: str) -> Make:
     """An attribute gets another type."""
-    return lambda version: Edit(updates.retyped(version, name, type), types={name: type})
-
-
-def in_turn(makes: Sequence[Make], version: Version, each: Callable[[Version, Edit], Any]) -> Version:
-    """The version after several edits; `each` sees every one, with the version before it."""
-    for make in makes:
-        edit = make(version)
-        each(version, edit)
-        version = edit.version
-    return version
+    return lambda version: Edit(updates.retyped(version, name, type), types=("retype", {name: type}))

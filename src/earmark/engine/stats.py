@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, islice
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
@@ -48,6 +48,10 @@ class Stats(TypedDict):
     """What the index chose; its names depend on the index."""
     asked_bytes: int
     """Size of the conditions' text."""
+    last_change: NotRequired[int]
+    """Of a book with a journal: the number of its last change."""
+    disk: NotRequired[dict[str, int]]
+    """Of a book with a journal: bytes of its segments, of its history, and of the newest part of it, the WAL."""
 
 
 class AttributeInfo(NamedTuple):

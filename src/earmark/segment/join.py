@@ -10,6 +10,7 @@ Complexity: O(size of the segments).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -138,3 +139,27 @@ def _renumbered(arrays: SegmentArrays, numbers: I64) -> SegmentArrays:
     clause_of = np.repeat(np.arange(len(arrays.constraint_start) - 1), np.diff(arrays.constraint_start))
     order = np.lexsort((attr, clause_of))
     return with_constraints(arrays._replace(attr=attr), arrays.constraint_start, order)
+
+
+def on_its_own(segment: Segment) -> Segment:
+    """The segment under a schema that has the attributes and string constants that its bounds use, and no others.
+
+    Who taught a type is left out: it may be a subscription that is not here.
+    """
+    arrays, source = segment.arrays, segment.schema
+    used = np.unique(arrays.attr)
+    own = Schema(source.zone_name, strict=False, nan_is_null=source.nan_is_null)
+    lo, hi = arrays.lo.copy(), arrays.hi.copy()
+    for number, old in enumerate(used.tolist()):
+        attribute = source.by_name[source.names[old]]
+        own.put(replace(attribute, number=number, origin="" if not attribute.declared else attribute.origin))
+        if old in source.strings:
+            keys = StringKeys().relabelled(constants_in(arrays, source, attribute))
+            at = intervals_on(arrays, old)
+            lo[at] = source.strings[old].translated(lo[at], keys, 1)
+            hi[at] = source.strings[old].translated(hi[at], keys, -1)
+            own.strings[number] = keys
+    attr = np.searchsorted(used, arrays.attr).astype(np.int32)
+    return replace(
+        segment, schema=own, arrays=SegmentArrays._make(map(frozen, arrays._replace(attr=attr, lo=lo, hi=hi)))
+    )

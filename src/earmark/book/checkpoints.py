@@ -1,0 +1,107 @@
+"""When do the changes of a journal become segments, so that opening need not repeat them?
+
+A checkpoint is a version of the book folder (saving.py) whose record says up to which change it goes. It is made in a
+thread of its own, beside writers and readers, when the rows that changed since the last one are many; when the book is
+closed; and when it is asked for. Then the WAL of the journal is folded into its database, and what was written is read
+back and verified, so that this host need not do it when the book is opened.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from earmark.book import saving
+from earmark.book.journal import Journal
+from earmark.book.saving import Shelf
+from earmark.engine.compaction import Build, compacted
+from earmark.engine.version import Version
+from earmark.locks import remade_lock
+from earmark.threads import alone
+
+LEAST_ROWS = 1 << 12
+SHARE = 1 / 128
+"""A checkpoint is due when more rows than this share of the living ones have changed, and more than LEAST_ROWS."""
+
+State = tuple[Version, int, int]
+"""A published version, the number of its last change, and how many rows were changed until then."""
+
+
+class Checkpoints:
+    """Makes the checkpoints of a book. `current` gives what is published."""
+
+    def __init__(
+        self, root: Path, index: str, shelf: Shelf, current: Callable[[], State], build: Build | None, rows: int
+    ) -> None:
+        self._root = root
+        self._index = index
+        self._current = current
+        self._build = build
+        self._making = remade_lock()
+        self._thread: threading.Thread | None = None
+        self.shelf = shelf
+        self._rows = -rows  # those that opening has repeated count as changed since the last one
+        self.problem: BaseException | None = None
+        """What made the last one in the background fail."""
+
+    @property
+    def change(self) -> int:
+        """The last change that the newest checkpoint has."""
+        return self.shelf.change or 0
+
+    def request(self) -> None:
+        """See whether one is due, and make it in the background."""
+        is_running = self._thread is not None and self._thread.is_alive()
+        if not is_running and self.problem is None and self._is_due():
+            self._thread = threading.Thread(target=self._work, name="earmark-checkpoint", daemon=True)
+            self._thread.start()
+
+    def _is_due(self) -> bool:
+        version, _, rows = self._current()
+        return rows - self._rows > max(LEAST_ROWS, SHARE * version.live)
+
+    def _work(self) -> None:
+        try:
+            with alone():
+                while self._is_due():
+                    self.make()
+        except BaseException as problem:
+            self.problem = problem
+            warnings.warn(
+                f"a checkpoint of {str(self._root)!r} failed, so opening it takes longer: {problem}; checkpoint() "
+                "tries again",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+
+    def wait(self) -> None:
+        """Return when none is being made."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def make(self) -> int:
+        """Make one of what is published now, unless it is there; the number of its last change."""
+        with self._making:
+            version, number, rows = self._current()
+            if self.shelf.change != number:
+                if any(one.generation != version.schema.generation for one in version.segments):
+                    version = compacted(version, self._build)  # in a folder, all keys are of one generation
+                self._flush()
+                saving.check(version, self.shelf, living=False)
+                self.shelf = saving.save(self._root, version, self._index, self.shelf, number)
+                self._rows = rows
+                saving.load(self._root, None, True, None, checkpoint=True)  # this host has seen it now
+            self.problem = None
+            return number
+
+    def _flush(self) -> None:
+        """See that the journal is on the disk before a checkpoint says so, and fold it."""
+        journal = Journal.open(self._root)
+        try:
+            journal.flush()
+            journal.fold()
+        finally:
+            journal.close()

@@ -1,0 +1,201 @@
+"""What was a subscription, who changed it, and what has changed since?
+
+    changes     1 add a    2 update a    3 remove a
+    history(a)  None → A1  A1 → A2       A2 → None          what each change found and what it left
+
+**Invariant.** The states of an id follow each other: what a change found is what the one before it left. Where they do
+not, a row is missing, and that is an error instead of a history with a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from earmark.book.journal import Journal, JournalError, Stored
+from earmark.book.rows import (
+    ADDED,
+    REMOVED,
+    ROWS,
+    Part,
+    State,
+    hashes_in,
+    is_same,
+    part_of_rows,
+    read_rows,
+    rows_in,
+    state_at,
+)
+from earmark.book.rows import subscription_of as given
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError
+from earmark.keys.schema import Schema
+from earmark.segment.builder import Subscription
+from earmark.segment.ids import Id
+
+STARTS = ("import", "retain")
+"""Kinds of changes that say how a book was, not what was done to it."""
+ERASE = "erase"
+
+
+class Difference(NamedTuple):
+    """A subscription before and after; None where there was none."""
+
+    id: Id
+    before: Subscription | None
+    after: Subscription | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a book. All that it did is in `differences`."""
+
+    number: int
+    time: datetime
+    author: str | None
+    message: str | None
+    kind: str
+    """What was called: add, update, upsert, remove, declare, retype, change, undo, erase; import, retain."""
+    rows: int
+    """How many subscriptions it is about."""
+    _read: Callable[[], list[Difference]] = field(repr=False, compare=False, default=list)
+
+    @property
+    def differences(self) -> list[Difference]:
+        """What it did to which subscription. O(rows), read from the journal."""
+        return self._read()
+
+
+class Revision(NamedTuple):
+    """What a change did to one subscription."""
+
+    number: int
+    time: datetime
+    author: str | None
+    message: str | None
+    kind: str
+    before: Subscription | None
+    after: Subscription | None
+
+
+def described(stored: Stored, read: Callable[[], list[Difference]]) -> Change:
+    """A change as users see it."""
+    return Change(stored.number, stored.moment, stored.author, stored.message, stored.kind, stored.rows, _read=read)
+
+
+def number_of(journal: Journal, moment: int | datetime, what: str = "a change") -> int:
+    """The number of a change, given by it or by a time: the last one that was made then."""
+    if isinstance(moment, datetime):
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return journal.at_time((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)
+    if isinstance(moment, bool) or not isinstance(moment, int):
+        raise EarmarkError(f"expected the number of {what} or a datetime, got {moment!r}")
+    last = journal.last()
+    if not 0 <= moment <= last:
+        raise EarmarkError(f"there is no change {moment}; the last one is {last}")
+    return moment
+
+
+def check_kept(journal: Journal, number: int) -> None:
+    """Raise where history does not reach back to the state after a change."""
+    first = journal.first
+    if number < first - (first == 1):
+        raise EarmarkError(f"what the book was at change {number} was forgotten; its history begins at change {first}")
+
+
+def states_of(journal: Journal, id: Id, schema: Schema) -> Iterator[tuple[Stored, State | None, State | None]]:
+    """The changes of one id, with what each found and left."""
+    known: State | None = None
+    for number, parts in journal.touching(id).items():
+        change = journal.change(number)
+        if change is None:
+            raise JournalError(f"the journal of {str(journal.root)!r} is damaged: change {number} is missing")
+        rows = [row for form, body in journal.parts(change, parts) for row in rows_in(form, body, schema, id)]
+        if not rows:
+            continue  # another id of the same hash
+        before, after = rows[0][1], rows[-1][2]
+        if change.kind not in (*STARTS, ERASE) and not is_same(before, known):
+            where = f"the history of {id!r} has a gap before change {number}"
+            raise JournalError(f"the journal of {str(journal.root)!r} is damaged: {where}")
+        known = after
+        yield change, before, after
+
+
+def history(journal: Journal, id: Id, schema: Schema, now: Callable[[], State | None]) -> list[Revision]:
+    """The changes of one id, the oldest first; `now` is what it is."""
+    found, last = [], None
+    for change, before, after in states_of(journal, id, schema):
+        about = (change.number, change.moment, change.author, change.message, change.kind)
+        found.append(Revision(*about, given(id, before), given(id, after)))
+        last = after
+    if not is_same(last, now()) and not _has_more(journal, id, schema, found):
+        raise JournalError(
+            f"the journal of {str(journal.root)!r} is damaged: the history of {id!r} does not lead to what it is"
+        )
+    return found
+
+
+def _has_more(journal: Journal, id: Id, schema: Schema, found: list[Revision]) -> bool:
+    """Whether an id has changed since its history was read."""
+    return len(list(states_of(journal, id, schema))) > len(found)
+
+
+def net(journal: Journal, since: int, until: int, schema: Schema) -> dict[Id, list[State | None]]:
+    """By id, the state after one change and that after another, of what has changed in between. O(rows)."""
+    found: dict[Id, list[State | None]] = {}
+    for change in journal.changes(since, until):
+        for form, body in journal.parts(change):
+            for id, before, after in rows_in(form, body, schema):
+                found.setdefault(id, [before, None])[1] = after
+    return found
+
+
+def differences(states: dict[Id, list[State | None]]) -> list[Difference]:
+    """States as users see them, without those that are the same."""
+    return [
+        Difference(id, given(id, before), given(id, after))
+        for id, (before, after) in states.items()
+        if not is_same(before, after)
+    ]
+
+
+def diff(journal: Journal, one: int, other: int, schema: Schema) -> list[Difference]:
+    """What is different in the state after one change from that after another, by the order of changes."""
+    low, high = min(one, other), max(one, other)
+    check_kept(journal, low)
+    found = differences(net(journal, low, high, schema))
+    return found if one <= other else [Difference(d.id, d.after, d.before) for d in found]
+
+
+def inverse(journal: Journal, change: Stored) -> list[Part]:
+    """The parts of a change that takes another one back."""
+    forms = {ADDED: REMOVED, REMOVED: ADDED}
+    parts: list[Part] = []
+    for form, body in reversed(list(journal.parts(change))):
+        if form == ROWS:
+            parts.append(part_of_rows([(id, after, before) for id, before, after in reversed(read_rows(body))]))
+        elif form in forms:
+            parts.append(Part(forms[form], body, hashes_in(body)))
+        else:
+            raise EarmarkError(
+                f"change {change.number} gave types to attributes, which is not undone; retype() gives them others"
+            )
+    return parts
+
+
+def refuse_conflicts(number: int, states: dict[Id, list[State | None]], version: Version) -> None:
+    """Raise where subscriptions of a change are no longer what it left."""
+    changed = []
+    for id, (_, after) in states.items():
+        place = version.find(id)
+        now = None
+        if place is not None:
+            now = state_at(version.segments[place.number].segment, version.schema, place.slot)
+        if not is_same(after, now):
+            changed.append(id)
+    if changed:
+        listed = ", ".join(map(repr, changed[:5])) + (f" and {len(changed) - 5:,} more" if len(changed) > 5 else "")
+        raise EarmarkError(f"change {number} is not undone: {listed} changed since; undo the later changes first")

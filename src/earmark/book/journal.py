@@ -1,0 +1,449 @@
+"""The journal of a book: every change, in order, in an SQLite database in WAL mode (`journal.db` in the folder).
+
+    facts      one row: JSON with the format, the name of the book, and its options
+    changes    number   time   author   message   kind   rows   parts   body          checksum
+               7        µs     ana      …         add    1      0       JSON rows     of all that
+               8               …                  add    1M     123     types, or –                    (rows.py)
+    parts      the parts of changes that have more than fits one body: change, part, form, body, checksum
+    touched    hash of an id, change, part: where to look for the history of an id
+    pages      the same for changes of many rows, as arrays: for each of 1,024 slots (the upper bits of a hash) and each
+               such change, the hashes in it and their parts
+
+Numbers are consecutive, from the *first* one that is kept: 1, or the one in which `retain` has put everything that came
+before it. A change that was made is never made differently; only `erase` and `retain` rewrite rows.
+
+**What is promised.** `append` returns when its changes are committed: after one flush of the WAL with
+`durability="full"`; with `"normal"` the system flushes when it likes. When it raises, none of them is there. SQLite
+guards the WAL by checksums and takes the first wrong one for its end; `Mark` (marks.py) knows how far it should reach.
+
+**Complexity.** `append` O(rows); the history of an id O(its changes + rows in all / 1,024) bytes; opening O(1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+
+from earmark.book.rows import ROWS, Part, hash_of
+from earmark.errors import EarmarkError, TableError, require
+from earmark.segment.ids import Id
+from earmark.segment.segment import DAMAGE
+
+JOURNAL = "journal.db"
+FILES = (JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm")
+FORMAT, LAYOUT = "earmark-journal", 1
+DURABILITY = {"full": "FULL", "normal": "NORMAL"}
+PATIENCE = 10_000
+"""Milliseconds to wait for another connection's short lock."""
+FEW_TOUCHED = 1 << 12
+"""Changes of more rows than this have their ids in pages."""
+SLOTS = 1 << 10
+_MOST_PARTS = 1 << 20
+_TABLES = """
+CREATE TABLE facts (body TEXT NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE changes (number INTEGER PRIMARY KEY, time INTEGER NOT NULL, author TEXT, message TEXT, kind TEXT NOT NULL,
+    rows INTEGER NOT NULL, parts INTEGER NOT NULL, body BLOB, checksum BLOB NOT NULL);
+CREATE TABLE parts (place INTEGER PRIMARY KEY, form TEXT NOT NULL, body BLOB NOT NULL, checksum BLOB NOT NULL);
+CREATE TABLE touched (hash INTEGER NOT NULL, change INTEGER NOT NULL, part INTEGER NOT NULL,
+    PRIMARY KEY (hash, change, part)) WITHOUT ROWID;
+CREATE TABLE pages (slot INTEGER NOT NULL, change INTEGER NOT NULL, hashes BLOB NOT NULL, parts BLOB NOT NULL,
+    PRIMARY KEY (slot, change)) WITHOUT ROWID;
+"""
+_CHANGE = "number, time, author, message, kind, rows, parts, body, checksum"
+
+
+class Stored(NamedTuple):
+    """A change as it is stored, without its parts."""
+
+    number: int
+    time: int
+    """Microseconds since 1970."""
+    author: str | None
+    message: str | None
+    kind: str
+    rows: int
+    parts: int
+    """How many parts are stored apart; 0 where the body is the only one."""
+    body: bytes | None
+    """The only part, in the form `rows`; or None."""
+    checksum: bytes
+
+    @property
+    def moment(self) -> datetime:
+        """When it was made."""
+        return datetime.fromtimestamp(self.time // 1_000_000, UTC).replace(microsecond=self.time % 1_000_000)
+
+
+def entry(
+    number: int, time: int, author: str | None, message: str | None, kind: str, parts: Sequence[Part]
+) -> tuple[Stored, Sequence[Part]]:
+    """A change to append, with its parts."""
+    rows = sum(len(part.hashes) for part in parts)
+    alone = len(parts) == 1 and parts[0].form == ROWS
+    body = parts[0].body if alone else None
+    made = Stored(number, time, author, message, kind, rows, 0 if alone else len(parts), body, b"")
+    return made._replace(checksum=_checksum(made)), parts
+
+
+def _digest(*values: Any) -> bytes:
+    made = hashlib.blake2b(digest_size=16)
+    for value in values:
+        content = value if isinstance(value, bytes) else b"" if value is None else str(value).encode()
+        made.update(b"%d:%d:" % (value is None, len(content)))
+        made.update(content)
+    return made.digest()
+
+
+def _checksum(change: Stored) -> bytes:
+    return _digest(*change[:-1])
+
+
+class JournalError(TableError):
+    """The journal of a book cannot be read or written."""
+
+    is_unsure = False
+    """Whether a commit that failed may come back: its flush failed, not its writing."""
+
+
+class Journal:
+    """One connection to a journal; threads take turns (the caller sees to that)."""
+
+    def __init__(self, root: Path, connection: Any, facts: dict[str, Any]) -> None:
+        self.root = root
+        self.facts = facts
+        self._connection = connection
+
+    # --- opening ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, root: Path, facts: dict[str, Any], durability: str = "full") -> Journal:
+        """Make the journal of a book, which must not have one yet."""
+        body = {"format": FORMAT, "layout": LAYOUT, "first": 1, **facts}
+        with _guarded(root, "made"):
+            connection = connect(root / JOURNAL, "rwc")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in filter(str.strip, _TABLES.split(";")):
+                connection.execute(statement)
+            text = json.dumps(body)
+            connection.execute("INSERT INTO facts VALUES (?, ?)", (text, _digest(text)))
+            connection.execute("COMMIT")
+            connection.close()
+            _flush_folder(root)
+        return cls.open(root, durability=durability)
+
+    @classmethod
+    def open(cls, root: Path, *, readonly: bool = False, durability: str = "full") -> Journal:
+        """Open the journal of a book. A sentence says what is wrong where it is not one that can be read."""
+        file = root / JOURNAL
+        if file.is_symlink() or not file.is_file():
+            raise JournalError(f"{str(root)!r} lacks its {JOURNAL}")
+        with _guarded(root, "opened"):
+            mode = "rw"
+            if readonly:
+                mode = "ro" if os.access(root, os.W_OK) or (root / f"{JOURNAL}-wal").exists() else "ro&immutable=1"
+            connection = connect(file, mode)
+            try:
+                connection.execute(f"PRAGMA synchronous = {DURABILITY[durability]}")
+                connection.execute("PRAGMA secure_delete = ON")
+                connection.execute("PRAGMA trusted_schema = OFF")
+                connection.execute("PRAGMA wal_autocheckpoint = 16384")  # where nobody does it in the background
+                facts = _read_facts(root, connection)
+            except BaseException:
+                connection.close()
+                raise
+        return cls(root, connection, facts)
+
+    def another(self) -> Journal:
+        """Another connection, for reading only."""
+        return Journal.open(self.root, readonly=True)
+
+    def close(self) -> None:
+        """Close the connection; the last one moves what is in the WAL into the database."""
+        with _guarded(self.root, "closed"):
+            self._connection.close()
+
+    @property
+    def first(self) -> int:
+        """The number of the first change that is kept."""
+        return int(self.facts["first"])
+
+    def refresh_facts(self) -> None:
+        """Read the facts again: another process may have written them."""
+        with _guarded(self.root, "read"):
+            self.facts = _read_facts(self.root, self._connection)
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def append(self, entries: Sequence[tuple[Stored, Sequence[Part]]]) -> None:
+        """Write changes in one commit: all or none."""
+        with self.writing("written") as connection:
+            for change, parts in entries:
+                connection.execute(f"INSERT INTO changes ({_CHANGE}) VALUES (?,?,?,?,?,?,?,?,?)", change)
+                if change.parts:
+                    self._put_parts(connection, change.number, parts)
+                _touch(connection, change.number, [part.hashes for part in parts])
+
+    def _put_parts(self, connection: Any, number: int, parts: Sequence[Part]) -> None:
+        require(len(parts) < _MOST_PARTS, "a change has too many parts")
+        connection.executemany(
+            "INSERT INTO parts VALUES (?,?,?,?)",
+            (
+                (number * _MOST_PARTS + at, part.form, part.body, _digest(number, at, part.form, part.body))
+                for at, part in enumerate(parts)
+            ),
+        )
+
+    @contextmanager
+    def writing(self, done: str) -> Iterator[Any]:
+        """A transaction; what goes wrong is one sentence, and then nothing of it is there."""
+        with _guarded(self.root, done):
+            connection = self._connection
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def put_facts(self, connection: Any, **facts: Any) -> None:
+        """Change facts, in a transaction."""
+        made = {**self.facts, **facts}
+        text = json.dumps(made)
+        connection.execute("UPDATE facts SET body = ?, checksum = ?", (text, _digest(text)))
+        self.facts = made
+
+    def void(self) -> None:
+        """Commit something that changes nothing.
+
+        A commit whose flush failed may be whole in the WAL, though SQLite has rolled it back: what is committed next
+        takes its place there, so it cannot come back.
+        """
+        with self.writing("written") as connection:
+            self.put_facts(connection, voided=int(self.facts.get("voided", 0)) + 1)
+
+    def flush(self) -> None:
+        """See that what was committed is on the disk, also with `durability="normal"`."""
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(self.root / f"{JOURNAL}-wal", os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def fold(self, mode: str = "PASSIVE") -> bool:
+        """Move what is in the WAL into the database, as far as readers allow; whether all of it was."""
+        with _guarded(self.root, "written"):
+            busy, pages, moved = self._connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            return not busy and pages == moved
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def last(self) -> int:
+        """The number of the newest change; 0 where there is none."""
+        with _guarded(self.root, "read"):
+            (number,) = self._connection.execute("SELECT MAX(number) FROM changes").fetchone()
+            return int(number or 0)
+
+    def change(self, number: int) -> Stored | None:
+        """One change."""
+        with _guarded(self.root, "read"):
+            found = self._connection.execute(f"SELECT {_CHANGE} FROM changes WHERE number = ?", (number,)).fetchone()
+            return None if found is None else _checked(found, number)
+
+    def changes(self, since: int, until: int | None = None) -> Iterator[Stored]:
+        """The changes after one number, up to another, in order; each is checked, and none may be missing."""
+        expected, last = since + 1, self.last() if until is None else until
+        while expected <= last:  # in pages, so that no reading transaction lasts
+            with _guarded(self.root, "read"):
+                found = self._connection.execute(
+                    f"SELECT {_CHANGE} FROM changes WHERE number >= ? AND number <= ? ORDER BY number LIMIT 1000",
+                    (expected, last),
+                ).fetchall()
+                require(found, f"change {expected} is missing")
+            for row in found:
+                with _guarded(self.root, "read"):
+                    change = _checked(row, expected)
+                yield change
+                expected += 1
+
+    def parts(self, change: Stored, only: Iterable[int] | None = None) -> Iterator[tuple[str, bytes]]:
+        """Form and body of the parts of a change, or of some of them."""
+        if change.body is not None:
+            yield ROWS, change.body
+            return
+        for part in range(change.parts) if only is None else sorted(set(only)):
+            with _guarded(self.root, "read"):
+                found = self._connection.execute(
+                    "SELECT form, body, checksum FROM parts WHERE place = ?", (change.number * _MOST_PARTS + part,)
+                ).fetchone()
+                require(found is not None, f"part {part} of change {change.number} is missing")
+                form, body, checksum = found
+                right = isinstance(body, bytes) and _digest(change.number, part, form, body) == checksum
+                require(right, f"the checksum of part {part} of change {change.number} is wrong")
+            yield form, body
+
+    def touching(self, id: Id) -> dict[int, list[int]]:
+        """By number, the changes that may be about an id, and which of their parts. A superset: hashes may collide."""
+        hashed = hash_of(id)
+        found: dict[int, list[int]] = {}
+        with _guarded(self.root, "read"):
+            rows = self._connection.execute("SELECT change, part FROM touched WHERE hash = ?", (hashed,)).fetchall()
+            pages = self._connection.execute(
+                "SELECT change, hashes, parts FROM pages WHERE slot = ?", (hashed * SLOTS >> 32,)
+            ).fetchall()
+            for change, part in rows:
+                found.setdefault(change, []).append(part)
+            for change, hashes, parts in pages:
+                at = np.flatnonzero(np.frombuffer(hashes, np.uint32) == hashed)
+                if len(at):
+                    found.setdefault(change, []).extend(np.frombuffer(parts, np.uint32)[at].tolist())
+        return dict(sorted(found.items()))
+
+    def at_time(self, time: int) -> int:
+        """The number of the last change that was made at this time or before; that before the first kept, if none."""
+        low, high = self.first - 1, self.last()
+        while low < high:  # times never fall
+            middle = (low + high + 1) // 2
+            change = self.change(middle)
+            if change is not None and change.time <= time:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def integrity(self) -> list[str]:
+        """What SQLite finds wrong with the database, if anything."""
+        with _guarded(self.root, "read"):
+            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(20)")]
+            return [] if found == ["ok"] else found
+
+    def copy_to(self, file: Path) -> None:
+        """A copy of the journal as it is now, while others write."""
+        with _guarded(self.root, "copied"):
+            target = connect(file, "rwc")
+            try:
+                self._connection.backup(target)
+                target.execute("PRAGMA journal_mode = WAL")
+            finally:
+                target.close()
+
+    def vacuum(self) -> None:
+        """Write the database again without its free pages, and empty the WAL. O(size of the journal)."""
+        with _guarded(self.root, "written"):
+            self._connection.execute("VACUUM")
+        if not self.fold("TRUNCATE"):
+            raise JournalError(
+                f"the journal of {str(self.root)!r} is being read, so old pages are still in its WAL; close its "
+                "readers and repeat this"
+            )
+
+
+# --- inside --------------------------------------------------------------------------------------------------
+
+
+def connect(file: Path, mode: str) -> Any:
+    """A connection to an SQLite file; transactions are begun and ended by hand."""
+    return sqlite3.connect(
+        f"file:{quote(str(file.absolute()))}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=PATIENCE / 1000,
+        cached_statements=64,
+    )
+
+
+def _touch(connection: Any, number: int, by_part: Sequence[Any]) -> None:
+    """Note which ids a change is about."""
+    total = sum(map(len, by_part))
+    if total <= FEW_TOUCHED:
+        rows = {(int(one), number, part) for part, hashes in enumerate(by_part) for one in hashes}
+        connection.executemany("INSERT INTO touched VALUES (?,?,?)", rows)
+        return
+    hashes = np.concatenate([np.asarray(own, np.int64) for own in by_part])
+    parts = np.repeat(np.arange(len(by_part)), [len(own) for own in by_part])
+    order = np.argsort(hashes, kind="stable")
+    hashes, parts = hashes[order].astype(np.uint32), parts[order].astype(np.uint32)
+    ends = np.searchsorted(hashes.astype(np.int64) * SLOTS >> 32, np.arange(SLOTS + 1)).tolist()
+    connection.executemany(
+        "INSERT INTO pages VALUES (?,?,?,?)",
+        (
+            (slot, number, hashes[begin:end].tobytes(), parts[begin:end].tobytes())
+            for slot, (begin, end) in enumerate(itertools.pairwise(ends))
+            if begin < end
+        ),
+    )
+
+
+def _checked(row: Any, expected: int) -> Stored:
+    change = Stored(*row)
+    require(change.number == expected, f"change {expected} is missing")
+    require(_checksum(change) == change.checksum, f"the checksum of change {expected} is wrong")
+    return change
+
+
+def _read_facts(root: Path, connection: Any) -> dict[str, Any]:
+    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    missing = {"facts", "changes", "parts", "touched", "pages"} - names
+    require(not missing, f"it has no table {', '.join(sorted(missing))}")
+    rows = connection.execute("SELECT body, checksum FROM facts").fetchall()
+    require(len(rows) == 1 and _digest(rows[0][0]) == rows[0][1], "the checksum of its facts is wrong")
+    facts = json.loads(rows[0][0])
+    if facts.get("format") != FORMAT or facts.get("layout") != LAYOUT:
+        raise JournalError(
+            f"the journal of {str(root)!r} has the format {str(facts.get('format'))[:50]!r} of layout "
+            f"{str(facts.get('layout'))[:20]}; this earmark reads {FORMAT!r} of layout {LAYOUT}"
+        )
+    return dict(facts)
+
+
+@contextmanager
+def _guarded(root: Path, done: str) -> Iterator[None]:
+    """Inside, whatever is wrong with the journal is one sentence."""
+    is_unsure = False
+    try:
+        yield
+    except EarmarkError:
+        raise
+    except sqlite3.DatabaseError as problem:
+        is_unsure = _code(problem) == sqlite3.SQLITE_IOERR
+        reason = f"cannot be {done}: {problem}"
+        if _code(problem) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            reason = f"is damaged: {problem}; `earmark repair` saves what can be read"
+    except OSError as problem:
+        reason = f"cannot be {done}: {problem.strerror or problem}"
+    except DAMAGE as problem:
+        reason = f"is damaged: {str(problem) or type(problem).__name__}; `earmark repair` saves what can be read"
+    else:
+        return
+    error = JournalError(f"the journal of {str(root)!r} {reason}")
+    error.is_unsure = is_unsure
+    raise error from None
+
+
+def _code(problem: sqlite3.DatabaseError) -> int:
+    return int(getattr(problem, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

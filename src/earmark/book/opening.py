@@ -1,0 +1,176 @@
+"""How is a book with a journal made, opened and followed?
+
+    new folder            lock, journal, then the manifest: from then on it is a book
+    saved or published    the same, and its subscriptions become the first change of the journal
+    book with a journal   newest checkpoint + the changes since (`State`)
+
+A writer that was killed while it made a journal has left a folder whose manifest says nothing of it: the next one
+begins again.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from earmark.book import folder as folders
+from earmark.book import saving
+from earmark.book.journal import FILES, Journal, JournalError, entry
+from earmark.book.marks import HEAD, Mark
+from earmark.book.replay import replayed
+from earmark.book.rows import ADDED, Part, part_of_types, tables_of
+from earmark.book.saving import Shelf
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError, TableError
+from earmark.keys.schema import Schema
+
+_ATTEMPTS = 5
+
+
+class State(NamedTuple):
+    """A book as it was opened."""
+
+    version: Version
+    shelf: Shelf
+    number: int
+    """That of its last change; of a book without a journal, that of its version."""
+    repeated: int
+    """Rows that came after the newest checkpoint."""
+
+
+def create(root: Path, index: str, options: Mapping[str, Any], schema: Schema, durability: str) -> Journal:
+    """Make a folder a book with a journal. The caller holds the lock."""
+    folders.refuse_foreign(root)
+    attributes = {a.name: str(a.type) for a in schema}
+    parts = [part_of_types("declare", attributes)] if attributes else []
+    return _begin(root, index, options, schema, durability, parts, "declare")
+
+
+def adopt(root: Path, options: Mapping[str, Any], durability: str) -> Journal:
+    """Give a saved or published book a journal, whose first change is what it has. The caller holds the lock."""
+    version, index, _ = saving.load(root, None, True, None)
+    parts = whole(version)
+    return _begin(root, index, options, version.schema, durability, parts, "import")
+
+
+def whole(version: Version) -> list[Part]:
+    """All that a version has, as the parts of a change."""
+    declared = {a.name: str(a.type) for a in version.schema if a.declared}
+    parts = [part_of_types("declare", declared)] if declared else []
+    for one in version.segments:
+        parts += tables_of(ADDED, one.segment, one.living())
+    return parts
+
+
+def _begin(
+    root: Path,
+    index: str,
+    options: Mapping[str, Any],
+    schema: Schema,
+    durability: str,
+    parts: Sequence[Part],
+    kind: str,
+) -> Journal:
+    for name in (*FILES, HEAD):
+        (root / name).unlink(missing_ok=True)
+    known = folders.is_book(root)
+    book = str(folders.read_manifest(root)["book"]) if known else folders.new_name()
+    facts = {
+        "book": book,
+        "index": index,
+        "index_options": dict(options),
+        "zone": schema.zone_name,
+        "strict": schema.strict,
+        "nan_is_null": schema.nan_is_null,
+    }
+    journal = Journal.create(root, facts, durability)
+    try:
+        if parts:
+            journal.append([entry(1, time.time_ns() // 1000, None, None, kind, parts)])
+        folders.write_manifest(root, folders.OF_JOURNAL, book)
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+def empty(journal: Journal) -> Version:
+    """The book before its first change."""
+    facts = journal.facts
+    return Version.empty(Schema(facts["zone"], strict=bool(facts["strict"]), nan_is_null=bool(facts["nan_is_null"])))
+
+
+def check_mark(root: Path, journal: Journal, mark: Mark, *, warn: bool = True) -> None:
+    """Raise where the journal ends before the last change that was acknowledged; without a flush, only `warn`."""
+    number, was_flushed = mark.read()
+    last = journal.last()
+    if number <= last:
+        return
+    lost = f"the journal of {str(root)!r} ends with change {last}, though change {number} was made"
+    if was_flushed:
+        raise JournalError(f"{lost}: it is damaged; `earmark repair` goes on from what can be read")
+    if warn:
+        warnings.warn(f"{lost}: with durability='normal' the last changes may be lost with the power", stacklevel=4)
+
+
+def state_of(root: Path, journal: Journal, index: str | None = None, mmap: bool = True) -> State:
+    """The book as of the last change of its journal. Again, where a checkpoint was replaced meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _state_of(root, journal, index, mmap)
+        except TableError:
+            journal.refresh_facts()
+            if attempt + 1 == _ATTEMPTS or not _was_replaced(root, journal):
+                raise
+    raise AssertionError("unreachable")
+
+
+def _was_replaced(root: Path, journal: Journal) -> bool:
+    """Whether the newest version is another than a moment ago, or the beginning of the history is."""
+    now = _signs(root, journal)
+    time.sleep(0.02)
+    return bool(now != _signs(root, journal))
+
+
+def _signs(root: Path, journal: Journal) -> Any:
+    with suppress(TableError):
+        return folders.newest_or_none(root), journal.first
+    return None
+
+
+def _state_of(root: Path, journal: Journal, index: str | None, mmap: bool) -> State:
+    version, shelf, since = empty(journal), Shelf(str(journal.facts["book"])), journal.first - 1
+    if (root / folders.CURRENT).exists():
+        loaded, _, found = saving.load(root, None, mmap, index, checkpoint=True)
+        if found.change is not None:
+            version, shelf, since = loaded, found, found.change
+    last = journal.last()
+    if since > last:
+        raise JournalError(
+            f"the newest checkpoint of {str(root)!r} goes up to change {since}, its journal only to change {last}: it "
+            "is damaged; `earmark repair` goes on from what can be read"
+        )
+    made, number, rows = replayed(version, journal, since, last)
+    return State(made, shelf, number, rows)
+
+
+def as_of(root: Path, journal: Journal, number: int) -> Version:
+    """The book as it was after a change: from the newest checkpoint that is not later, or from the beginning."""
+    version, since = empty(journal), journal.first - 1
+    for one in reversed(folders.version_numbers(root)):
+        with suppress(TableError):
+            change = folders.read_record(root, one).get("change")
+            if isinstance(change, int) and journal.first <= change <= number:
+                version, since = saving.load(root, one, True, None)[0], change
+                break
+    return replayed(version, journal, since, number)[0]
+
+
+def check_same_book(root: Path, journal: Journal) -> None:
+    """Raise where the journal is that of another book."""
+    if journal.facts["book"] != folders.read_manifest(root)["book"]:
+        raise EarmarkError(f"the journal in {str(root)!r} is that of another book")

@@ -1,0 +1,570 @@
+"""A matcher whose changes last: `earmark.open`.
+
+    with earmark.open("ads.earmark") as m:
+        m.add("ad-17", "age BETWEEN 22 AND 36")        # on the disk when the call returns
+        m.history("ad-17")                             # who changed it when, from what to what
+
+A `Book` is a `Matcher` in front of a journal (book/journal.py). A change is made to the newest version, written to the
+journal, and published when it is committed (book/commits.py). Segments are checkpoints of the journal
+(book/checkpoints.py). Opened read-only, it follows the journal of the process that writes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from earmark.book import folder as folders
+from earmark.book import history as past
+from earmark.book import opening, saving
+from earmark.book.checkpoints import Checkpoints
+from earmark.book.commits import Commits
+from earmark.book.history import Change, Difference, Revision
+from earmark.book.journal import DURABILITY, FILES, Journal
+from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
+from earmark.book.replay import Replay, replayed
+from earmark.book.rows import Part, State, parts_of, rows_in, state_at
+from earmark.engine import edits
+from earmark.engine.compaction import settled
+from earmark.engine.edits import Edit, Make
+from earmark.engine.stats import Stats
+from earmark.engine.transaction import Transaction
+from earmark.engine.updates import KEEP
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError, SubscriptionError, TableError
+from earmark.keys.schema import Schema
+from earmark.language.parameters import Params
+from earmark.language.predicate import Condition
+from earmark.locks import remade_lock
+from earmark.matcher import DEFAULT_INDEX, Matcher, Weights
+from earmark.segment.builder import Subscription
+from earmark.segment.ids import Id, checked_id
+
+EVERY = 0.25
+"""Seconds between two looks of a reader that follows."""
+
+Work = Callable[[Version], tuple[Version, Sequence[Part], Any]]
+"""A change to a version: the next one, what to write of it, what to return."""
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    index: str | None = None,
+    attributes: Mapping[str, str] | None = None,
+    zone: str | None = None,
+    strict: bool | None = None,
+    nan: Literal["value", "null"] | None = None,
+    index_options: Mapping[str, Any] | None = None,
+    durability: Literal["full", "normal"] = "full",
+    author: str | None = None,
+    readonly: bool = False,
+    follow: bool = True,
+    mmap: bool = True,
+) -> Book:
+    """The book in a folder, as a matcher whose changes last; a new one, unless there is one.
+
+    A saved book, or one that Spark published, gets a journal and goes on from there. `index`, `index_options` and
+    `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict` and `nan` are those of a new book. With
+    `durability="full"` a change survives the loss of power when its call returns, with "normal" the end of the process.
+    `author` is who makes the changes. One process may write; with `readonly` any number may read, and `follow` what is
+    written within a second; without it when `refresh` is called.
+    """
+    if durability not in DURABILITY:
+        raise EarmarkError(f"expected 'full' or 'normal' for durability, got {durability!r}")
+    _check_text(author, "an author")
+    root = folders.root_of(path).resolve()
+    new = {"attributes": attributes, "zone": zone, "strict": strict, "nan": nan}
+    if readonly:
+        _refuse_options(new, "a book that is opened read-only")
+        return Book._reading(root, index, index_options, follow, mmap)
+    return Book._writing_to(root, new, index, index_options, durability, author, mmap)
+
+
+class Book(Matcher):
+    """A matcher whose changes last, with their history. `earmark.open` makes it."""
+
+    path: Path
+    """The folder."""
+
+    # --- opening ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _writing_to(
+        cls,
+        root: Path,
+        new: Mapping[str, Any],
+        index: str | None,
+        index_options: Mapping[str, Any] | None,
+        durability: str,
+        author: str | None,
+        mmap: bool,
+    ) -> Book:
+        folders.refuse_foreign(root)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            lock = WriterLock(root)
+        except OSError as problem:
+            raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None
+        journal: Journal | None = None
+        try:
+            journal = _journal_of(root, new, index, index_options, durability)
+            mark = Mark(root, writable=True)
+            opening.check_mark(root, journal, mark)
+            folders.prepare_root(root, folders.OF_JOURNAL)
+            made, state = cls._made(root, journal, index, index_options, mmap)
+            made._author, made._lock = author, lock
+            made._commits = Commits(
+                journal,
+                mark,
+                made._writing,
+                lambda: made._version,
+                made._publish,
+                is_flushed=durability == "full",
+            )
+            made._checkpoints = Checkpoints(root, made.index, state.shelf, made._published, made._build, state.repeated)
+            mark.write(state.number, durability == "full")
+            if state.shelf.change is None and state.version.live:
+                made._checkpoints.request()
+        except BaseException as problem:
+            if journal is not None:
+                journal.close()
+            lock.release()
+            if isinstance(problem, OSError):
+                raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None
+            raise
+        _open_books.add(made)
+        return made
+
+    @classmethod
+    def _reading(
+        cls, root: Path, index: str | None, options: Mapping[str, Any] | None, follow: bool, mmap: bool
+    ) -> Book:
+        journal: Journal | None = None
+        if folders.has_journal(root) and not was_elsewhere(root):
+            journal = Journal.open(root, readonly=True)
+            if (root / HEAD).exists():
+                mark = Mark(root, writable=False)
+                opening.check_mark(root, journal, mark, warn=False)
+                mark.close()
+        made, _ = cls._made(root, journal, index, options, mmap)
+        made._journal = journal
+        made._refusal = f"{str(root)!r} was opened read-only, so it takes no changes"
+        if follow:
+            threading.Thread(target=_follow, args=(weakref.ref(made),), name="earmark-follower", daemon=True).start()
+        return made
+
+    @classmethod
+    def _made(
+        cls, root: Path, journal: Journal | None, index: str | None, options: Mapping[str, Any] | None, mmap: bool
+    ) -> tuple[Book, opening.State]:
+        if journal is not None:
+            opening.check_same_book(root, journal)
+            state, saved = opening.state_of(root, journal, index, mmap), str(journal.facts["index"])
+            options = journal.facts["index_options"] if options is None and index in (None, saved) else options
+        else:
+            version, saved, shelf = saving.load(root, None, mmap, index, checkpoint=True)
+            state = opening.State(version, shelf, folders.current_version(root), 0)
+        made = cls(index or saved, index_options=options)
+        version = state.version
+        if made.index != saved and made._build is not None:
+            version = version.reindexed(made._build)
+        made._start(settled(version, made._build))
+        made.path, made._journal, made._number = root, None, state.number
+        made._follows_journal = journal is not None
+        made._process, made._reading_journal = os.getpid(), remade_lock()
+        return made, state
+
+    _author: str | None = None
+    _lock: WriterLock | None = None
+    _commits: Commits | None = None
+    _checkpoints: Checkpoints
+    _journal: Journal | None
+    """A connection to read the journal with, once it was needed."""
+    _follows_journal: bool
+    """False for a reader of a book without one, or from another machine: it follows versions."""
+    _number: int
+    """What a reader has: the last change, or the version."""
+    _process: int
+    """The process that `_journal` is of."""
+    _reading_journal: Any
+    """The lock of those who read it."""
+    _is_over = False
+
+    @property
+    def is_readonly(self) -> bool:
+        """Whether it was opened for reading only."""
+        return self._lock is None
+
+    @property
+    def last_change(self) -> int:
+        """The number of the last change that searches see; 0 before the first."""
+        return self._number if self._commits is None else self._commits.number
+
+    def __repr__(self) -> str:
+        how = ", read-only" if self.is_readonly else ""
+        return f"<Book {str(self.path)!r}: {len(self):,} subscriptions, index {self.index!r}{how}>"
+
+    # --- changing --------------------------------------------------------------------------------------------
+
+    def _latest(self) -> Version:
+        return self._version if self._commits is None else self._commits.head
+
+    def _replace(self, version: Version) -> None:
+        """Take other segments for the same subscriptions; readers see them after what is in line before them."""
+        if self._commits is None:
+            self._publish(version)
+        else:
+            self._commits.rearrange(version)
+
+    def _publish(self, version: Version) -> None:
+        self._version = version
+
+    def _published(self) -> tuple[Version, int, int]:
+        assert self._commits is not None
+        with self._writing:
+            return self._version, self._commits.number, self._commits.rows
+
+    def _check_open(self) -> None:
+        super()._check_open()
+        if self._lock is not None and not self._lock.is_held:
+            raise EarmarkError(
+                f"{str(self.path)!r} was opened by the process that this one was forked from, which alone may change it"
+            )
+
+    def _change(self, kind: str, make: Make) -> Edit:
+        edit: Edit = self._commit(kind, [make])
+        return edit
+
+    def _commit(self, kind: str, makes: Sequence[Make], author: str | None = None, message: str | None = None) -> Any:
+        """Make edits, all or none, as one change of the journal; returns the last edit."""
+
+        def work(version: Version) -> tuple[Version, Sequence[Part], Any]:
+            parts: list[Part] = []
+            edit = Edit(version)
+            for make in makes:
+                edit = make(version)
+                parts += parts_of(version, edit)
+                version = edit.version
+            return version, parts, edit
+
+        return self._write(kind, work, author, message)
+
+    def _write(self, kind: str, work: Work, author: str | None = None, message: str | None = None) -> Any:
+        """Do some work to the newest version, and return when it is committed and published."""
+        with self._writing:
+            self._check_open()
+            commits = self._commits
+            assert commits is not None
+            version, parts, result = work(commits.head)
+            if not parts:
+                return result
+            made = settled(version, self._build)
+            waiting = commits.put(kind, author or self._author, message, parts, made)
+        commits.commit(waiting)
+        with self._writing:
+            self._compactor.request()
+        self._checkpoints.request()
+        return result
+
+    def update(
+        self,
+        id: Id,
+        condition: str | Condition = KEEP,
+        *,
+        weights: Weights | None = KEEP,
+        score: float = KEEP,
+        tags: Mapping[str, str] | None = KEEP,
+        params: Params | None = None,
+        if_change: int | None = None,
+    ) -> None:
+        """Change a subscription, as `Matcher.update`; with `if_change`, only if that change was its last one."""
+        make = edits.update(Subscription(id, condition, weights, score, tags, params))
+        if if_change is not None:
+            make = partial(self._compared, id, if_change, make)
+        self._change("update", make)
+
+    def _compared(self, id: Id, expected: int, make: Make, version: Version) -> Edit:
+        """Make an edit if a change is the last one of an id. The caller holds the writers' lock."""
+        edit = make(version)  # first, since it says whether there is such a subscription
+        last = self._last_change_of(checked_id(id), version.schema)
+        if last != expected:
+            raise SubscriptionError(f"expected change {expected} as the last one of {id!r}, got change {last}")
+        return edit
+
+    def _last_change_of(self, id: Id, schema: Schema) -> int:
+        assert self._commits is not None
+        for stored, parts in reversed(self._commits.waiting()):
+            if any(row for part in parts for row in rows_in(part.form, part.body, schema, id)):
+                return int(stored.number)
+        with self._history() as journal:
+            numbers = [change.number for change, _, _ in past.states_of(journal, id, schema)]
+        return numbers[-1] if numbers else 0
+
+    def change(self, *, author: str | None = None, message: str | None = None) -> Transaction:
+        """Several changes as one: `with m.change(author="ana", message="spring prices") as c: c.add(…)`.
+
+        All of them happen when the block ends, or none if it raises. They are one entry of the history.
+        """
+        self._check_writable()
+        _check_text(author, "an author")
+        _check_text(message, "a message")
+        return Transaction(self._latest, partial(self._commit, "change", author=author, message=message))
+
+    def _check_writable(self) -> None:
+        with self._writing:
+            self._check_open()
+
+    # --- on disk ---------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> int:
+        """Write a version with all changes until now, for quick opening and for readers elsewhere; its last change.
+
+        Checkpoints are made in the background by themselves, and when the book is closed.
+        """
+        self._check_writable()
+        return self._checkpoints.make()
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Save the subscriptions, without their history, as a version of another book: `Matcher.save`."""
+        if self._commits is None:
+            super().save(folder)
+            return
+        with self._commits.quiet():
+            super().save(folder)
+
+    def close(self) -> None:
+        """Write a checkpoint of what is not in one, and let others write; searches still work."""
+        with self._writing:
+            was_open, self._is_over = not self._is_over, True
+            self._refusal = (
+                self._refusal or f"{str(self.path)!r} is closed, so it takes no changes; searches still work"
+            )
+        self._compactor.wait()
+        if not was_open or self._lock is None or not self._lock.is_held:
+            return
+        commits = self._commits
+        assert commits is not None
+        try:
+            with commits.quiet():
+                pass
+            self._checkpoints.wait()
+            self._checkpoints.make()
+        finally:
+            with self._reading_journal:
+                if self._journal is not None and self._process == os.getpid():
+                    self._journal.close()
+                self._journal = None
+            commits.close()
+            self._lock.release()
+            _open_books.discard(self)
+
+    def refresh(self) -> int:
+        """Take what the writing process has committed since; returns the number of the last change."""
+        if self._lock is not None:
+            return self.last_change
+        with self._writing:
+            if self._follows_journal:
+                self._follow_journal()
+            else:
+                self._follow_versions()
+        return self._number
+
+    def _follow_versions(self) -> None:
+        newest = folders.current_version(self.path)
+        if newest != self._number:
+            version, saved, _ = saving.load(self.path, None, True, self.index, checkpoint=True)
+            if saved != self.index and self._build is not None:
+                version = version.reindexed(self._build)
+            self._publish(version)
+            self._number = newest
+
+    def _follow_journal(self) -> None:
+        with self._history() as journal:
+            last = journal.last()
+            if last <= self._number:
+                return
+            journal.refresh_facts()
+            if journal.first > self._number + 1:
+                state = opening.state_of(self.path, journal)
+                version, number = state.version, state.number
+            else:
+                version, number, _ = replayed(self._version, journal, self._number, last)
+        self._publish(settled(version, self._build))
+        self._number = number
+        self._compactor.request()
+
+    @contextmanager
+    def _history(self) -> Iterator[Journal]:
+        """A connection for reading the journal, which threads take in turns."""
+        if not self._follows_journal:
+            raise EarmarkError(
+                f"{str(self.path)!r} is followed by its checkpoints, which have no history; the machine where it is "
+                "written can read it"
+            )
+        with self._reading_journal:
+            if self._process != os.getpid():  # SQLite's connections do not survive a fork
+                _kept.append(self._journal)
+                self._journal, self._process = None, os.getpid()
+            if self._journal is None:
+                self._journal = Journal.open(self.path, readonly=True)
+            yield self._journal
+
+    def stats(self) -> Stats:
+        """Counts, types and sizes; `disk` has the bytes of segments, of the journal and of its newest part, the WAL."""
+        made = super().stats()
+        made["disk"] = disk_use(self.path)
+        made["last_change"] = self.last_change
+        return made
+
+    # --- history ---------------------------------------------------------------------------------------------
+
+    def history(self, id: Id) -> list[Revision]:
+        """All changes of a subscription, the oldest first, also of one that was removed: when, who, why, what.
+
+        A few milliseconds, however long the history of the book is.
+        """
+        one = checked_id(id)
+        with self._history() as journal:
+            return past.history(journal, one, self._version.schema, lambda: self._state(one))
+
+    def _state(self, id: Id) -> State | None:
+        """What a subscription is now."""
+        version = self._version
+        place = version.find(id)
+        return None if place is None else state_at(version.segments[place.number].segment, version.schema, place.slot)
+
+    def changes(self, since: int | datetime = 0) -> Iterator[Change]:
+        """The changes after one, given by its number or a time, in order. O(changes)."""
+        with self._history() as journal:
+            first = past.number_of(journal, since)
+            last = journal.last()
+            start = max(first, journal.first - 1)
+        while start < last:
+            with self._history() as journal:
+                page = list(journal.changes(start, min(last, start + PAGE)))
+            for stored in page:
+                yield past.described(stored, partial(self._differences, stored.number))
+            start = page[-1].number
+
+    def _differences(self, number: int) -> list[Difference]:
+        with self._history() as journal:
+            return past.differences(past.net(journal, number - 1, number, self._version.schema))
+
+    def as_of(self, moment: int | datetime) -> Matcher:
+        """The book as it was after a change, given by its number, or at a time: a matcher that takes no changes.
+
+        O(rows of the changes since the checkpoint before it, or since the beginning).
+        """
+        with self._history() as journal:
+            number = past.number_of(journal, moment)
+            past.check_kept(journal, number)
+            version = opening.as_of(self.path, journal, number)
+        made = Matcher(self.index, index_options=self._options)
+        made._start(settled(version, made._build))
+        made._refusal = f"this is {str(self.path)!r} as of change {number}, which takes no changes"
+        return made
+
+    def diff(self, one: int | datetime, other: int | datetime) -> list[Difference]:
+        """What differs between the book as of two changes or times: each subscription then and then. O(rows)."""
+        with self._history() as journal:
+            first, second = past.number_of(journal, one), past.number_of(journal, other)
+            return past.diff(journal, first, second, self._version.schema)
+
+    def undo(self, change: int, *, author: str | None = None, message: str | None = None) -> None:
+        """Take a change back, by another one; an error names the subscriptions that have changed since."""
+        with self._history() as journal:
+            past.check_kept(journal, past.number_of(journal, change) - 1)
+            stored = journal.change(change)
+            if stored is None or stored.kind in (*past.STARTS, past.ERASE):
+                what = "there is no change 0" if stored is None else f"its kind is {stored.kind!r}"
+                raise EarmarkError(f"change {change} cannot be undone: {what}")
+            parts = past.inverse(journal, stored)
+            states = past.net(journal, change - 1, change, self._version.schema)
+
+        def work(version: Version) -> tuple[Version, Sequence[Part], None]:
+            past.refuse_conflicts(change, states, version)
+            replay = Replay(version)
+            for part in parts:
+                replay.take(part.form, part.body)
+            return replay.version(), parts, None
+
+        self._write("undo", work, author, message or f"undo of change {change}")
+
+
+# --- inside --------------------------------------------------------------------------------------------------
+
+PAGE = 1000
+_open_books: weakref.WeakSet[Book] = weakref.WeakSet()
+_kept: list[Any] = []
+"""Connections that a forked child must neither use nor close."""
+
+
+def _after_fork_in_child() -> None:
+    for book in list(_open_books):
+        _kept.extend([book._commits, book._journal, book._lock])
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _journal_of(
+    root: Path, new: Mapping[str, Any], index: str | None, index_options: Mapping[str, Any] | None, durability: str
+) -> Journal:
+    """The journal of a folder, made now where it has none. The caller holds the lock."""
+    if not folders.is_book(root):
+        given = {name: value for name, value in new.items() if value is not None}
+        model = Matcher(index or DEFAULT_INDEX, index_options=index_options, **given)  # says what is wrong with them
+        return opening.create(root, model.index, model._options, model._version.schema, durability)
+    _refuse_options(new, "a book that exists")
+    if not folders.has_journal(root):
+        return opening.adopt(root, index_options or {}, durability)
+    return Journal.open(root, durability=durability)
+
+
+def _refuse_options(new: Mapping[str, Any], what: str) -> None:
+    if given := [name for name, value in new.items() if value is not None]:
+        raise EarmarkError(f"{given[0]} is for a new book; {what} has its own")
+
+
+def _check_text(text: Any, what: str) -> None:
+    if text is not None and (not isinstance(text, str) or len(text) > 10_000):
+        raise EarmarkError(f"expected {what} of at most 10,000 characters, got {text!r:.100}")
+
+
+def _follow(book: weakref.ref[Book]) -> None:
+    """Refresh a book again and again, until it is closed or gone."""
+    is_reported = False
+    while True:
+        time.sleep(EVERY)
+        one = book()
+        if one is None or one._is_over:
+            return
+        try:
+            one.refresh()
+            is_reported = False
+        except EarmarkError as problem:
+            if not is_reported:
+                warnings.warn(f"{str(one.path)!r} cannot be followed now: {problem}", RuntimeWarning, stacklevel=1)
+            is_reported = True
+        del one
+
+
+def disk_use(root: Path) -> dict[str, int]:
+    """Bytes of a book on disk: of its segments, of its history, and of the newest part of it, the WAL."""
+
+    def size(files: Any) -> int:
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+    segments = size(file for kind in (folders.SEGMENTS, folders.KEYS) for file in (root / kind).glob("*"))
+    return {"segments": segments, "history": size([root / FILES[0]]), "wal": size([root / FILES[1]])}
