@@ -10,9 +10,11 @@ mics.txt, sections 3.2, 3.3, 5 and 6.3. A space has a few *axes*, each an attrib
 
 Cell 0 of an axis is NULL: an event without the attribute is there, so an unconstrained attribute, `IS NULL` and `IS
 NOT NULL` need no special route. A space without axes is a single cell, number 0, which holds every event: it is what
-can be learned from no subscription, and from one that takes everything. Cuts are learned: `equal` width between the
-least and the greatest bound in use, or `variable`, the quantiles of the values of past events, so that busy regions get
-fine cells (section 6.3). Keys beyond the outer cuts share the outer cells: no domain has to be declared.
+can be learned from no subscription, and from one that takes everything.
+
+Cuts are learned: `equal` width between the least and the greatest bound in use, or `variable`, the quantiles of the
+values of past events, so that busy regions get fine cells (section 6.3). Keys beyond the outer cuts share the outer
+cells: no domain has to be declared.
 
 A box of cells holds every event that the clause matches, and more: it can rule events out, never in.
 

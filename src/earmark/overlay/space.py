@@ -177,8 +177,8 @@ class Grid:
             first += len(axis.cuts)
             if not all(low < high for low, high in pairwise(cuts[-1].tolist())):
                 raise EarmarkError(f"expected cuts of {axis.attribute!r} that ascend")
-            if len(axis.cuts) > (1 << self.space.bits) - 2:
-                most = (1 << self.space.bits) - 2
+            most = (1 << self.space.bits) - 2
+            if len(axis.cuts) > most:
                 raise EarmarkError(f"expected at most {most:,} cuts of {axis.attribute!r}, got {len(axis.cuts):,}")
         return space_of(np.arange(len(cuts), dtype=np.int32), cuts, self.space.bits)
 
