@@ -208,6 +208,10 @@ class CoverIndex:
         """Up to k subscriptions (all without k) all of whose events match this one, in order of insertion."""
         return self._named(self.members.covered(self.slot(id), k))
 
+    def meeting(self, id: Id) -> list[Id]:
+        """Others that may share an event with this one, in order of insertion: all that do are among them."""
+        return [other for other in self._named(self.members.meeting(self.slot(id))) if other != id]
+
     def covers(self, above: Id, below: Id) -> bool:
         """Whether every event that matches `below` matches `above` too; of equal conditions, the older one covers."""
         return self.members.covers(self.slot(above), self.slot(below))

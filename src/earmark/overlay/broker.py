@@ -65,7 +65,9 @@ class Broker:
         """
         self.name = name
         self.run = run
-        self._router = Router(name, run, policy_of(policy, options or {}), policy, Table(attributes, zone))
+        rules = policy_of(policy, options or {})
+        attributes = rules.declare(attributes or {}, zone)
+        self._router = Router(name, run, rules, policy, Table(attributes, zone))
         self._clients = Clients(attributes, zone)
         self._publications = Publications(name, run, self._router, self._clients, holding)
         self._patience = patience
@@ -130,6 +132,15 @@ class Broker:
         self._removed += [self._clients.unsubscribe(known, id) for id in [*known.subscriptions]]
         self._router.waiting.pop(id(known), None)
         self._clients.forget(known)
+        return self._taken()
+
+    def rekey(self, space: object) -> list[Sent]:
+        """Use another space from now on, given by its description: everything is told again in it.
+
+        All brokers are told the same, one after the other; meanwhile more is sent than needed, and nothing is missed.
+        """
+        self._flush()
+        self._out += self._router.heed(self._router.policy.rekey(space))
         return self._taken()
 
     def tick(self, now: float) -> list[Sent]:
@@ -232,6 +243,8 @@ class Broker:
             raise _error(_broker(link), f"expected Hello from {link.name!r}, got one from {hello.broker!r}")
         if hello.policy != ours.policy_name:
             raise _error(_broker(link), f"expected the policy {ours.policy_name!r}, got {hello.policy!r}")
+        if hello.space != ours.policy.space:
+            raise _error(_broker(link), f"expected the space {ours.policy.space}, got {hello.space}")
         if hello.run < link.run:
             raise _error(_broker(link), f"expected a run of {link.run} or later, got {hello.run}")
         link.run = hello.run
@@ -241,7 +254,8 @@ class Broker:
         for entry in link.wants.values():
             link.stale.setdefault(entry.condition, []).append(entry)
         link.wants = {}
-        self._router.policy.restart_ranges(link.name)
+        said = self._router.policy.restart_ranges(link.name, self._others(link), message.space)
+        self._out += self._router.heed(said)
         if link.is_known:
             self._flush()
             self._out += self._publications.flush_held(link)

@@ -46,8 +46,10 @@ LOCAL = ""
 POLICIES = {
     "flood": ("flood", "Flood"),
     "covering": ("covering", "Covering"),
+    "subsumption": ("subsumption", "subsumption"),
+    "merging": ("merging", "Merging"),
 }
-"""Name of a policy -> its module here, and its class. A module is imported when it is first needed."""
+"""Name of a policy -> its module here, and what makes it. A module is imported when it is first needed."""
 
 
 class PolicyError(EarmarkError):
@@ -138,8 +140,12 @@ class Policy(ABC):
         """Ranges that a neighbour wants, or no longer wants; returns what to tell these other links."""
         raise PolicyError(f"the policy {self.name!r} has no ranges")
 
-    def restart_ranges(self, source: str) -> None:  # noqa: B027
-        """A neighbour tells everything again: what it told in ranges is stale, and serves until `settle_ranges`."""
+    def restart_ranges(self, source: str, links: Iterable[str], space: int) -> list[tuple[str, Statement]]:
+        """A neighbour tells everything again: what it told in ranges is stale, and serves until `settle_ranges`.
+
+        It speaks of this space from now on. Returns what to tell it and these other links.
+        """
+        return []
 
     def settle_ranges(self, source: str, links: Iterable[str]) -> list[tuple[str, Statement]]:
         """A neighbour has told everything: stale ranges go; returns what to tell these other links."""
@@ -148,6 +154,14 @@ class Policy(ABC):
     def wanting(self, events: Sequence[Mapping[str, Any]]) -> list[set[str]] | None:
         """For each event, the neighbours that want it by their ranges; None where there are no ranges at all."""
         return None
+
+    def declare(self, attributes: Mapping[str, str], zone: str) -> Mapping[str, str]:
+        """The types that a broker declares: these, and those that the policy needs; called once, before all else."""
+        return attributes
+
+    def rekey(self, space: Any) -> list[tuple[str, Statement]]:
+        """Use another space from now on; returns what to tell which links."""
+        raise EarmarkError(f"the policy {self.name!r} has no space")
 
     def status(self, link: str) -> dict[str, object]:
         """Sizes of what is kept for a link, JSON-able."""

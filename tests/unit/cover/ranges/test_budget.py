@@ -26,20 +26,19 @@ def test_weights_are_shares() -> None:
     assert weight_of(equal, 7, 7) > 0.95
 
 
-def test_a_gap_is_paid_for_by_the_run_before_it() -> None:
-    table = BudgetTable(0.1, UNIFORM)
-    told, withdrawn = table.change(as_ranges([(0, 99), (110, 119), (122, 130)]), as_ranges([]))
-    assert told.pairs() == [(0, 119), (122, 130)] and not withdrawn  # 100 pay for 10, 10 do not pay for 2
-    told, withdrawn = table.change(as_ranges([(120, 120)]), as_ranges([]))
-    assert told.pairs() == [(120, 121)]  # 11 pay for 1
-    told, withdrawn = table.change(as_ranges([]), as_ranges([(110, 119)]))
-    assert told.pairs() == [] and withdrawn.pairs() == [(100, 119), (121, 121)]  # 1 does not pay for 1
+def test_the_cheapest_gaps_of_a_section_are_closed() -> None:
+    """With few runs there is one section."""
+    weights = Weights.of(np.empty(0, np.int64), (1 << 12) - 1)
+    assert weights.section.tolist() == list(range(0, 1 << 12, 4))
+    table = BudgetTable(0.5, weights)
+    told, withdrawn = table.change(as_ranges([(0, 1), (3, 4), (7, 8), (50, 50)]), as_ranges([]))
+    assert told.pairs() == [(0, 8), (50, 50)] and not withdrawn  # 7 pay for 1 and 2; the gap to 50 is too dear
+    told, withdrawn = table.change(as_ranges([]), as_ranges([(3, 3)]))
+    assert told.pairs() == [] and withdrawn.pairs() == [(5, 6)]  # 6 pay for the first of two that cost 2
+    told, withdrawn = table.change(as_ranges([(2, 3)]), as_ranges([(50, 50)]))
+    assert told.pairs() == [(5, 6)] and withdrawn.pairs() == [(50, 50)]
     table.check()
-    assert table.change(as_ranges([]), as_ranges([(0, 99), (120, 120), (122, 130)]))[1].pairs() == [
-        (0, 99),
-        (120, 120),
-        (122, 130),
-    ]
+    assert table.change(as_ranges([]), as_ranges([(0, 4), (7, 8)]))[1].pairs() == [(0, 8)]
     assert len(table) == 0
     table.check()
 

@@ -1,0 +1,295 @@
+"""What policies of ranges share: what each neighbour asks for, and what each link is told, in one space.
+
+mics.txt, sections 3 and 4. Local subscriptions become ranges of the curve of a space that all brokers have
+(`overlay/space.py`); from then on brokers speak of ranges alone, and look the number of an event up in them:
+
+    per incoming link    a set: what the neighbour asks for                 asked["A"]   [10, 20]
+                                                                            asked["B"]   [15, 30]
+    per outgoing link    a table that counts the other links that ask       told["C"]    10–14: 1   15–20: 2   21–30: 1
+                         for a number, and local subscriptions one by one
+
+A message changes a set; only what really changes in the set goes into the tables of the other links, and only what
+really changes in a table is told. So equal ranges from two links survive the withdrawal of one, whatever repeats is
+ignored, and nothing is told twice. What is new is told before what is withdrawn.
+
+**Telling again.** After `restart_ranges` a neighbour's old ranges serve on, while what it tells is put into a second
+set; what is not in that one goes in `settle_ranges`.
+
+**Another space.** A neighbour that has changed its space before we have (its Resynchronise names another one) is
+*foreign*: its ranges mean nothing here, so it counts as asking for everything until it is in our space. When it comes
+into our space it could not understand what we said before, so it is told everything again. `rekey` changes ours.
+
+Invariant (`check`): the table of a link counts the ranges of its live entries and of the sets of all other neighbours.
+Complexity: O(log n) per range and link.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from earmark.cover.ranges.projection import meet
+from earmark.cover.ranges.table import NO_NUMBERS, Ranges, RangeSet, RangeTable, as_ranges
+from earmark.errors import EarmarkError, check_whole, require
+from earmark.overlay.policies import Again, Entry, Policy, PolicyError, Statement, TellRanges, UntellRanges
+from earmark.overlay.policies import Ranges as Pairs
+from earmark.overlay.space import MOST_RANGES, Grid, Space
+
+AT_ONCE = 1 << 14
+"""Ranges in one statement: as a message, well below MOST_BYTES."""
+NOTHING = Ranges(NO_NUMBERS, NO_NUMBERS)
+
+
+class Outgoing(Protocol):
+    """What is asked for on all other links together, and what a link is told of it."""
+
+    def __len__(self) -> int:
+        """How many ranges are told."""
+
+    def ranges(self) -> Ranges:
+        """What is told, ascending."""
+
+    def asked(self) -> Ranges:
+        """What is asked for, ascending."""
+
+    def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
+        """Count ranges that somebody asks for from now on, and some no longer; returns what to tell and withdraw."""
+
+    def check(self) -> None:
+        """Raise AssertionError unless its invariant holds."""
+
+
+class GapTable(RangeTable):
+    """Ranges that are at most `gap` numbers apart are told as one, the gap with them."""
+
+    def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
+        """Count what is added, then what is removed: see `Outgoing`."""
+        told = self.take_in(added)[0] if added else NOTHING
+        return told, self.release(removed) if removed else NOTHING
+
+
+class RangePolicy(Policy):
+    """Ranges of a space, told as far as a table of each link says."""
+
+    def __init__(self, space: Space | Mapping[str, Any] | None = None, most: int = MOST_RANGES) -> None:
+        """Take a space, the same in all brokers. `most`: ranges of a clause, beyond which it has larger cells."""
+        if space is None:
+            raise EarmarkError(f"the policy {self.name!r} needs a space, such as Space.even({{'price': (0, 1000)}})")
+        check_whole(most, "most", 1, 1 << 16)
+        self._most = most
+        self._declared: dict[str, str] = {}
+        self._grid = Grid(Space.from_record(space) if not isinstance(space, Space) else space)
+        self.space = self._grid.number
+        self._entries: dict[int, tuple[Entry, Ranges]] = {}
+        self._links: dict[str, Outgoing] = {}
+        self._members: dict[str, set[int]] = {}
+        """By link, the entries that concern it."""
+        self._asked: dict[str, RangeSet] = {}
+        self._again: dict[str, RangeSet] = {}
+        """What neighbours have told since they began to tell everything again."""
+        self._foreign: set[str] = set()
+
+    @abstractmethod
+    def _table(self) -> Outgoing:
+        """An empty table for a link."""
+
+    def _moved(self) -> None:
+        """Follow a change of the space."""
+
+    def declare(self, attributes: Mapping[str, str], zone: str) -> Mapping[str, str]:
+        """The types of a broker's attributes and of the axes, which must agree."""
+        if zone != self._grid.space.zone:
+            raise EarmarkError(f"the zone of the space is {self._grid.space.zone!r}, and that of the broker {zone!r}")
+        self._declared = {**self._grid.space.types, **attributes}
+        self._check_types(self._grid.space)
+        return self._declared
+
+    def _check_types(self, space: Space) -> None:
+        for name, type_ in space.types.items():
+            known = self._declared.get(name)
+            if known is not None and known != type_:
+                raise EarmarkError(f"{name!r} is declared as {known}, and {type_} in the space")
+
+    # --- links ---------------------------------------------------------------------------------------------------
+
+    def open(self, link: str) -> None:
+        """Begin a link; it needs to know what all others ask for."""
+        self._links[link], self._members[link] = self._table(), set()
+        self._asked.setdefault(link, RangeSet())
+        for source, asked in self._asked.items():
+            if source != link:
+                self._links[link].change(asked.ranges(), NOTHING)
+
+    def close(self, link: str) -> None:
+        """Forget a link; what it asks for goes with `settle_ranges`."""
+        del self._links[link], self._members[link]
+        self._foreign.discard(link)
+        self._again[link] = RangeSet()
+
+    def change(self, link: str, added: Sequence[Entry], removed: Sequence[Entry]) -> list[Statement]:
+        """Tell the ranges of entries as far as they are new, then withdraw those that nobody needs."""
+        members = self._members[link]
+        members.update(entry.number for entry in added)
+        members.difference_update(entry.number for entry in removed)
+        new, old = (_joined([self._entries[entry.number][1] for entry in entries]) for entries in (added, removed))
+        return self._said(*self._links[link].change(new, old))
+
+    def told(self, link: str) -> list[Statement]:
+        """All that the table of a link claims."""
+        return self._said(self._links[link].ranges(), NOTHING)
+
+    def _said(self, told: Ranges, withdrawn: Ranges) -> list[Statement]:
+        said: list[Statement] = [TellRanges(self.space, part) for part in _parts(told)]
+        return said + [UntellRanges(self.space, part) for part in _parts(withdrawn)]
+
+    def learn(self, entries: Sequence[Entry]) -> None:
+        """Convert conditions to ranges."""
+        found = self._grid.ranges([entry.condition for entry in entries], self._most) if entries else []
+        self._entries.update((entry.number, (entry, one)) for entry, one in zip(entries, found, strict=True))
+
+    def unlearn(self, entries: Sequence[Entry]) -> None:
+        """Forget the ranges of entries."""
+        for entry in entries:
+            del self._entries[entry.number]
+
+    # --- neighbours ----------------------------------------------------------------------------------------------
+
+    def want_ranges(
+        self, source: str, links: Iterable[str], space: int, added: Pairs, removed: Pairs
+    ) -> list[tuple[str, Statement]]:
+        """Change what a neighbour asks for; returns what to tell the others."""
+        if source in self._foreign:
+            return []
+        if space != self.space:
+            raise PolicyError(f"expected ranges of the space {self.space}, got some of {space}")
+        for pairs in (added, removed):
+            if pairs and pairs[-1][1] > self._grid.last:
+                raise PolicyError(f"expected numbers from 0 to {self._grid.last}, got {pairs[-1][1]}")
+        asked, new, old = self._asked[source], NOTHING, NOTHING
+        if added:
+            ranges = as_ranges(added)
+            new = asked.add(ranges)
+            if source in self._again:
+                self._again[source].add(ranges)
+        if removed:
+            old = asked.discard(removed)
+        return self._passed_on(links, new, old)
+
+    def _passed_on(self, links: Iterable[str], new: Ranges, old: Ranges) -> list[tuple[str, Statement]]:
+        """What to tell these links of a change in what another one asks for."""
+        if not new and not old:
+            return []
+        return [(link, one) for link in links for one in self._said(*self._links[link].change(new, old))]
+
+    def restart_ranges(self, source: str, links: Iterable[str], space: int) -> list[tuple[str, Statement]]:
+        """A neighbour tells everything again, in a space: see above."""
+        self._again[source] = RangeSet()
+        if space != self.space:
+            self._foreign.add(source)
+            self._again[source].add([(0, self._grid.last)])
+            return self._passed_on(links, self._asked[source].add([(0, self._grid.last)]), NOTHING)
+        if source in self._foreign:
+            self._foreign.remove(source)
+            return [(source, Again(self.space))]
+        return []
+
+    def settle_ranges(self, source: str, links: Iterable[str]) -> list[tuple[str, Statement]]:
+        """A neighbour has told everything: what it has not told again goes."""
+        again = self._again.pop(source, None)
+        if again is None:
+            return []
+        gone = self._asked[source].discard(_complement(again.ranges(), self._grid.last))
+        if source not in self._links:
+            del self._asked[source]
+        return self._passed_on(links, NOTHING, gone)
+
+    def wanting(self, events: Sequence[Mapping[str, Any]]) -> list[set[str]]:
+        """For each event, the neighbours that ask for its number."""
+        wanted: list[set[str]] = [set() for _ in events]
+        asked = [(name, ranges) for name, ranges in self._asked.items() if len(ranges)]
+        if not asked:
+            return wanted
+        start, first, last = self._grid.numbers(events)
+        for name, ranges in asked:
+            for place in np.flatnonzero(meet(ranges._merged, start, first, last)).tolist():
+                wanted[place].add(name)
+        return wanted
+
+    # --- changes of the space --------------------------------------------------------------------------------------
+
+    def rekey(self, space: Space | Mapping[str, Any]) -> list[tuple[str, Statement]]:
+        """Use another space from now on, and tell everything again in it; returns what to tell which links.
+
+        Until neighbours have told everything again in this space too, they count as asking for everything.
+        """
+        grid = Grid(Space.from_record(space) if not isinstance(space, Space) else space)
+        self._check_types(grid.space)
+        unknown = sorted(grid.space.types.keys() - self._declared.keys())
+        if unknown or grid.space.zone != self._grid.space.zone:
+            what = f"type of {unknown[0]!r}" if unknown else "zone"
+            raise EarmarkError(f"the {what} in the new space was not declared when the broker was made")
+        if grid.number == self.space:
+            return []
+        self._grid, self.space = grid, grid.number
+        self._moved()
+        entries = [entry for entry, _ in self._entries.values()]
+        self._entries = {}
+        self.learn(entries)
+        for source in self._asked:
+            self._asked[source] = RangeSet([(0, grid.last)])
+            self._foreign.add(source)
+        self._again = {source: RangeSet([(0, grid.last)]) for source in self._again}
+        for link in self._links:
+            table = self._links[link] = self._table()
+            for source, asked in self._asked.items():
+                if source != link:
+                    table.change(asked.ranges(), NOTHING)
+            table.change(_joined([self._entries[number][1] for number in sorted(self._members[link])]), NOTHING)
+        return [(link, Again(self.space)) for link in self._links]
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def status(self, link: str) -> dict[str, object]:
+        """How many entries concern the link, how many ranges it was told, and how many its neighbour asks for."""
+        return {
+            "entries": len(self._members[link]),
+            "told": len(self._links[link]),
+            "wants": len(self._asked[link]),
+            "foreign": link in self._foreign,
+        }
+
+    def check(self) -> None:
+        """Raise AssertionError unless the invariant holds."""
+        for link, table in self._links.items():
+            table.check()
+            again = self._table()
+            for source, asked in self._asked.items():
+                asked.check()
+                if source != link:
+                    again.change(asked.ranges(), NOTHING)
+            again.change(_joined([self._entries[number][1] for number in self._members[link]]), NOTHING)
+            require(again.asked().pairs() == table.asked().pairs(), f"{link} is not asked what others ask for")
+            require(again.ranges().pairs() == table.ranges().pairs(), f"{link} is not told what others ask for")
+
+
+def _joined(several: list[Ranges]) -> Ranges:
+    """Ranges of several entries in one pair of arrays, one after another."""
+    if len(several) == 1:
+        return several[0]
+    return Ranges(*(np.concatenate([NO_NUMBERS, *(one[end] for one in several)]) for end in (0, 1)))
+
+
+def _parts(ranges: Ranges) -> list[Pairs]:
+    """Ranges as pairs, at most AT_ONCE together."""
+    pairs = ranges.pairs()
+    return [tuple(pairs[first : first + AT_ONCE]) for first in range(0, len(pairs), AT_ONCE)]
+
+
+def _complement(ranges: Ranges, last: int) -> Ranges:
+    """The numbers up to the last that are in none of these ranges."""
+    first, end = np.concatenate([[0], ranges.last + 1]), np.concatenate([ranges.first - 1, [last]])
+    some = first <= end
+    return Ranges(first[some], end[some])
