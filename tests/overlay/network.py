@@ -43,6 +43,8 @@ class Network:
         self.recent: dict[tuple[str, str], deque[Message]] = {}
         self.heard: dict[str, list[Message]] = defaultdict(list)
         self.numbers: dict[str, int] = defaultdict(int)
+        self.known: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+        """By client and origin, the last publication before its broker ended."""
         self.messages = 0
         """How many have been sent between brokers."""
         self.log: list[tuple[str, str, Message]] = []
@@ -63,13 +65,20 @@ class Network:
         for party, message in sent:
             message = decoded(encoded(message), source)
             if party.kind == "client":
-                self.heard[party.name].append(message)
+                if not self._is_known(party.name, message):
+                    self.heard[party.name].append(message)
             elif (source, party.name) in self.channels:
                 self.messages += 1
                 self.log.append((source, party.name, message))
                 self.channels[source, party.name].append(message)
             else:
                 raise AssertionError(f"{source} sends {message} to {party.name} without a channel")
+
+    def _is_known(self, client: str, message: Message) -> bool:
+        """Whether a client was notified of this before its broker ended: a new one cannot know that it was."""
+        if not isinstance(message, Notify):
+            return False
+        return (message.run, message.number) <= self.known[client].get(message.origin, (0, 0))
 
     def is_connected(self, a: str, b: str) -> bool:
         return (a, b) in self.channels
@@ -96,6 +105,10 @@ class Network:
         for a, b in [pair for pair in self.channels if pair[0] == name]:
             self.cut(a, b)
         broker = self.brokers[name] = self._broker(name, old.run + 1)
+        for client in [client for client in self.heard if client.endswith(f"@{name}")]:
+            last = self.known[client]
+            for one in self.notifications(client):
+                last[one.origin] = max(last.get(one.origin, (0, 0)), (one.run, one.number))
         for client, request in [*old.subscriptions()]:
             broker.receive(request, Party("client", client))
         for client in {c for c, _ in old.subscriptions()}:
@@ -126,6 +139,8 @@ class Network:
         """Until nothing is on its way."""
         for _ in range(most):
             if not self.step():
+                for recent in self.recent.values():  # by now all of it is known to have arrived
+                    recent.clear()
                 return
         raise AssertionError(f"messages are still on their way after {most:,} steps")
 

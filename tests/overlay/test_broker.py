@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.overlay.network import Network
+from tests.overlay.ranges import RANGES
 
 from earmark.errors import EarmarkError
 from earmark.overlay.broker import Broker, Party
@@ -23,8 +25,6 @@ from earmark.overlay.messages import (
     Unwant,
     Want,
 )
-from overlay.network import Network
-from overlay.ranges import RANGES
 
 POLICIES = [
     ("flood", {}),

@@ -124,7 +124,11 @@ class Refused(Message, frozen=True):
 
 
 class Notify(Message, frozen=True):
-    """One publication, and which subscriptions of this client it matches, with scores."""
+    """One publication, and which subscriptions of this client it matches, with scores.
+
+    A broker that has started again does not know what the one before has notified: a client ignores what is not above
+    the highest (run, number) that it has of an origin.
+    """
 
     origin: Name
     run: Number

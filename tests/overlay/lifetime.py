@@ -1,0 +1,267 @@
+"""Random lives of a small network, judged by one central scan.
+
+Clients subscribe, unsubscribe and publish; messages arrive one by one in any order between channels; channels are
+reset, brokers restart, clients go away and return. Whenever everything has settled:
+
+- each client has had exactly one notification for each publication that matches one of its subscriptions that it knew
+  to be in force when the publication was sent, naming exactly these; where a subscription was not known to be in force,
+  or its withdrawal was asked before everything had settled, either is right
+- what was inside a broker that ended may be lost; nothing comes twice, and nothing comes that does not match
+- every request is in force, no entry is stale, and each broker has from each neighbour what the neighbour's policy says
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.overlay.network import Network
+
+from earmark.overlay.messages import Notify, Publication
+from earmark.overlay.policies import Tell
+from earmark.overlay.transitions import State
+
+SIZE = 8
+Holds = Callable[[Mapping[str, Any]], bool]
+
+
+class Wanted(NamedTuple):
+    """A condition, and the same in Python."""
+
+    text: str
+    holds: Holds
+
+
+def _between(name: str, low: int, high: int) -> Wanted:
+    return Wanted(
+        f"{name} BETWEEN {low} AND {high}", lambda event: event.get(name) is not None and low <= event[name] <= high
+    )
+
+
+def _both(one: Wanted, other: Wanted) -> Wanted:
+    return Wanted(f"{one.text} AND {other.text}", lambda event: one.holds(event) and other.holds(event))
+
+
+def _either(one: Wanted, other: Wanted) -> Wanted:
+    return Wanted(f"({one.text}) OR ({other.text})", lambda event: one.holds(event) or other.holds(event))
+
+
+def _ranges(name: str) -> st.SearchStrategy[Wanted]:
+    return st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(lambda pair: _between(name, min(pair), max(pair)))
+
+
+simple = st.one_of(_ranges("x"), _ranges("y"), st.tuples(_ranges("x"), _ranges("y")).map(lambda two: _both(*two)))
+conditions = st.one_of(
+    simple,
+    simple,
+    st.tuples(simple, simple).map(lambda two: _either(*two)),
+    st.just(Wanted("TRUE", lambda event: True)),
+    st.just(Wanted("x IS NULL", lambda event: event.get("x") is None)),
+    st.just(Wanted("s = 'a'", lambda event: event.get("s") == "a")),
+)
+events = st.fixed_dictionaries(
+    {"x": st.one_of(st.none(), st.integers(0, SIZE)), "y": st.integers(0, SIZE)},
+    optional={"s": st.sampled_from(["a", "b"])},
+)
+trees = st.lists(st.integers(0, 100), min_size=1, max_size=5)
+"""Node i + 1 hangs on node (number modulo i + 1)."""
+numbers = st.integers(0, 1_000)
+
+
+class Subscription:
+    """What a client asked for, and what it knows of it."""
+
+    def __init__(self, client: str, id: int, wanted: Wanted, number: int) -> None:
+        self.client, self.id, self.wanted, self.number = client, id, wanted, number
+        self.withdrawn: int | None = None
+        """The number of the request to withdraw it."""
+
+
+class Published(NamedTuple):
+    """A publication, and whose subscriptions must or may be notified of it."""
+
+    event: dict[str, Any]
+    must: set[tuple[str, int]]
+    may: set[tuple[str, int]]
+
+
+class Lifetime(RuleBasedStateMachine):
+    """One network under one policy."""
+
+    policy: str = "flood"
+    options: Mapping[str, object] = {}
+
+    @initialize(tree=trees, seed=numbers)
+    def start(self, tree: list[int], seed: int) -> None:
+        edges = [(f"b{number % (place + 1)}", f"b{place + 1}") for place, number in enumerate(tree)]
+        self.network = Network(edges, self.policy, self.options, seed)
+        self.names = sorted(self.network.brokers)
+        self.subscriptions: list[Subscription] = []
+        self.publications: dict[int, Published] = {}
+        self.unsettled: set[int] = set()
+        self.excused: set[int] = set()
+        """Publications that were inside a broker that ended."""
+        self.away: set[str] = set()
+        self.now = 0.0
+
+    def client(self, number: int) -> str:
+        return f"c{number % 2}@{self.names[number % len(self.names)]}"
+
+    # --- what clients do -----------------------------------------------------------------------------------------
+
+    @rule(number=numbers, wanted=conditions)
+    def subscribe(self, number: int, wanted: Wanted) -> None:
+        client, id = self.client(number), len(self.subscriptions)
+        self.return_(client)
+        asked = self.network.subscribe(client, id, wanted.text)
+        made = Subscription(client, id, wanted, asked)
+        self.subscriptions.append(made)
+        for number in self.unsettled:  # it may still come by
+            if wanted.holds(self.publications[number].event):
+                self.publications[number].may.add((client, id))
+
+    @precondition(lambda self: any(one.withdrawn is None for one in self.subscriptions))
+    @rule(number=numbers)
+    def unsubscribe(self, number: int) -> None:
+        live = [one for one in self.subscriptions if one.withdrawn is None]
+        gone = live[number % len(live)]
+        self.return_(gone.client)
+        gone.withdrawn = self.network.unsubscribe(gone.client, gone.id)
+        key = gone.client, gone.id
+        for place in self.unsettled:
+            if key in self.publications[place].must:
+                self.publications[place].must.remove(key)
+                self.publications[place].may.add(key)
+
+    @rule(number=numbers, event=events)
+    def publish(self, number: int, event: dict[str, Any]) -> None:
+        client, place = self.client(number), len(self.publications)
+        self.return_(client)
+        must, may = set(), set()
+        for one in self.subscriptions:
+            known = self.network.in_force(one.client)
+            if one.wanted.holds(event):
+                if one.withdrawn is not None and known >= one.withdrawn:
+                    continue
+                (must if one.withdrawn is None and known >= one.number else may).add((one.client, one.id))
+        self.publications[place] = Published(event, must, may)
+        self.unsettled.add(place)
+        self.network.publish(client, {**event, "n": place})
+
+    def return_(self, client: str) -> None:
+        if client in self.away:
+            self.away.remove(client)
+            home = client.rpartition("@")[2]
+            self.network.send(home, self.network.brokers[home].attach(client))
+
+    @rule(number=numbers)
+    def leave(self, number: int) -> None:
+        client = self.client(number)
+        if client in self.network.numbers and client not in self.away:
+            self.away.add(client)
+            home = client.rpartition("@")[2]
+            self.network.send(home, self.network.brokers[home].detach(client))
+
+    # --- what happens to them ------------------------------------------------------------------------------------
+
+    @rule(steps=st.integers(1, 20))
+    def step(self, steps: int) -> None:
+        for _ in range(steps):
+            self.network.step()
+
+    @rule()
+    def tick(self) -> None:
+        self.now += 0.001
+        self.network.tick(self.now)
+
+    @rule(number=numbers)
+    def cut(self, number: int) -> None:
+        a, b = self.network.edges[number % len(self.network.edges)]
+        if self.network.is_connected(a, b):
+            self.network.cut(a, b)
+
+    @rule(number=numbers)
+    def connect(self, number: int) -> None:
+        a, b = self.network.edges[number % len(self.network.edges)]
+        if not self.network.is_connected(a, b):
+            self.network.connect(a, b)
+
+    @rule(number=numbers)
+    def restart(self, number: int) -> None:
+        name = self.names[number % len(self.names)]
+        broker = self.network.brokers[name]
+        queues = [queue for (source, _), queue in self.network.channels.items() if source == name]
+        inside = [message for queue in queues for message in queue]
+        inside += [message for link in broker._router.links.values() for message in link.held]
+        inside += [message for client in broker._clients for message in client.waiting]
+        self.excused |= {one.event["n"] for one in inside if isinstance(one, Publication | Notify)}
+        self.network.restart(name)
+        self.away -= {client for client in self.away if client.endswith(f"@{name}")}
+
+    @rule()
+    def settle(self) -> None:
+        self.network.reconnect()
+        for _ in range(1_000):
+            self.network.run()
+            self.now += 0.001
+            self.network.tick(self.now)
+            if not any(self.network.channels.values()) and self.is_quiet():
+                break
+        for client in [*self.away]:
+            self.return_(client)
+        self.judge()
+        self.check_tables()
+
+    def is_quiet(self) -> bool:
+        """Whether no broker has something that it spreads over time."""
+        links = [(broker, name) for broker in self.network.brokers.values() for name in broker._router.links]
+        return not any(broker._router.policy.status(name).get("pending") for broker, name in links)
+
+    def teardown(self) -> None:
+        if hasattr(self, "network"):
+            self.settle()
+
+    # --- judging -------------------------------------------------------------------------------------------------
+
+    def got(self) -> dict[int, set[tuple[str, int]]]:
+        """By publication, whose subscriptions were notified of it; nobody twice."""
+        got: dict[int, set[tuple[str, int]]] = {place: set() for place in self.publications}
+        for client in self.network.heard:
+            seen: set[int] = set()
+            for notification in self.network.notifications(client):
+                place = notification.event["n"]
+                assert place not in seen, f"{client} is notified of {place} twice"
+                seen.add(place)
+                assert {**self.publications[place].event, "n": place} == notification.event
+                got[place] |= {(client, id) for id in notification.ids}
+        return got
+
+    def judge(self) -> None:
+        for place, got in self.got().items():
+            published = self.publications[place]
+            wrong = got - published.must - published.may
+            assert not wrong, f"publication {place} {published.event} came to {wrong}"
+            missed = published.must - got
+            assert place in self.excused or not missed, f"publication {place} {published.event} did not reach {missed}"
+        self.unsettled.clear()
+
+    def check_tables(self) -> None:
+        for name, broker in self.network.brokers.items():
+            for link in broker._router.links.values():
+                assert link.state == State.UP and not link.stale and not link.held and not link.asked and not link.owes
+                told = self.network.brokers[link.name]._router.policy.told(name)
+                wants = {label: entry.condition for label, entry in link.wants.items()}
+                assert wants == {one.label: one.condition for one in told if isinstance(one, Tell)}
+        for client, number in self.network.numbers.items():
+            home = self.network.brokers[client.rpartition("@")[2]]
+            known = home._clients.get(client)
+            assert known is None or not known.asked, f"{client} still waits for {known.asked}"
+            assert self.network.in_force(client) <= number
+
+    @invariant()
+    def nothing_is_wrong(self) -> None:
+        if hasattr(self, "network"):
+            for place, got in self.got().items():
+                assert got <= self.publications[place].must | self.publications[place].may

@@ -1,0 +1,24 @@
+"""Random lives of small networks under each policy (`lifetime.py`); `make soak` runs thousands of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+from tests.overlay.lifetime import Lifetime
+
+POLICIES = {
+    "flood": ("flood", {}),
+    "covering": ("covering", {}),
+    "covering, withdrawing": ("covering", {"withdraw": True, "k": 2}),
+    "strict poset": ("covering", {"graph": "poset", "index": "linear"}),
+    "complete graph": ("covering", {"graph": "complete", "index": "linear", "withdraw": True}),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_deliveries_equal_one_central_scan(policy):
+    name, options = POLICIES[policy]
+    machine = type(f"Lifetime of {policy}", (Lifetime,), {"policy": name, "options": options})
+    examples, steps = (12, 40) if settings().max_examples <= 100 else (settings().max_examples, 200)
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
