@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.overlay.lifetime import Lifetime
+from tests.overlay.ranges import RANGES
 
 POLICIES = {
     "flood": ("flood", {}),
@@ -13,6 +14,7 @@ POLICIES = {
     "covering, withdrawing": ("covering", {"withdraw": True, "k": 2}),
     "strict poset": ("covering", {"graph": "poset", "index": "linear"}),
     "complete graph": ("covering", {"graph": "complete", "index": "linear", "withdraw": True}),
+    **RANGES,
 }
 
 
@@ -20,5 +22,5 @@ POLICIES = {
 def test_deliveries_equal_one_central_scan(policy):
     name, options = POLICIES[policy]
     machine = type(f"Lifetime of {policy}", (Lifetime,), {"policy": name, "options": options})
-    examples, steps = (12, 40) if settings().max_examples <= 100 else (settings().max_examples, 200)
+    examples, steps = (20, 40) if settings().max_examples <= 100 else (settings().max_examples, 200)
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
