@@ -150,6 +150,11 @@ class Link(Generic[T]):
         self._due: float | None = None
         self._wait = self.timeout
 
+    @property
+    def channel(self) -> tuple[Epoch, Epoch | None]:
+        """Names the channel; never the same again once it is lost."""
+        return self.epoch, self.peer
+
     # --- the carrier --------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
@@ -332,8 +337,11 @@ class Link(Generic[T]):
             self._resends = True
 
     def consume(self, count: int) -> None:
-        """Acknowledge this many more of the messages that have arrived, in order; for `is_deferred`."""
-        if count:
+        """Acknowledge this many more of the messages that have arrived, in order; for `is_deferred`.
+
+        Those of an earlier channel are no longer acknowledged, so there may be fewer.
+        """
+        if count := min(count, self._unconsumed):
             self._unconsumed -= count
             self._owes = True
 

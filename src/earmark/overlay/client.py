@@ -1,0 +1,520 @@
+"""Clients: subscribe at a broker, publish, and take notifications; from asyncio code, or from any other.
+
+    async with AsyncClient("127.0.0.1:7000", name="alice", token=token) as client:
+        await client.subscribe("hot", "temperature > 30")
+        await client.wait_in_force()                      # from now on nothing that matches is missed
+        await client.publish({"temperature": 31})
+        async for notification in client: …               # notification.event, notification.ids
+
+    with Client("127.0.0.1:7000", name="alice", token_file="token") as client: …       # the same without await
+
+**Cuts.** The client reconnects by itself, with growing, jittered delays. Its link resends what did not arrive, so a cut
+loses nothing and repeats nothing. If the *broker* started again, the client asks for its subscriptions again. Of its
+publications those that had not been sent follow; those that had been sent, but not acknowledged, may have been
+delivered, so they are not sent again: `uncertain` counts them. Notifications that the client has seen are ignored.
+
+**Bounds.** `publish` and `subscribe` wait while the broker does not keep up. Notifications that are not taken fill one
+window here, then a queue in the broker (`prefer(queue=…)`); beyond it the broker sheds the worst, and `shed` says how
+many. `wait_in_force` cannot wait for a reader: if it has to, it sheds the oldest notifications here.
+
+Subscriptions belong to the client's name and stay when it disconnects. Only one client with a name can be connected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from earmark.errors import EarmarkError
+from earmark.overlay import messages as m
+from earmark.overlay.access import address_of, check_reach, read_token
+from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Refused, outgoing
+from earmark.overlay.connection import Connection, Delays, carry, dial, welcome_of
+from earmark.overlay.link import Arrival, Link
+from earmark.overlay.messages import MOST_BYTES, Id, Notify, ProtocolError
+
+T = TypeVar("T")
+MOST_WAITING = 1_024
+"""Requests that may wait to be sent before the caller has to wait."""
+MOST_ORIGINS = 65_536
+MOST_REFUSALS = 1_000
+
+
+class RequestRefused(EarmarkError):
+    """The broker refused requests; the text has its reasons."""
+
+
+class _Request:
+    """One request that the broker has not answered yet. Its number is given when it is sent."""
+
+    def __init__(self, message: m.Message) -> None:
+        self.message = message
+        self.is_repeated = False
+        self.is_done = False
+        self.refusal: str | None = None
+
+    @property
+    def is_publication(self) -> bool:
+        return isinstance(self.message, m.Publish)
+
+
+class AsyncClient:
+    """A client of one broker, for asyncio code. Use it as `async with`, or call `connect` and `close`.
+
+    address: HOST:PORT of the broker.
+    name: the client's name; its subscriptions belong to it.
+    token, token_file: the shared token, or its file; without both, the variable EARMARK_TOKEN.
+    tls: for brokers that listen with TLS; see `earmark.overlay.access.dialling_context`.
+    patience: seconds for the first connection; later ones are tried for ever.
+    random: source of jitter.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        name: str,
+        token: bytes | None = None,
+        token_file: str | Path | None = None,
+        tls: ssl.SSLContext | None = None,
+        allow_remote: bool = False,
+        patience: float = 10.0,
+        random: Random | None = None,
+    ) -> None:
+        self.address = address_of(address)
+        check_reach(self.address, tls is not None, allow_remote)
+        self.name = name
+        self.shed = 0
+        """Notifications that were dropped, because they were not taken in time."""
+        self.uncertain = 0
+        """Publications that were on their way when the broker stopped: delivered or lost."""
+        self.duplicates = 0
+        """Notifications that arrived a second time and were ignored."""
+        self._token = read_token(token_file) if token is None else token
+        self._tls, self._patience = tls, patience
+        self._random = random if random is not None else Random()
+        self._session = os.urandom(16)
+        self._link: Link[Any] = Link(
+            "the broker", 1, most=4 * WINDOW, batch=BATCH, batch_size=BATCH_SIZE, ahead=0,
+            window=WINDOW, window_size=WINDOW_SIZE, is_deferred=True,
+        )  # fmt: skip
+        self._wake = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._connection: Connection | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._failure: EarmarkError | None = None
+        self._number = 0
+        self._outbox: deque[_Request] = deque()
+        self._asked: dict[int, _Request] = {}
+        """Sent and not in force yet, by number."""
+        self._published: dict[int, _Request] = {}
+        """Sent, and not acknowledged by the link yet."""
+        self._settled: dict[tuple[str, Id], m.Message] = {}
+        """What a broker that has lost its memory must be told again: subscriptions, advertisements, preferences."""
+        self._notifications: deque[Notify] = deque()
+        self._waiters = 0
+        self._refusals: deque[str] = deque(maxlen=MOST_REFUSALS)
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        """Connect, or raise an EarmarkError if that does not work within `patience` seconds."""
+        self._task = asyncio.create_task(self._stay_connected())
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._until(lambda: self._link.is_open or self._failure is not None)
+        except TimeoutError:
+            problem = self._failure or EarmarkError(f"no broker answers at {self.address}")
+            await self.close()
+            raise problem from None
+        if self._failure is not None and not self._link.is_open:
+            await self.close()
+            raise self._failure
+
+    async def close(self) -> None:
+        """Disconnect. Subscriptions stay at the broker; what has not been sent is dropped (see `flush`)."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._announce()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._connection is not None
+
+    async def _stay_connected(self) -> None:
+        delays = Delays(self._random)
+        while True:
+            try:
+                await self._connect_once(delays)
+            except Refused as problem:
+                self._failure = problem
+                self._announce()  # a wrong token, a name in use: the first connection fails at once
+            except (ProtocolError, TimeoutError, OSError) as problem:
+                reason = str(problem) or "no answer"
+                self._failure = EarmarkError(f"no connection to the broker at {self.address}: {reason}")
+                if isinstance(problem, ProtocolError):
+                    self._announce()
+            await asyncio.sleep(delays.next())
+
+    async def _connect_once(self, delays: Delays) -> None:
+        connection, dialler = await dial(
+            self.address, token=self._token, role="client", name=self.name, session=self._session, tls=self._tls
+        )
+        self._number = max(self._number, welcome_of(dialler).last)
+        self._connection = connection
+        delays.reset()
+        try:
+            await carry(connection, self._link, self._wake, "listener", self._arrived)
+        finally:
+            self._connection = None
+            connection.abort()
+
+    def _announce(self) -> None:
+        """Let everybody who waits look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _until(self, is_true: Callable[[], object]) -> None:
+        while not (is_true() or self._task is None):
+            await self._changed.wait()
+
+    # --- what arrives -------------------------------------------------------------------------------------------
+
+    def _arrived(self, arrival: Arrival[Any], size: int) -> None:
+        if arrival.is_lost:
+            self._begin_again()
+        self._failure = None
+        for message in arrival.messages:
+            self._take(message)
+        self._pump()
+        self._make_room()
+        self._announce()
+
+    def _take(self, message: Any) -> None:
+        if isinstance(message, Notify):
+            if self._is_new(message):
+                self._notifications.append(message)
+                return
+            self.duplicates += 1
+        elif isinstance(message, m.InForce):
+            for number in [number for number in self._asked if number <= message.number]:
+                self._asked.pop(number).is_done = True
+        elif isinstance(message, m.Refused):
+            self._refused(message)
+        elif isinstance(message, m.Shed):
+            self.shed += message.count
+        self._link.consume(1)
+
+    def _is_new(self, message: Notify) -> bool:
+        number = message.run, message.number
+        if number <= self._seen.get(message.origin, (-1, -1)):
+            return False
+        self._seen[message.origin] = number
+        if len(self._seen) > MOST_ORIGINS:
+            del self._seen[next(iter(self._seen))]
+        return True
+
+    def _refused(self, message: m.Refused) -> None:
+        request = self._asked.get(message.number)
+        if request is None:
+            self._refusals.append(message.reason)
+            return
+        key = _key(request.message)
+        if request.is_repeated and self._settled.get(key) is not request.message:
+            return  # withdrawn or replaced since, and the broker knew that already
+        request.refusal = message.reason
+        self._refusals.append(message.reason)
+        if self._settled.get(key) is request.message:
+            del self._settled[key]
+
+    def _begin_again(self) -> None:
+        """The broker has lost its memory: ask for everything again, then go on."""
+        doubtful = self._link.doubtful
+        undelivered = [self._published.get(one.message.number) for one in self._link.take_undelivered()]
+        for request in undelivered[:doubtful]:
+            self.uncertain += request is not None
+        unsent = [request for request in undelivered[doubtful:] if request is not None]
+        pending = [*self._asked.values(), *(one for one in self._outbox if not one.is_publication)]
+        unsent += [one for one in self._outbox if one.is_publication]
+        touched = {_key(request.message) for request in pending}
+        settled = [_Request(message) for key, message in self._settled.items() if key not in touched]
+        for request in (*settled, *pending):
+            request.is_repeated = True
+        self._outbox = deque([*settled, *pending, *unsent])
+        self._asked, self._published = {}, {}
+
+    def _make_room(self) -> None:
+        """If somebody waits for an answer that is behind notifications nobody takes, drop the oldest."""
+        while self._waiters and len(self._notifications) >= WINDOW - BATCH:
+            self._notifications.popleft()
+            self._link.consume(1)
+            self.shed += 1
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self, id: Id, condition: str, *, weights: Mapping[str, float] | None = None, score: float = 0.0
+    ) -> None:
+        """Ask for all publications that match a condition. `wait_in_force` says when it counts, or was refused."""
+        await self._ask(m.Subscribe(0, id, condition, dict(weights or {}), score))
+
+    async def unsubscribe(self, id: Id) -> None:
+        """Withdraw a subscription."""
+        await self._ask(m.Unsubscribe(0, id))
+
+    async def advertise(self, id: Id, condition: str) -> None:
+        """Announce that this client will publish events that match a condition."""
+        await self._ask(m.Advertise(0, id, condition))
+
+    async def unadvertise(self, id: Id) -> None:
+        """Withdraw an advertisement."""
+        await self._ask(m.Unadvertise(0, id))
+
+    async def prefer(self, *, k: int | None = None, queue: int = 1_024) -> None:
+        """Choose the k best matches per publication instead of all, and how many notifications may wait."""
+        await self._ask(m.Prefer(0, k, queue))
+
+    async def publish(self, event: Mapping[str, Any], *, weights: Mapping[str, float] | None = None) -> None:
+        """Publish an event. Waits while the broker does not keep up; see `flush`."""
+        await self._ask(m.Publish(0, dict(event), dict(weights or {})))
+
+    async def _ask(self, message: m.Message) -> None:
+        _check(message)
+        await self._until(lambda: len(self._outbox) < MOST_WAITING)
+        self._check_open()
+        key = _key(message)
+        if isinstance(message, m.Subscribe | m.Advertise | m.Prefer):
+            if self._settled.get(key, message) != message and not isinstance(message, m.Prefer):
+                raise EarmarkError(f"there is a {key[0]} {key[1]!r} already; withdraw it first")
+            self._settled[key] = message
+        elif not isinstance(message, m.Publish):
+            self._settled.pop(key, None)
+        self._outbox.append(_Request(message))
+        self._pump()
+
+    def _check_open(self) -> None:
+        if self._task is None:
+            raise EarmarkError("this client is closed")
+
+    def _pump(self) -> None:
+        """Move requests into the link, as far as it has room."""
+        self._forget_published()
+        while self._outbox and self._link.is_open and self._link.fullness < 0.5:
+            request = self._outbox.popleft()
+            self._number += 1
+            message = outgoing(msgspec.structs.replace(request.message, number=self._number))
+            self._link.send(message, message.size)
+            (self._published if request.is_publication else self._asked)[self._number] = request
+        self._wake.set()
+
+    def _forget_published(self) -> None:
+        """Drop publications that the broker has acknowledged: all but as many as the link still holds, or fewer."""
+        excess = len(self._published) - self._link.queued
+        for number in [number for number, _ in zip(self._published, range(excess), strict=False)]:
+            del self._published[number]
+
+    async def wait_in_force(self, seconds: float | None = None) -> None:
+        """Wait until everything asked so far is in force in all brokers. Raises RequestRefused for what was refused."""
+        requests = [*self._asked.values(), *(one for one in self._outbox if not one.is_publication)]
+        await self._wait(lambda: all(request.is_done for request in requests), seconds, "the requests are not in force")
+        if refusals := [request.refusal for request in requests if request.refusal is not None]:
+            for refusal in refusals:
+                with contextlib.suppress(ValueError):
+                    self._refusals.remove(refusal)
+            raise RequestRefused("; ".join(refusals[:20]))
+
+    async def flush(self, seconds: float | None = None) -> None:
+        """Wait until the broker has taken everything that was asked and published. Raises RequestRefused as above."""
+        await self._wait(
+            lambda: not self._outbox and not self._link.queued, seconds, "the broker has not taken everything"
+        )
+        if self._refusals:
+            refusals = [*self._refusals]
+            self._refusals.clear()
+            raise RequestRefused("; ".join(refusals[:20]))
+
+    async def _wait(self, is_true: Callable[[], bool], seconds: float | None, what: str) -> None:
+        self._waiters += 1
+        self._make_room()
+        self._wake.set()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._until(is_true)
+        except TimeoutError:
+            raise EarmarkError(f"{what} after {seconds:g} seconds") from None
+        finally:
+            self._waiters -= 1
+        if not is_true():
+            self._check_open()
+
+    # --- notifications ------------------------------------------------------------------------------------------
+
+    async def get(self, seconds: float | None = None) -> Notify | None:
+        """Return the next notification; None if there is none within this time, or the client is closed."""
+        if not self._notifications:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._until(lambda: self._notifications)
+        return self._next()
+
+    def _next(self) -> Notify | None:
+        if not self._notifications:
+            return None
+        notification = self._notifications.popleft()
+        self._link.consume(1)
+        self._wake.set()
+        return notification
+
+    async def __aiter__(self) -> AsyncIterator[Notify]:
+        while (notification := await self.get()) is not None:
+            yield notification
+
+
+def _key(message: m.Message) -> tuple[str, Id]:
+    """What a request is about: a subscription, an advertisement, or how to be notified."""
+    if isinstance(message, m.Subscribe | m.Unsubscribe):
+        return "subscription", message.id
+    if isinstance(message, m.Advertise | m.Unadvertise):
+        return "advertisement", message.id
+    return type(message).__name__, ""
+
+
+def _check(message: m.Message) -> None:
+    """Raise an EarmarkError unless the broker could read a request."""
+    try:
+        size = outgoing(message).size
+        msgspec.convert(msgspec.structs.asdict(message), type(message), strict=True)
+    except (msgspec.MsgspecError, TypeError, OverflowError, ValueError) as problem:
+        raise EarmarkError(f"{type(message).__name__.lower()}: {problem}") from None
+    if size > MOST_BYTES:
+        raise EarmarkError(f"{type(message).__name__.lower()}: expected at most {MOST_BYTES:,} bytes, got {size:,}")
+
+
+class Client:
+    """The same client for code without asyncio: its methods wait. Its connection lives in a thread of its own.
+
+    Takes the arguments of AsyncClient. Use it as `with`, or call `close` at the end. Threads may share it.
+    """
+
+    def __init__(self, address: str, **options: Any) -> None:
+        self._client = AsyncClient(address, **options)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="earmark client", daemon=True)
+        self._thread.start()
+        try:
+            self._run(self._client.connect())
+        except BaseException:
+            self._stop()
+            raise
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop.is_closed():
+            work.close()
+            raise EarmarkError("this client is closed")
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def close(self) -> None:
+        """Disconnect. Subscriptions stay at the broker; what has not been sent is dropped (see `flush`)."""
+        if not self._loop.is_closed():
+            self._run(self._client.close())
+            self._stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._client.is_connected
+
+    @property
+    def shed(self) -> int:
+        """Notifications that were dropped, because they were not taken in time."""
+        return self._client.shed
+
+    @property
+    def uncertain(self) -> int:
+        """Publications that were on their way when the broker stopped: delivered or lost."""
+        return self._client.uncertain
+
+    def subscribe(
+        self, id: Id, condition: str, *, weights: Mapping[str, float] | None = None, score: float = 0.0
+    ) -> None:
+        """Ask for all publications that match a condition. `wait_in_force` says when it counts, or was refused."""
+        self._run(self._client.subscribe(id, condition, weights=weights, score=score))
+
+    def unsubscribe(self, id: Id) -> None:
+        """Withdraw a subscription."""
+        self._run(self._client.unsubscribe(id))
+
+    def advertise(self, id: Id, condition: str) -> None:
+        """Announce that this client will publish events that match a condition."""
+        self._run(self._client.advertise(id, condition))
+
+    def unadvertise(self, id: Id) -> None:
+        """Withdraw an advertisement."""
+        self._run(self._client.unadvertise(id))
+
+    def prefer(self, *, k: int | None = None, queue: int = 1_024) -> None:
+        """Choose the k best matches per publication instead of all, and how many notifications may wait."""
+        self._run(self._client.prefer(k=k, queue=queue))
+
+    def publish(self, event: Mapping[str, Any], *, weights: Mapping[str, float] | None = None) -> None:
+        """Publish an event. Waits while the broker does not keep up; see `flush`."""
+        self._run(self._client.publish(event, weights=weights))
+
+    def wait_in_force(self, seconds: float | None = None) -> None:
+        """Wait until everything asked so far is in force in all brokers. Raises RequestRefused for what was refused."""
+        self._run(self._client.wait_in_force(seconds))
+
+    def flush(self, seconds: float | None = None) -> None:
+        """Wait until the broker has taken everything that was asked and published. Raises RequestRefused as above."""
+        self._run(self._client.flush(seconds))
+
+    def get(self, seconds: float | None = None) -> Notify | None:
+        """Return the next notification; None if there is none within this time, or the client is closed."""
+        return self._run(self._client.get(seconds))
+
+    def __iter__(self) -> Iterator[Notify]:
+        while (notification := self.get()) is not None:
+            yield notification

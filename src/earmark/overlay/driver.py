@@ -1,0 +1,417 @@
+"""Driver: a broker, its links to neighbours and clients, and its file, without sockets or a clock.
+
+    frames ──► link ──► inbox ──► broker.receive_many ──► links ──► frames
+                          │              │
+                    acknowledged     subscriptions to the file
+                    when taken       before anybody is told
+
+**Order of things.** `work` takes messages from the inboxes in turns, lets the broker handle them in one batch, writes
+changed subscriptions to the file, passes on what the broker says, and only then acknowledges the messages.
+
+**Back-pressure.** A message that was not taken is not acknowledged, so its sender keeps it, and slows down in turn.
+Messages of one party are taken while the queue of every *other* neighbour is less than half full. Brokers form a tree
+and frames are always read, so parties never wait for each other in a circle. A neighbour that is away for longer than
+PATIENCE no longer counts: its link is reset, and the broker holds what it can (Broker.disconnect).
+
+**Slow clients.** When more than SLOW messages wait for a client, the broker is told that it is away: its notifications
+then wait in the broker, up to the bound that the client prefers, and the worst are shed. It is told how many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from earmark.overlay import messages as m
+from earmark.overlay.broker import Broker, Party, Sent
+from earmark.overlay.channel import (
+    BATCH,
+    BATCH_SIZE,
+    MOST_MESSAGE,
+    MOST_PACKET,
+    WINDOW,
+    WINDOW_SIZE,
+    Outgoing,
+    outgoing,
+)
+from earmark.overlay.connection import Connection
+from earmark.overlay.link import Arrival, Link
+from earmark.overlay.messages import Message, ProtocolError
+from earmark.overlay.store import Change, Forgotten, Kept, Neighbour, Store, Withdrawn
+
+MOST_QUEUED = 65_536
+"""Messages that wait for one neighbour before others have to wait, twice. More may wait at once if the broker says so
+much, such as everything to a new neighbour; but not for a neighbour that is away."""
+MOST_QUEUED_SIZE = 1 << 26
+MOST_FOR_CLIENT = 65_536
+"""Messages that wait for one client."""
+ENDLESS = 1 << 62
+SLOW = 8_192
+MOST_INBOX = 2 * WINDOW_SIZE + MOST_PACKET
+PATIENCE = 30.0
+"""Seconds after which a neighbour that is away no longer slows others down."""
+FULL = 0.5
+NEARLY_ALL = 0.9
+
+log = logging.getLogger("earmark.overlay")
+
+
+class Remote:
+    """A neighbour or a client, as long as this broker runs: its link outlives connections."""
+
+    def __init__(self, party: Party, session: bytes, run: int) -> None:
+        self.party = party
+        self.session = session
+        self.link = _link(party, run)
+        self.connection: Connection | None = None
+        self.is_dialled = False
+        self.wake = asyncio.Event()
+        self.lock = asyncio.Lock()
+        """Held while a connection carries the link."""
+        self.inbox: deque[tuple[tuple[Message, ...], int]] = deque()
+        self.inbox_size = 0
+        self.away_since: float | None = None
+        self.is_slow = False
+        self.shed = 0
+        self.last = 0
+        """The highest number of a client's requests."""
+
+    @property
+    def fullness(self) -> float:
+        """How full the queue is; above 1 for a neighbour that is told very much at once."""
+        if self.party.kind == "client":
+            return self.link.fullness
+        return max(self.link.queued / MOST_QUEUED, self.link.size / MOST_QUEUED_SIZE)
+
+    def clear(self) -> None:
+        """Drop what has arrived and was not taken."""
+        self.inbox.clear()
+        self.inbox_size = 0
+
+
+def _link(party: Party, run: int) -> Link[Any]:
+    return Link(
+        _named(party),
+        run,
+        most=ENDLESS if party.kind == "broker" else MOST_FOR_CLIENT,
+        most_size=ENDLESS if party.kind == "broker" else MOST_QUEUED_SIZE,
+        batch=BATCH,
+        batch_size=BATCH_SIZE,
+        ahead=0,
+        window=WINDOW,
+        window_size=WINDOW_SIZE,
+        is_deferred=True,
+    )
+
+
+class Driver:
+    """One broker with its links. All methods are called from one thread."""
+
+    def __init__(self, broker: Broker, store: Store | None = None) -> None:
+        self.broker = broker
+        self.store = store
+        self.remotes: dict[Party, Remote] = {}
+        self._neighbours: list[Remote] = []
+        self.has_work = asyncio.Event()
+        self.now = 0.0
+        self._turn = 0
+        self._filled: dict[Remote, None] = {}
+        self._lost: dict[Remote, list[Message]] = {}
+        if store is not None:
+            self._restore(store)
+
+    def _restore(self, store: Store) -> None:
+        """Give the broker the subscriptions of its clients back, before anybody is connected."""
+        kept = sorted(store.subscriptions.items(), key=lambda item: item[1].number)
+        messages = [(subscribe, Party("client", client)) for (client, _), subscribe in kept]
+        for start in range(0, len(messages), 10_000):
+            for party, message in self.broker.receive_many(messages[start : start + 10_000]):
+                if isinstance(message, m.Refused):
+                    log.warning("client %r: a kept subscription is refused: %s", party.name, message.reason)
+        for (client, _), subscribe in kept:
+            remote = self._remote(Party("client", client), b"")
+            remote.last = max(remote.last, subscribe.number)
+
+    # --- who is there -------------------------------------------------------------------------------------------
+
+    def _remote(self, party: Party, session: bytes) -> Remote:
+        if party not in self.remotes:
+            remote = self.remotes[party] = Remote(party, session, self.broker.run)
+            if party.kind == "broker":
+                self._neighbours.append(remote)
+        return self.remotes[party]
+
+    def remote(self, party: Party, session: bytes) -> Remote:
+        """Return the neighbour or client; a client that started again gets a new link, without anything twice."""
+        remote = self._remote(party, session)
+        if remote.session != session and party.kind == "client":
+            self._start_again(remote)
+        remote.session = session
+        return remote
+
+    def _start_again(self, remote: Remote) -> None:
+        old = remote.link
+        if old.is_open:
+            self._drain(remote)
+            old.reset()
+        doubtful = old.doubtful
+        undelivered = [one.message for one in old.take_undelivered()]
+        remote.clear()
+        remote.link = _link(remote.party, self.broker.run)
+        remote.shed += sum(isinstance(message, m.Notify) for message in undelivered[:doubtful])
+        self._lost[remote] = undelivered[doubtful:]
+
+    def connected(self, remote: Remote, connection: Connection, is_dialled: bool) -> None:
+        """A connection carries the link from now on. A client is attached when its link is open."""
+        remote.connection, remote.is_dialled, remote.away_since = connection, is_dialled, None
+        if remote.party.kind == "client" and remote.link.is_open:
+            self._attach(remote)
+
+    def disconnected(self, remote: Remote) -> None:
+        """No connection carries the link."""
+        remote.connection, remote.away_since = None, self.now
+        if remote.party.kind == "client":
+            self.broker.detach(remote.party.name)
+
+    def forget(self, client: str) -> None:
+        """Forget a client that will not come back, with its subscriptions."""
+        remote = self.remotes.pop(Party("client", client), None)
+        if remote is not None and remote.connection is not None:
+            remote.connection.refuse("this client was forgotten")
+        if self.store is not None:
+            self.store.append([Forgotten(client)])
+        self._dispatch(self.broker.forget(client))
+
+    # --- frames arrive ------------------------------------------------------------------------------------------
+
+    def arrived(self, remote: Remote, arrival: Arrival[Message], size: int) -> None:
+        """Take what a frame brought."""
+        if arrival.is_lost:
+            if remote.party.kind == "client":
+                self.broker.detach(remote.party.name)
+            self._drain(remote)
+            self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
+        if arrival.is_opened:
+            self._opened(remote)
+        if arrival.messages:
+            remote.inbox.append((arrival.messages, size))
+            remote.inbox_size += size
+            self._filled[remote] = None
+            if remote.inbox_size > MOST_INBOX:
+                raise ProtocolError(f"{remote.link.name}: sent more than {MOST_INBOX:,} bytes without waiting")
+        if remote.is_slow and remote.connection is not None and remote.link.queued < SLOW // 4:
+            self._attach(remote)
+        if self._has_ready():
+            self.has_work.set()
+
+    def _drain(self, remote: Remote) -> None:
+        """Handle what arrived on a channel that is lost now; answers to it have nowhere to go."""
+        batch = [(message, remote.party) for messages, _ in remote.inbox for message in messages]
+        remote.clear()
+        self._handle(batch, silent=remote)
+
+    def _opened(self, remote: Remote) -> None:
+        name = remote.party.name
+        if remote.party.kind == "client":
+            undelivered = self._lost.pop(remote, [])
+            self._dispatch([(remote.party, message) for message in undelivered if isinstance(message, m.Notify)])
+            self._attach(remote)
+            return
+        if self.store is not None and name not in self.store.neighbours:
+            self.store.append([Neighbour(name)])
+        self._dispatch(self.broker.connect(name))
+
+    def _attach(self, remote: Remote) -> None:
+        remote.is_slow = False
+        if remote.shed:
+            self._dispatch([(remote.party, m.Shed(remote.shed))])
+            remote.shed = 0
+        self._dispatch(self.broker.attach(remote.party.name))
+
+    def _channel_is_lost(self, remote: Remote, undelivered: Iterable[Message]) -> None:
+        remote.clear()
+        if remote.party.kind == "client":
+            self._lost[remote] = list(undelivered)
+            self.broker.detach(remote.party.name)
+        else:
+            self._dispatch(self.broker.disconnect(remote.party.name, undelivered))
+
+    # --- work ---------------------------------------------------------------------------------------------------
+
+    def work(self, most: int = 2_048) -> bool:
+        """Handle a batch of messages; return whether there were any."""
+        batch: list[tuple[Message, Party]] = []
+        taken: list[tuple[Remote, Any, int]] = []
+        ready = list(self._ready())
+        self._turn += 1
+        for place in range(len(ready)):
+            remote = ready[(place + self._turn) % len(ready)]
+            while remote.inbox and len(batch) < most:
+                messages, size = remote.inbox.popleft()
+                remote.inbox_size -= size
+                batch += [(message, remote.party) for message in messages]
+                taken.append((remote, remote.link.channel, len(messages)))
+            if not remote.inbox:
+                del self._filled[remote]
+        self._handle(batch)
+        for remote, channel, count in taken:
+            if remote.link.channel == channel:
+                remote.link.consume(count)
+                remote.wake.set()
+        if not self._has_ready():
+            self.has_work.clear()
+        return bool(batch)
+
+    def _full(self) -> list[Remote]:
+        """Neighbours whose queue is so full that others should wait."""
+        return [remote for remote in self._neighbours if remote.link.is_open and remote.fullness > FULL]
+
+    def _ready(self) -> Iterator[Remote]:
+        if not self._filled:
+            return
+        full = self._full()
+        for remote in self._filled:
+            if remote.inbox and not any(other is not remote for other in full):
+                yield remote
+
+    def _has_ready(self) -> bool:
+        return next(self._ready(), None) is not None
+
+    def _handle(self, batch: Sequence[tuple[Message, Party]], silent: Remote | None = None) -> None:
+        """Let the broker handle messages; whoever breaks the protocol loses its connection, others are unaffected."""
+        while batch:
+            problem: ProtocolError | None = None
+            handled = len(batch)
+            try:
+                sent: Sequence[Sent] = self.broker.receive_many(batch)
+            except ProtocolError as error:
+                problem, sent, handled = error, error.sent, error.handled
+            self._keep(batch[:handled], sent)
+            self._dispatch(sent if silent is None else [one for one in sent if one[0] != silent.party])
+            if problem is None:
+                return
+            culprit = batch[handled][1]
+            batch = [one for one in batch[handled:] if one[1] != culprit]
+            if silent is None:
+                self.expel(self.remotes[culprit], problem)
+
+    def expel(self, remote: Remote, problem: ProtocolError) -> None:
+        """End the channel of whoever broke the protocol, and its connection, with the reason."""
+        log.warning("%s", problem)
+        if remote.link.is_open:
+            remote.link.reset()
+            self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
+        if remote.connection is not None:
+            remote.connection.refuse(str(problem))
+
+    def _keep(self, batch: Sequence[tuple[Message, Party]], sent: Iterable[Sent]) -> None:
+        """Write what clients changed to the file, and remember their last numbers."""
+        refused = {(party.name, message.number) for party, message in sent if isinstance(message, m.Refused)}
+        changes: list[Change] = []
+        for message, party in batch:
+            if party.kind != "client":
+                continue
+            remote = self._remote(party, b"")
+            number: int = message.number  # type: ignore[attr-defined]
+            if number > remote.last and (party.name, number) not in refused:
+                changes += self._changes(party.name, message)
+            remote.last = max(remote.last, number)
+        if changes and self.store is not None:
+            self.store.append(changes)
+
+    def _changes(self, client: str, message: Message) -> list[Change]:
+        if isinstance(message, m.Unsubscribe):
+            return [Withdrawn(client, message.id)]
+        if isinstance(message, m.Subscribe):
+            known = self.store.subscriptions.get((client, message.id)) if self.store is not None else None
+            if known is None or known != m.Subscribe(known.number, *_wish(message)):
+                return [Kept(client, message)]
+        return []
+
+    # --- what the broker says -----------------------------------------------------------------------------------
+
+    def _dispatch(self, sent: Iterable[Sent]) -> None:
+        """Queue messages in the links. A link that cannot take one is lost, with all that follows in this batch."""
+        encoded: Outgoing | None = None
+        lost: dict[Remote, list[Message]] = {}
+        for party, message in sent:
+            remote = self.remotes[party]
+            if remote in lost:
+                lost[remote].append(message)
+                continue
+            if party.kind == "client" and not self._has_room(remote, message):
+                continue
+            if encoded is None or encoded.message is not message:
+                encoded = outgoing(message)
+            if encoded.size > MOST_MESSAGE:  # a notification of very many subscriptions
+                remote.shed += 1
+                continue
+            was_open = remote.link.is_open
+            if remote.connection is None and remote.fullness > 1:
+                remote.link.reset()
+            if not remote.link.send(encoded, encoded.size) and was_open:
+                lost[remote] = [one.message for one in remote.link.take_undelivered()]
+                if lost[remote][-1:] != [message]:
+                    lost[remote].append(message)
+            remote.wake.set()
+        for remote, undelivered in lost.items():
+            log.warning("%s: its queue is full, so its channel is reset", _named(remote.party))
+            self._channel_is_lost(remote, undelivered)
+
+    def _has_room(self, remote: Remote, message: Message) -> bool:
+        """Whether a client may be sent a message; one that is slow is told to the broker, or loses it, counted."""
+        if not isinstance(message, m.Notify):
+            return True
+        if remote.link.fullness > NEARLY_ALL or not remote.link.is_open:
+            remote.shed += 1
+            return False
+        if remote.link.queued > SLOW and not remote.is_slow:
+            remote.is_slow = True
+            self.broker.detach(remote.party.name)
+        return True
+
+    def tick(self, now: float) -> None:
+        """Time has come to `now`."""
+        self.now = now
+        self._dispatch(self.broker.tick(now))
+        for remote in self._neighbours:
+            if remote.away_since is not None and now - remote.away_since > PATIENCE and remote.link.is_open:
+                log.warning("%s: away for %d seconds, its channel is reset", _named(remote.party), PATIENCE)
+                remote.link.reset()
+                self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
+        if self._has_ready():
+            self.has_work.set()
+
+    def status(self) -> dict[str, object]:
+        """What the broker says of itself, and the queues of its links."""
+        status = self.broker.status()
+        for party, remote in self.remotes.items():
+            table: Any = status["links" if party.kind == "broker" else "clients"]
+            table.setdefault(party.name, {}).update(_remote_status(remote))
+        return status
+
+
+def _wish(message: m.Subscribe) -> tuple[Any, ...]:
+    return message.id, message.condition, message.weights, message.score
+
+
+def _named(party: Party) -> str:
+    return f"{party.kind} {party.name!r}"
+
+
+def _remote_status(remote: Remote) -> dict[str, object]:
+    status: dict[str, object] = {
+        "connected": remote.connection is not None,
+        "open": remote.link.is_open,
+        "queued": remote.link.queued,
+        "queued_bytes": remote.link.size,
+        "fullness": round(remote.fullness, 4),
+        "inbox": sum(len(messages) for messages, _ in remote.inbox),
+        "resets": remote.link.epoch.resets,
+    }
+    if remote.party.kind == "client":
+        status["slow"] = remote.is_slow
+    return status

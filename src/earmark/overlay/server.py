@@ -1,0 +1,352 @@
+"""A broker on a network: listens for neighbours and clients, dials its peers, and drives the state machine.
+
+    server = BrokerServer("hub", token=token, listen="127.0.0.1:7000", peers=["127.0.0.1:7001"])
+    async with server:
+        await server.failed()          # ends only if the state file can no longer be written
+
+One task reads and one writes per connection; one task handles all messages, in batches (driver.py). Only one
+connection counts per name: a newer one of the same session takes over, since its end has given up the older. Another
+session is refused as long as the first is connected. If two brokers dial each other, the connection of the one whose
+name sorts first counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import ssl
+import time
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from earmark.errors import EarmarkError
+from earmark.overlay.access import Address, address_of, check_reach
+from earmark.overlay.broker import Broker, Party
+from earmark.overlay.channel import MOST_STATUS, Greeting, status_of, status_packet
+from earmark.overlay.connection import HANDSHAKE, READ, Connection, Delays, accept, carry, dial
+from earmark.overlay.driver import MOST_QUEUED, PATIENCE, Driver, Remote
+from earmark.overlay.messages import ProtocolError
+from earmark.overlay.store import Store
+
+MOST_STRANGERS = 64
+"""Connections in the handshake."""
+MOST_CONNECTIONS = 4_096
+TICK = 0.1
+PEER_DELAY = 2.0
+"""Longest delay between attempts to reach a peer."""
+
+log = logging.getLogger("earmark.overlay")
+
+
+class BrokerServer:
+    """One broker that listens. Use it as `async with`, or call `start` and `close`.
+
+    listen: HOST:PORT; port 0 takes any free one, see `address`.
+    peers: addresses of neighbours to dial. Neighbours that dial this broker need not be named.
+    options, attributes: of the policy, and types of attributes; see Broker.
+    state: file for local subscriptions; without it they are lost with the process.
+    tls, peer_tls: contexts for listening and for dialling (access.py).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        token: bytes,
+        listen: str = "127.0.0.1:0",
+        peers: Iterable[str] = (),
+        policy: str = "covering",
+        options: Mapping[str, object] | None = None,
+        attributes: Mapping[str, str] | None = None,
+        state: str | Path | None = None,
+        tls: ssl.SSLContext | None = None,
+        peer_tls: ssl.SSLContext | None = None,
+        allow_remote: bool = False,
+        random: Random | None = None,
+        handshake: float = HANDSHAKE,
+    ) -> None:
+        if not 1 <= len(name) <= 256:
+            raise EarmarkError(f"expected a name of 1 to 256 characters, got {name[:300]!r}")
+        self.name = name
+        self.address = address_of(listen)
+        check_reach(self.address, tls is not None, allow_remote)
+        self._peers = [address_of(peer) for peer in peers]
+        for peer in self._peers:
+            check_reach(peer, peer_tls is not None, allow_remote)
+        self._token, self._tls, self._peer_tls = token, tls, peer_tls
+        self._random = random if random is not None else Random()
+        self._handshake = handshake
+        self._session = os.urandom(16)
+        store = None if state is None else Store(state, name)
+        try:
+            broker = Broker(
+                name,
+                policy=policy,
+                options=options or {},
+                attributes=attributes,
+                run=int(time.time()) if store is None else store.run,
+                neighbours=() if store is None else sorted(store.neighbours),
+                holding=MOST_QUEUED,
+                patience=PATIENCE,
+            )
+            self.driver = Driver(broker, store)
+        except BaseException:
+            if store is not None:
+                store.close()
+            raise
+        self._store = store
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._strangers = 0
+        self._connections = 0
+        self._failure: asyncio.Future[None] | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen, dial, and work until `close`."""
+        host, port = self.address
+        try:
+            self._server = await asyncio.start_server(self._accepted, host, port, ssl=self._tls, limit=READ)
+        except OSError as problem:
+            self._close_store()
+            raise EarmarkError(f"cannot listen at {self.address}: {problem.strerror or problem}") from None
+        self.address = Address(host, self._server.sockets[0].getsockname()[1])
+        self._failure = asyncio.get_running_loop().create_future()
+        self._begin(self._work())
+        self._begin(self._tick())
+        for peer in self._peers:
+            self._begin(self._dial(peer))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._fail(problem)
+
+    def _fail(self, problem: BaseException) -> None:
+        if self._failure is not None and not self._failure.done():
+            log.error("the broker stops: %s", problem, exc_info=problem)
+            self._failure.set_exception(problem)
+
+    async def failed(self) -> None:
+        """Wait until the broker cannot go on, and raise the reason."""
+        assert self._failure is not None
+        await asyncio.shield(self._failure)
+
+    async def close(self) -> None:
+        """End all connections and close the file."""
+        if self._server is not None:
+            self._server.close()
+        for remote in self.driver.remotes.values():
+            if remote.connection is not None:
+                remote.connection.close()
+        tasks = [*self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._failure is not None and self._failure.done():
+            self._failure.exception()
+        self._close_store()
+
+    def _close_store(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _work(self) -> None:
+        while True:
+            await self.driver.has_work.wait()
+            self.driver.work()
+            await asyncio.sleep(0)
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self.driver.tick(loop.time())
+            await asyncio.sleep(TICK)
+
+    # --- who dials us -------------------------------------------------------------------------------------------
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        connection = Connection(reader, writer, _peer_name(writer))
+        self._connections += 1
+        try:
+            if self._strangers >= MOST_STRANGERS or self._connections > MOST_CONNECTIONS:
+                connection.refuse("too many connections")
+                return
+            await self._serve(connection)
+        except (ProtocolError, TimeoutError) as problem:
+            reason = str(problem) or f"{connection.sender}: the handshake took too long"
+            log.warning("%s", reason)
+            connection.refuse(reason)
+        except asyncio.CancelledError:
+            pass
+        except Exception as problem:  # the state file, or a bug: to go on could deliver something wrong
+            self._fail(problem)
+        finally:
+            self._connections -= 1
+            self._tasks.discard(task)
+            connection.close()
+
+    async def _serve(self, connection: Connection) -> None:
+        self._strangers += 1
+        try:
+            greeting, listener = await accept(
+                connection, token=self._token, name=self.name, session=self._session, seconds=self._handshake
+            )
+        finally:
+            self._strangers -= 1
+        if greeting.role == "status":
+            connection.write(listener.welcome())
+            connection.write(status_packet(msgspec.json.encode(self.status())))
+            await connection.drain()
+            return
+        remote = self._admitted(greeting)
+        async with self._taking_over(remote, connection):
+            connection.write(listener.welcome(remote.last))
+            await self._carry(remote, connection, is_dialled=False)
+
+    def _admitted(self, greeting: Greeting) -> Remote:
+        """The party that a greeting names, if it may connect now."""
+        role = "client" if greeting.role == "client" else "broker"
+        party = Party(role, greeting.name)  # type: ignore[arg-type]
+        if role == "broker" and greeting.name == self.name:
+            raise ProtocolError(f"broker {greeting.name!r}: this broker has the same name")
+        known = self.driver.remotes.get(party)
+        if known is not None and known.connection is not None:
+            if known.session != greeting.session:
+                raise ProtocolError(f"{role} {greeting.name!r}: somebody with this name is connected")
+            if known.is_dialled and self.name < greeting.name:
+                raise ProtocolError(f"broker {greeting.name!r}: is connected already, and by the other direction")
+        return self.driver.remote(party, greeting.session)
+
+    @contextlib.asynccontextmanager
+    async def _taking_over(self, remote: Remote, connection: Connection) -> Any:
+        """End the older connection of a party, and hold its place until the new one has ended."""
+        if remote.connection is not None:
+            remote.connection.abort()
+        async with asyncio.timeout(self._handshake):
+            await remote.lock.acquire()
+        try:
+            yield
+        finally:
+            remote.lock.release()
+
+    async def _carry(self, remote: Remote, connection: Connection, is_dialled: bool) -> None:
+        kind = remote.party.kind
+        log.info("%s %r is connected", kind, remote.party.name)
+        self.driver.connected(remote, connection, is_dialled)
+        try:
+            await carry(
+                connection,
+                remote.link,
+                remote.wake,
+                kind,
+                lambda arrival, size: self.driver.arrived(remote, arrival, size),
+            )
+        finally:
+            self.driver.disconnected(remote)
+            log.info("%s %r is gone", kind, remote.party.name)
+
+    # --- whom we dial -------------------------------------------------------------------------------------------
+
+    async def _dial(self, address: Address) -> None:
+        """Keep a connection to a peer, for ever."""
+        delays = Delays(self._random, most=PEER_DELAY)
+        said = ""
+        while True:
+            connection: Connection | None = None
+            try:
+                connection = await self._dialled(address)
+                if connection is not None:
+                    delays.reset()
+            except (ProtocolError, TimeoutError, OSError) as problem:
+                if (reason := f"peer {address}: {problem or 'no answer'}") != said:
+                    log.warning("%s", reason)
+                    said = reason
+            finally:
+                if connection is not None:
+                    connection.close()
+            await asyncio.sleep(delays.next())
+
+    async def _dialled(self, address: Address) -> Connection | None:
+        """Dial once, and carry the link until the connection ends; None if it is connected the other way."""
+        connection, dialler = await dial(
+            address,
+            token=self._token,
+            role="broker",
+            name=self.name,
+            session=self._session,
+            tls=self._peer_tls,
+            seconds=self._handshake,
+        )
+        assert dialler.listener is not None
+        name, session = dialler.listener.name, dialler.listener.session
+        try:
+            if name == self.name:
+                raise ProtocolError(f"broker {name!r}: this broker has the same name")
+            remote = self.driver.remotes.get(Party("broker", name))
+            if remote is not None and remote.connection is not None and not remote.is_dialled and name < self.name:
+                return None
+            remote = self.driver.remote(Party("broker", name), session)
+            async with self._taking_over(remote, connection):
+                await self._carry(remote, connection, is_dialled=True)
+            return connection
+        finally:
+            connection.close()
+
+    def status(self) -> dict[str, object]:
+        """Tables, links, queues and counters, JSON-able."""
+        return self.driver.status() | {"address": str(self.address), "connections": self._connections}
+
+
+def _peer_name(writer: asyncio.StreamWriter) -> str:
+    peer = writer.get_extra_info("peername")
+    return str(Address(peer[0], peer[1])) if isinstance(peer, tuple) and len(peer) >= 2 else "somebody"
+
+
+async def ask_status(
+    address: Address, *, token: bytes, tls: ssl.SSLContext | None = None, seconds: float = HANDSHAKE
+) -> dict[str, Any]:
+    """Ask the broker at an address for its status."""
+    try:
+        connection, _ = await dial(
+            address, token=token, role="status", name="status", session=os.urandom(16), tls=tls, seconds=seconds
+        )
+        connection.packets.most = MOST_STATUS
+        try:
+            async with asyncio.timeout(seconds):
+                document = status_of(await connection.next_packets(), connection.sender)
+        finally:
+            connection.abort()
+        status: dict[str, Any] = msgspec.json.decode(document, type=dict[str, Any])
+    except TimeoutError:
+        raise EarmarkError(f"the broker at {address} did not answer within {seconds:g} seconds") from None
+    except OSError as problem:
+        raise EarmarkError(f"no broker answers at {address}: {problem.strerror or problem}") from None
+    except msgspec.MsgspecError as problem:
+        raise EarmarkError(f"the broker at {address} sent a malformed status: {problem}") from None
+    return status
