@@ -396,6 +396,10 @@ class Broker:
             for _, request in client.subscriptions.values():
                 yield client.name, request
 
+    def held(self, neighbour: str) -> tuple[m.Publication, ...]:
+        """The publications that wait for a neighbour, oldest first: lost if this broker stops."""
+        return tuple(self._router.links[neighbour].held)
+
     def status(self) -> dict[str, object]:
         """Tables, links, queues and counters, JSON-able."""
         router = self._router

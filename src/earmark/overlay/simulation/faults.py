@@ -56,8 +56,8 @@ class Faults:
     duplication: float = 0.0
     cuts: tuple[Cut, ...] = ()
     crashes: tuple[Crash, ...] = ()
-    queue: int = 65_536
-    """Messages that a link keeps for its peer while it is cut; more reset it."""
+    queue: int = 1 << 20
+    """Messages that a link keeps for its peer while it is cut; more reset it. All that a broker wants must fit."""
 
     def __post_init__(self) -> None:
         if not 1e-6 <= self.delay <= LONGEST or not 0 <= self.jitter < self.delay:

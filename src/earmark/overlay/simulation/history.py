@@ -77,6 +77,10 @@ class History:
         self.sent[place] = self.seen[place] = self.tick()
         self.sent_at[place], self.origin[place] = at, broker
 
+    def unpublish(self, place: int) -> None:
+        """A publication was refused."""
+        self.sent[place] = NEVER
+
     def hop(self, place: int, sender: int, receiver: int) -> None:
         """A publication arrived from a neighbour."""
         self.hop_publication.append(place)

@@ -98,7 +98,7 @@ def _central(history: History) -> Matcher:
 def _matches(matcher: Matcher, history: History, begin: int, end: int) -> tuple[I64, I64]:
     """Return pairs of publications and subscriptions that match, ascending."""
     events = history.plan.content.events[begin:end]
-    batches = [table for table in matcher.match_reader(list(events))]
+    batches = list(matcher.match_reader(list(events), on_error="null"))  # as brokers do beyond the first
     columns = []
     for name in ("event", "subscription"):
         parts = [np.asarray(batch.column(name)).astype(np.int64) for batch in batches]

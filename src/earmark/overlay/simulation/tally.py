@@ -74,10 +74,10 @@ class Tally:
         if self._record is not None:
             self._record.write(msgspec.json.encode(line) + b"\n")
 
-    def burst(self, causes: Sequence[m.Message], sent: Sequence[m.Message]) -> None:
-        """A broker sent messages on one link because of others; count those that withdrawals alone caused."""
+    def burst(self, sent: Sequence[m.Message]) -> None:
+        """A broker sent messages on one link because of withdrawals; count its control messages."""
         size = sum(isinstance(message, CONTROL) for message in sent)
-        if size and all(isinstance(cause, WITHDRAWALS) for cause in causes):
+        if size:
             self.bursts[size] += 1
 
     @property
