@@ -9,6 +9,7 @@ plan.py       which client does what, and when
 faults.py     delays, losses, cuts, crashes
 clock.py      what happens when
 carriers.py   links, perfect or not
+variants.py   policies by name, with options that suit the content
 network.py    brokers and clients, moved by the clock
 history.py    what clients did and were told
 oracle.py     whether that was right, by one central scan
@@ -31,10 +32,12 @@ from earmark.overlay.simulation.oracle import Verdict, judge
 from earmark.overlay.simulation.plan import Plan, plan_of
 from earmark.overlay.simulation.report import Report, comparison, control_of, report_of, rest_of, summary
 from earmark.overlay.simulation.topology import Topology, topology_of, topology_of_edges
+from earmark.overlay.simulation.variants import VARIANTS, shown_options, variant_of
 from earmark.progress import track
 
 __all__ = [
     "CONTENTS",
+    "VARIANTS",
     "Content",
     "Crash",
     "Cut",
@@ -66,13 +69,14 @@ def simulate(
     record: IO[bytes] | None = None,
     progress: bool | None = None,
 ) -> Report:
-    """Run a plan in a network whose brokers have this policy, and judge every delivery.
+    """Run a plan in a network whose brokers have this policy, one of VARIANTS, and judge every delivery.
 
-    `options` are the policy's. `seed` draws delays and losses of links. `record` gets every message as JSON lines.
-    `progress` None means: when stderr is a terminal.
+    `options` are given to the policy besides those of the variant. `seed` draws delays and losses of links. `record`
+    gets every message as JSON lines. `progress` None means: when stderr is a terminal.
     """
     begun = time.perf_counter()
-    network = Network(plan, policy, options or {}, faults or Faults(), seed, record)
+    name, given = variant_of(policy, plan.content, options or {})
+    network = Network(plan, name, given, faults or Faults(), seed, record)
     rests = []
     for place, phase in enumerate(plan.phases):
         start, control = network.agenda.now + TICK, control_of(network)
@@ -81,4 +85,5 @@ def simulate(
             pass
         rests.append(rest_of(network, place, start, control))
     verdict = judge(network.history)
-    return report_of(network, rests, verdict, seed, time.perf_counter() - begun)
+    seconds = time.perf_counter() - begun
+    return report_of(network, policy, shown_options(options or {}), rests, verdict, seed, seconds)

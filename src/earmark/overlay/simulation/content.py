@@ -41,6 +41,8 @@ class Content:
     commands: Sequence[int]
     """Places in `conditions`; ~place withdraws what was added before."""
     events: Sequence[Mapping[str, Any]]
+    bounds: Mapping[str, tuple[int, int]] | None = None
+    """The least and the greatest value of each attribute, where they are known."""
 
 
 def content_of(
@@ -71,7 +73,8 @@ def content_of(
     else:
         data = _rectangles(distribution, subscriptions, publications, attributes, seed)
     commands = _stream(subscriptions, unsubscribes, Random(f"{seed}/commands"))
-    return Content(f"{name}, {attributes} attributes", conditions(data).to_pylist(), commands, _events(data))
+    bounds = {f"a{i}": (0, data.domain - 1) for i in range(attributes)}
+    return Content(f"{name}, {attributes} attributes", conditions(data).to_pylist(), commands, _events(data), bounds)
 
 
 def content_of_rows(conditions: Iterable[str], events: Iterable[Mapping[str, Any]], name: str = "given") -> Content:

@@ -134,7 +134,7 @@ class Report:
 
 def entries_of(status: dict[str, Any]) -> int:
     """Table entries of one broker: what its neighbours want."""
-    return sum(link["wants"] + link.get("ranges", 0) for link in status["links"].values())
+    return sum(link["wants"] for link in status["links"].values())
 
 
 def rest_of(network: Network, phase: int, begun: int, control: tuple[int, int]) -> Rest:
@@ -161,15 +161,23 @@ def control_of(network: Network) -> tuple[int, int]:
     return sum(kinds[k][0] for k in _CONTROL if k in kinds), sum(kinds[k][1] for k in _CONTROL if k in kinds)
 
 
-def report_of(network: Network, rests: Sequence[Rest], verdict: Verdict, seed: int, seconds: float) -> Report:
+def report_of(
+    network: Network,
+    policy: str,
+    options: dict[str, Any],
+    rests: Sequence[Rest],
+    verdict: Verdict,
+    seed: int,
+    seconds: float,
+) -> Report:
     """Put together what a network has counted."""
     plan, tally, history = network.plan, network.tally, network.history
     kinds = tally.by_kind()
     path, delay = _deliveries(history)
     bursts = np.repeat(np.array(list(tally.bursts), np.int64), np.array(list(tally.bursts.values()), np.int64))
     return Report(
-        network.policy,
-        network.options,
+        policy,
+        options,
         plan.topology.name,
         len(plan.topology.brokers),
         plan.content.name,
