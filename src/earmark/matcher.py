@@ -36,6 +36,7 @@ from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, SubscriptionError
 from earmark.events.frames import as_arrow, is_frame
 from earmark.events.mappings import Reject
+from earmark.events.moments import Moment, settled_moment, timed
 from earmark.index import auto
 from earmark.index.auto.plan import Plans
 from earmark.index.contract import Adaptation, Work
@@ -81,6 +82,7 @@ class Matcher:
         *,
         strict: bool = False,
         nan: Literal["value", "null"] = "value",
+        time: str | None = None,
         index_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Make an empty matcher.
@@ -89,7 +91,8 @@ class Matcher:
         `index_options` are its own: its page in docs has them, and "auto" takes `k`, to plan for the k best.
         `attributes` declares types (others are learned); `zone` is where timestamps without a zone are read. With
         `strict`, conditions may use declared attributes only. `nan="null"` takes an event's NaN for NULL, as mappings
-        made from pandas frames mean it; by default NaN is a number above all others, as in Spark.
+        made from pandas frames mean it; by default NaN is a number above all others, as in Spark. `time` names the
+        attribute that tells when an event happened, for subscriptions that have a life span.
         """
         build = indexes.builder(index, index_options)
         if index_options:
@@ -101,7 +104,7 @@ class Matcher:
         self.index = index
         if nan not in ("value", "null"):
             raise EarmarkError(f"expected 'value' or 'null' for nan, got {nan!r}")
-        schema = Schema(zone, strict=strict, nan_is_null=nan == "null")
+        schema = Schema(zone, strict=strict, nan_is_null=nan == "null", time=time)
         schema.declare({} if attributes is None else attributes)
         self._covering: CoverIndex | None = None
         self._seen = Seen()
@@ -169,20 +172,23 @@ class Matcher:
         score: float = 0.0,
         tags: Mapping[str, str] | None = None,
         params: Params | None = None,
+        starts: Moment | None = None,
+        ends: Moment | None = None,
     ) -> None:
         """Add one subscription; its id must be new.
 
-        `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`.
+        `params` are the values of the parameters in the condition: a sequence for `?`, a mapping for `:name`. With
+        `starts` or `ends` it only matches events from the one on and before the other (docs/life.md).
         """
-        self._change("add", edits.add(Subscription(id, condition, weights, score, tags, params)))
+        self._change("add", edits.add(Subscription(id, condition, weights, score, tags, params, starts, ends)))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, all or none; returns how many.
 
         Takes (id, condition) pairs, mappings or Subscriptions; or an Arrow table, pandas or polars frame with columns
-        `id` and `condition` (and `weights`, `score`, `tags`); or one with ready-made bounds: a column `ranges`, or
-        pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or what
-        `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
+        `id` and `condition` (and `weights`, `score`, `tags`, `starts`, `ends`); or one with ready-made bounds: a column
+        `ranges`, or pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or
+        what `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
         """
         return self._change("add", edits.add_many(reader_of(subscriptions, bounds, progress))).added
 
@@ -203,12 +209,15 @@ class Matcher:
         score: float = KEEP,
         tags: Mapping[str, str] | None = KEEP,
         params: Params | None = None,
+        starts: Moment | None = KEEP,
+        ends: Moment | None = KEEP,
     ) -> None:
         """Change a subscription in one step; what is not given stays, and so does its place in the order.
 
         `params` are the values of the parameters in the new condition.
         """
-        self._change("update", edits.update(Subscription(id, condition, weights, score, tags, params)))
+        given = Subscription(id, condition, weights, score, tags, params, starts, ends)
+        self._change("update", edits.update(given))
 
     def upsert(
         self,
@@ -219,12 +228,14 @@ class Matcher:
         score: float = 0.0,
         tags: Mapping[str, str] | None = None,
         params: Params | None = None,
+        starts: Moment | None = None,
+        ends: Moment | None = None,
     ) -> bool:
         """Add a subscription, or replace the one with this id by it; returns whether it is new.
 
         Nothing of the old one stays but its place in the order: `update` keeps what is not given.
         """
-        given = Subscription(id, condition, weights, score, tags, params)
+        given = Subscription(id, condition, weights, score, tags, params, starts, ends)
         return not self._change("upsert", edits.upsert(given)).removed
 
     def compact(self) -> None:
@@ -290,7 +301,7 @@ class Matcher:
         """Pickle the subscriptions and the options; the index is built again."""
         with self._writing:
             schema = self._version.schema
-            given = (self.index, schema.zone_name, schema.strict, schema.nan_is_null, self._options)
+            given = (self.index, schema.zone_name, schema.strict, schema.nan_is_null, schema.time, self._options)
             return _unpickled, (*given, arrow.to_bytes(arrow.to_arrow(self._version.whole)))
 
     def ids(self) -> list[Id]:
@@ -391,12 +402,13 @@ class Matcher:
 
     # --- searching -------------------------------------------------------------------------------------------
 
-    def match(self, event: Event, *, scope: Mapping[str, str] | None = None) -> list[Id]:
+    def match(self, event: Event, *, scope: Mapping[str, str] | None = None, at: Moment | None = None) -> list[Id]:
         """The ids of all subscriptions that an event matches, in order of insertion.
 
-        `scope` restricts the search to subscriptions with these tags.
+        `scope` restricts the search to subscriptions with these tags. `at` is when the event happened, which matters
+        for life spans; by default the matcher's `time` attribute tells, or it is now.
         """
-        version, one = self._one(event)
+        version, one = self._one(event, None, at)
         return Searcher(version, ALL if scope is None else Ask(scope=_tags(scope))).match(one)
 
     def top_k(
@@ -407,13 +419,14 @@ class Matcher:
         mode: Mode = "exact",
         weights: Weights | None = None,
         scope: Mapping[str, str] | None = None,
+        at: Moment | None = None,
     ) -> list[Match]:
         """The k best subscriptions for an event, by score, then order of insertion.
 
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
-        the event's, by attribute.
+        the event's, by attribute; `at` is as for `match`.
         """
-        version, one = self._one(event, weights)
+        version, one = self._one(event, weights, at)
         return [Match(*best) for best in Searcher(version, Ask.best(k, mode, _tags(scope))).best(one)]
 
     def match_many(
@@ -425,16 +438,18 @@ class Matcher:
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
         threads: int | None = None,
+        at: Moment | None = None,
     ) -> pa.Table:
         """All matches of many events, as an Arrow table (event, subscription, score; without `scores`, the first two).
 
         Events are a sequence of mappings, an Arrow table or record batch, or a pandas or polars frame; `event` is the
         row number. `on_error` says what becomes of an event that cannot be read: "raise" an error; take what cannot be
         read of it for "null"; or "reject" the event. What was not read is added to `rejects`, if that is given. Up to
-        `threads` threads search, by default as many as the process has cores; the answers are the same.
+        `threads` threads search, by default as many as the process has cores; the answers are the same. `at` is the
+        time of all the events, as for `match`.
         """
         searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores), thread_count(threads))
-        return searcher.whole(self._read(searcher.version, events, None, on_error, rejects), "match_reader")
+        return searcher.whole(self._read(searcher.version, events, None, on_error, rejects, at), "match_reader")
 
     def match_reader(
         self,
@@ -445,6 +460,7 @@ class Matcher:
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
         threads: int | None = None,
+        at: Moment | None = None,
     ) -> pa.RecordBatchReader:
         """`match_many` piece by piece, in bounded memory: an Arrow RecordBatchReader of (event, subscription, score).
 
@@ -452,7 +468,7 @@ class Matcher:
         subscriptions of the moment of this call.
         """
         searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores), thread_count(threads))
-        return self._reader(searcher, events, None, on_error, rejects)
+        return self._reader(searcher, events, None, on_error, rejects, at)
 
     def top_k_many(
         self,
@@ -465,13 +481,14 @@ class Matcher:
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
         threads: int | None = None,
+        at: Moment | None = None,
     ) -> pa.Table:
         """The k best for each of many events, best first, as an Arrow table (event, subscription, score).
 
         `weights` is one mapping for all events, or one for each; the rest as for `top_k` and `match_many`.
         """
         searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)), thread_count(threads))
-        return searcher.whole(self._read(searcher.version, events, weights, on_error, rejects), "top_k_reader")
+        return searcher.whole(self._read(searcher.version, events, weights, on_error, rejects, at), "top_k_reader")
 
     def top_k_reader(
         self,
@@ -484,29 +501,43 @@ class Matcher:
         on_error: OnError = "raise",
         rejects: list[Reject] | None = None,
         threads: int | None = None,
+        at: Moment | None = None,
     ) -> pa.RecordBatchReader:
         """`top_k_many` piece by piece, as `match_reader`; `weights` is one mapping for all events."""
         searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)), thread_count(threads))
-        return self._reader(searcher, events, weights, on_error, rejects)
+        return self._reader(searcher, events, weights, on_error, rejects, at)
 
     def _reader(
-        self, searcher: Searcher, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None
+        self,
+        searcher: Searcher,
+        events: Any,
+        weights: Any,
+        on_error: OnError,
+        rejects: list[Reject] | None,
+        at: Moment | None,
     ) -> pa.RecordBatchReader:
         check_on_error(on_error, rejects)
+        at = settled_moment(searcher.version.schema, at)
 
         def read_group(group: Any, own: list[Reject] | None) -> Batch:
-            return self._read(searcher.version, group, weights, on_error, own)
+            return self._read(searcher.version, group, weights, on_error, own, at)
 
         return searcher.reader(events, read_group, rejects)
 
-    def explain(self, id: Id, event: Event, *, weights: Weights | None = None) -> Explanation:
+    def explain(self, id: Id, event: Event, *, weights: Weights | None = None, at: Moment | None = None) -> Explanation:
         """Why a subscription matches an event or not: each constraint, what it asked, what it got."""
         version, (number, slot) = self._find(id)
-        segment = version.segments[number].segment
+        segment, event = version.segments[number].segment, timed(version.schema, event, at)
         return explain_slot(segment, slot, read_one(version, event, weights).for_segment(segment), event)
 
     def near_misses(
-        self, event: Event, missing: int = 1, *, limit: int | None = None, scope: Mapping[str, str] | None = None
+        self,
+        event: Event,
+        missing: int = 1,
+        *,
+        limit: int | None = None,
+        scope: Mapping[str, str] | None = None,
+        at: Moment | None = None,
     ) -> list[NearMiss]:
         """Subscriptions that do not match but would if at most `missing` constraints of one clause held.
 
@@ -516,9 +547,9 @@ class Matcher:
             raise EarmarkError(f"expected a number of missing constraints, 1 or more, got {missing!r}")
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise EarmarkError(f"expected a number of results as limit, got {limit!r}")
-        version, one = self._one(event)
-        searcher = Searcher(version, Ask(scope=_tags(scope)))
-        return searcher.near_misses(one, event, missing, limit)
+        event = timed(self._version.schema, event, at)
+        version, one = self._one(event, None, at)
+        return Searcher(version, Ask(scope=_tags(scope))).near_misses(one, event, missing, limit)
 
     def verify(self, events: Any) -> Verification:
         """Check the index against a row-by-row evaluation of every subscription, on these events.
@@ -588,7 +619,7 @@ class Matcher:
         return arrow.to_arrow(self._version.whole)
 
     def to_frame(self) -> pa.Table:
-        """All live subscriptions as plain columns: id, condition, weights, score, tags.
+        """All live subscriptions as plain columns: id, condition, weights, score, tags; starts and ends where used.
 
         `add_many` takes it back, also by way of pandas and polars.
         """
@@ -596,18 +627,24 @@ class Matcher:
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _one(self, event: Event, weights: Weights | None = None) -> tuple[Version, One]:
+    def _one(self, event: Event, weights: Weights | None, at: Moment | None) -> tuple[Version, One]:
         """A single event as keys, with the version whose keys they are."""
         version = self._version
-        one = read_one(version, event, weights)
+        one = read_one(version, event, weights, at)
         self._seen.note_one(one.entries, event, version.schema.generation)
         return version, one
 
     def _read(
-        self, version: Version, events: Any, weights: Any, on_error: OnError, rejects: list[Reject] | None
+        self,
+        version: Version,
+        events: Any,
+        weights: Any,
+        on_error: OnError,
+        rejects: list[Reject] | None,
+        at: Moment | None,
     ) -> Batch:
         """Many events as keys of a version."""
-        batch = read(version, events, weights, on_error, rejects)
+        batch = read(version, events, weights, on_error, rejects, at)
         names = [as_arrow(events).column_names] if is_frame(events) else events
         self._seen.note(batch.events, version.schema.generation, names)
         return batch
@@ -622,9 +659,15 @@ def _tags(scope: Mapping[str, str] | None) -> Tags:
 
 
 def _unpickled(
-    index: str, zone: str, strict: bool, nan_is_null: bool, options: Mapping[str, Any], subscriptions: bytes
+    index: str,
+    zone: str,
+    strict: bool,
+    nan_is_null: bool,
+    time: str | None,
+    options: Mapping[str, Any],
+    subscriptions: bytes,
 ) -> Matcher:
-    made = Matcher(index, zone=zone, nan="null" if nan_is_null else "value", index_options=options)
+    made = Matcher(index, zone=zone, nan="null" if nan_is_null else "value", time=time, index_options=options)
     made.add_many(arrow.from_bytes(subscriptions), progress=False)
     made._version.schema.strict = strict  # only now: what is learned is not declared
     return made

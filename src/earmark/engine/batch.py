@@ -24,6 +24,7 @@ from earmark.events.arrays import Entry, EventArrays
 from earmark.events.choice import some_events
 from earmark.events.frames import as_arrow, encode_many, is_frame, listed_events
 from earmark.events.mappings import Reject, checked_weights, encode_event, event_arrays, repeated
+from earmark.events.moments import Moment, named_time, named_times, timed, timed_many
 from earmark.flat.arrays import I64
 from earmark.keys.schema import Schema
 from earmark.segment.segment import Segment
@@ -101,23 +102,38 @@ def encoded(version: Version, encode: Callable[[Schema], EventArrays]) -> Batch:
     return Batch(encode(version.schema), older, None)
 
 
-def read_one(version: Version, event: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> One:
-    """A single event as keys."""
-    older = {generation: encode_event(schema, event) for generation, schema in version.older.items()}
-    return One(encode_event(version.schema, event), older, checked_weights(weights, EventError))
+def read_one(
+    version: Version, event: Mapping[str, Any], weights: Mapping[str, float] | None = None, at: Moment | None = None
+) -> One:
+    """A single event as keys; `at` is when it happened, where its attributes do not tell."""
+    event = timed(version.schema, event, at)
+    try:
+        older = {generation: encode_event(schema, event) for generation, schema in version.older.items()}
+        return One(encode_event(version.schema, event), older, checked_weights(weights, EventError))
+    except EarmarkError as problem:
+        raise named_time(problem, version.schema) from None
 
 
 def read(
-    version: Version, events: Any, weights: Any = None, on_error: OnError = "raise", rejects: list[Reject] | None = None
+    version: Version,
+    events: Any,
+    weights: Any = None,
+    on_error: OnError = "raise",
+    rejects: list[Reject] | None = None,
+    at: Moment | None = None,
 ) -> Batch:
-    """Many events as keys."""
+    """Many events as keys; `at` is when they happened, where their attributes do not tell."""
     check_on_error(on_error, rejects)
     found: list[Reject] | None = None if on_error == "raise" else []
-    events = as_arrow(events) if is_frame(events) else listed_events(events)
+    events = timed_many(version.schema, events, at)
     weights = repeated(weights, len(events))
-    batch = encoded(version, lambda schema: encode_many(schema, events, weights, _emptied(found)))
+    try:
+        batch = encoded(version, lambda schema: encode_many(schema, events, weights, _emptied(found)))
+    except EarmarkError as problem:
+        raise named_time(problem, version.schema) from None
     if not found:
         return batch
+    found = named_times(found, version.schema)
     if rejects is not None:
         rejects += found
     wrong = {one.event for one in found if on_error == "reject" or one.attribute is None}

@@ -11,6 +11,7 @@ A matcher makes an edit and publishes its version. A book that lasts also writes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from earmark.engine import updates
@@ -92,8 +93,7 @@ def upsert(given: Subscription) -> Make:
         place = version.find(given.id)
         if place is None:
             return add(given)(version)
-        condition = with_params(given.condition, given.params)
-        new = Subscription(given.id, condition, given.weights, given.score, given.tags)
+        new = replace(given, condition=with_params(given.condition, given.params), params=None)
         return Edit(updates.replaced(version, place, new), [place], 1)
 
     return make

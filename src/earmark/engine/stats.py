@@ -18,6 +18,7 @@ from earmark.engine.version import Version
 from earmark.events.arrays import Entry, EventArrays
 from earmark.events.mappings import event_arrays
 from earmark.index import name_of
+from earmark.keys.schema import LIFE
 from earmark.segment.segment import Segment
 
 
@@ -72,6 +73,7 @@ def attributes_of(version: Version) -> dict[str, AttributeInfo]:
     return {
         a.name: AttributeInfo(str(a.type) if a.type else None, a.declared, a.origin or None, int(version.uses[n]))
         for n, a in enumerate(version.schema)
+        if a.name != LIFE
     }
 
 
@@ -88,7 +90,7 @@ def stats_of(version: Version, index: str, compactor: Compactor) -> Stats:
         "clauses": sum(len(one.arrays.constraint_start) - 1 for one in segments),
         "constraints": sum(len(one.arrays.attr) for one in segments),
         "intervals": sum(len(one.arrays.lo) for one in segments),
-        "attributes": {a.name: str(a.type) if a.type else None for a in version.schema},
+        "attributes": {a.name: str(a.type) if a.type else None for a in version.schema if a.name != LIFE},
         "index": index,
         "indexes": dict(Counter(name_of(one.index) for one in sealed if one.index is not None)),
         "index_tail": sum(len(one) for one in version.segments if one.index is None),
@@ -172,8 +174,8 @@ class Seen:
 
     def unseen(self, segment: Segment) -> Unseen:
         """What events and the conditions of a segment do not share. O(constraints)."""
-        names = segment.schema.names
-        used = {names[number] for number in np.unique(segment.arrays.attr).tolist()}
+        names = [segment.schema.time or "" if name == LIFE else name for name in segment.schema.names]
+        used = {names[number] for number in np.unique(segment.arrays.attr).tolist()} - {""}
         seen = {names[number] for number in set().union(*self._attributes) if number < len(names)}
         heads = {name[:i] for name in used for i, letter in enumerate(name) if letter == "."}
         fields = {field for field in set().union(*self._fields) if isinstance(field, str)}

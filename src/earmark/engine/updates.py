@@ -18,16 +18,17 @@ from earmark.engine.version import Place, Version, no_slots
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse
 from earmark.index.auto import planned
 from earmark.index.contract import Adaptation
-from earmark.keys.schema import attribute_type
+from earmark.keys.schema import LIFE, attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.words import did_you_mean
 from earmark.segment import builder
-from earmark.segment.arrays import SegmentArrays, gather
+from earmark.segment.arrays import REQUIRED, SegmentArrays, gather
 from earmark.segment.builder import Prepared, Subscription
 from earmark.segment.explain import condition_text
 from earmark.segment.forms import score_at, subscription_at, weights_at
 from earmark.segment.ids import Id, checked_id
-from earmark.segment.segment import Row, no_arrays
+from earmark.segment.life import life_of, moments
+from earmark.segment.segment import Row, Segment, no_arrays
 
 KEEP: Any = object()
 """In place of a field of a subscription that an update leaves as it is."""
@@ -85,8 +86,19 @@ def updated(version: Version, given: Subscription) -> Version:
         weights = weights if keeps_condition or not weights else builder.still_used(weights, condition)
     score = score_at(segment, slot) if given.score is KEEP else given.score
     tags = dict(segment.tags(slot)) if given.tags is KEEP else given.tags
-    change = revalued if keeps_condition else replaced
-    return change(version, place, Subscription(segment.ids[slot], condition, weights, score, tags))
+    starts, ends = _life(segment, slot, given)
+    keeps_life = given.starts is KEEP and given.ends is KEEP
+    if keeps_condition and not keeps_life:
+        condition = condition_text(segment, slot)
+    change = revalued if keeps_condition and keeps_life else replaced
+    one = Subscription(segment.ids[slot], condition, weights, score, tags, starts=starts, ends=ends)
+    return change(version, place, one)
+
+
+def _life(segment: Segment, slot: int, given: Subscription) -> tuple[Any, Any]:
+    """The life span after an update."""
+    starts, ends = moments(life_of(segment, slot))
+    return starts if given.starts is KEEP else given.starts, ends if given.ends is KEEP else given.ends
 
 
 def replaced(version: Version, place: Place, given: Subscription) -> Version:
@@ -104,10 +116,11 @@ def revalued(version: Version, place: Place, given: Subscription) -> Version:
     columns: list[Any] = [column.tolist() for column in gather(old.arrays, np.array([slot]))]
     arrays, names = SegmentArrays._make(columns), version.schema.names
     try:
-        weights = builder.weights_on(given.weights, {names[number] for number in arrays.attr})
+        weights = builder.weights_on(given.weights, {names[number] for number in arrays.attr} - {LIFE})
         score, tags = builder.checked_score(given.score), builder.checked_tags(given.tags)
     except EarmarkError as problem:
         raise builder.named(problem, None, given) from None
+    weights[LIFE] = REQUIRED
     weight = [weights.get(names[number], 1.0) for number in arrays.attr]
     weight = weight if any(one != 1.0 for one in weight) else []
     columns = [*columns[:-3], weight, [score] if score else [], columns[-1]]
@@ -119,7 +132,7 @@ def revalued(version: Version, place: Place, given: Subscription) -> Version:
 def retyped(version: Version, name: str, type_name: str) -> Version:
     """The version as if an attribute had been declared with this type from the start; an error names who disagrees."""
     attribute = version.schema.by_name.get(name)
-    if attribute is None:
+    if attribute is None or name == LIFE:
         raise EarmarkError(f"there is no attribute {name!r}{did_you_mean(str(name), version.schema.names)}")
     type_ = attribute_type(type_name)
     users = _users(version, attribute.number)

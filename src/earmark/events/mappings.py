@@ -214,6 +214,20 @@ def is_null(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
+def value_at(event: Mapping[str, Any], name: str) -> Any:
+    """An event's value by plain or dotted name; None when it is missing."""
+    if not is_null(event.get(name)):
+        return event[name]
+    head, dot, rest = name.partition(".")
+    while dot:
+        inner = event.get(head)
+        if isinstance(inner, Mapping) and (found := value_at(inner, rest)) is not None:
+            return found
+        more, dot, rest = rest.partition(".")
+        head = f"{head}.{more}"
+    return None
+
+
 def _is_nan(value: Any) -> bool:
     if isinstance(value, Decimal):
         return value.is_nan()

@@ -52,6 +52,8 @@ FLOAT_INF_KEY = 0x7FF0000000000000
 FLOAT_NAN_KEY = FLOAT_INF_KEY + 1
 PRESENT = 0
 MAX_ATTRIBUTES = 1_000_000
+LIFE = ".life"
+"""The attribute that life spans constrain, a name that no condition can say. Its value is the time of the event."""
 
 _ALIASES = dict.fromkeys(("int", "bigint", "long"), Kind.INTEGER)
 _ALIASES |= {"double": Kind.FLOAT, "bool": Kind.BOOLEAN, "str": Kind.STRING}
@@ -160,13 +162,19 @@ def article(noun: str) -> str:
 class Schema:
     """Attributes by name and by number, the zone of naive timestamps, and the keys of constants."""
 
-    def __init__(self, zone: str = "UTC", *, strict: bool = False, nan_is_null: bool = False) -> None:
+    def __init__(
+        self, zone: str = "UTC", *, strict: bool = False, nan_is_null: bool = False, time: str | None = None
+    ) -> None:
         self.zone_name = zone
         self.zone: tzinfo = zone_of(zone)
         self.strict = strict
         """Conditions may use declared attributes only."""
         self.nan_is_null = nan_is_null
         """An event's NaN counts as NULL."""
+        if time is not None:
+            check_name(time)
+        self.time = time
+        """The attribute that tells when an event happened, for subscriptions that have a life span."""
         self.by_name: dict[str, Attribute] = {}
         self.names: list[str] = []
         self.strings: dict[int, StringKeys] = {}
@@ -206,7 +214,7 @@ class Schema:
 
         It is of the same generation, so no key that is in use may change by it; `rekeyed` is for those that do.
         """
-        other = Schema(self.zone_name, strict=self.strict, nan_is_null=self.nan_is_null)
+        other = Schema(self.zone_name, strict=self.strict, nan_is_null=self.nan_is_null, time=self.time)
         other.generation = self.generation
         other.names = list(self.names)
         other.by_name = dict(self.by_name)
@@ -306,12 +314,13 @@ class Draft:
     def get(self, name: str) -> Attribute:
         """The attribute called `name`, added when it is new."""
         found = self.new.get(name) or self.schema.by_name.get(name)
-        if self.schema.strict and not (found is not None and found.declared):
+        if self.schema.strict and not (found is not None and found.declared) and name != LIFE:
             raise _undeclared(name, self.schema)
         return found or self._add(name)
 
     def _add(self, name: str) -> Attribute:
-        check_name(name)
+        if name != LIFE:
+            check_name(name)
         added = Attribute(len(self.schema) + self._added, name, None, False, "")
         if added.number >= MAX_ATTRIBUTES:
             raise EarmarkError(f"expected at most {MAX_ATTRIBUTES:,} attributes, got another, {name!r}")
@@ -382,6 +391,7 @@ def schema_record(schema: Schema) -> dict[str, Any]:
         "zone": schema.zone_name,
         "strict": schema.strict,
         "nan_is_null": schema.nan_is_null,
+        "time": schema.time,
         "attributes": [
             {
                 "name": a.name,
@@ -397,10 +407,13 @@ def schema_record(schema: Schema) -> dict[str, Any]:
 
 def schema_of(record: Mapping[str, Any], strings: Callable[[int], Any] | None = None) -> Schema:
     """The inverse of `schema_record`; `strings(number)` gives the keys of an attribute's constants, if they matter."""
-    schema = Schema(record["zone"], strict=bool(record["strict"]), nan_is_null=bool(record["nan_is_null"]))
+    schema = Schema(
+        record["zone"], strict=bool(record["strict"]), nan_is_null=bool(record["nan_is_null"]), time=record["time"]
+    )
     for number, entry in enumerate(record["attributes"]):
         name, type_ = entry["name"], entry["type"]
-        check_name(name)
+        if name != LIFE:
+            check_name(name)
         require(name not in schema.by_name, f"the attribute {name!r} is listed twice")
         known = attribute_type(type_) if type_ is not None else None
         if known is not None and known.kind == Kind.NUMBER and entry["keyed"]:

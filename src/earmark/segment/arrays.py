@@ -12,7 +12,8 @@ They nest four levels by offsets; the last offset closes the level:
       lo              3  1 7   2
       hi              5  1 7   2
 
-Columns that nobody used have length 0 and mean their default: `weight` 1.0, `score` 0.0. The functions make such arrays
+Columns that nobody used have length 0 and mean their default: `weight` 1.0, `score` 0.0. A life span is a constraint on
+the attribute LIFE with the weight REQUIRED, in every clause of its slot. The functions make such arrays
 from bound clauses, gather them by slot, put them one after another and check them.
 """
 
@@ -44,6 +45,9 @@ class SegmentArrays(NamedTuple):
 
 
 EMPTY: F64 = np.empty(0, np.float64)
+REQUIRED = -0.0
+"""The weight of a constraint that belongs to a life span: it adds nothing to a score, bit for bit, and relaxed search,
+for which one constraint is enough, asks for it as well. Users' weights are 0.0 and up."""
 FEW = 64
 """Up to this many elements, lists are quicker than numpy's calls."""
 _DEFAULTS = {"weight": ("interval_start", 1.0), "score": ("clause_start", 0.0)}

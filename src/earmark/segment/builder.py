@@ -25,6 +25,7 @@ import numpy as np
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shortened, shown
 from earmark.events.mappings import checked_weights
+from earmark.events.moments import Moment
 from earmark.flat.arrays import F64, I64, frozen
 from earmark.keys.bind import Binder, BoundClauses, Constraint, leaves, resolved
 from earmark.keys.runs import Planner, Run
@@ -34,17 +35,19 @@ from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import compared, known_template, parse_clauses, split_units
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
-from earmark.segment.arrays import EMPTY, SegmentArrays, gather, offsets
+from earmark.segment.arrays import EMPTY, REQUIRED, SegmentArrays, gather, offsets
 from earmark.segment.ids import Base, Id, IdColumn, Ids, are_distinct, checked_id
 from earmark.segment.join import concat_all
+from earmark.segment.life import ALWAYS, Life, checked_life, life_attribute, lived
 from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An id, a condition (SQL text or objects), and optionally weights, a static score, tags and params.
+    """An id, a condition (SQL text or objects), and optionally weights, a static score, tags, params and a life span.
 
-    `params` are the values of the parameters in the condition's text, `?` or `:name`.
+    `params` are the values of the parameters in the condition's text, `?` or `:name`. It matches events from `starts`
+    on and before `ends` (life.py).
     """
 
     id: Id
@@ -53,6 +56,8 @@ class Subscription:
     score: float = 0.0
     tags: Mapping[str, str] | None = None
     params: Params | None = None
+    starts: Moment | None = None
+    ends: Moment | None = None
 
 
 _PART = 1 << 14
@@ -75,13 +80,19 @@ def as_subscription(item: Any) -> Subscription:
         unknown = [k for k in item if k not in _FIELDS]
         if unknown or "id" not in item or "condition" not in item:
             raise SubscriptionError(
-                "a subscription has id, condition and optionally weights, score, tags and params,"
+                "a subscription has id, condition and optionally weights, score, tags, params, starts and ends,"
                 f" got {', '.join(sorted(map(str, item))) or 'nothing'}"
             )
         score = item.get("score")
         condition = with_params(item["condition"], item.get("params"))
         return Subscription(
-            item["id"], condition, item.get("weights"), 0.0 if score is None else score, item.get("tags")
+            item["id"],
+            condition,
+            item.get("weights"),
+            0.0 if score is None else score,
+            item.get("tags"),
+            starts=item.get("starts"),
+            ends=item.get("ends"),
         )
     if isinstance(item, tuple | list) and len(item) == 2:
         return Subscription(item[0], item[1])
@@ -289,12 +300,26 @@ class Builder:
         one = checked_id(given.id)
         clauses, text = clauses_and_text(given.condition)
         own = used_weights(given.weights, clauses)
-        score, tags = checked_score(given.score), checked_tags(given.tags)
-        row = len(self._ids)
-        self._bound[row] = self._binder.bind(clauses, one)
+        score, tags, life = checked_score(given.score), checked_tags(given.tags), self._life(given)
+        bound = self._binder.bind(clauses, one)
         if own:
-            self._weights[row] = {self.draft.get(name).number: w for name, w in own.items()}
+            self._weights[len(self._ids)] = {self.draft.get(name).number: w for name, w in own.items()}
+        self._take_bound(bound, life)
         self._append(one, text, score, tags)
+
+    def _life(self, given: Subscription) -> Life:
+        if given.starts is None and given.ends is None:
+            return ALWAYS
+        return checked_life(given.starts, given.ends, self.draft.schema.zone)
+
+    def _take_bound(self, bound: BoundClauses, life: Life) -> None:
+        """Keep the clauses of the next row, with its life span in each."""
+        row = len(self._ids)
+        if life != ALWAYS:
+            number = life_attribute(self.draft).number
+            bound = lived(bound, life, number)
+            self._weights.setdefault(row, {})[number] = REQUIRED
+        self._bound[row] = bound
 
     def take_compared(self, given: Subscription) -> bool:
         """The same for a condition of known shape that compares numbers; False for others, which leaves no trace."""
@@ -306,7 +331,7 @@ class Builder:
         if bound is None:
             return False
         one, score, tags = checked_id(given.id), checked_score(given.score), checked_tags(given.tags)
-        self._bound[len(self._ids)] = bound
+        self._take_bound(bound, self._life(given))
         self._append(one, text, score, tags)
         return True
 
@@ -426,7 +451,7 @@ def _plain_row(item: Any) -> tuple[Id, str, float, Tags] | None:
             score, tags = 0.0, NO_TAGS
         else:
             given = as_subscription(item)
-            if given.weights:
+            if given.weights or given.starts is not None or given.ends is not None:
                 return None
             one, text, score, tags = given.id, given.condition, checked_score(given.score), checked_tags(given.tags)
         if type(text) is not str or len(text) > _LONGEST:
@@ -503,7 +528,7 @@ def named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
 
 def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:
     """The rows of an Arrow table with a `condition` column, as mappings."""
-    names = [n for n in ("id", "condition", "weights", "score", "tags") if n in table.column_names]
+    names = [n for n in _FIELDS if n != "params" and n in table.column_names]
     for batch in table.select(names).to_batches(max_chunksize=10_000):
         for row in batch.to_pylist():
             for name in ("weights", "tags"):

@@ -1,6 +1,6 @@
 """Ready-made subscriptions: bounds in columns, taken in without a loop over rows.
 
-Two forms, beside `id` and the optional `score`, `weights` and `tags`:
+Two forms, beside `id` and the optional `score`, `weights`, `tags`, `starts` and `ends`:
 
     bounds   a lower and an upper column an attribute (`age_lo`, `age_hi`, or names given by the caller)
     ranges   one column, a list of {attribute, lo, hi[, weight]} a row, for many attributes of which a row uses few;
@@ -16,6 +16,7 @@ nothing: without it, the others are taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import tzinfo
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,10 +32,11 @@ from earmark.events.mappings import checked_weights
 from earmark.flat.arrays import F64, I64, PackedStrings, from_arrow, frozen
 from earmark.keys.cuts import cut
 from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
-from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, AttributeType, Draft, Kind, Schema, type_of
-from earmark.segment.arrays import SegmentArrays, offsets
+from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, AttributeType, Draft, Kind, Schema, type_of
+from earmark.segment.arrays import REQUIRED, SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import MAX_ID, Base, Id, IdColumn, checked_id
+from earmark.segment.life import ALWAYS, checked_life, life_attribute, moment_key
 from earmark.segment.segment import Tags
 
 Bounds = Mapping[str, tuple[str, str]]
@@ -101,7 +103,7 @@ def prepare_columns(schema: Schema, frame: pa.Table, bounds: Bounds | None) -> P
     scores = _scores(frame, faults)
     tags = _tags(frame, faults)
     weights = _row_weights(frame, pieces, faults)
-    pieces = _typed(draft, pieces, faults)
+    pieces = _typed(draft, [*pieces, *_lives(draft, frame, faults)], faults)
     _check_distinct(ids, faults)
     faults.raise_all()
     for piece in pieces:
@@ -269,6 +271,40 @@ def _tags(frame: pa.Table, faults: Faults) -> list[Tags] | None:
         return None
     given = enumerate(frame.column("tags").to_pylist())
     return [faults.checked(row, checked_tags, as_mapping(tags)) for row, tags in given]
+
+
+def _lives(draft: Draft, frame: pa.Table, faults: Faults) -> list[Pieces]:
+    """The life spans of rows, as bounds of the attribute that has the time of an event."""
+    names = [name for name in ("starts", "ends") if name in frame.column_names]
+    if not any(frame.column(name).null_count < frame.num_rows for name in names):
+        return []
+    zone, open_ = draft.schema.zone, ALWAYS
+    keys = [np.full(frame.num_rows, key, np.int64) for key in open_]
+    for name in names:
+        coded = one_array(frame.column(name)).dictionary_encode()
+        found = [_moment(value.as_py(), zone, name) for value in coded.dictionary]
+        codes = np.asarray(coded.indices.fill_null(_NAMELESS)).astype(np.int64)
+        for row in np.flatnonzero(codes != _NAMELESS).tolist() if any(isinstance(f, str) for f in found) else ():
+            if isinstance(problem := found[codes[row]], str):
+                faults.add(row, SubscriptionError(problem))
+        plain = np.array([0 if isinstance(one, str) else one for one in found], np.int64)
+        known = codes != _NAMELESS
+        keys[name == "ends"][known] = plain[codes[known]] - (name == "ends")
+    first, last = keys
+    for row in np.flatnonzero(first > last).tolist():
+        faults.checked(row, checked_life, *(frame.column(name)[row].as_py() for name in ("starts", "ends")), zone)
+    rows = np.flatnonzero((first != open_.first) | (last != open_.last))
+    kind = pa.timestamp("us", "UTC")
+    low, high = (pa.array(key[rows], mask=key[rows] == end).cast(kind) for key, end in zip(keys, open_, strict=True))
+    return [Pieces(life_attribute(draft), rows, low, high, np.full(len(rows), REQUIRED))]
+
+
+def _moment(value: Any, zone: tzinfo, name: str) -> int | str:
+    """The key of a moment, or what is wrong with it."""
+    try:
+        return moment_key(value, zone, name)
+    except SubscriptionError as problem:
+        return problem.reason
 
 
 def _row_weights(frame: pa.Table, pieces: list[Pieces], faults: Faults) -> list[dict[int, float]] | None:
@@ -449,6 +485,8 @@ def _bound_keys(schema: Schema, attribute: Attribute, column: pa.Array, side: in
     if type_.kind in (Kind.FLOAT, Kind.NUMBER) and family in "if" and not type_.keyed:
         keys = float_keys(np.asarray(column.cast("float64", safe=False).fill_null(0.0)))
         return np.where(known, keys, open_key), inside
+    if type_.kind == Kind.TIMESTAMP and column.type == pa.timestamp("us", "UTC"):
+        return np.where(known, np.asarray(column.cast("int64").fill_null(0)), open_key), inside
     coded = column.dictionary_encode()
     found = [_bound_key(schema, attribute, value.as_py(), side) for value in coded.dictionary]
     beyond = np.array([k > type_.high if side == 0 else k < type_.low for k in found])
@@ -492,7 +530,9 @@ def _arrays(
         places = to[rows]
         to[rows] += 1
         lo[places], hi[places], number[places] = low, high, piece.attribute.number
-        if weights is not None:
+        if piece.attribute.name == LIFE:
+            weight[places] = REQUIRED
+        elif weights is not None:
             weight[places] = [weights[row].get(piece.attribute.number, 1.0) for row in rows.tolist()]
         elif len(piece.weight):
             weight[places] = piece.weight[first]

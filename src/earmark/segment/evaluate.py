@@ -16,6 +16,8 @@ that the event lacks satisfies it when the constraint accepts NULL.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from earmark.events.arrays import EventArrays
@@ -85,26 +87,34 @@ def clause_score(
 ) -> tuple[bool, float]:
     """Whether the clause qualifies for event e, and its score; `static` is its slot's own score.
 
-    Exact: every constraint holds. Relaxed: at least one does, or there are none. The score adds, for each
-    constraint that holds and whose attribute the event has, its weight times the event's weight.
+    Exact: every constraint holds. Relaxed: those that are required do and at least one other, or there are no others.
+    The score adds, for each constraint that holds and whose attribute the event has, its weight times the event's.
     """
     total = static
     begin, stop = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
-    qualifies = begin == stop or not relaxed
+    held, needed = 0, 0
     position, end = at(events.start, e), at(events.start, e + 1)
     for constraint in range(begin, stop):
         attr = at(table.attr, constraint)
         position = _seek(events, position, end, attr)
         present = position < end and at(events.attr, position) == attr
         if not constraint_holds(table, constraint, events, position if present else ABSENT):
-            if not relaxed:
+            if not relaxed or is_required(table, constraint):
                 return False, 0.0
+            needed = 1
             continue
-        qualifies = True
+        if relaxed and not is_required(table, constraint):
+            held = 1
         if present:
             weight = at(table.weight, constraint) if len(table.weight) else 1.0
             total += weight * (at(events.weight, position) if len(events.weight) else 1.0)
-    return qualifies, total
+    return held >= needed, total
+
+
+@inlined
+def is_required(table: SegmentArrays, constraint: int) -> bool:
+    """Whether relaxed search, too, asks for a constraint: its weight is REQUIRED, the only one with a sign."""
+    return len(table.weight) > 0 and math.copysign(1.0, at(table.weight, constraint)) < 0.0
 
 
 @inlined

@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from earmark.events.arrays import EventArrays
-from earmark.events.mappings import Interval, as_interval, is_null
+from earmark.events.mappings import Interval, as_interval, value_at
 from earmark.flat import bits
 from earmark.flat.arrays import I32, U64
 from earmark.keys.cuts import value_of_key
 from earmark.keys.numbers import literal_at, position_at
-from earmark.keys.schema import Attribute, Kind, Schema
+from earmark.keys.schema import LIFE, Attribute, Kind, Schema
 from earmark.language.parse import parse_clauses
 from earmark.language.predicate import atom_sql, literal_sql, name_sql
 from earmark.notebook import html_table
 from earmark.segment.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.segment.evaluate import near_misses as find_near_misses
 from earmark.segment.ids import Id
+from earmark.segment.life import life_of, life_text
 from earmark.segment.segment import Segment
 
 MISSING = None
@@ -160,6 +161,12 @@ def explain_clause(
         name = schema.names[table.attr[c]]
         position = find_attribute(events, 0, int(table.attr[c]))
         held = bool(constraint_holds(table, c, events, position))
+        if name == LIFE:
+            key = None if position == ABSENT else int(events.lo[position])
+            asked_of_life = life_text(life_of(segment, slot), key)
+            given = (schema.time or "time", asked_of_life, event.get(LIFE), held, 0.0, 1.0, 0.0)
+            constraints.append(ConstraintExplanation(*given))
+            continue
         weight = float(table.weight[c]) if len(table.weight) else 1.0
         event_weight = float(events.weight[position]) if position != ABSENT and len(events.weight) else 1.0
         part = weight * event_weight if held and position != ABSENT else 0.0
@@ -170,20 +177,6 @@ def explain_clause(
     held = all(c.held for c in constraints)
     score = float(clause_score(table, clause, events, 0, False, static_score(table, slot))[1]) if held else None
     return ClauseExplanation(tuple(constraints), held, score)
-
-
-def value_at(event: Mapping[str, Any], name: str) -> Any:
-    """An event's value by plain or dotted name; None when it is missing."""
-    if not is_null(event.get(name)):
-        return event[name]
-    head, dot, rest = name.partition(".")
-    while dot:
-        inner = event.get(head)
-        if isinstance(inner, Mapping) and (found := value_at(inner, rest)) is not None:
-            return found
-        more, dot, rest = rest.partition(".")
-        head = f"{head}.{more}"
-    return None
 
 
 # --- what was asked ------------------------------------------------------------------------------------------
@@ -222,7 +215,7 @@ def clause_texts(segment: Segment, slot: int) -> list[dict[str, str]]:
     if text := segment.text(slot):
         parsed = parse_clauses(text)
         asked = [{name: " AND ".join(map(atom_sql, atoms)) for name, atoms in clause} for clause in parsed]
-        if [set(clause) for clause in asked] == [_names(segment, c) for c in _clauses_of(segment, slot)]:
+        if [set(clause) for clause in asked] == [_names(segment, c) - {LIFE} for c in _clauses_of(segment, slot)]:
             return asked  # else it is of a file that someone wrote by hand
     return [interval_texts(segment, c) for c in _clauses_of(segment, slot)]
 
@@ -251,6 +244,8 @@ def interval_texts(segment: Segment, clause: int) -> dict[str, str]:
     texts = {}
     for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
         attribute = schema.by_name[schema.names[table.attr[c]]]
+        if attribute.name == LIFE:
+            continue
         ends = range(int(table.interval_start[c]), int(table.interval_start[c + 1]))
         parts = [_interval_text(schema, attribute, int(table.lo[i]), int(table.hi[i])) for i in ends]
         name = name_sql(attribute.name)

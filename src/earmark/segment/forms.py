@@ -11,7 +11,8 @@ And back: one by one (`subscription_at`), or as a frame of plain columns that an
     id   condition   weights                            score   tags
     1    'a > 3'     [{key: 'a', value: 0.5}]           0.0     [{key: 'tenant', value: 'acme'}]
 
-Weights and tags are lists of pairs, not Arrow maps, which pandas and polars do not give back as they were.
+Where some have a life span, columns `starts` and `ends` follow. Weights and tags are lists of pairs, not Arrow maps,
+which pandas and polars do not give back as they were.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ import pyarrow as pa
 
 from earmark.errors import SubscriptionError, shown
 from earmark.events.frames import as_arrow, is_frame
-from earmark.keys.schema import Schema
+from earmark.keys.schema import LIFE, Schema
 from earmark.progress import track
 from earmark.segment import arrow
 from earmark.segment.builder import Prepared, Subscription, prepare, rows_of_frame
 from earmark.segment.columns import Bounds, prepare_columns
 from earmark.segment.explain import condition_text
+from earmark.segment.life import has_life, life_of, moments
 from earmark.segment.segment import Segment
 
 
@@ -66,8 +68,9 @@ def reader_of(
 def subscription_at(segment: Segment, slot: int) -> Subscription:
     """The subscription of a slot, as it was given."""
     weights, tags = weights_at(segment, slot), dict(segment.tags(slot))
-    condition = condition_text(segment, slot)
-    return Subscription(segment.ids[slot], condition, weights, score_at(segment, slot), tags or None)
+    condition, (starts, ends) = condition_text(segment, slot), moments(life_of(segment, slot))
+    score = score_at(segment, slot)
+    return Subscription(segment.ids[slot], condition, weights, score, tags or None, starts=starts, ends=ends)
 
 
 def weights_at(segment: Segment, slot: int) -> dict[str, float] | None:
@@ -75,7 +78,7 @@ def weights_at(segment: Segment, slot: int) -> dict[str, float] | None:
     if not len(segment.arrays.weight):
         return None
     names = segment.schema.names
-    return {names[n]: w for n, w in segment.weights(slot).items() if w != 1.0} or None
+    return {names[n]: w for n, w in segment.weights(slot).items() if w != 1.0 and names[n] != LIFE} or None
 
 
 def score_at(segment: Segment, slot: int) -> float:
@@ -98,6 +101,8 @@ def to_frame(segment: Segment) -> pa.Table:
         "score": pa.float64(),
         "tags": pairs(pa.string()),
     }
+    if has_life(segment):
+        kinds |= dict.fromkeys(("starts", "ends"), pa.timestamp("us", "UTC"))
     columns = {name: [_listed(getattr(one, name)) for one in listed] for name in kinds}
     return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
