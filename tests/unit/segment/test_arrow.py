@@ -169,7 +169,7 @@ def test_strings_that_need_relabelling_on_the_way_in() -> None:
     version, whole = target._version, target._version.whole
     schema = version.schema.rekeyed((), {0: packed})
     moved = replace(whole, schema=schema, arrays=whole.arrays._replace(lo=np.array([0]), hi=np.array([1])))
-    target._publish(version.with_schema(schema).with_segments([IndexedSegment.of(moved)]))
+    target._replace(version.with_schema(schema).with_segments([IndexedSegment.of(moved)]))
     source.add("more", "s LIKE 'mm%' OR s > 'n'")
     target.add_many(source.to_arrow())
     assert target._version.schema.generation != schema.generation
