@@ -41,6 +41,7 @@ from earmark.engine.transaction import Transaction
 from earmark.engine.updates import KEEP
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, SubscriptionError, TableError
+from earmark.events.moments import Moment
 from earmark.keys.schema import Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
@@ -64,6 +65,7 @@ def open(
     zone: str | None = None,
     strict: bool | None = None,
     nan: Literal["value", "null"] | None = None,
+    time: str | None = None,
     index_options: Mapping[str, Any] | None = None,
     durability: Literal["full", "normal"] = "full",
     author: str | None = None,
@@ -74,7 +76,7 @@ def open(
     """The book in a folder, as a matcher whose changes last; a new one, unless there is one.
 
     A saved book, or one that Spark published, gets a journal and goes on from there. `index`, `index_options` and
-    `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict` and `nan` are those of a new book. With
+    `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict`, `nan` and `time` are those of a new book. With
     `durability="full"` a change survives the loss of power when its call returns, with "normal" the end of the process.
     `author` is who makes the changes. One process may write; with `readonly` any number may read, and `follow` what is
     written within a second; without it when `refresh` is called.
@@ -83,7 +85,7 @@ def open(
         raise EarmarkError(f"expected 'full' or 'normal' for durability, got {durability!r}")
     _check_text(author, "an author")
     root = folders.root_of(path).resolve()
-    new = {"attributes": attributes, "zone": zone, "strict": strict, "nan": nan}
+    new = {"attributes": attributes, "zone": zone, "strict": strict, "nan": nan, "time": time}
     if readonly:
         _refuse_options(new, "a book that is opened read-only")
         return Book._reading(root, index, index_options, follow, mmap)
@@ -285,10 +287,12 @@ class Book(Matcher):
         score: float = KEEP,
         tags: Mapping[str, str] | None = KEEP,
         params: Params | None = None,
+        starts: Moment | None = KEEP,
+        ends: Moment | None = KEEP,
         if_change: int | None = None,
     ) -> None:
         """Change a subscription, as `Matcher.update`; with `if_change`, only if that change was its last one."""
-        make = edits.update(Subscription(id, condition, weights, score, tags, params))
+        make = edits.update(Subscription(id, condition, weights, score, tags, params, starts, ends))
         if if_change is not None:
             make = partial(self._compared, id, if_change, make)
         self._change("update", make)

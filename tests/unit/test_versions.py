@@ -29,7 +29,7 @@ import numba, pyarrow as pa, sqlglot
 import earmark
 
 for module in pkgutil.walk_packages(earmark.__path__, "earmark."):
-    if not module.name.startswith("earmark.spark") and not module.name.endswith("__main__"):
+    if not module.name.startswith(("earmark.spark", "earmark.overlay")) and not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 warnings.resetwarnings()
 

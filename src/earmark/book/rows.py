@@ -3,7 +3,8 @@
 A change has parts, each of one form:
 
     rows       JSON: [[id, before, after], …], where a state is null or
-                   {"place": 17, "condition": "age > 3", "weights": {…}, "score": 1.5, "tags": {…}, "types": {…}}
+                   {"place": 17, "condition": "age > 3", "weights": {…}, "score": 1.5, "tags": {…}, "starts": "2026-…",
+                    "types": {…}}
                `place` is the sequence number, so that a row comes back to where it was; what has its default is left
                out. `types` are those of its attributes that the condition alone would not teach: with them, no row
                depends on another one that may be gone
@@ -21,6 +22,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +32,7 @@ from earmark.engine.edits import Edit
 from earmark.engine.version import Place, Version
 from earmark.errors import require
 from earmark.flat.arrays import I64, PackedStrings
-from earmark.keys.schema import Kind, Schema
+from earmark.keys.schema import LIFE, Kind, Schema
 from earmark.segment import arrow
 from earmark.segment.builder import Subscription
 from earmark.segment.forms import subscription_at
@@ -71,7 +73,7 @@ def state_at(segment: Segment, schema: Schema, slot: int) -> State:
     for name, default in _FIELDS.items():
         value = getattr(given, name)
         if value != default:
-            state[name] = value
+            state[name] = value.isoformat() if isinstance(value, datetime) else value
     if types := _types_of(segment, schema, slot):
         state["types"] = types
     return state
@@ -84,7 +86,8 @@ def _types_of(segment: Segment, schema: Schema, slot: int) -> dict[str, str]:
     found = {}
     for number in set(arrays.attr[first:last].tolist()):
         attribute = schema.by_name[names[number]]
-        if attribute.type is not None and not attribute.declared and attribute.type.kind not in _TAUGHT:
+        is_taught = attribute.declared or attribute.name == LIFE
+        if attribute.type is not None and not is_taught and attribute.type.kind not in _TAUGHT:
             found[attribute.name] = str(attribute.type)
     return found
 

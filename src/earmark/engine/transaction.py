@@ -16,6 +16,7 @@ from earmark.engine.edits import Edit, Make
 from earmark.engine.updates import KEEP, place_of
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError
+from earmark.events.moments import Moment
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.segment.builder import Subscription
@@ -77,9 +78,11 @@ class Transaction:
         score: float = 0.0,
         tags: Mapping[str, str] | None = None,
         params: Params | None = None,
+        starts: Moment | None = None,
+        ends: Moment | None = None,
     ) -> None:
         """Add one subscription; its id must be new."""
-        self._make(edits.add(Subscription(id, condition, weights, score, tags, params)))
+        self._make(edits.add(Subscription(id, condition, weights, score, tags, params, starts, ends)))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, as `Matcher.add_many`; returns how many."""
@@ -102,9 +105,11 @@ class Transaction:
         score: float = KEEP,
         tags: Mapping[str, str] | None = KEEP,
         params: Params | None = None,
+        starts: Moment | None = KEEP,
+        ends: Moment | None = KEEP,
     ) -> None:
         """Change a subscription; what is not given stays."""
-        self._make(edits.update(Subscription(id, condition, weights, score, tags, params)))
+        self._make(edits.update(Subscription(id, condition, weights, score, tags, params, starts, ends)))
 
     def upsert(
         self,
@@ -115,9 +120,12 @@ class Transaction:
         score: float = 0.0,
         tags: Mapping[str, str] | None = None,
         params: Params | None = None,
+        starts: Moment | None = None,
+        ends: Moment | None = None,
     ) -> bool:
         """Add a subscription, or replace the one with this id; returns whether it is new."""
-        return not self._make(edits.upsert(Subscription(id, condition, weights, score, tags, params))).removed
+        given = Subscription(id, condition, weights, score, tags, params, starts, ends)
+        return not self._make(edits.upsert(given)).removed
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes."""

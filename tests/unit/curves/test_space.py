@@ -49,9 +49,7 @@ def test_cuts() -> None:
     assert space.variable_cuts(np.array([INT64_MIN]), 2).tolist() == []
 
 
-@pytest.mark.parametrize(
-    ("axes", "bits"), [([], 3), ([0, 0], 3), ([0], 0), ([0], 17), ([0, 1, 2, 3, 4], 16), ([-1], 2)]
-)
+@pytest.mark.parametrize(("axes", "bits"), [([0, 0], 3), ([0], 0), ([0], 17), ([0, 1, 2, 3, 4], 16), ([-1], 2)])
 def test_no_space(axes: list[int], bits: int) -> None:
     with pytest.raises(EarmarkError, match="attribute"):
         space.space_of(np.array(axes, np.int32), [np.empty(0, np.int64)] * len(axes), bits)
