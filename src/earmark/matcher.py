@@ -253,6 +253,11 @@ class Matcher:
         """The attributes by name: type, declared or learned, and who was first to use it so."""
         return attributes_of(self._version)
 
+    @property
+    def time(self) -> str | None:
+        """The attribute that tells when an event happened, if there is one."""
+        return self._version.schema.time
+
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes that have none yet, or make learned ones lasting; all or none."""
         self._change("declare", edits.declare(attributes))

@@ -28,10 +28,12 @@ def load(path: str | None, reading: Reading, condition: str = "") -> tuple[Match
     """
     begun = time.perf_counter()
     if path is not None and os.path.isdir(path):
-        if reading.attributes or reading.zone:
-            raise EarmarkError("a saved folder has its own types and zone: --attribute and --zone are for files")
+        if reading.attributes or reading.zone or reading.time:
+            options = "--attribute, --zone and --time"
+            raise EarmarkError(f"a saved folder has its own types, zone and time: {options} are for files")
         return Matcher.load(path, index=reading.index), time.perf_counter() - begun
-    matcher = Matcher(reading.index or DEFAULT_INDEX, attributes=reading.attributes, zone=reading.zone or "UTC")
+    index, zone = reading.index or DEFAULT_INDEX, reading.zone or "UTC"
+    matcher = Matcher(index, attributes=reading.attributes, zone=zone, time=reading.time)
     if path is None:
         matcher.add(ALONE, condition)
     else:

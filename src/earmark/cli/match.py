@@ -30,6 +30,7 @@ _search = options.together(
     options.json_rows,
     options.event_id,
     options.scope,
+    options.at,
     options.rejects,
     options.index(),
     options.reading,
@@ -67,12 +68,12 @@ def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
 @click.command(short_help="Find all subscriptions that each event matches.")
 @_files
 @_search
-def match(scope: dict[str, str], engine: str, **given: Any) -> None:
+def match(scope: dict[str, str], at: str | None, engine: str, **given: Any) -> None:
     """Find all subscriptions that each event matches, as rows of (event, subscription, score).
 
-    SUBSCRIPTIONS is a file with columns id and condition (and optionally score, weights, tags), or with ready-made
-    bounds (a column ranges, or pairs such as age_lo and age_hi), or a folder that `earmark save` wrote. EVENTS is a
-    file of any size with one column per attribute. One of the two may be -, which is standard input.
+    SUBSCRIPTIONS is a file with columns id and condition (and optionally score, weights, tags, starts, ends), or with
+    ready-made bounds (a column ranges, or pairs such as age_lo and age_hi), or a folder that `earmark save` wrote.
+    EVENTS is a file of any size with one column per attribute. One of the two may be -, which is standard input.
 
     With --engine spark, SUBSCRIPTIONS may also be a snapshot that `earmark publish` wrote, EVENTS is a Parquet file
     or a folder of them, and -o may name a new folder (a name without a suffix), which the workers fill.
@@ -85,7 +86,7 @@ def match(scope: dict[str, str], engine: str, **given: Any) -> None:
       earmark match ads.csv visitors.csv.gz --attribute 'price=decimal(9,2)' --json
       tail -1000 visitors.jsonl | earmark match ads.csv - --format jsonl
     """
-    _run({"scope": scope}, engine, given)
+    _run({"scope": scope, "at": at}, engine, given)
 
 
 @click.command("top-k", short_help="Find the k best subscriptions for each event.")
@@ -94,7 +95,7 @@ def match(scope: dict[str, str], engine: str, **given: Any) -> None:
 @options.mode
 @options.weights
 @_search
-def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], engine: str, **given: Any) -> None:
+def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], at: str | None, **given: Any) -> None:
     """Find the k best subscriptions for each event, best first, as rows of (event, subscription, score).
 
     A score is the subscription's own score plus, for each attribute in its condition, its weight times the event's
@@ -106,7 +107,7 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], e
       earmark top-k ads.csv visitors.parquet -k 5 -o best.csv
       earmark top-k ads.csv visitors.jsonl --mode relaxed --weight age=2 --json
     """
-    _run({"k": k, "mode": mode, "weights": weights, "scope": scope}, engine, given)
+    _run({"k": k, "mode": mode, "weights": weights, "scope": scope, "at": at}, given.pop("engine"), given)
 
 
 @click.command(short_help="Explain why a subscription matches an event, or not.")
@@ -114,9 +115,12 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], e
 @click.argument("id")
 @click.argument("event")
 @options.json_object("Print the explanation")
+@options.at
 @options.index(shown="none, since only one subscription is evaluated")
 @options.reading
-def explain(subscriptions: str, id: str, event: str, as_json: bool, reading: options.Reading) -> int:
+def explain(
+    subscriptions: str, id: str, event: str, as_json: bool, at: str | None, reading: options.Reading
+) -> int:
     """Explain why subscription ID matches EVENT, or not: each constraint, what it expected, what it got.
 
     EVENT is a JSON object; the exit code is 0 when it matches, 1 when it does not. SUBSCRIPTIONS is as for
@@ -141,7 +145,7 @@ def explain(subscriptions: str, id: str, event: str, as_json: bool, reading: opt
     matcher, _ = load(subscriptions, replace(reading, index=reading.index or options.NO_INDEX))
     number = int(id) if re.fullmatch(r"-?\d{1,19}", id) else None
     key: Any = number if id not in matcher and number in matcher else id
-    explanation = matcher.explain(key, row)
+    explanation = matcher.explain(key, row, at=at)
     click.echo(json.dumps(plain_json(asdict(explanation)), default=str) if as_json else str(explanation))
     return 0 if explanation.matched else 1
 

@@ -32,6 +32,7 @@ class Reading:
 
     attributes: Mapping[str, str]
     zone: str | None
+    time: str | None
     format: str | None
     delimiter: str | None
     index: str | None = NO_INDEX
@@ -183,6 +184,8 @@ _outcomes = (
     "the run fails, the value counts as NULL, or the event is left out.  [default: raise; with --reject, reject]"
 )
 _on_error = f"What happens when an event cannot be read: {_outcomes}"
+_time = "The attribute that tells when an event happened, for subscriptions that start or end."
+_at = "When the events happened, for subscriptions that start or end.  [default: --time tells; else now]"
 _masters = "Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server."
 
 reading = _packed(
@@ -191,6 +194,7 @@ reading = _packed(
     Reading,
     _repeated("--attribute attributes", _pairs, "NAME=TYPE", _declare),
     click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]"),
+    click.option("--time", metavar="NAME", help=_time),
     click.option("--format", metavar="FORMAT", help=_format),
     click.option("--delimiter", callback=_character, metavar="CHAR", help="Separator of CSV fields.  [default: ,]"),
 )
@@ -212,6 +216,7 @@ rejects = _packed(
 output = file("-o --output", "Write results here (.parquet, .csv, .tsv, .jsonl) instead of to stdout.")
 json_rows = flag("--json as_json", "Print JSON lines; with -o, a summary as one JSON object.")
 event_id = click.option("--event-id", metavar="COLUMN", help="Name events by this column instead of by number, from 0.")
+at = click.option("--at", metavar="TIMESTAMP", help=_at)
 scope = _repeated("--scope", _pairs, "TAG=VALUE", "Only subscriptions with this tag. May be repeated.")
 mode = choice("--mode", "exact", ["exact", "relaxed"], _modes)
 weights = _repeated("--weight weights", _numbers, "NAME=NUMBER", _weight)

@@ -204,8 +204,9 @@ class EventSearch:
     def __post_init__(self) -> None:
         self.kinds: dict[str, str | None] = self.matcher.stats()["attributes"]
         """The types of attributes by name; None where no condition compares one with a value."""
-        nested = {name[:i] for name in self.kinds for i, character in enumerate(name) if character == "."}
-        self._columns = nested | self.kinds.keys()  # those of attributes, and those inside which they may be nested
+        used = self.kinds.keys() | ({self.matcher.time} if self.matcher.time else set())
+        nested = {name[:i] for name in used for i, character in enumerate(name) if character == "."}
+        self._columns = nested | used  # those of attributes, and those inside which they may be nested
 
     def results(self, shown: bool) -> Iterator[pa.Table]:
         """Yield results group by group; at least one table, so that an output has its columns."""

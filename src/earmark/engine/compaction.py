@@ -9,6 +9,8 @@ Once a change has been published, `next_compaction` says what is worth doing:
                what was removed; not where the index was planned for a smaller book, or for other events
     shrink     a segment many of whose slots are removed is made again without them
     rekey      a segment whose keys are of an older generation is made again under the present schema
+    retire     a segment many of whose subscriptions have ended is made again without them; they go into a *retired*
+               segment of their own, which events of the present pass by, and late events and backtests do not
 
 `run` makes the new segment from a version as it is, beside writers and readers. `installed` puts it in the place of the
 old ones in the version of that moment, and repeats what has happened to them since: rows removed, rows appended. It
@@ -21,6 +23,7 @@ A batch that is large beside what is there is indexed by the thread that adds it
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -33,9 +36,10 @@ from earmark.errors import require
 from earmark.flat import bits
 from earmark.flat.arrays import I64, frozen
 from earmark.index.driver import ArrayIndex
-from earmark.keys.schema import Schema
+from earmark.keys.schema import INT64_MIN, LIFE, Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
+from earmark.segment.segment import Segment
 from earmark.threads import alone
 
 Build = Callable[[SegmentArrays], ArrayIndex[Any]]
@@ -51,7 +55,10 @@ FACTOR = 8
 """A segment is joined with one that is at most this many times larger."""
 SMALLEST_SHRINK = 1024
 SHRINK_SHARE = 1 / 4
-"""A segment is made again when more of its slots than these are removed: so many, and so many for each living one."""
+"""A segment is made again when more of its slots than these are removed, or have ended: so many, and so many for each
+living one."""
+RETIRE_AFTER = 24 * 3600 * 1_000_000
+"""Microseconds since the end of a subscription before it may leave for a retired segment: no answer depends on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,20 +72,37 @@ class CompactionPlan:
 
 @dataclass(frozen=True, eq=False)
 class CompactionResult:
-    """The segment that others became, and where their slots went."""
+    """The segments that others became, and where their slots went."""
 
     inputs: tuple[IndexedSegment, ...]
-    output: IndexedSegment
+    outputs: tuple[IndexedSegment, ...]
+    """One, or one and those that have ended, which are retired."""
     places: tuple[I64, ...]
-    """For each input, by slot: the slot in the output, or -1 where it was removed before."""
+    """For each input, by slot: the slot in the outputs, one after the other, or -1 where it was removed before."""
+
+
+def retiring() -> int:
+    """The moment, as a key, before which a subscription must have ended to be retired."""
+    return time.time_ns() // 1000 - RETIRE_AFTER
+
+
+def _is_retired(one: IndexedSegment, moment: int) -> bool:
+    return one.last_moment < moment
 
 
 def next_compaction(version: Version) -> CompactionPlan | None:
     """What is worth doing next, if anything."""
     known = waiting = 0
     largest: IndexedSegment | None = None
+    moment = retiring() if LIFE in version.schema.by_name else INT64_MIN
     for one in version.segments:
         slots = len(one)
+        if _is_retired(one, moment) and one.generation == version.schema.generation:
+            if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
+                return CompactionPlan((one,))
+            continue
+        if one.is_sealed and _ended(one, moment) > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
+            return CompactionPlan((one,))
         if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
             return CompactionPlan((one,))
         if one.generation != version.schema.generation:
@@ -93,6 +117,11 @@ def next_compaction(version: Version) -> CompactionPlan | None:
     return None if largest is None else _sealing(version, largest, known, waiting)
 
 
+def _ended(one: IndexedSegment, moment: int) -> int:
+    """How many slots had ended before a moment. O(log slots)."""
+    return int(np.searchsorted(one.segment.ends, moment))
+
+
 def _sealing(version: Version, largest: IndexedSegment, known: int, waiting: int) -> CompactionPlan | None:
     """What to do where `waiting` slots are unsealed beside `known` sealed ones."""
     index = largest.index
@@ -102,7 +131,7 @@ def _sealing(version: Version, largest: IndexedSegment, known: int, waiting: int
     longest = TAIL_SHARE * known if updatable else min(LONGEST_TAIL, TAIL_SHARE * known)
     if waiting <= max(SHORTEST_TAIL, longest):
         return None
-    sealed = [one for one in version.segments if one.is_sealed]
+    sealed = [one for one in version.segments if one.is_sealed and not _is_retired(one, retiring())]
     tail = [one for one in version.segments if not one.is_sealed]
     if updatable:
         rest = [one for one in sealed if one is not largest]
@@ -127,11 +156,16 @@ def keyed(version: Version, plan: CompactionPlan) -> Version:
 
 def run(version: Version, plan: CompactionPlan, build: Build | None) -> CompactionResult:
     """Make the new segment; without `build` it stays unsealed. Beside writers and readers: it changes nothing."""
-    return _absorbed(plan) if plan.absorbs else united(version, plan.inputs, build)
+    return _absorbed(plan) if plan.absorbs else united(version, plan.inputs, build, retiring())
 
 
-def united(version: Version, inputs: Sequence[IndexedSegment], build: Build | None) -> CompactionResult:
-    """The living subscriptions of segments as one, in order of insertion, under the version's schema."""
+def united(
+    version: Version, inputs: Sequence[IndexedSegment], build: Build | None, moment: int = INT64_MIN
+) -> CompactionResult:
+    """The living subscriptions of segments as one, in order of insertion, under the version's schema.
+
+    If many had ended before a moment, they become another one.
+    """
     living = [one.living() for one in inputs]
     joined = join([one.picked() for one in inputs], version.schema)
     new = np.arange(len(joined))
@@ -141,14 +175,27 @@ def united(version: Version, inputs: Sequence[IndexedSegment], build: Build | No
         new[order] = np.arange(len(order))
         joined = joined.reordered(order)
     joined = replace(joined, schema=version.schema)
+    parts = _parted(joined, moment) if build is not None else [np.arange(len(joined))]
+    new = np.argsort(np.concatenate(parts))[new]
     places, first = [], 0
     for one, slots in zip(inputs, living, strict=True):
         place = np.full(len(one), -1)
         place[slots] = new[first : first + len(slots)]
         first += len(slots)
         places.append(place)
-    output = IndexedSegment.of(joined, build(joined.arrays) if build is not None and len(joined) else None)
-    return CompactionResult(tuple(inputs), output, tuple(places))
+    made = [joined] if len(parts) == 1 else [joined.pick(part) for part in parts]
+    outputs = [IndexedSegment.of(one, build(one.arrays) if build is not None and len(one) else None) for one in made]
+    return CompactionResult(tuple(inputs), tuple(outputs), tuple(places))
+
+
+def _parted(joined: Segment, moment: int) -> list[I64]:
+    """The slots that go on, and those that had ended before a moment, if they are many."""
+    if LIFE not in joined.schema.by_name:
+        return [np.arange(len(joined))]
+    ended = joined.last_moments < moment
+    if np.count_nonzero(ended) <= SMALLEST_SHRINK or ended.all():
+        return [np.arange(len(joined))]
+    return [np.flatnonzero(~ended), np.flatnonzero(ended)]
 
 
 def _absorbed(plan: CompactionPlan) -> CompactionResult:
@@ -168,7 +215,7 @@ def _absorbed(plan: CompactionPlan) -> CompactionResult:
     index.remove(bits.to_slots(frozen(main.removed & ~main.forgotten)))
     index.insert(segment.arrays, np.arange(len(main), len(segment), dtype=np.int32))
     removed = bits.either(main.removed, no_slots(len(segment)))
-    return CompactionResult(plan.inputs, IndexedSegment.of(segment, index, removed), tuple(places))
+    return CompactionResult(plan.inputs, (IndexedSegment.of(segment, index, removed),), tuple(places))
 
 
 def installed(version: Version, done: CompactionResult) -> Version | None:
@@ -189,9 +236,13 @@ def installed(version: Version, done: CompactionResult) -> Version | None:
             left.append(_after(one, len(before)))
     for before, place in waiting.values():  # all their rows were removed meanwhile
         gone.append(place[before.living()])
-    slots = np.concatenate([*gone, np.empty(0, np.int64)]).tolist()
-    output = done.output.without(slots) if slots else done.output
-    made = [one for one in (*kept, output, *left) if one.live]
+    slots, first = np.concatenate([*gone, np.empty(0, np.int64)]), 0
+    outputs = []
+    for output in done.outputs:
+        own = (slots[(slots >= first) & (slots < first + len(output))] - first).tolist()
+        outputs.append(output.without(own) if own else output)
+        first += len(output)
+    made = [one for one in (*kept, *outputs, *left) if one.live]
     return version.with_segments(sorted(made, key=lambda one: not one.is_sealed))
 
 
@@ -232,7 +283,7 @@ def compacted(version: Version, build: Build | None, fewer_constants: bool = Fal
     if not version.segments:
         return version
     version = version.with_schema(_schema_of_living(version, fewer_constants))
-    return version.with_segments([united(version, version.segments, build).output])
+    return version.with_segments(united(version, version.segments, build, retiring()).outputs)
 
 
 def _schema_of_living(version: Version, fewer_constants: bool) -> Schema:
@@ -324,7 +375,8 @@ class Compactor:
             if version is not self._current():
                 self._publish(version)
         done = run(version, plan, self._build)
-        done.output.segment.ids.prepare()
+        for output in done.outputs:
+            output.segment.ids.prepare()
         with self._lock:
             made = installed(self._current(), done)
             if made is not None:

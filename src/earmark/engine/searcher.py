@@ -131,7 +131,7 @@ class Searcher:
         found = []
         version = self.version
         segments: Sequence[IndexedSegment] = version.segments
-        if version.router is not None:
+        if version.router is not None or version.ends:
             segments = [segments[number] for number, _ in version.routed(event.batch.events)]
         room = borrow()
         entries: list[Entry] | None = None

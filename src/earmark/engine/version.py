@@ -36,7 +36,7 @@ from earmark.flat.arrays import F64, I32, I64, U64, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.index.one import OneEvent
 from earmark.index.scan import Scan
-from earmark.keys.schema import Schema
+from earmark.keys.schema import INT64_MAX, LIFE, Schema
 from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.evaluate import score_matches
 from earmark.segment.ids import Id, distinct
@@ -126,6 +126,12 @@ class IndexedSegment:
     @cached_property
     def _scan(self) -> Scan:
         return Scan(self.segment.arrays)
+
+    @property
+    def last_moment(self) -> int:
+        """No slot matches an event of a later time (as a key); known of sealed segments."""
+        ends = self.segment.ends if self.is_sealed else ()
+        return int(ends[-1]) if len(ends) else INT64_MAX
 
     def is_live(self, slot: int) -> bool:
         """Whether a slot is not removed."""
@@ -287,17 +293,35 @@ class Version:
     def routed(self, events: EventArrays, relaxed: bool = False) -> Iterator[tuple[int, I64 | None]]:
         """The numbers of the segments to search, and which events to search in each; None for all of them.
 
-        A relaxed match needs no more than one constraint that holds, so relaxed searches go everywhere.
+        A relaxed match needs no more than one constraint that holds beside its life span, so relaxed searches go
+        everywhere but into segments whose subscriptions have all ended.
         """
+        over = self._over(events)
         if self.router is None or relaxed:
-            yield from ((number, None) for number in range(len(self.segments)))
+            yield from ((number, None) for number in range(len(self.segments)) if number not in over)
             return
         met = self.router.route(events)
         for number in range(len(met)):
             chosen = np.flatnonzero(met[number])
             if len(chosen):
                 yield number, None if len(chosen) == met.shape[1] else chosen
-        yield from ((number, None) for number in range(len(met), len(self.segments)))
+        yield from ((number, None) for number in range(len(met), len(self.segments)) if number not in over)
+
+    @cached_property
+    def ends(self) -> dict[int, int]:
+        """By number of segment: the time, as a key, after which none of its subscriptions match; where there is one."""
+        if LIFE not in self.schema.by_name:
+            return {}
+        moments = {number: one.last_moment for number, one in enumerate(self.segments)}
+        return {number: moment for number, moment in moments.items() if moment != INT64_MAX}
+
+    def _over(self, events: EventArrays) -> set[int]:
+        """The numbers of the segments whose subscriptions have all ended when these events happen."""
+        if not self.ends:
+            return set()
+        times = events.lo[events.attr == self.schema.by_name[LIFE].number]
+        first = times.min() if len(times) else INT64_MAX  # what has no time is matched by nothing that ends
+        return {number for number, moment in self.ends.items() if moment < first}
 
     def schema_for(self, segment: Segment) -> Schema:
         """The schema that encodes events for a segment: the version's, with the keys of the segment's generation."""

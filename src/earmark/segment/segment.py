@@ -27,7 +27,7 @@ import numpy as np
 from earmark.errors import EarmarkError, require
 from earmark.flat import bits
 from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Listed, PackedStrings, frozen, packed, read_only
-from earmark.keys.schema import INT64_MAX, INT64_MIN, Schema
+from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Schema
 from earmark.segment.arrays import FEW, SegmentArrays, check_arrays, gather
 from earmark.segment.evaluate import fixed_scores
 from earmark.segment.ids import Id, Ids, Lookups, checked_id, distinct
@@ -161,6 +161,23 @@ class Segment:
     def fixed_scores(self) -> F64:
         """By slot, the score that does not depend on the event; NaN where it does. O(constraints)."""
         return frozen(fixed_scores(self.arrays))
+
+    @cached_property
+    def last_moments(self) -> I64:
+        """By slot, the last key of time at which it can match; INT64_MAX where it does not end. O(constraints)."""
+        table, life = self.arrays, self.schema.by_name.get(LIFE)
+        found = np.full(len(self), INT64_MAX)
+        if life is not None:
+            constraints = np.flatnonzero(table.attr == life.number)
+            clauses = np.searchsorted(table.constraint_start, constraints, "right") - 1
+            slots = np.searchsorted(table.clause_start, clauses, "right") - 1
+            found[slots] = table.hi[table.interval_start[constraints]]  # the same in every clause of a slot
+        return frozen(found)
+
+    @cached_property
+    def ends(self) -> I64:
+        """The last moments of all slots, ascending."""
+        return frozen(np.sort(self.last_moments)) if LIFE in self.schema.by_name else np.empty(0, np.int64)
 
     def find(self, one: object) -> int | None:
         """The last slot that has this id. Amortised O(1)."""

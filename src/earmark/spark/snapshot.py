@@ -325,7 +325,7 @@ def _settled(version: Version, build: Any) -> Version:
     if not unsealed:
         return version
     size = sum(segment.live for segment in unsealed)
-    output = united(version, unsealed, build if size > SCANNED else None).output
+    (output,) = united(version, unsealed, build if size > SCANNED else None).outputs
     sealed = [segment for segment in version.segments if segment.is_sealed]
     return replace(version, segments=(*sealed, *([output] if output.live else [])))
 

@@ -1,8 +1,8 @@
 """A whole source of subscriptions, in the form that `Matcher.add_many` takes.
 
 Three forms: a column `condition`; a column `ranges`; pairs of columns such as `age_lo` and `age_hi`. Beside them are
-`id`, and optionally `score`, `weights` and `tags`. In CSV, which cannot nest, `weights`, `tags` and `ranges` are JSON
-strings.
+`id`, and optionally `score`, `weights`, `tags`, `starts` and `ends`. In CSV, which cannot nest, `weights`, `tags` and
+`ranges` are JSON strings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from earmark.tabular.csvfile import integers, typed_column, with_values
 from earmark.tabular.read import read_batches
 from earmark.tabular.source import Chunk, Row, Source, reason
 
-FIELDS = ("id", "condition", "weights", "score", "tags")
+FIELDS = ("id", "condition", "weights", "score", "tags", "starts", "ends")
 COLUMNS = (*FIELDS, "ranges")
 _BLANKS = " \t\r\n\u00a0\ufeff"  # also the no-break space and the byte order mark
 _DELIMITERS = ";\t|,"
