@@ -86,6 +86,7 @@ def _begin(
         "zone": schema.zone_name,
         "strict": schema.strict,
         "nan_is_null": schema.nan_is_null,
+        "time": schema.time,
     }
     journal = Journal.create(root, facts, durability)
     try:
@@ -101,7 +102,8 @@ def _begin(
 def empty(journal: Journal) -> Version:
     """The book before its first change."""
     facts = journal.facts
-    return Version.empty(Schema(facts["zone"], strict=bool(facts["strict"]), nan_is_null=bool(facts["nan_is_null"])))
+    settings = {"strict": bool(facts["strict"]), "nan_is_null": bool(facts["nan_is_null"]), "time": facts["time"]}
+    return Version.empty(Schema(facts["zone"], **settings))
 
 
 def check_mark(root: Path, journal: Journal, mark: Mark, *, warn: bool = True) -> None:

@@ -97,7 +97,16 @@ def subscription_of(id: Id, state: State | None) -> Subscription | None:
     if state is None:
         return None
     given = {name: state[name] for name in _FIELDS if name in state}
+    given |= {name: _moment(state[name]) for name in ("starts", "ends") if name in state}
     return Subscription(id, **given)
+
+
+def _moment(text: str) -> datetime | str:
+    """A moment as it was before it was written; one that Python's calendar does not have stays as it is."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return text
 
 
 def is_same(one: State | None, other: State | None) -> bool:

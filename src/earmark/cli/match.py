@@ -118,9 +118,7 @@ def top_k(k: int, mode: str, weights: dict[str, float], scope: dict[str, str], a
 @options.at
 @options.index(shown="none, since only one subscription is evaluated")
 @options.reading
-def explain(
-    subscriptions: str, id: str, event: str, as_json: bool, at: str | None, reading: options.Reading
-) -> int:
+def explain(subscriptions: str, id: str, event: str, as_json: bool, at: str | None, reading: options.Reading) -> int:
     """Explain why subscription ID matches EVENT, or not: each constraint, what it expected, what it got.
 
     EVENT is a JSON object; the exit code is 0 when it matches, 1 when it does not. SUBSCRIPTIONS is as for

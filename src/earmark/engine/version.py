@@ -130,8 +130,7 @@ class IndexedSegment:
     @property
     def last_moment(self) -> int:
         """No slot matches an event of a later time (as a key); known of sealed segments."""
-        ends = self.segment.ends if self.is_sealed else ()
-        return int(ends[-1]) if len(ends) else INT64_MAX
+        return int(self.segment.ends[-1]) if self.is_sealed and len(self.segment.ends) else INT64_MAX
 
     def is_live(self, slot: int) -> bool:
         """Whether a slot is not removed."""
