@@ -212,7 +212,7 @@ def test_merging_keeps_the_order_of_insertion() -> None:
     start = updates.replaced(start, place, later_version(1))
     done = united(start, start.segments, Static)
     assert done.outputs[0].segment.is_ordered
-    assert done.output.segment.ids.objects == list(range(8))
+    assert done.outputs[0].segment.ids.objects == list(range(8))
     assert [place.tolist() for place in done.places] == [[0, -1, 2, 3, 4, 5], [6, 7, 1]]
 
 
