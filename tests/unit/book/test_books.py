@@ -291,7 +291,7 @@ def test_what_is_no_folder(tmp_path: Path) -> None:
     for name in ("file", "empty", "absent", "file/inside"):
         refused(tmp_path / name, "not an earmark book|cannot be read")
     refused(Path("\0"))
-    with pytest.raises(TableError, match="expected the path of a book's folder, got 5"):
+    with pytest.raises(TableError, match="expected the path of a folder for the book, got 5"):
         Matcher.load(5)  # type: ignore[arg-type]
 
 
