@@ -28,7 +28,7 @@ from earmark.overlay import messages as m
 from earmark.overlay.delivery import Client, Clients
 from earmark.overlay.messages import Message, ProtocolError
 from earmark.overlay.neighbour import Asker, Link
-from earmark.overlay.policies import LOCAL, Entry, PolicyError, policy_of
+from earmark.overlay.policies import LOCAL, Entry, PolicyError, Ranges, policy_of
 from earmark.overlay.publications import Publications
 from earmark.overlay.routing import Party, Router, Sent
 from earmark.overlay.table import Table
@@ -78,6 +78,8 @@ class Broker:
         self._added: dict[int, Entry] = {}
         self._removed: list[Entry] = []
         self._asks: list[tuple[Asker, int]] = []
+        self._ranged: dict[str, list[tuple[bool, Ranges]]] = {}
+        """By neighbour, ranges that it wants from now on (True) or no longer, in order."""
         for neighbour in neighbours:
             self._router.link(neighbour)
 
@@ -200,6 +202,10 @@ class Broker:
             added, self._added = [*self._added.values()], {}
             removed, self._removed = self._removed, []
             self._out += self._router.changed(added, removed)
+        while self._ranged:
+            name, changes = self._ranged.popitem()
+            others = self._others(self._router.links[name])
+            self._out += self._router.heed(self._router.policy.want_ranges(name, others, changes))
         for asker, number in self._asks:
             self._router.ask(asker, number)
         self._asks.clear()
@@ -254,6 +260,7 @@ class Broker:
         for entry in link.wants.values():
             link.stale.setdefault(entry.condition, []).append(entry)
         link.wants = {}
+        self._flush()
         said = self._router.policy.restart_ranges(link.name, self._others(link), message.space)
         self._out += self._router.heed(said)
         if link.is_known:
@@ -266,6 +273,7 @@ class Broker:
             self._router.table.remove(entry.number)
             self._remove(entry)
         link.stale = {}
+        self._flush()
         self._out += self._router.heed(self._router.policy.settle_ranges(link.name, self._others(link)))
         link.is_known = True
         self._flush()
@@ -298,23 +306,19 @@ class Broker:
         self._remove(entry)
 
     def _want_ranges(self, link: Link, message: m.WantRanges) -> None:
-        self._ranges(link, message, message.ranges, ())
+        self._ranges(link, message, True)
 
     def _unwant_ranges(self, link: Link, message: m.UnwantRanges) -> None:
-        self._ranges(link, message, (), message.ranges)
+        self._ranges(link, message, False)
 
-    def _ranges(self, link: Link, message: m.WantRanges | m.UnwantRanges, added: Any, removed: Any) -> None:
-        _check_ranges(_broker(link), added or removed)
-        if message.number <= link.heard:
-            self._number(link, message.number)
-        others = self._others(link)
-        self._flush()
+    def _ranges(self, link: Link, message: m.WantRanges | m.UnwantRanges, wanted: bool) -> None:
+        _check_ranges(_broker(link), message.ranges)
         try:
-            said = self._router.policy.want_ranges(link.name, others, message.space, added, removed)
+            self._router.policy.check_ranges(link.name, message.space, message.ranges)
         except PolicyError as problem:
             raise _error(_broker(link), problem.reason) from None
         self._number(link, message.number)
-        self._out += self._router.heed(said)
+        self._ranged.setdefault(link.name, []).append((wanted, message.ranges))
 
     def _offer(self, link: Link, message: m.Offer) -> None:
         raise _error(_broker(link), "this network does not use advertisements")

@@ -37,7 +37,7 @@ from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, RangeTable, a
 from earmark.errors import require
 from earmark.flat.arrays import F64, I64, frozen
 from earmark.flat.bisection import bisect_right
-from earmark.jit import inlined, kernel
+from earmark.jit import embedded, inlined, kernel
 
 STEP = 32
 """Events of the sample between two knots of the weights."""
@@ -107,9 +107,14 @@ class BudgetTable:
             return touched, touched
         if self._level != (level := self._wanted_level()):
             self._level, touched = level, WHOLE
-        claimed, rest = closed_around(self._asked._merged, *touched, self.weights, self.budget, self._level)
+        claimed, rest = self._closed(touched, self._told)
         told = self._told.add(as_ranges(Ranges(*claimed)))
         return told, self._told.discard(as_ranges(Ranges(*rest)))
+
+    def _closed(self, touched: Ranges, told: RangeSet) -> tuple[tuple[I64, I64], tuple[I64, I64]]:
+        """What is claimed around changes and is not told, and what is not claimed and may be told."""
+        first, last = touched
+        return closed_around(self._asked._merged, told._merged, first, last, self.weights, self.budget, self._level)
 
     def _wanted_level(self) -> int:
         """The logarithm of how many smallest sections make one."""
@@ -120,7 +125,7 @@ class BudgetTable:
         self._asked.check()
         self._told.check()
         require(self._level == self._wanted_level() or not len(self._asked), "sections do not fit the number of runs")
-        claimed, _ = closed_around(self._asked._merged, *WHOLE, self.weights, self.budget, self._level)
+        claimed, _ = self._closed(WHOLE, RangeSet())
         require(self.ranges().pairs() == as_ranges(Ranges(*claimed)).pairs(), "what is told is not what is asked for")
 
 
@@ -148,6 +153,13 @@ def with_one(array: I64, used: int) -> I64:
     return array if used < len(array) else np.concatenate((array, array))
 
 
+@embedded
+def reach_of(ranges: Ordered, number: int) -> int:
+    """The last number of the range that begins at a number or before it; NONE where there is none."""
+    cursor = floor_cursor(ranges, number)
+    return int(ranges.value[cursor]) if cursor != NONE else int(NONE)
+
+
 @inlined
 def section_of(weights: Weights, number: int, level: int) -> int:
     """The section of a number."""
@@ -156,9 +168,12 @@ def section_of(weights: Weights, number: int, level: int) -> int:
 
 @kernel
 def closed_around(
-    runs: Ordered, first: I64, last: I64, weights: Weights, budget: float, level: int
+    runs: Ordered, told: Ordered, first: I64, last: I64, weights: Weights, budget: float, level: int
 ) -> tuple[tuple[I64, I64], tuple[I64, I64]]:
-    """In the sections of these ranges and of the run before each: what is claimed, and what is not."""
+    """In the sections of these ranges and of the run before each: what is claimed, and what is not.
+
+    Left out is what is claimed and told already, and what is neither.
+    """
     claimed_first, claimed_last = np.empty(2 * len(first) + 8, np.int64), np.empty(2 * len(first) + 8, np.int64)
     rest_first, rest_last = claimed_first.copy(), claimed_last.copy()
     claims, rests, done = 0, 0, -1
@@ -187,10 +202,17 @@ def closed_around(
             following = runs.key[cursor] if cursor != NONE else int(GREATEST) + 1
             open_ = close_cheapest(claimed_first, claimed_last, begun, claims, following, weights, budget * pool)
             for j in open_:
-                rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
-                rest_first[rests] = claimed_last[j] + 1
-                rest_last[rests] = (claimed_first[j + 1] if j + 1 < claims else following) - 1
-                rests += 1
+                begins, ends = claimed_last[j] + 1, (claimed_first[j + 1] if j + 1 < claims else following) - 1
+                if reach_of(told, ends) >= begins:
+                    rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
+                    rest_first[rests], rest_last[rests] = begins, ends
+                    rests += 1
+            kept = begun
+            for j in range(begun, claims):
+                if reach_of(told, claimed_first[j]) < claimed_last[j]:
+                    claimed_first[kept], claimed_last[kept] = claimed_first[j], claimed_last[j]
+                    kept += 1
+            claims = kept
     return (claimed_first[:claims], claimed_last[:claims]), (rest_first[:rests], rest_last[:rests])
 
 

@@ -73,9 +73,11 @@ def with_room(ordered: Ordered, inserts: int) -> Ordered:
     """The same map, with room for this many inserts, and any number of deletions between them.
 
     An insert cuts at most one node per level. Many cut every node at most once, and again after NODE / 4 more entries.
+    Above the leaves there is at most one node for FEW - 1 others.
     """
-    used = int(ordered.info[USED])
-    cuts = min(inserts * MOST_LEVELS, 2 * used + inserts // (NODE // 8) + MOST_LEVELS)
+    used, levels = int(ordered.info[USED]), int(ordered.info[LEVELS]) + 1
+    above = 2 * used // (FEW - 1) + levels * (inserts // (NODE // 8)) + MOST_LEVELS
+    cuts = min(inserts * (levels + 1), inserts + above, 2 * used + inserts // (NODE // 8) + MOST_LEVELS)
     if used + cuts <= len(ordered.size):
         return ordered
     now = len(ordered.size)

@@ -134,11 +134,15 @@ class Policy(ABC):
         """What to tell now of what was spread out over time, by link."""
         return []
 
-    def want_ranges(
-        self, source: str, links: Iterable[str], space: int, added: Ranges, removed: Ranges
-    ) -> list[tuple[str, Statement]]:
-        """Ranges that a neighbour wants, or no longer wants; returns what to tell these other links."""
+    def check_ranges(self, source: str, space: int, ranges: Ranges) -> None:
+        """Raise a PolicyError where ranges that a neighbour tells, ascending and disjoint, do not fit."""
         raise PolicyError(f"the policy {self.name!r} has no ranges")
+
+    def want_ranges(
+        self, source: str, links: Iterable[str], changes: Sequence[tuple[bool, Ranges]]
+    ) -> list[tuple[str, Statement]]:
+        """Ranges that a neighbour wants (True), or no longer, in order; returns what to tell these other links."""
+        return []
 
     def restart_ranges(self, source: str, links: Iterable[str], space: int) -> list[tuple[str, Statement]]:
         """A neighbour tells everything again: what it told in ranges is stale, and serves until `settle_ranges`.

@@ -27,6 +27,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -157,26 +159,32 @@ class RangePolicy(Policy):
 
     # --- neighbours ----------------------------------------------------------------------------------------------
 
-    def want_ranges(
-        self, source: str, links: Iterable[str], space: int, added: Pairs, removed: Pairs
-    ) -> list[tuple[str, Statement]]:
-        """Change what a neighbour asks for; returns what to tell the others."""
+    def check_ranges(self, source: str, space: int, ranges: Pairs) -> None:
+        """Refuse ranges of another space, and numbers beyond the curve."""
         if source in self._foreign:
-            return []
+            return
         if space != self.space:
             raise PolicyError(f"expected ranges of the space {self.space}, got some of {space}")
-        for pairs in (added, removed):
-            if pairs and pairs[-1][1] > self._grid.last:
-                raise PolicyError(f"expected numbers from 0 to {self._grid.last}, got {pairs[-1][1]}")
-        asked, new, old = self._asked[source], NOTHING, NOTHING
-        if added:
-            ranges = as_ranges(added)
-            new = asked.add(ranges)
-            if source in self._again:
-                self._again[source].add(ranges)
-        if removed:
-            old = asked.discard(removed)
-        return self._passed_on(links, new, old)
+        if ranges and ranges[-1][1] > self._grid.last:
+            raise PolicyError(f"expected numbers from 0 to {self._grid.last}, got {ranges[-1][1]}")
+
+    def want_ranges(
+        self, source: str, links: Iterable[str], changes: Sequence[tuple[bool, Pairs]]
+    ) -> list[tuple[str, Statement]]:
+        """Change what a neighbour asks for; returns what to tell the others.
+
+        What is added and removed in one call is counted up and down again, and only what is left is told.
+        """
+        if source in self._foreign:
+            return []
+        sets, new, old = [self._asked[source]], [NOTHING], [NOTHING]
+        if source in self._again:
+            sets.append(self._again[source])
+        for wanted, group in groupby(changes, key=itemgetter(0)):
+            ranges = as_ranges(_from_pairs([pairs for _, pairs in group]))
+            changed = [one.add(ranges) if wanted else one.discard(ranges) for one in sets]
+            (new if wanted else old).append(changed[0])
+        return self._passed_on(links, _joined(new), _joined(old))
 
     def _passed_on(self, links: Iterable[str], new: Ranges, old: Ranges) -> list[tuple[str, Statement]]:
         """What to tell these links of a change in what another one asks for."""
@@ -273,6 +281,12 @@ class RangePolicy(Policy):
             again.change(_joined([self._entries[number][1] for number in self._members[link]]), NOTHING)
             require(again.asked().pairs() == table.asked().pairs(), f"{link} is not asked what others ask for")
             require(again.ranges().pairs() == table.ranges().pairs(), f"{link} is not told what others ask for")
+
+
+def _from_pairs(several: list[Pairs]) -> Ranges:
+    """Pairs of several messages as arrays."""
+    numbers = np.fromiter(chain.from_iterable(chain.from_iterable(several)), np.int64)
+    return Ranges(numbers[::2], numbers[1::2])
 
 
 def _joined(several: list[Ranges]) -> Ranges:
