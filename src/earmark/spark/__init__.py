@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from earmark.spark.streaming import read_matches as read_matches
     from earmark.spark.streaming import read_rejected as read_rejected
     from earmark.spark.streaming import stream as stream
+    from earmark.spark.table_function import register_matches as register_matches
 
 _NAMES = {
     "book.folder": ["Conflict"],
@@ -43,6 +44,7 @@ _NAMES = {
     "spark.snapshot": ["Snapshot"],
     "spark.sources": ["register_sources", "workload"],
     "spark.sql": ["register"],
+    "spark.table_function": ["register_matches"],
     "spark.streaming": ["read_matches", "read_rejected", "stream"],
 }
 _HOMES = {name: f"earmark.{module}" for module, names in _NAMES.items() for name in names}

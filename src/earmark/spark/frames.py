@@ -188,11 +188,10 @@ def session_zone(spark: SparkSession) -> str:
     return "UTC" if zone in _UTC else zone
 
 
-def check_zone(spark: SparkSession, schema: Schema, used: Iterable[str]) -> None:
-    """Raise if times do not mean the same to the session and to the snapshot, of which these attributes are used."""
+def check_zone(zone: str, schema: Schema, used: Iterable[str]) -> None:
+    """Raise if times mean something else in a session's zone than to the snapshot; `used` are the attributes read."""
     types = {name: schema.by_name[name].type for name in used}
     moments = [name for name, type_ in types.items() if type_ and type_.kind in (Kind.DATE, Kind.TIMESTAMP)]
-    zone = session_zone(spark)
     if moments and zone != schema.zone_name and zone_of(zone) != schema.zone:
         raise EarmarkError(
             f"this session's time zone is {zone!r}, but the snapshot reads times such as {moments[0]!r} in "
@@ -276,7 +275,7 @@ class EventProjection:
             values: Any = list(self.taken)[self.event_map][0]
             values = self.fields[values].valueType  # type: ignore[attr-defined]
             used = [name for name in self.schema.names if suits(self.schema.by_name[name], values)]
-        check_zone(self.events.sparkSession, self.schema, used)
+        check_zone(session_zone(self.events.sparkSession), self.schema, used)
 
     def _inside(self, event: str) -> Any:
         """Return the fields of the column that holds events; None where it is a map."""

@@ -129,6 +129,18 @@ def subscriptions_of(frame: DataFrame, options: ReadOptions) -> tuple[RowSource,
     return source, seed
 
 
+def renamed(frame: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """Return a DataFrame whose columns of these names, given by field, are called as their fields."""
+    for field, name in names.items():
+        if name == field:
+            continue
+        if name not in frame.columns:
+            raise SubscriptionError(f"the DataFrame has no column {name!r} for {field!r}")
+        frame = frame.drop(field) if field in frame.columns else frame
+        frame = frame.withColumnRenamed(name, field)
+    return frame
+
+
 def source_of(
     frame: DataFrame, bounds: Mapping[str, tuple[str, str]] | None, order_by: str | None, changes: bool
 ) -> RowSource:

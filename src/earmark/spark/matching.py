@@ -267,13 +267,19 @@ def prepared(
 def search_of(
     spark: SparkSession, snapshot: Snapshot, k: int | None, mode: Mode, scope: Scope, weights: Weights | None
 ) -> Search:
+    """Check the arguments of a search, and whether the session can tell the attributes apart."""
+    search = checked_search(snapshot, k, mode, scope, weights)
+    frames.refuse_case_variants(spark, snapshot.schema.names)
+    return search
+
+
+def checked_search(snapshot: Snapshot, k: int | None, mode: Mode, scope: Scope, weights: Weights | None) -> Search:
     """Check the arguments of a search."""
     relaxed = asked_relaxed(mode)
     if k is not None:
         k = asked_k(k)
     elif relaxed:
         raise EarmarkError("mode 'relaxed' ranks, so it needs k, the number of results per event")
-    frames.refuse_case_variants(spark, snapshot.schema.names)
     tags = checked_tags(scope, "a scope") if scope is not None else NO_TAGS
     checked = checked_weights(weights, EventError) if weights is not None else None
     return Search(str(snapshot.path), snapshot.version, snapshot.record["checksum"], k, relaxed, tags, checked)

@@ -29,6 +29,7 @@ from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError, TooManyAnswers, shortened, shown
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import I64
+from earmark.segment.explain import condition_text
 from earmark.segment.segment import Tags
 from earmark.spark.frames import Columns, arrow_id_type, encoded
 
@@ -216,7 +217,7 @@ def details(version: Version, names: tuple[str, ...], segments: I64, slots: I64)
         if name == "tags":
             values = [segment.tags(slot) for segment, slot in places]
         else:
-            values = [segment.text(slot) or None for segment, slot in places]
+            values = [condition_text(segment, slot) for segment, slot in places]
         made.append(pa.array(values, DETAILS[name]).take(pa.array(place)))
     return made
 

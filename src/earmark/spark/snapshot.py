@@ -105,13 +105,16 @@ class Snapshot:
         order_by: str | None = None,
         on_error: str = FAIL,
         shards: int = 1,
+        id: str = "id",
+        condition: str = "condition",
     ) -> Snapshot:
         """Make a DataFrame of subscriptions the newest version under a path.
 
         Columns: `id` and `condition`, optionally `weights` (a map), `score` and `tags` (a map); or ready-made bounds,
         as `Matcher.add_many` takes them (`ranges`, or pairs `age_lo`, `age_hi`, or as `bounds` names them).
         Conditions are parsed on the executors. The order of insertion, which breaks ties, is that of the column
-        `order_by`, then of `id`. `zone` is the session's time zone by default.
+        `order_by`, then of `id`. `zone` is the session's time zone by default. `id` and `condition` name the columns
+        of these where they are called otherwise.
 
         `shards` is the number of tables: similar subscriptions share one, and an event is searched only in those that
         may match it. This is for books that outgrow the memory of a worker. The answers are the same.
@@ -122,7 +125,8 @@ class Snapshot:
         """
         root = folders.root_of(path)
         options = ReadOptions(attributes, zone, bounds, order_by, on_error)
-        return cls(root, publish(subscriptions, root, options, index, shards))
+        named = intake.renamed(subscriptions, {"id": id, "condition": condition})
+        return cls(root, publish(named, root, options, index, shards))
 
     @classmethod
     def open(cls, path: Folder, version: int | None = None) -> Snapshot:
@@ -173,7 +177,15 @@ class Snapshot:
         numbers = [n for n in folders.version_numbers(self.path) if n <= newest]
         return [folders.described(folders.read_record(self.path, n)) for n in numbers]
 
-    def apply(self, changes: DataFrame, *, order_by: str | None = None, on_error: str = FAIL) -> Snapshot:
+    def apply(
+        self,
+        changes: DataFrame,
+        *,
+        order_by: str | None = None,
+        on_error: str = FAIL,
+        id: str = "id",
+        condition: str = "condition",
+    ) -> Snapshot:
         """Publish the next version: this one with some subscriptions added, replaced or removed.
 
         `changes` has the columns of `publish` and `op`: `add` (the id must be new), `update` (it must be live; the
@@ -184,7 +196,8 @@ class Snapshot:
         Raises `Conflict` when this is no longer the newest version.
         """
         intake.check_on_error(on_error)
-        source, record = intake.source_of(changes, None, order_by, changes=True), self.record
+        named = intake.renamed(changes, {"id": id, "condition": condition})
+        source, record = intake.source_of(named, None, order_by, changes=True), self.record
         other_ids = source.integer_ids != self.integer_ids
         if len(self) and other_ids:
             wanted, got = ("integers", "strings") if self.integer_ids else ("strings", "integers")

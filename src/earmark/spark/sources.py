@@ -35,6 +35,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from earmark.errors import EarmarkError
+from earmark.spark.book_source import BookSource
 from earmark.workload import blocks
 
 FORMAT = "earmark.workload"
@@ -45,8 +46,9 @@ Offset = dict[str, int]
 
 
 def register_sources(spark: SparkSession) -> None:
-    """Make `format("earmark.workload")` known to a session."""
+    """Make `format("earmark.workload")` and `format("earmark.book")` known to a session."""
     spark.dataSource.register(WorkloadSource)
+    spark.dataSource.register(BookSource)
 
 
 def workload(spark: SparkSession, name: str, table: str, rows: int | None = None, **options: Any) -> DataFrame:

@@ -78,7 +78,7 @@ def matching_function(
         for location in found:
             check_type(snapshot.schema.by_name[location.attribute], location.type)
         used = [location.attribute for location in found]
-    frames.check_zone(spark, snapshot.schema, used)
+    frames.check_zone(frames.session_zone(spark), snapshot.schema, used)
     result = frames.struct_of({"subscription": frames.id_type(snapshot.integer_ids), "score": DoubleType()})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about type hints, which cannot say "one argument or two"

@@ -1,0 +1,250 @@
+"""A book as a data source: its subscriptions, its versions, and what changed between two of them.
+
+    register_sources(spark)
+    spark.read.format("earmark.book").load("/shared/ads")
+    spark.read.format("earmark.book").options(table="versions").load("/shared/ads")
+    spark.read.format("earmark.book").options(table="differences", since=3).load("/shared/ads")
+
+| option  | meaning                                                                                                    |
+|---------|------------------------------------------------------------------------------------------------------------|
+| path    | the folder of the book, as `load` gives it                                                                 |
+| table   | subscriptions (the default), versions, or differences                                                      |
+| version | subscriptions: which version; differences: the later one; the newest by default                            |
+| since   | differences: the earlier version; by default the parent of the later one                                   |
+
+| table         | columns                                                                                              |
+|---------------|------------------------------------------------------------------------------------------------------|
+| subscriptions | id, condition, score, weights, tags, sequence                                                        |
+| versions      | version, parent, kind, base, created, subscriptions, rejected, index                                 |
+| differences   | change (added, removed, changed), id, condition, score, weights, tags; removed ones as they were     |
+
+The version is chosen when the source is planned, and all tasks read it. Subscriptions are read segment by segment,
+PIECE slots per task. Versions that share a segment share its slots too, so differences look only at segments that one
+of the two versions has, and at slots whose removal one of them records. This is done in one task, which holds the
+subscriptions that are looked at: few after `apply`, all of them after `compact`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from earmark.book.folder import VersionInfo, described, read_record, root_of
+from earmark.book.saving import opened
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError
+from earmark.segment.builder import Subscription
+from earmark.segment.forms import subscription_at
+from earmark.segment.segment import Segment
+from earmark.spark.frames import arrow_id_type
+from earmark.spark.snapshot import Snapshot
+
+FORMAT = "earmark.book"
+SUBSCRIPTIONS, VERSIONS, DIFFERENCES = TABLES = ("subscriptions", "versions", "differences")
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+PIECE = 100_000
+"""Slots per task."""
+_AT_ONCE = 10_000
+_OPTIONS = ("path", "table", "version", "since")
+_DESCRIBED = {
+    "condition": pa.string(),
+    "score": pa.float64(),
+    "weights": pa.map_(pa.string(), pa.float64()),
+    "tags": pa.map_(pa.string(), pa.string()),
+}
+
+
+class BookOptions:
+    """The options of a source, checked, and the version that they name."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        known = {name: value for name, value in options.items() if value is not None}
+        for name in known:
+            if name.lower() not in _OPTIONS:
+                raise EarmarkError(f"{FORMAT} has no option {name!r}: it has {', '.join(_OPTIONS)}")
+        given = {name.lower(): value for name, value in known.items()}
+        if "path" not in given:
+            raise EarmarkError(f"{FORMAT} needs the path of a book, as in load('/shared/ads')")
+        self.root = root_of(given["path"])
+        self.table = given.get("table", SUBSCRIPTIONS)
+        if self.table not in TABLES:
+            raise EarmarkError(f"option 'table' of {FORMAT}: expected one of {', '.join(TABLES)}, got {self.table!r}")
+        self.version = _number(given, "version")
+        self.since = _number(given, "since")
+        if self.since is not None and self.table != DIFFERENCES:
+            raise EarmarkError(f"the option 'since' of {FORMAT} is for the table {DIFFERENCES!r}")
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The version that is read; the later one of two."""
+        return Snapshot.open(self.root, self.version)
+
+    @property
+    def earlier(self) -> dict[str, Any] | None:
+        """The record of the earlier of two versions; None where the later one was the first."""
+        number = self.since if self.since is not None else self.snapshot.info.parent
+        return None if number is None else read_record(self.root, number)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        if self.table == VERSIONS:
+            return _versions_schema()
+        id_field = {"id": arrow_id_type(self.snapshot.integer_ids)}
+        if self.table == SUBSCRIPTIONS:
+            return pa.schema({**id_field, **_DESCRIBED, "sequence": pa.int64()})
+        return pa.schema({"change": pa.string(), **id_field, **_DESCRIBED})
+
+
+def _versions_schema() -> pa.Schema:
+    numbers = dict.fromkeys(("version", "parent", "base", "subscriptions", "rejected"), pa.int64())
+    kinds = {**numbers, "kind": pa.string(), "index": pa.string(), "created": pa.timestamp("us", "UTC")}
+    order = ("version", "parent", "kind", "base", "created", "subscriptions", "rejected", "index")
+    return pa.schema({name: kinds[name] for name in order})
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 10**8:
+        raise EarmarkError(f"option {name!r} of {FORMAT}: expected the number of a version, got {text!r}")
+    return int(text)
+
+
+class BookSource(DataSource):
+    """The data source. Spark pickles it, to plan and to read elsewhere."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name that `format` takes."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the table's columns."""
+        schema: StructType = from_arrow_schema(BookOptions(self.options).schema)
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return the reader."""
+        return BookReader(self.options, schema)
+
+
+@dataclass
+class Piece(InputPartition):
+    """Some slots of a segment of a version, or the rows that the driver has already."""
+
+    root: str
+    version: tuple[int, str]
+    """Number and checksum."""
+    earlier: tuple[int, str] | None = None
+    segment: int = 0
+    first: int = 0
+    last: int = 0
+    rows: Sequence[dict[str, Any]] = ()
+
+
+class BookReader(DataSourceReader):
+    """Reads a table of a book."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = dict(options)
+        self.schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the pieces of the table."""
+        options = BookOptions(self.options)
+        snapshot = options.snapshot
+        this = (snapshot.version, snapshot.record["checksum"])
+        if options.table == VERSIONS:
+            return [Piece(str(options.root), this, rows=[_as_row(info) for info in snapshot.versions()])]
+        if options.table == DIFFERENCES:
+            earlier = options.earlier
+            before = None if earlier is None else (described(earlier).number, str(earlier["checksum"]))
+            return [Piece(str(options.root), this, before)]
+        pieces = [
+            Piece(str(options.root), this, None, number, first, min(first + PIECE, entry["slots"]))
+            for number, entry in enumerate(snapshot.record["segments"])
+            for first in range(0, entry["slots"], PIECE)
+        ]
+        return pieces or [Piece(str(options.root), this, segment=-1)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a piece, with exactly the types that Spark expects."""
+        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        table = BookOptions(self.options).table
+        rows = iter(partition.rows)
+        if table != VERSIONS:
+            rows = subscriptions_in(partition) if table == SUBSCRIPTIONS else differences(partition)
+        waiting: list[dict[str, Any]] = []
+        for row in rows:
+            waiting.append(row)
+            if len(waiting) == _AT_ONCE:
+                yield pa.RecordBatch.from_pylist(waiting, wanted)
+                waiting = []
+        yield pa.RecordBatch.from_pylist(waiting, wanted)
+
+
+def _as_row(info: VersionInfo) -> dict[str, Any]:
+    return {name: getattr(info, "number" if name == "version" else name) for name in _versions_schema().names}
+
+
+def _described(found: Subscription) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        "condition": found.condition,
+        "score": found.score,
+        "weights": None if found.weights is None else list(found.weights.items()),
+        "tags": None if found.tags is None else list(found.tags.items()),
+    }
+
+
+def subscriptions_in(piece: Piece) -> Iterator[dict[str, Any]]:
+    """Yield the live subscriptions of a piece, in the order of its slots."""
+    if piece.segment < 0:
+        return
+    indexed = opened(piece.root, *piece.version).segments[piece.segment]
+    segment, living = indexed.segment, indexed.living()
+    for slot in living[(living >= piece.first) & (living < piece.last)].tolist():
+        yield {**_described(subscription_at(segment, slot)), "sequence": int(segment.arrays.sequence[slot])}
+
+
+def differences(piece: Piece) -> Iterator[dict[str, Any]]:
+    """Yield what changed from one version to another, by id."""
+    later = opened(piece.root, *piece.version)
+    earlier = None if piece.earlier is None else opened(piece.root, *piece.earlier)
+    before = _only_in(earlier, later)
+    after = _only_in(later, earlier)
+    for id in sorted(before.keys() | after.keys()):
+        was, now = (None if id not in own else subscription_at(*own[id]) for own in (before, after))
+        if was is None and now is not None:
+            yield {"change": ADDED, **_described(now)}
+        elif now is None and was is not None:
+            yield {"change": REMOVED, **_described(was)}
+        elif was is not None and now is not None and _described(was) != _described(now):
+            yield {"change": CHANGED, **_described(now)}
+
+
+def _only_in(version: Version | None, other: Version | None) -> dict[Any, tuple[Segment, int]]:
+    """Return by id the live slots of a version that are not live in the same segment of another."""
+    listed: Sequence[Any] = () if version is None else version.segments
+    others: Sequence[Any] = () if other is None else other.segments
+    known = {own.entry["file"]: own for own in others}
+    found: dict[Any, tuple[Segment, int]] = {}
+    for indexed in listed:
+        slots = indexed.living()
+        same = known.get(indexed.entry["file"])
+        if same is not None:
+            slots = np.setdiff1d(slots, same.living())
+        if len(slots):
+            ids = indexed.segment.ids.named(slots.tolist())
+            found |= {id: (indexed.segment, slot) for id, slot in zip(ids, slots.tolist(), strict=True)}
+    return found
