@@ -26,6 +26,7 @@ import click
 
 from earmark import __version__
 from earmark.cli import INTERRUPTED, INTERRUPTED_CODE, is_debugging
+from earmark.cli.broker import broker
 from earmark.cli.demo import demo
 from earmark.cli.generate import generate
 from earmark.cli.hygiene import audit, merge
@@ -191,5 +192,5 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (demo, match, top_k, explain, save, audit, backtest, merge, generate, publish, stream, warm):
+for command in (demo, match, top_k, explain, save, audit, backtest, merge, generate, publish, stream, warm, broker):
     main.add_command(command)

@@ -188,11 +188,12 @@ _time = "The attribute that tells when an event happened, for subscriptions that
 _at = "When the events happened, for subscriptions that start or end.  [default: --time tells; else now]"
 _masters = "Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server."
 
+attribute_types = _repeated("--attribute attributes", _pairs, "NAME=TYPE", _declare)
 reading = _packed(
     "reading",
     Reading.__slots__,
     Reading,
-    _repeated("--attribute attributes", _pairs, "NAME=TYPE", _declare),
+    attribute_types,
     click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]"),
     click.option("--time", metavar="NAME", help=_time),
     click.option("--format", metavar="FORMAT", help=_format),

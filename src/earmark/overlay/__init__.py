@@ -18,3 +18,37 @@ server.py        a broker that listens and dials
 client.py        clients, with and without asyncio
 policies/        what neighbours are told: flood, covering, …
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from earmark.errors import EarmarkError
+
+if TYPE_CHECKING:
+    from earmark.overlay.broker import Broker
+    from earmark.overlay.client import AsyncClient, Client
+    from earmark.overlay.server import BrokerServer, ask_status
+
+__all__ = ["AsyncClient", "Broker", "BrokerServer", "Client", "ask_status"]
+
+_HOMES = {
+    "AsyncClient": "client",
+    "Broker": "broker",
+    "BrokerServer": "server",
+    "Client": "client",
+    "ask_status": "server",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for when it is first needed; without msgspec, say how to install it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as problem:
+        if problem.name != "msgspec":
+            raise
+        raise EarmarkError("brokers need the package msgspec: pip install 'earmark[overlay]'") from None

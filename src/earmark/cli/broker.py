@@ -1,0 +1,196 @@
+"""`earmark broker`: one broker of an overlay, on a network; `earmark broker status`: what one is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from earmark.cli import options
+from earmark.errors import EarmarkError
+
+if TYPE_CHECKING:
+    from earmark.overlay.server import BrokerServer
+
+_TOKEN = "File with the shared token, readable by its owner only; without it, the variable EARMARK_TOKEN."
+_CA = "Certificates of the authorities that those we connect to must have."
+
+
+def _values(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, object]:
+    """Return KEY=VALUE options as a dict; a value is JSON, or else a string."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{pair!r} is not of the form {param.metavar}")
+        try:
+            found[key] = json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
+
+
+@click.group(
+    short_help="Run a broker of an overlay, which routes publications by content.", invoke_without_command=True
+)
+@click.option("--name", metavar="NAME", help="Name of this broker, unique in the network.")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:7000",
+    show_default=True,
+    help="Where to listen; port 0 takes any.",
+)
+@click.option("--peer", "peers", metavar="HOST:PORT", multiple=True, help="A neighbour to connect to. Repeatable.")
+@click.option("--policy", default="covering", show_default=True, help="What neighbours are told: see docs/overlay.md.")
+@click.option(
+    "--option",
+    "policy_options",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_values,
+    help="An option of the policy. Repeatable.",
+)
+@options.attribute_types
+@click.option("--token-file", metavar="FILE", help=_TOKEN)
+@click.option("--state", metavar="FILE", help="Keep local subscriptions here, so that they survive a restart.")
+@click.option("--tls-cert", metavar="FILE", help="Listen with TLS: the certificate, in PEM.")
+@click.option("--tls-key", metavar="FILE", help="Its key, if it is not in the same file.")
+@click.option("--tls-ca", metavar="FILE", help=f"Connect to peers with TLS. {_CA}")
+@click.option("--allow-remote", is_flag=True, help="Use other than loopback addresses without TLS.")
+@click.pass_context
+def broker(
+    ctx: click.Context,
+    name: str | None,
+    listen: str,
+    peers: tuple[str, ...],
+    policy: str,
+    policy_options: Mapping[str, object],
+    attributes: Mapping[str, str],
+    token_file: str | None,
+    state: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    tls_ca: str | None,
+    allow_remote: bool,
+) -> None:
+    """Run one broker, until it is interrupted.
+
+    Brokers form a tree: each edge is named once, with --peer of one of its ends. Clients (earmark.overlay.Client)
+    connect to any broker, subscribe and publish there. All brokers and clients of a network share a token.
+
+    \b
+    Examples
+      head -c 24 /dev/urandom | base64 > token; chmod 600 token
+      earmark broker --name hub --token-file token --state hub.state
+      earmark broker --name north --listen 127.0.0.1:7001 --peer 127.0.0.1:7000 --token-file token
+      earmark broker status 127.0.0.1:7000 --token-file token
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if name is None:
+        raise EarmarkError("expected --name, the name of this broker in the network")
+    from earmark.overlay import BrokerServer
+    from earmark.overlay.access import listening_context, read_token
+
+    if tls_key is not None and tls_cert is None:
+        raise EarmarkError("--tls-key is the key of a certificate: give --tls-cert as well")
+    server = BrokerServer(
+        name,
+        token=read_token(token_file),
+        listen=listen,
+        peers=peers,
+        policy=policy,
+        options=policy_options,
+        attributes=attributes or None,
+        state=state,
+        tls=None if tls_cert is None else listening_context(tls_cert, tls_key),
+        peer_tls=_dialling(tls_ca),
+        allow_remote=allow_remote,
+    )
+    _log_to_stderr()
+    asyncio.run(_serve(server))
+
+
+def _dialling(authorities: str | None) -> ssl.SSLContext | None:
+    from earmark.overlay.access import dialling_context
+
+    return None if authorities is None else dialling_context(authorities)
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("earmark: %(message)s"))
+    log = logging.getLogger("earmark.overlay")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+
+async def _serve(server: BrokerServer) -> None:
+    async with server:
+        click.echo(f"broker {server.name!r} listens at {server.address}")
+        await server.failed()
+
+
+@broker.command(short_help="Show the tables, links and queues of a running broker.")
+@click.argument("address", metavar="HOST:PORT")
+@options.json_object("Print the status")
+@click.option("--token-file", metavar="FILE", help=_TOKEN)
+@click.option("--tls-ca", metavar="FILE", help=f"Connect with TLS. {_CA}")
+@click.option("--allow-remote", is_flag=True, help="Use other than loopback addresses without TLS.")
+def status(address: str, as_json: bool, token_file: str | None, tls_ca: str | None, allow_remote: bool) -> None:
+    """Show what a running broker has in its tables, how its links are, and what waits in its queues.
+
+    \b
+    Examples
+      earmark broker status 127.0.0.1:7000 --token-file token
+      earmark broker status 127.0.0.1:7000 --token-file token --json
+    """
+    from earmark.overlay import ask_status
+    from earmark.overlay.access import address_of, check_reach, read_token
+
+    place = address_of(address)
+    check_reach(place, tls_ca is not None, allow_remote)
+    found = asyncio.run(ask_status(place, token=read_token(token_file), tls=_dialling(tls_ca)))
+    click.echo(json.dumps(found, ensure_ascii=False) if as_json else _report(found))
+
+
+def _report(found: Mapping[str, Any]) -> str:
+    """The status as text."""
+    counts = found.get("publications", {})
+    words = ", ".join(f"{count:,} {word}" for word, count in counts.items())
+    lines = [
+        f"broker {found['name']!r} at {found['address']}: policy {found['policy']}, run {found['run']:,}",
+        f"wanted: {found['entries']:,} entries",
+        f"publications: {words}",
+    ]
+    links, clients = found.get("links", {}), found.get("clients", {})
+    columns = ["state", "connected", "wants", "told", "queued", "fullness", "held", "lost", "resets"]
+    lines += ["", *_table("neighbour", columns, links)] if links else ["", "no neighbours"]
+    columns = ["connected", "subscriptions", "waiting", "queued", "shed", "slow"]
+    lines += ["", *_table("client", columns, clients)] if clients else ["", "no clients"]
+    return "\n".join(lines)
+
+
+def _table(title: str, columns: list[str], rows: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    cells = [[title, *columns]]
+    cells += [[name, *(_cell(row.get(column), column) for column in columns)] for name, row in sorted(rows.items())]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        padded = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *padded[1:]]).rstrip()
+
+
+def _cell(value: Any, column: str) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column == "fullness":
+        return f"{value:.0%}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
