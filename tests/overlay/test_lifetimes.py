@@ -14,6 +14,8 @@ POLICIES = {
     "covering, withdrawing": ("covering", {"withdraw": True, "k": 2}),
     "strict poset": ("covering", {"graph": "poset", "index": "linear"}),
     "complete graph": ("covering", {"graph": "complete", "index": "linear", "withdraw": True}),
+    "burst-free": ("covering", {"burst": 1}),
+    "burst-free, withdrawing": ("covering", {"burst": 2, "withdraw": True, "k": 3, "index": "kd_tree"}),
     **RANGES,
 }
 

@@ -24,9 +24,10 @@ Complexity: adding O(its size + constants of its string attributes), beside the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -51,7 +52,6 @@ from earmark.segment.segment import Segment
 
 FEW = 64
 """Removed rows that do not cause the rows to be made again."""
-NOBODY = -1
 
 
 def version_of(source: Any, attributes: Mapping[str, str] | None = None, zone: str = "UTC") -> Version:
@@ -112,8 +112,8 @@ class CoverIndex:
         self._rows = replace(self._rows, schema=schema, ids=Ids.of(list(ids)), lookups=Lookups())
         self._is_shared = False
 
-    def _keeps_meaning(self, version: Version, removed: int) -> bool:
-        """Whether all members but the removed slot mean the same to a later version, by their keys and types."""
+    def _keeps_meaning(self, version: Version, removed: Sequence[int]) -> bool:
+        """Whether all members but the removed slots mean the same to a later version, by their keys and types."""
         before, after, table = self._version.schema, version.schema, self.table
         if before.generation != after.generation:
             return False
@@ -122,39 +122,48 @@ class CoverIndex:
             return True
         constraints = np.flatnonzero(np.isin(table.attr, changed))
         clauses = np.searchsorted(table.constraint_start, constraints, "right") - 1
-        owners = np.searchsorted(table.clause_start, clauses, "right") - 1
-        return not any(owner in self.members for owner in owners.tolist() if owner != removed)
+        owners, gone = np.searchsorted(table.clause_start, clauses, "right") - 1, set(removed)
+        return not any(owner in self.members for owner in owners.tolist() if owner not in gone)
 
     # --- changes ---------------------------------------------------------------------------------------------
 
     def add(self, id: Id, condition: str | Condition) -> None:
         """Add one subscription; its id must be new."""
+        self.add_many([(id, condition)])
+
+    def add_many(self, subscriptions: Sequence[tuple[Id, str | Condition]]) -> None:
+        """Add (id, condition) pairs, all or none; the ids must be new."""
+        if not subscriptions:
+            return
         self._own()
-        schema = self._version.schema
-        version = updates.added(self._version, prepare(schema, [(id, condition)], numbered=False), numbered=False)
+        schema, count = self._version.schema, len(subscriptions)
+        version = updates.added(self._version, prepare(schema, [*subscriptions], numbered=False), numbered=False)
         if self.keep_keys and schema.generation != version.schema.generation:
+            id = subscriptions[0][0]
             raise SubscriptionError("the condition needs other keys than the grid was made for; make it again", id=id)
-        if not self._keeps_meaning(version, NOBODY):
+        if not self._keeps_meaning(version, []):
             self._renew(version)
             return
         last = version.segments[-1].segment
-        row = last.pick(np.array([len(last) - 1]))
+        row = last.pick(np.arange(len(last) - count, len(last)))
         self._rows = self._rows.appended(replace(row, arrays=canonized(row.arrays, version.schema).table))
         self._version = version
-        self.members.add(len(self._rows) - 1, self.table)
+        self.members.insert(self.table, [*range(len(self._rows) - count, len(self._rows))])
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""
-        slot = self.slot(id)
+        self.remove_many([id])
+
+    def remove_many(self, ids: Sequence[Id]) -> None:
+        """Remove subscriptions by id, all or none."""
+        slots = [self.slot(id) for id in ids]
         self._own()
-        place = self._version.find(id)
-        assert place is not None, "what has a slot is live"
-        version = self._version.removed([place])
-        if len(self._rows) > 2 * len(self) + FEW or not self._keeps_meaning(version, slot):
+        version = self._version.removed(updates.places_of(self._version, ids))
+        if len(self._rows) > 2 * len(self) + FEW or not self._keeps_meaning(version, slots):
             self._renew(version)
         else:
             self._version = version
-            self.members.remove(slot)
+            self.members.remove(slots)
 
     # --- looking ---------------------------------------------------------------------------------------------
 
@@ -203,6 +212,16 @@ class CoverIndex:
     def covering(self, id: Id, k: int | None = None, phase: int = SUBSCRIBE) -> list[Id]:
         """Up to k subscriptions (all without k) that every event of this one matches too, in order of insertion."""
         return self._named(self.members.covering(self.slot(id), k, phase))
+
+    def covering_many(self, ids: Sequence[Id], k: int | None = None) -> list[list[Id]]:
+        """`covering` of each of these, in no particular order; at once, where the index answers batches."""
+        slots = [self.slot(id) for id in ids]
+        batch, names = getattr(self.members, "covering_batch", None), self._rows.ids
+        if batch is None:
+            return [[names[slot] for slot in self.members.covering(slot, k).tolist()] for slot in slots]
+        pointers, found = batch(np.array(slots, np.int32), k)
+        starts, others = pointers.tolist(), [names[slot] for slot in found.tolist()]
+        return [others[first:last] for first, last in pairwise(starts)]
 
     def covered(self, id: Id, k: int | None = None) -> list[Id]:
         """Up to k subscriptions (all without k) all of whose events match this one, in order of insertion."""

@@ -35,15 +35,37 @@ subscription that is forwarded. G* and the poset: all coverings in both directio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from earmark.cover.cover_index import CoverIndex
 from earmark.cover.indexes.members import SUBSCRIBE, UNSUBSCRIBE, Members
 from earmark.errors import EarmarkError, SubscriptionError, check_whole, require
 from earmark.language.words import counted
 from earmark.segment.ids import Id, checked_id
+
+
+class Covers(Protocol):
+    """What a graph asks of an index, by id or by slot: a CoverIndex, an index of slots, or a part of one."""
+
+    def __len__(self) -> int:
+        """How many members there are."""
+
+    def add(self, id: Any, condition: Any, /) -> None:
+        """Make a subscription a member."""
+
+    def covering(self, id: Any, k: int | None = None, phase: int = SUBSCRIBE) -> Any:
+        """Up to k members that cover it."""
+
+    def covered(self, id: Any, k: int | None = None) -> Any:
+        """Up to k members that it covers."""
+
+    def covers(self, above: Any, below: Any) -> bool:
+        """Whether one covers the other."""
+
+    def check(self) -> None:
+        """Raise AssertionError unless it is in order."""
 
 
 class Change(NamedTuple):
@@ -66,12 +88,12 @@ class Calls(NamedTuple):
 class _Graph:
     """Nodes, edges, and what is forwarded. The index has the nodes as members, and no others."""
 
-    def __init__(self, index: str | CoverIndex | Members = "kd_tree", withdraw: bool = False) -> None:
+    def __init__(self, index: str | Covers = "kd_tree", withdraw: bool = False) -> None:
         """Make an empty graph over an index, by name, or one without members.
 
         `withdraw` takes back what was forwarded as soon as something wider is.
         """
-        if not isinstance(index, str | CoverIndex | Members):
+        if not isinstance(index, str) and not hasattr(index, "covering"):
             raise EarmarkError(f"expected the name of an index, or a CoverIndex, got {index!r}")
         self.index: Any = CoverIndex(index) if isinstance(index, str) else index
         if len(self.index):
@@ -144,6 +166,15 @@ class _Graph:
         self.forwarded.difference_update(withdrawn)
         self.forwarded.add(id)
         return Change((id,), tuple(withdrawn))
+
+    def subscribe_many(self, subscriptions: Sequence[tuple[Id, Any]]) -> Change:
+        """Add (id, condition) pairs, whose ids are new, as if at the same time: one may be covered by any other."""
+        changes = [self.subscribe(id, condition) for id, condition in subscriptions]
+        withdraw = [id for change in changes for id in change.withdraw]
+        gone = set(withdraw)  # of what arrived together, something may have been forwarded and withdrawn again
+        new = {id for id, _ in subscriptions}
+        forward = tuple(id for change in changes for id in change.forward if id not in gone)
+        return Change(forward, tuple(id for id in withdraw if id not in new))
 
     def unsubscribe(self, id: Id) -> Change:
         """Remove a subscription; returns those it covered that must now be forwarded, and whether to withdraw it."""
@@ -231,7 +262,7 @@ def _listed(keys: Any) -> list[Any]:
 class RelationGraph(_Graph):
     """G_k: up to k in-neighbours for each subscription."""
 
-    def __init__(self, index: str | CoverIndex | Members = "kd_tree", k: int = 1, withdraw: bool = False) -> None:
+    def __init__(self, index: str | Covers = "kd_tree", k: int = 1, withdraw: bool = False) -> None:
         """Make an empty graph; `k` is the most in-neighbours that a subscription has."""
         check_whole(k, "k", 1)
         super().__init__(index, withdraw)
@@ -239,6 +270,26 @@ class RelationGraph(_Graph):
 
     def _parents(self, id: Id) -> list[Id]:
         return self._covering(id, self.k, SUBSCRIBE)
+
+    def subscribe_many(self, subscriptions: Sequence[tuple[Id, Any]]) -> Change:
+        """Add (id, condition) pairs, whose ids are new, as if at the same time: one may be covered by any other."""
+        if self.withdraw or not hasattr(self.index, "covering_many"):
+            return super().subscribe_many(subscriptions)
+        self.index.add_many(subscriptions)
+        ids = [checked_id(id) for id, _ in subscriptions]
+        last = next(reversed(self._arrival.values()), 0)
+        for arrival, id in enumerate(ids, last + 1):
+            self._below[id], self._arrival[id] = set(), arrival
+        self._calls[SUBSCRIBE] += len(ids)
+        forward = []
+        for id, above in zip(ids, self.index.covering_many(ids, self.k), strict=True):
+            self._above[id] = set(above)
+            for upper in above:
+                self._below[upper].add(id)
+            if not above:
+                forward.append(id)
+        self.forwarded.update(forward)
+        return Change(tuple(forward))
 
     def _children(self, id: Id) -> list[Id]:
         if self._above[id] or not self.withdraw:

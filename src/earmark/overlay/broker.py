@@ -23,16 +23,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from earmark.errors import EarmarkError
+from earmark.keys.schema import Schema
 from earmark.language.parse import parse_clauses
 from earmark.overlay import messages as m
 from earmark.overlay.delivery import Client, Clients
 from earmark.overlay.messages import Message, ProtocolError
-from earmark.overlay.neighbour import Asker, Link
+from earmark.overlay.neighbour import Asker, Link, Party
 from earmark.overlay.policies import LOCAL, Entry, PolicyError, Ranges, policy_of
 from earmark.overlay.publications import Publications
-from earmark.overlay.routing import Party, Router, Sent
+from earmark.overlay.routing import Router, Sent
 from earmark.overlay.table import Table
 from earmark.overlay.transitions import TABLE, State
+from earmark.segment.builder import prepare
 
 __all__ = ["Broker", "Party", "Sent"]
 
@@ -77,7 +79,10 @@ class Broker:
         self._out: list[Sent] = []
         self._added: dict[int, Entry] = {}
         self._removed: list[Entry] = []
-        self._asks: list[tuple[Asker, int]] = []
+        self._asks: dict[Asker, int] = {}
+        """The last number of each who has asked for something since links were told."""
+        self._sound: frozenset[str] = frozenset()
+        """Conditions of the messages at hand that are known to be well formed."""
         self._ranged: dict[str, list[tuple[bool, Ranges]]] = {}
         """By neighbour, ranges that it wants from now on (True) or no longer, in order."""
         for neighbour in neighbours:
@@ -113,7 +118,7 @@ class Broker:
         self._lost += len(link.held) + link.lost
         for entry in Router.entries_of(link):
             self._router.table.remove(entry.number)
-        return self._audible(self._router.drop(link))
+        return self._router.drop(link)
 
     def attach(self, client: str) -> list[Sent]:
         """A client is there: what waited for it, and what is in force."""
@@ -169,6 +174,7 @@ class Broker:
         how many these are (`handled`), and has what to send for them (`sent`). Those after it have not been looked at.
         """
         publishing = False
+        self._sound = _sound_conditions(messages) if len(messages) > 1 else frozenset()
         for handled, (message, from_) in enumerate(messages):
             if publishing != isinstance(message, _PUBLISHING):
                 publishing = not publishing
@@ -206,7 +212,7 @@ class Broker:
             name, changes = self._ranged.popitem()
             others = self._others(self._router.links[name])
             self._out += self._router.heed(self._router.policy.want_ranges(name, others, changes))
-        for asker, number in self._asks:
+        for asker, number in self._asks.items():
             self._router.ask(asker, number)
         self._asks.clear()
         self._out += self._router.settle()
@@ -215,19 +221,7 @@ class Broker:
     def _taken(self) -> list[Sent]:
         self._flush()
         out, self._out = self._out, []
-        return self._audible(out)
-
-    def _audible(self, sent: Iterable[Sent]) -> list[Sent]:
-        """Without InForce for clients that are away; they are told when they return."""
-        return [
-            (party, message)
-            for party, message in sent
-            if party.kind == "broker" or not isinstance(message, m.InForce) or self._is_attached(party.name)
-        ]
-
-    def _is_attached(self, client: str) -> bool:
-        known = self._clients.get(client)
-        return known is not None and known.is_attached
+        return out
 
     def _remove(self, entry: Entry) -> None:
         """An entry goes; one that came in the same batch has never been there."""
@@ -239,20 +233,20 @@ class Broker:
     def _number(self, link: Link, number: int) -> None:
         """Check the number of what a neighbour tells, as the last check before something changes."""
         if number <= link.heard:
-            raise _error(_broker(link), f"expected a number above {link.heard}, got {number}")
+            raise _error(link.party, f"expected a number above {link.heard}, got {number}")
         link.heard = number
-        self._asks.append((link, number))
+        self._asks[link] = number
 
     def _greeted(self, link: Link, hello: m.Hello) -> None:
         ours = self._router
         if hello.broker != link.name:
-            raise _error(_broker(link), f"expected Hello from {link.name!r}, got one from {hello.broker!r}")
+            raise _error(link.party, f"expected Hello from {link.name!r}, got one from {hello.broker!r}")
         if hello.policy != ours.policy_name:
-            raise _error(_broker(link), f"expected the policy {ours.policy_name!r}, got {hello.policy!r}")
+            raise _error(link.party, f"expected the policy {ours.policy_name!r}, got {hello.policy!r}")
         if hello.space != ours.policy.space:
-            raise _error(_broker(link), f"expected the space {ours.policy.space}, got {hello.space}")
+            raise _error(link.party, f"expected the space {ours.policy.space}, got {hello.space}")
         if hello.run < link.run:
-            raise _error(_broker(link), f"expected a run of {link.run} or later, got {hello.run}")
+            raise _error(link.party, f"expected a run of {link.run} or later, got {hello.run}")
         link.run = hello.run
 
     def _resynchronise(self, link: Link, message: m.Resynchronise) -> None:
@@ -281,7 +275,7 @@ class Broker:
         self._out += self._publications.flush_held(link)
 
     def _want(self, link: Link, message: m.Want) -> None:
-        party = _broker(link)
+        party = link.party
         if message.label in link.wants:
             raise _error(party, f"expected a new label, got {message.label} again")
         if len(link.wants) >= MOST_ENTRIES:
@@ -299,7 +293,7 @@ class Broker:
 
     def _unwant(self, link: Link, message: m.Unwant) -> None:
         if message.label not in link.wants:
-            raise _error(_broker(link), f"expected the label of an entry, got {message.label}")
+            raise _error(link.party, f"expected the label of an entry, got {message.label}")
         self._number(link, message.number)
         entry = link.wants.pop(message.label)
         self._router.table.remove(entry.number)
@@ -312,36 +306,37 @@ class Broker:
         self._ranges(link, message, False)
 
     def _ranges(self, link: Link, message: m.WantRanges | m.UnwantRanges, wanted: bool) -> None:
-        _check_ranges(_broker(link), message.ranges)
+        _check_ranges(link.party, message.ranges)
         try:
             self._router.policy.check_ranges(link.name, message.space, message.ranges)
         except PolicyError as problem:
-            raise _error(_broker(link), problem.reason) from None
+            raise _error(link.party, problem.reason) from None
         self._number(link, message.number)
         self._ranged.setdefault(link.name, []).append((wanted, message.ranges))
 
     def _offer(self, link: Link, message: m.Offer) -> None:
-        raise _error(_broker(link), "this network does not use advertisements")
+        raise _error(link.party, "this network does not use advertisements")
 
     def _unoffer(self, link: Link, message: m.Unoffer) -> None:
-        raise _error(_broker(link), "this network does not use advertisements")
+        raise _error(link.party, "this network does not use advertisements")
 
     def _publication(self, link: Link, message: m.Publication) -> None:
         if message.origin == self.name:
-            raise _error(_broker(link), "expected publications of other brokers, got one of this broker back")
+            raise _error(link.party, "expected publications of other brokers, got one of this broker back")
         self._publications.take(message, link.name)
 
     def _in_force(self, link: Link, message: m.InForce) -> None:
         if not link.acknowledged <= message.number <= link.sent:
             wanted = f"from {link.acknowledged} to {link.sent}"
-            raise _error(_broker(link), f"expected an acknowledged number {wanted}, got {message.number}")
+            raise _error(link.party, f"expected an acknowledged number {wanted}, got {message.number}")
         link.acknowledged = message.number
 
     def _others(self, link: Link) -> list[str]:
         return [name for name in self._router.links if name != link.name]
 
-    @staticmethod
-    def _check_condition(party: Party, condition: str) -> None:
+    def _check_condition(self, party: Party, condition: str) -> None:
+        if condition in self._sound:
+            return
         try:
             parse_clauses(condition)
         except EarmarkError as problem:
@@ -351,18 +346,17 @@ class Broker:
 
     def _take_request(self, act: Callable[[Client, Any], None], request: Any, client: Client) -> None:
         """A request whose number is not above the last is a duplicate, and has been taken already."""
-        party = Party("client", client.name)
         if request.number <= client.last:
-            if request.number <= client.answered:
-                self._out.append((party, m.InForce(client.answered)))
+            if request.number <= client.answered and client.is_attached:
+                self._out.append((client.party, m.InForce(client.answered)))
             return
         client.last = request.number
         try:
             act(client, request)
         except EarmarkError as problem:
-            self._out.append((party, m.Refused(request.number, str(problem))))
+            self._out.append((client.party, m.Refused(request.number, str(problem))))
         if not isinstance(request, m.Publish):
-            self._asks.append((client, request.number))
+            self._asks[client] = request.number
 
     def _subscribe(self, client: Client, request: m.Subscribe) -> None:
         known = client.subscriptions.get(request.id)
@@ -445,12 +439,19 @@ def _client_status(client: Client) -> dict[str, object]:
     }
 
 
-def _broker(link: Link) -> Party:
-    return Party("broker", link.name)
-
-
 def _error(party: Party, reason: str) -> ProtocolError:
     return ProtocolError(f"{party.kind} {party.name!r}: {reason}")
+
+
+def _sound_conditions(messages: Sequence[tuple[Message, Party]]) -> frozenset[str]:
+    """The conditions that neighbours want, if all of them are well formed: to bind many is quicker than to parse one by
+    one."""
+    conditions = [message.condition for message, _ in messages if isinstance(message, m.Want)]
+    try:
+        prepare(Schema("UTC"), [*enumerate(conditions)])
+    except EarmarkError:
+        return frozenset()
+    return frozenset(conditions)
 
 
 def _same(one: m.Subscribe, other: m.Subscribe) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from earmark.errors import SubscriptionError
 from earmark.overlay.messages import Id, Message, Notify, Prefer, Publication, Shed, Subscribe
-from earmark.overlay.neighbour import Asker
+from earmark.overlay.neighbour import Asker, Party
 from earmark.overlay.policies import Entry
 from earmark.overlay.table import Table
 
@@ -28,7 +28,6 @@ MOST_SUBSCRIPTIONS = 1_000_000
 class Client(Asker):
     """One client: its subscriptions and advertisements, and what waits for it."""
 
-    is_attached: bool = False
     last: int = 0
     """The highest number it has used."""
     subscriptions: dict[Id, tuple[Entry, Subscribe]] = field(default_factory=dict)
@@ -89,7 +88,7 @@ class Clients:
     def of(self, name: str) -> Client:
         """The client with this name; a new one is detached."""
         if name not in self._clients:
-            self._clients[name] = Client(name)
+            self._clients[name] = Client(Party("client", name), is_attached=False)
         return self._clients[name]
 
     def subscribe(self, client: Client, entry: Entry, request: Subscribe) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from earmark.overlay.messages import Publication
 from earmark.overlay.policies import Entry
@@ -24,14 +25,28 @@ from earmark.overlay.transitions import CONNECTED, State
 NEVER = 1 << 62
 
 
+class Party(NamedTuple):
+    """Who sends or receives: a client or a neighbouring broker. A client and a broker may have the same name."""
+
+    kind: Literal["client", "broker"]
+    name: str
+
+
 @dataclass(eq=False)
 class Asker:
     """Somebody who is told InForce: a client or a neighbour."""
 
-    name: str
+    party: Party
+    is_attached: bool
+    """Whether it can be told anything. A client that is not is told when it returns."""
     asked: deque[tuple[int, dict[str, int]]] = field(default_factory=deque)
     """Numbers not answered yet, and for each the numbers that links must acknowledge first."""
     answered: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name, unique among clients or among neighbours."""
+        return self.party.name
 
 
 @dataclass(eq=False)

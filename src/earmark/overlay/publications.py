@@ -16,7 +16,7 @@ from earmark.overlay.delivery import Clients
 from earmark.overlay.messages import Message, Publication, Publish
 from earmark.overlay.neighbour import Link
 from earmark.overlay.policies import LOCAL
-from earmark.overlay.routing import Party, Router, Sent
+from earmark.overlay.routing import Router, Sent
 
 MOST_ORIGINS = 65_536
 """Origins that are remembered; of more, the one that was first seen earliest is forgotten."""
@@ -61,21 +61,21 @@ class Publications:
         wanted = self._wanting([one.event for one in publications])
         deliveries = self._clients.deliveries(publications)
         sent: list[Sent] = []
-        links = [(link, Party("broker", name)) for name, link in self._router.links.items()]
+        links = [(link, link.name, link.party, link.takes_publications) for link in self._router.links.values()]
         for (publication, source), wanting, messages in zip(taken, wanted, deliveries, strict=True):
             before = len(sent)
-            for link, party in links:
-                if link.name == source:
+            for link, name, party, is_ready in links:
+                if name == source:
                     continue
-                if link.takes_publications:
-                    if link.name in wanting:
+                if is_ready:
+                    if name in wanting:
                         sent.append((party, publication))
-                elif not link.is_known or link.name in wanting:
+                elif not link.is_known or name in wanting:
                     self._hold(link, publication)
             self._counts["sent"] += len(sent) - before
             self._counts["notified"] += len(messages)
             self._counts["unwanted"] += len(sent) == before and not messages and source != LOCAL
-            sent += [(Party("client", client.name), message) for client, message in messages]
+            sent += [(client.party, message) for client, message in messages]
         return sent
 
     def _wanting(self, events: Sequence[Mapping[str, Any]]) -> list[set[str]]:
@@ -117,7 +117,7 @@ class Publications:
 
     def flush_held(self, link: Link) -> list[Sent]:
         """What was held for a neighbour that has told everything, as far as it wants it."""
-        held, party = [*link.held], Party("broker", link.name)
+        held, party = [*link.held], link.party
         link.held.clear()
         if not held:
             return []

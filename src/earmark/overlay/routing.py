@@ -11,10 +11,10 @@ has acknowledged what it had been told by then (neighbour.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from earmark.overlay import messages as m
-from earmark.overlay.neighbour import NEVER, Asker, Link
+from earmark.overlay.neighbour import NEVER, Asker, Link, Party
 from earmark.overlay.policies import (
     Again,
     Entry,
@@ -28,16 +28,17 @@ from earmark.overlay.policies import (
 from earmark.overlay.table import Table
 from earmark.overlay.transitions import State
 
-
-class Party(NamedTuple):
-    """Who sends or receives: a client or a neighbouring broker. A client and a broker may have the same name."""
-
-    kind: Literal["client", "broker"]
-    name: str
-
-
 Sent: TypeAlias = tuple[Party, m.Message]
 Admits: TypeAlias = Callable[[Link, Entry], bool]
+
+
+_MESSAGES: dict[type, Callable[..., m.Message]] = {
+    Tell: m.Want,
+    Untell: m.Unwant,
+    TellRanges: m.WantRanges,
+    UntellRanges: m.UnwantRanges,
+}
+"""The message of a statement, whose fields follow a number."""
 
 
 class Router:
@@ -63,7 +64,7 @@ class Router:
     def link(self, name: str) -> Link:
         """The link to a neighbour; a new one hears of all entries."""
         if name not in self.links:
-            link = self.links[name] = Link(name)
+            link = self.links[name] = Link(Party("broker", name), is_attached=True)
             self.policy.open(name)
             self.policy.change(name, [e for e in self.entries.values() if self.admits(link, e)], [])
         return self.links[name]
@@ -168,20 +169,11 @@ class Router:
 
     def _say(self, link: Link, statement: Statement) -> Sent:
         link.sent += 1
-        match statement:
-            case Tell(label, condition):
-                return self._to(link, m.Want(link.sent, label, condition))
-            case Untell(label):
-                return self._to(link, m.Unwant(link.sent, label))
-            case TellRanges(space, ranges):
-                return self._to(link, m.WantRanges(link.sent, space, ranges))
-            case UntellRanges(space, ranges):
-                return self._to(link, m.UnwantRanges(link.sent, space, ranges))
-        raise AssertionError(f"{statement!r} is not a statement of its own")
+        return link.party, _MESSAGES[type(statement)](link.sent, *statement)
 
     @staticmethod
     def _to(link: Link, message: m.Message) -> Sent:
-        return Party("broker", link.name), message
+        return link.party, message
 
     # --- in force ----------------------------------------------------------------------------------------------
 
@@ -205,10 +197,8 @@ class Router:
             asker.answered = asker.asked.popleft()[0]
         if not asker.asked:
             self.waiting.pop(id(asker), None)
-        if asker.answered == before:
-            return []
-        kind: Literal["client", "broker"] = "broker" if isinstance(asker, Link) else "client"
-        return [(Party(kind, asker.name), m.InForce(asker.answered))]
+        is_new = asker.answered != before and asker.is_attached
+        return [(asker.party, m.InForce(asker.answered))] if is_new else []
 
     def _is_in_force(self, needs: dict[str, int]) -> bool:
         for name in [*needs]:

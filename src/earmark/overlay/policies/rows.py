@@ -1,0 +1,134 @@
+"""One covering index for all entries of a broker, seen by each link as if it had one of its own.
+
+An entry concerns every link but its source, so an index per link would hold each entry nearly as often as there are
+links. Here it is bound and indexed once, and a link looks only at the entries that concern it:
+
+    shared index        7 (from A)   8 (from B)   9 (local)          covering(9) = {7, 8}
+    link to A                        8            9                  covering(9) = {8}
+    link to B           7                         9                  covering(9) = {7}
+
+A question is asked of the shared index for FIRST answers; where too few of them concern the link and there may be more,
+for four times as many, and so on. The answers of a batch of new entries are found together (`learn`).
+
+Invariant: `Rows` has every entry that was learned and not unlearned, those of `odd` apart; each link's `members` are
+among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from earmark.cover.cover_index import CoverIndex
+from earmark.cover.indexes.members import SUBSCRIBE
+from earmark.errors import SubscriptionError
+from earmark.overlay.policies import Entry
+
+FIRST = 3
+"""Answers that are asked for at first: with two sources among them, one suits any link."""
+
+
+class Rows:
+    """All entries of a broker, bound and indexed once."""
+
+    def __init__(self, index: str) -> None:
+        """Make an empty table; `index` names a covering index."""
+        self.index = CoverIndex(index)
+        self.odd: set[int] = set()
+        """Entries that contradict the types of the others: they cover nothing, and nothing covers them."""
+        self.fresh: dict[int, list[int]] = {}
+        """Answers for the entries learned last."""
+
+    def learn(self, entries: Sequence[Entry]) -> None:
+        """Add entries."""
+        self.fresh = {}
+        rows = [(entry.number, entry.condition) for entry in entries]
+        try:
+            self.index.add_many(rows)
+        except SubscriptionError:
+            for row in rows:
+                self._add_or_set_apart(*row)
+        numbers = [entry.number for entry in entries if entry.number not in self.odd]
+        if len(numbers) > 1:
+            self.fresh = dict(zip(numbers, self.index.covering_many(numbers, FIRST), strict=True))  # type: ignore[arg-type]
+
+    def _add_or_set_apart(self, number: int, condition: str) -> None:
+        try:
+            self.index.add(number, condition)
+        except SubscriptionError:
+            self.odd.add(number)
+
+    def unlearn(self, entries: Sequence[Entry]) -> None:
+        """Remove entries."""
+        self.fresh = {}
+        numbers = [entry.number for entry in entries]
+        self.index.remove_many([number for number in numbers if number not in self.odd])
+        self.odd.difference_update(numbers)
+
+    def covering(self, number: int, k: int) -> list[int]:
+        """Up to k entries that cover one; at least all where they are fewer."""
+        fresh = self.fresh.get(number)
+        if fresh is not None and k <= FIRST:
+            return fresh
+        return self.index.covering_many([number], k)[0]  # type: ignore[return-value]
+
+
+class LinkIndex:
+    """The entries that concern one link."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.members: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.members)
+
+    def add(self, number: int, condition: object) -> None:
+        """Let an entry that was learned concern the link."""
+        self.members.add(number)
+
+    def add_many(self, entries: Sequence[tuple[int, object]]) -> None:
+        """Let entries that were learned concern the link."""
+        self.members.update(number for number, _ in entries)
+
+    def remove(self, number: int) -> None:
+        """Let an entry concern the link no longer."""
+        self.members.remove(number)
+
+    def covering(self, number: int, k: int | None = None, phase: int = SUBSCRIBE) -> list[int]:
+        """Up to k members that cover an entry, all without k."""
+        wanted, asked = len(self.members) if k is None else k, max(k or 0, FIRST)
+        while True:
+            found = self._rows.covering(number, asked)
+            mine = [other for other in found if other in self.members]
+            if len(mine) >= wanted or len(found) < asked:
+                return mine[:wanted]
+            asked *= 4
+
+    def covering_many(self, numbers: Sequence[int], k: int) -> list[list[int]]:
+        """Up to k members that cover each of these entries."""
+        fresh, members, answers = self._rows.fresh, self.members, []
+        for number in numbers:
+            found = fresh.get(number)
+            if found is None or len(found) == FIRST:
+                answers.append(self.covering(number, k))
+            elif found:
+                answers.append([other for other in found if other in members][:k])
+            else:
+                answers.append(found)
+        return answers
+
+    def covered(self, number: int, k: int | None = None) -> list[int]:
+        """Up to k members that an entry covers, all without k. O(entries)."""
+        mine = [other for other in self._rows.index.covered(number) if other in self.members]
+        return mine if k is None else mine[:k]
+
+    def covers(self, above: int, below: int) -> bool:
+        """Whether one entry covers another."""
+        return self._rows.index.covers(above, below)
+
+    def check(self) -> None:
+        """Raise AssertionError unless the members are entries that were learned."""
+        assert all(number in self._rows.index for number in self.members), "a member was never learned"
