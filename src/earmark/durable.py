@@ -23,16 +23,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from earmark.book import care, forgetting, opening, saving
 from earmark.book import folder as folders
 from earmark.book import history as past
-from earmark.book import opening, saving
 from earmark.book.checkpoints import Checkpoints
 from earmark.book.commits import Commits
 from earmark.book.history import Change, Difference, Revision
-from earmark.book.journal import DURABILITY, FILES, Journal
+from earmark.book.journal import DURABILITY, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
 from earmark.book.replay import Replay, replayed
-from earmark.book.rows import Part, State, parts_of, rows_in, state_at
+from earmark.book.rows import Part, State, part_of_rows, parts_of, rows_in, state_at
 from earmark.engine import edits
 from earmark.engine.compaction import settled
 from earmark.engine.edits import Edit, Make
@@ -145,6 +145,8 @@ class Book(Matcher):
                 raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None
             raise
         _open_books.add(made)
+        if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
+            made._finish_erasing()
         return made
 
     @classmethod
@@ -397,7 +399,6 @@ class Book(Matcher):
             last = journal.last()
             if last <= self._number:
                 return
-            journal.refresh_facts()
             if journal.first > self._number + 1:
                 state = opening.state_of(self.path, journal)
                 version, number = state.version, state.number
@@ -421,12 +422,14 @@ class Book(Matcher):
                 self._journal, self._process = None, os.getpid()
             if self._journal is None:
                 self._journal = Journal.open(self.path, readonly=True)
+            else:
+                self._journal.refresh_facts()
             yield self._journal
 
     def stats(self) -> Stats:
         """Counts, types and sizes; `disk` has the bytes of segments, of the journal and of its newest part, the WAL."""
         made = super().stats()
-        made["disk"] = disk_use(self.path)
+        made["disk"] = care.disk_use(self.path)
         made["last_change"] = self.last_change
         return made
 
@@ -487,11 +490,11 @@ class Book(Matcher):
     def undo(self, change: int, *, author: str | None = None, message: str | None = None) -> None:
         """Take a change back, by another one; an error names the subscriptions that have changed since."""
         with self._history() as journal:
-            past.check_kept(journal, past.number_of(journal, change) - 1)
-            stored = journal.change(change)
+            stored = journal.change(past.number_of(journal, change))
             if stored is None or stored.kind in (*past.STARTS, past.ERASE):
                 what = "there is no change 0" if stored is None else f"its kind is {stored.kind!r}"
                 raise EarmarkError(f"change {change} cannot be undone: {what}")
+            past.check_kept(journal, change - 1)
             parts = past.inverse(journal, stored)
             states = past.net(journal, change - 1, change, self._version.schema)
 
@@ -503,6 +506,69 @@ class Book(Matcher):
             return replay.version(), parts, None
 
         self._write("undo", work, author, message or f"undo of change {change}")
+
+    def retain(self, before: int | datetime) -> None:
+        """Forget the history before a change or a time: what the book was then is where it begins.
+
+        O(size of the journal).
+        """
+        self._check_writable()
+        self._checkpoints.make()
+        with self._commits_now().quiet():
+            journal = self._commits_now().journal
+            until = past.number_of(journal, before) - isinstance(before, int)
+            until = min(until, self._checkpoints.change)
+            if until <= max(journal.first, 1):
+                return
+            forgetting.forget(journal, until, opening.as_of(self.path, journal, until))
+            journal.vacuum()
+
+    def erase(self, id: Id, *, author: str | None = None, message: str | None = None) -> None:
+        """Remove a subscription and its whole history: nothing of its text and tags stays in any file of the book.
+
+        That it was erased stays, with its id. Backups, copies and what the disk itself keeps are out of reach. O(size
+        of the book and of the journal).
+        """
+        one = checked_id(id)
+        self._check_writable()
+        if pins := folders.pinned(self.path):
+            raise EarmarkError(f"version {min(pins)} is pinned and may have {id!r}: unpin it first")
+        commits = self._commits_now()
+        with commits.quiet():
+            if self._version.find(one) is None and not commits.journal.touching(one):
+                raise SubscriptionError(f"there is no subscription {id!r}, and there was none")
+            version = forgetting.without(commits.head, one, self._build)
+            row = part_of_rows([(one, None, None)])
+            stored = commits.next_entry(past.ERASE, author or self._author, message, [row])
+            forgetting.erase(commits.journal, one, stored, version.schema)
+            commits.adopt(stored, version)
+            self._covering = None
+        self._finish_erasing()
+
+    def _finish_erasing(self) -> None:
+        """Make new files without what the journal has lost, and remove the old ones."""
+        commits = self._commits_now()
+        self._compactor.wait()
+        self._checkpoints.wait()
+        self._checkpoints.make_alone()
+        with commits.quiet():
+            with self._reading_journal:
+                if self._journal is not None:
+                    self._journal.close()
+                    self._journal = None
+            commits.journal.vacuum()
+            with commits.journal.writing("written") as connection:
+                commits.journal.put_facts(connection, erasing=False)
+
+    def _commits_now(self) -> Commits:
+        assert self._commits is not None
+        return self._commits
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the book with its history to a new folder, as it is at some moment of the call, while others write."""
+        if self._lock is not None and self._lock.is_held and not self._is_over:
+            self._checkpoints.make()
+        care.backup(self.path, path)
 
 
 # --- inside --------------------------------------------------------------------------------------------------
@@ -562,13 +628,3 @@ def _follow(book: weakref.ref[Book]) -> None:
                 warnings.warn(f"{str(one.path)!r} cannot be followed now: {problem}", RuntimeWarning, stacklevel=1)
             is_reported = True
         del one
-
-
-def disk_use(root: Path) -> dict[str, int]:
-    """Bytes of a book on disk: of its segments, of its history, and of the newest part of it, the WAL."""
-
-    def size(files: Any) -> int:
-        return sum(file.stat().st_size for file in files if file.is_file())
-
-    segments = size(file for kind in (folders.SEGMENTS, folders.KEYS) for file in (root / kind).glob("*"))
-    return {"segments": segments, "history": size([root / FILES[0]]), "wal": size([root / FILES[1]])}

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from earmark.book import folder as folders
 from earmark.book import saving
 from earmark.book.journal import Journal
 from earmark.book.saving import Shelf
@@ -96,6 +97,16 @@ class Checkpoints:
                 saving.load(self._root, None, True, None, checkpoint=True)  # this host has seen it now
             self.problem = None
             return number
+
+    def make_alone(self) -> None:
+        """Make one that shares nothing with older ones, and remove those."""
+        with self._making:
+            version, number, rows = self._current()
+            self._flush()
+            self.shelf = saving.save(self._root, version, self._index, Shelf(self.shelf.book), number)
+            self._rows = rows
+            with folders.alone_with(self._root):
+                folders.remove_others(self._root, set())
 
     def _flush(self) -> None:
         """See that the journal is on the disk before a checkpoint says so, and fold it."""

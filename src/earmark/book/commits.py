@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from earmark.book.journal import Journal, JournalError, Stored, entry
 from earmark.book.marks import Mark
@@ -25,11 +25,13 @@ from earmark.engine.version import Version
 from earmark.errors import EarmarkError
 from earmark.locks import remade_lock
 
+Entry: TypeAlias = tuple[Stored, Sequence[Part]]
+
 
 class Waiting:
     """A change in line, or other segments for the same subscriptions, which need no commit."""
 
-    def __init__(self, version: Version, stored: tuple[Stored, Sequence[Part]] | None) -> None:
+    def __init__(self, version: Version, stored: Entry | None) -> None:
         self.version = version
         self.stored = stored
         self.is_done = False
@@ -49,7 +51,7 @@ class Commits:
         *,
         is_flushed: bool,
     ) -> None:
-        self._journal = journal
+        self.journal = journal
         self._mark = mark
         self._writing = writing
         self._current = current
@@ -66,11 +68,20 @@ class Commits:
         self.rows = 0
         """Rows of the changes that were published, in all."""
 
-    def put(self, kind: str, author: str | None, message: str | None, parts: Sequence[Part], version: Version) -> Any:
-        """Put a change in line; the caller holds the writers' lock."""
+    def next_entry(self, kind: str, author: str | None, message: str | None, parts: Sequence[Part]) -> Entry:
+        """The next change, as the journal stores it; the caller holds the writers' lock."""
         number = self.number + 1 + sum(one.stored is not None for one in self._line)
         self._time = max(time.time_ns() // 1000, self._time)
-        waiting = Waiting(version, entry(number, self._time, author, message, kind, parts))
+        return entry(number, self._time, author, message, kind, parts)
+
+    def adopt(self, stored: Entry, version: Version) -> None:
+        """Publish a change that the caller has committed, inside `quiet`."""
+        self.head = version
+        self._succeed([Waiting(version, stored)], [stored])
+
+    def put(self, kind: str, author: str | None, message: str | None, parts: Sequence[Part], version: Version) -> Any:
+        """Put a change in line; the caller holds the writers' lock."""
+        waiting = Waiting(version, self.next_entry(kind, author, message, parts))
         self._line.append(waiting)
         self.head = version
         return waiting
@@ -83,13 +94,13 @@ class Commits:
         else:
             self._publish(version)
 
-    def waiting(self) -> list[tuple[Stored, Sequence[Part]]]:
+    def waiting(self) -> list[Entry]:
         """The changes in line; the caller holds the writers' lock."""
         return [one.stored for one in self._line if one.stored is not None]
 
     def close(self) -> None:
         """Close the journal."""
-        self._journal.close()
+        self.journal.close()
         self._mark.close()
 
     @contextmanager
@@ -132,7 +143,7 @@ class Commits:
             self._flying = len(line)
         entries = [one.stored for one in line if one.stored is not None]
         try:
-            self._journal.append(entries)
+            self.journal.append(entries)
         except BaseException as problem:
             if self._is_there(entries[-1][0].number):  # an interruption that came when all was done
                 self._succeed(line, entries)
@@ -143,7 +154,7 @@ class Commits:
         else:
             self._succeed(line, entries)
 
-    def _succeed(self, line: list[Waiting], entries: Sequence[tuple[Stored, Sequence[Part]]]) -> None:
+    def _succeed(self, line: list[Waiting], entries: Sequence[Entry]) -> None:
         last = entries[-1][0].number
         self._mark.write(last, self._is_flushed)
         with self._writing:
@@ -161,7 +172,7 @@ class Commits:
     def _is_there(self, number: int) -> bool:
         """Whether a commit that raised has happened after all."""
         try:
-            return self._journal.last() >= number
+            return self.journal.last() >= number
         except EarmarkError:
             return False
 
@@ -172,7 +183,7 @@ class Commits:
         )
         if not isinstance(problem, JournalError) or problem.is_unsure:
             try:
-                self._journal.void()
+                self.journal.void()
             except EarmarkError:
                 reason = JournalError(f"{reason}; whether the change is there will show when the book is opened again")
         with self._writing:

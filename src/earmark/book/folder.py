@@ -364,7 +364,7 @@ class Building:
         """Put the version in its place, and point at it; what was moved is noted in `moved`."""
         self._move_files(record, moved)
         write_record(self.folder / RECORD, record)
-        _flush_tree(self.folder)
+        flush_tree(self.folder)
         target = version_folder(self.root, record["version"])
         target.parent.mkdir(exist_ok=True)
         try:
@@ -525,7 +525,8 @@ def _clear_abandoned(root: Path) -> None:
                 os.close(held)
 
 
-def _flush_tree(folder: Path) -> None:
+def flush_tree(folder: Path) -> None:
+    """See that all files under a folder are on the disk."""
     for parent, _, files in os.walk(folder):
         for name in files:
             with Path(parent, name).open("rb") as file:

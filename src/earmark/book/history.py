@@ -21,7 +21,7 @@ from earmark.book.rows import (
     ROWS,
     Part,
     State,
-    hashes_in,
+    hashes_of,
     is_same,
     part_of_rows,
     read_rows,
@@ -178,7 +178,7 @@ def inverse(journal: Journal, change: Stored) -> list[Part]:
         if form == ROWS:
             parts.append(part_of_rows([(id, after, before) for id, before, after in reversed(read_rows(body))]))
         elif form in forms:
-            parts.append(Part(forms[form], body, hashes_in(body)))
+            parts.append(Part(forms[form], body, hashes_of(form, body)))
         else:
             raise EarmarkError(
                 f"change {change.number} gave types to attributes, which is not undone; retype() gives them others"

@@ -50,7 +50,7 @@ PATIENCE = 10_000
 FEW_TOUCHED = 1 << 12
 """Changes of more rows than this have their ids in pages."""
 SLOTS = 1 << 10
-_MOST_PARTS = 1 << 20
+MOST_PARTS = 1 << 20
 _TABLES = """
 CREATE TABLE facts (body TEXT NOT NULL, checksum BLOB NOT NULL);
 CREATE TABLE changes (number INTEGER PRIMARY KEY, time INTEGER NOT NULL, author TEXT, message TEXT, kind TEXT NOT NULL,
@@ -104,6 +104,11 @@ def _digest(*values: Any) -> bytes:
         made.update(b"%d:%d:" % (value is None, len(content)))
         made.update(content)
     return made.digest()
+
+
+def digest_of_part(number: int, at: int, part: Part) -> bytes:
+    """The checksum of a part of a change."""
+    return _digest(number, at, part.form, part.body)
 
 
 def _checksum(change: Stored) -> bytes:
@@ -191,21 +196,28 @@ class Journal:
     def append(self, entries: Sequence[tuple[Stored, Sequence[Part]]]) -> None:
         """Write changes in one commit: all or none."""
         with self.writing("written") as connection:
-            for change, parts in entries:
-                connection.execute(f"INSERT INTO changes ({_CHANGE}) VALUES (?,?,?,?,?,?,?,?,?)", change)
-                if change.parts:
-                    self._put_parts(connection, change.number, parts)
-                _touch(connection, change.number, [part.hashes for part in parts])
+            self.put(connection, entries)
 
-    def _put_parts(self, connection: Any, number: int, parts: Sequence[Part]) -> None:
-        require(len(parts) < _MOST_PARTS, "a change has too many parts")
-        connection.executemany(
-            "INSERT INTO parts VALUES (?,?,?,?)",
-            (
-                (number * _MOST_PARTS + at, part.form, part.body, _digest(number, at, part.form, part.body))
-                for at, part in enumerate(parts)
-            ),
-        )
+    def put(self, connection: Any, entries: Sequence[tuple[Stored, Sequence[Part]]]) -> None:
+        """Write changes, in a transaction."""
+        for change, parts in entries:
+            connection.execute(f"INSERT INTO changes ({_CHANGE}) VALUES (?,?,?,?,?,?,?,?,?)", change)
+            if change.parts:
+                require(len(parts) < MOST_PARTS, "a change has too many parts")
+                first = change.number * MOST_PARTS
+                connection.executemany(
+                    "INSERT INTO parts VALUES (?,?,?,?)",
+                    (
+                        (first + at, part.form, part.body, digest_of_part(change.number, at, part))
+                        for at, part in enumerate(parts)
+                    ),
+                )
+            _touch(connection, change.number, [part.hashes for part in parts])
+
+    def rewrite(self, connection: Any, change: Stored) -> None:
+        """Put a change in the place of the one with its number, in a transaction."""
+        made = change._replace(checksum=_checksum(change))
+        connection.execute(f"REPLACE INTO changes ({_CHANGE}) VALUES (?,?,?,?,?,?,?,?,?)", made)
 
     @contextmanager
     def writing(self, done: str) -> Iterator[Any]:
@@ -290,11 +302,12 @@ class Journal:
         for part in range(change.parts) if only is None else sorted(set(only)):
             with _guarded(self.root, "read"):
                 found = self._connection.execute(
-                    "SELECT form, body, checksum FROM parts WHERE place = ?", (change.number * _MOST_PARTS + part,)
+                    "SELECT form, body, checksum FROM parts WHERE place = ?", (change.number * MOST_PARTS + part,)
                 ).fetchone()
                 require(found is not None, f"part {part} of change {change.number} is missing")
                 form, body, checksum = found
-                right = isinstance(body, bytes) and _digest(change.number, part, form, body) == checksum
+                right = isinstance(body, bytes) and isinstance(form, str)
+                right = right and digest_of_part(change.number, part, Part(form, body, ())) == checksum
                 require(right, f"the checksum of part {part} of change {change.number} is wrong")
             yield form, body
 
@@ -314,6 +327,17 @@ class Journal:
                 if len(at):
                     found.setdefault(change, []).extend(np.frombuffer(parts, np.uint32)[at].tolist())
         return dict(sorted(found.items()))
+
+    def hashes(self) -> dict[int, set[int]]:
+        """By number, the hashes by which each change is found. O(rows), to check them."""
+        found: dict[int, set[int]] = {}
+        with _guarded(self.root, "read"):
+            for hashed, change in self._connection.execute("SELECT hash, change FROM touched"):
+                found.setdefault(change, set()).add(hashed)
+            for slot, change, hashes in self._connection.execute("SELECT slot, change, hashes FROM pages"):
+                own = np.frombuffer(hashes, np.uint32)
+                found.setdefault(change, set()).update(own[own.astype(np.int64) * SLOTS >> 32 == slot].tolist())
+        return found
 
     def at_time(self, time: int) -> int:
         """The number of the last change that was made at this time or before; that before the first kept, if none."""

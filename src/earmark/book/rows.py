@@ -143,9 +143,11 @@ def _hashes(column: Any) -> Any:
     return np.array(found, np.int64)
 
 
-def hashes_in(body: bytes) -> Any:
-    """The hashes of the ids of a table."""
-    return np.array([hash_of(one) for one in table_in(body).column("id").to_pylist()], np.int64)
+def hashes_of(form: str, body: bytes) -> list[int]:
+    """The hashes of the ids that a part is about."""
+    if form == ROWS:
+        return [hash_of(row[0]) for row in read_rows(body)]
+    return [hash_of(one) for one in table_in(body).column("id").to_pylist()] if form in (ADDED, REMOVED) else []
 
 
 # --- out -----------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from earmark.book import segments as stored
 from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, Building, guarded
 from earmark.book.segments import PackedFile, Record, StoredKeys, checked_bitmap, count_of, read_packed, read_segment
 from earmark.cache import cache_folder, write_atomically
+from earmark.engine.compaction import compacted
 from earmark.engine.lazy import Contents, LazySegment, Resident
 from earmark.engine.verify import check_answers
 from earmark.engine.version import IndexedSegment, Version, no_slots
@@ -245,6 +246,11 @@ def _save(root: Path, version: Version, index: str, shelf: Shelf, change: int | 
     return shelf
 
 
+def indexed(version: Version, index: str) -> Version:
+    """The same subscriptions in one segment, with an index of this name."""
+    return compacted(version, None if index == "scan" else indexes.builder(index, {}))
+
+
 def load(
     path: Any, number: int | None, mmap: bool, index: str | None, *, checkpoint: bool = False
 ) -> tuple[Version, str, Shelf]:
@@ -341,9 +347,9 @@ class Marks:
     folder each process verifies for itself.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, forgetful: bool = False) -> None:
         self._root = str(root.resolve())
-        folder = cache_folder("verified")
+        folder = None if forgetful else cache_folder("verified")
         self._file = None if folder is None else folder / stored.digest(self._root.encode())
         self._known: dict[str, None] = {}
         if self._file is not None:
@@ -375,8 +381,12 @@ class Marks:
                     one.unlink(missing_ok=True)
 
 
-def verify(root: Path, record: Record) -> None:
-    """Checksums and invariants of a version, one segment after another, unless this host has seen it."""
+def verify(root: Path, record: Record, *, again: bool = False) -> None:
+    """Checksums and invariants of a version, one segment after another, unless this host has seen it; or `again`."""
+    if again:
+        with guarded(root, record["version"]):
+            _check(Marks(root, forgetful=True), root, record, by_block=False)
+        return
     with verified(root, record):
         pass
 

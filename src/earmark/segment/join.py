@@ -142,17 +142,17 @@ def _renumbered(arrays: SegmentArrays, numbers: I64) -> SegmentArrays:
 
 
 def on_its_own(segment: Segment) -> Segment:
-    """The segment under a schema that has the attributes and string constants that its bounds use, and no others.
+    """The segment under a schema that has the attributes, constants and tags that its slots use, and no others.
 
     Who taught a type is left out: it may be a subscription that is not here.
     """
     arrays, source = segment.arrays, segment.schema
     used = np.unique(arrays.attr)
-    own = Schema(source.zone_name, strict=False, nan_is_null=source.nan_is_null)
+    own = Schema(source.zone_name, nan_is_null=source.nan_is_null)
     lo, hi = arrays.lo.copy(), arrays.hi.copy()
     for number, old in enumerate(used.tolist()):
         attribute = source.by_name[source.names[old]]
-        own.put(replace(attribute, number=number, origin="" if not attribute.declared else attribute.origin))
+        own.put(replace(attribute, number=number, origin=attribute.origin if attribute.declared else _FORGOTTEN))
         if old in source.strings:
             keys = StringKeys().relabelled(constants_in(arrays, source, attribute))
             at = intervals_on(arrays, old)
@@ -160,6 +160,13 @@ def on_its_own(segment: Segment) -> Segment:
             hi[at] = source.strings[old].translated(hi[at], keys, -1)
             own.strings[number] = keys
     attr = np.searchsorted(used, arrays.attr).astype(np.int32)
-    return replace(
-        segment, schema=own, arrays=SegmentArrays._make(map(frozen, arrays._replace(attr=attr, lo=lo, hi=hi)))
-    )
+    tagset, tagsets = _joined_tags([segment])
+    if len(tagset):
+        kinds = np.union1d([0], tagset)
+        tagset = frozen(np.searchsorted(kinds, tagset).astype(np.int32))
+        tagsets = Listed([tagsets.items[kind] for kind in kinds.tolist()])
+    made = SegmentArrays._make(map(frozen, arrays._replace(attr=attr, lo=lo, hi=hi)))
+    return Segment(own, made, segment.ids, segment.asked, tagset, tagsets)
+
+
+_FORGOTTEN = "an earlier subscription"

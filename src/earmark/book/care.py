@@ -1,0 +1,347 @@
+"""Is a book whole, how is it made whole again, and how is it copied while others write?
+
+`check` looks at everything: checksums and invariants of every version, the journal with each of its rows, what the
+newest checkpoint has against what the journal says, the index against a scan. `repair` makes segments from the journal,
+and where the journal itself is damaged, keeps what can be read of it from its beginning on; a checkpoint that goes
+further adds what the journal has lost. It says what it did. `backup` copies the newest checkpoint, then the journal.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from earmark.book import folder as folders
+from earmark.book import marks, opening, saving
+from earmark.book.journal import FILES, JOURNAL, Journal, Stored, entry
+from earmark.book.marks import Mark, WriterLock
+from earmark.book.replay import Replay, replayed, take
+from earmark.book.rows import FEW, Part, Row, State, hashes_of, is_same, part_of_rows, state_at
+from earmark.book.saving import Shelf
+from earmark.engine.version import Version
+from earmark.errors import EarmarkError, TableError
+from earmark.segment.ids import Id
+from earmark.segment.segment import DAMAGE
+
+DAMAGED = "damaged"
+"""The folder in which a repair leaves what it could not read."""
+_ATTEMPTS = 5
+
+
+# --- checking ------------------------------------------------------------------------------------------------
+
+
+def check(path: Any) -> list[str]:
+    """What is wrong with a book, one sentence each; nothing where it is whole. O(size), and reads every byte."""
+    root = folders.root_of(path)
+    problems: list[str] = []
+    try:
+        manifest = folders.read_manifest(root)
+    except TableError as problem:
+        return [str(problem)]
+    versions = _versions(root, problems)
+    if manifest["truth"] == folders.OF_JOURNAL:
+        try:
+            journal = Journal.open(root, readonly=True)
+        except TableError as problem:
+            return [*problems, str(problem)]
+        try:
+            problems += _check_journal(root, journal, versions)
+        finally:
+            journal.close()
+    return problems
+
+
+def _versions(root: Path, problems: list[str]) -> dict[int, Version]:
+    """The versions that can be opened, by number; what is wrong with the others is added to `problems`."""
+    found: dict[int, Version] = {}
+    newest = None
+    with suppress(TableError):
+        newest = folders.newest_or_none(root)
+    if newest is None and (folders.version_numbers(root) or (root / folders.CURRENT).exists()):
+        try:
+            folders.current_version(root)
+        except TableError as problem:
+            problems.append(str(problem))
+    for number in folders.version_numbers(root):
+        try:
+            record = folders.read_record(root, number)
+            saving.verify(root, record, again=True)
+            found[number] = saving.load(root, number, True, None)[0]
+            saving.verify_answers(found[number], root)
+        except EarmarkError as problem:
+            problems.append(str(problem))
+    return found
+
+
+def _check_journal(root: Path, journal: Journal, versions: dict[int, Version]) -> Iterator[str]:
+    """What is wrong with a journal, and where versions say something else."""
+    try:
+        yield from (f"the journal of {str(root)!r} is damaged: {one}" for one in journal.integrity())
+        opening.check_same_book(root, journal)
+        if (root / marks.HEAD).exists():
+            opening.check_mark(root, journal, Mark(root, writable=False), warn=False)
+        stated = {folders.read_record(root, number).get("change"): number for number in versions}
+        replay, last, known = Replay(opening.empty(journal)), journal.first - 1, journal.hashes()
+        for change in journal.changes(last):
+            take(replay, journal, change)
+            if not {hash for part in _parts(journal, change) for hash in part.hashes} <= known.get(
+                change.number, set()
+            ):
+                yield f"the journal of {str(root)!r} is damaged: change {change.number} is not found by its ids"
+            last = change.number
+            if last in stated:
+                number = stated.pop(last)
+                yield from _disagreements(root, number, replay.version(), versions[number])
+        for change_number, number in stated.items():
+            if change_number is not None and change_number > last:
+                yield f"version {number} of {str(root)!r} goes up to change {change_number}, the journal only to {last}"
+    except EarmarkError as problem:
+        yield str(problem)
+
+
+def _parts(journal: Journal, change: Stored) -> list[Part]:
+    """The parts of a change, with their hashes."""
+    return [Part(form, body, hashes_of(form, body)) for form, body in journal.parts(change)]
+
+
+def _states(version: Version) -> dict[Id, State]:
+    found = {}
+    for one in version.segments:
+        for slot in one.living().tolist():
+            found[one.segment.ids[slot]] = state_at(one.segment, version.schema, slot)
+    return found
+
+
+def _disagreements(root: Path, number: int, said: Version, stored: Version) -> Iterator[str]:
+    """Where a version has something else than the journal says."""
+    here, there = _states(stored), _states(said)
+    for id in here.keys() | there.keys():
+        if not is_same(here.get(id), there.get(id)):
+            yield f"version {number} of {str(root)!r} is damaged: it has another {id!r} than the journal"
+            return
+    if sorted(here, key=lambda id: int(here[id]["place"])) != sorted(there, key=lambda id: int(there[id]["place"])):
+        yield f"version {number} of {str(root)!r} is damaged: its subscriptions are in another order than the journal's"
+
+
+# --- repairing -----------------------------------------------------------------------------------------------
+
+
+def repair(path: Any) -> list[str]:
+    """Make a book whole from what can be read; returns what was done, one sentence each."""
+    root = folders.root_of(path).resolve()
+    if not root.is_dir():
+        raise TableError(f"{str(root)!r} is not a folder")
+    lock = WriterLock(root)
+    try:
+        return _repair(root)
+    finally:
+        lock.release()
+
+
+def _repair(root: Path) -> list[str]:
+    with suppress(TableError):
+        if not folders.has_journal(root):
+            raise EarmarkError(f"the book {str(root)!r} has no journal to repair it from: save or publish it again")
+    done: list[str] = []
+    checkpoint = _best_checkpoint(root)
+    site = root / f".building-{secrets.token_hex(8)}"
+    site.mkdir()
+    try:
+        facts, last, complete = _salvage(root, site, done)
+        if facts is None and checkpoint is None:
+            raise TableError(f"nothing of {str(root)!r} can be read: neither its journal nor a version")
+        if facts is None:
+            assert checkpoint is not None
+            facts = _facts_of(checkpoint[0], checkpoint[2])
+            done.append("the journal cannot be read: a new one begins with the newest checkpoint, without history")
+            journal = Journal.create(site, facts)
+            journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint[0]))])
+            journal.close()
+            last = 1
+        elif checkpoint is not None and checkpoint[1] > last:
+            last = _append_rest(site, last, checkpoint[0], checkpoint[1], done)
+        if not complete:
+            _replace_journal(root, site)
+        elif not done:
+            done.append(f"the journal is whole: {last:,} changes")
+        folders.write_manifest(root, folders.OF_JOURNAL, str(facts["book"]))
+        marks.reset(root, last)
+        _rebuild(root, facts, done)
+    finally:
+        shutil.rmtree(site, ignore_errors=True)
+    return done
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+def _best_checkpoint(root: Path) -> tuple[Version, int, str] | None:
+    """The readable version that goes furthest: with its last change, and the name of its index."""
+    for number in reversed(folders.version_numbers(root)):
+        with suppress(EarmarkError, OSError, *DAMAGE):
+            saving.verify(root, folders.read_record(root, number), again=True)
+            version, index, shelf = saving.load(root, number, True, None)
+            return version, shelf.change or 0, index
+    return None
+
+
+def _facts_of(version: Version, index: str) -> dict[str, Any]:
+    schema = version.schema
+    facts = {"zone": schema.zone_name, "strict": schema.strict, "nan_is_null": schema.nan_is_null}
+    return {"book": folders.new_name(), "index": index, "index_options": {}, **facts}
+
+
+def _salvage(root: Path, site: Path, done: list[str]) -> tuple[dict[str, Any] | None, int, bool]:
+    """Copy what can be read of a journal to a new one in `site`: its facts, its last change, whether that is all."""
+    try:
+        old = Journal.open(root)
+    except TableError as problem:
+        done.append(str(problem))
+        return None, 0, False
+    try:
+        broken = bool(old.integrity())
+        facts = {name: value for name, value in old.facts.items() if name not in ("format", "layout")}
+        new = Journal.create(site, facts)
+        try:
+            last, wrong = _copy(old, new)
+        finally:
+            new.close()
+        stated = old.first - 1
+        with suppress(TableError):
+            stated = old.last()
+        with suppress(TableError, OSError):
+            stated = max(stated, Mark(root, writable=False).read()[0])
+        if wrong is not None or last < stated:
+            reason = wrong or "what came after it is gone"
+            done.append(f"the journal was read up to change {last:,} of {stated:,}: {reason}")
+        return facts, last, not broken and wrong is None and last >= stated
+    finally:
+        old.close()
+
+
+def _copy(old: Journal, new: Journal) -> tuple[int, str | None]:
+    """Copy changes as long as they can be read and repeated; the number of the last, and what was wrong then."""
+    last, replay = old.first - 1, Replay(opening.empty(old))
+    try:
+        for change in old.changes(last):
+            parts = _parts(old, change)
+            take(replay, old, change)
+            new.append([(change, parts)])
+            last = change.number
+        replay.version()
+    except (EarmarkError, *DAMAGE) as problem:
+        return last, str(problem)
+    return last, None
+
+
+def _append_rest(site: Path, last: int, version: Version, change: int, done: list[str]) -> int:
+    """Add what a checkpoint has and the journal has lost, as one change."""
+    journal = Journal.open(site)
+    try:
+        before, _, _ = replayed(opening.empty(journal), journal, journal.first - 1)
+        old, new = _states(before), _states(version)
+        rows: list[Row] = [
+            (id, old.get(id), new.get(id)) for id in {**old, **new} if not is_same(old.get(id), new.get(id))
+        ]
+        parts = [part_of_rows(rows[i : i + FEW]) for i in range(0, len(rows), FEW)]
+        message = f"what changes {last + 1} to {change} did, from a checkpoint"
+        journal.append([entry(last + 1, _now(), None, message, "repair", parts)])
+        done.append(f"a checkpoint has what changes {last + 1:,} to {change:,} did: they are now change {last + 1:,}")
+        return last + 1
+    finally:
+        journal.close()
+
+
+def _replace_journal(root: Path, site: Path) -> None:
+    """Put the new journal in the place of the old one, which goes to the folder `damaged`."""
+    aside = root / DAMAGED / f"{_now()}"
+    aside.mkdir(parents=True)
+    for name in FILES:
+        if (root / name).exists():
+            (root / name).rename(aside / name)
+    (site / JOURNAL).rename(root / JOURNAL)
+    folders.flush_folder(root)
+
+
+def _rebuild(root: Path, facts: dict[str, Any], done: list[str]) -> None:
+    """Write the newest version again, from the journal."""
+    journal = Journal.open(root)
+    try:
+        version, last, _ = replayed(opening.empty(journal), journal, journal.first - 1)
+    finally:
+        journal.close()
+    with folders.alone_with(root):
+        (root / folders.CURRENT).unlink(missing_ok=True)
+        for number in folders.version_numbers(root):
+            shutil.rmtree(folders.version_folder(root, number), ignore_errors=True)
+        for kind in (folders.SEGMENTS, folders.KEYS):
+            shutil.rmtree(root / kind, ignore_errors=True)
+    if version.live:
+        saving.save(root, saving.indexed(version, str(facts["index"])), str(facts["index"]), Shelf(), last)
+    done.append(f"the segments were made from the journal: {version.live:,} subscriptions as of change {last:,}")
+
+
+# --- copying -------------------------------------------------------------------------------------------------
+
+
+def backup(root: Path, path: Any) -> None:
+    """Copy a book to a new folder: its newest checkpoint, then its journal, which has at least as much."""
+    target = folders.root_of(path)
+    if target.exists():
+        raise TableError(f"{str(target)!r} exists; a backup goes to a new folder")
+    site = target.with_name(f".building-{secrets.token_hex(8)}")
+    try:
+        site.mkdir(parents=True)
+        for attempt in range(_ATTEMPTS):
+            try:
+                _copy_version(root, site)
+                break
+            except FileNotFoundError:  # it was replaced meanwhile
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+        if folders.has_journal(root):
+            journal = Journal.open(root, readonly=True)
+            try:
+                journal.copy_to(site / JOURNAL)
+            finally:
+                journal.close()
+        shutil.copyfile(root / folders.MANIFEST, site / folders.MANIFEST)
+        folders.flush_tree(site)
+        site.rename(target)
+    except OSError as problem:
+        raise TableError(f"the backup cannot be written to {str(target)!r}: {problem.strerror or problem}") from None
+    finally:
+        shutil.rmtree(site, ignore_errors=True)
+
+
+def _copy_version(root: Path, site: Path) -> None:
+    """Copy the newest version, if there is one."""
+    for old in site.iterdir():
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    if not (root / folders.CURRENT).exists():
+        return
+    for name in (folders.MANIFEST, folders.CURRENT):
+        shutil.copyfile(root / name, site / name)
+    number = folders.current_version(site)
+    record = folders.read_record(root, number)
+    for file in folders.files_of(record):
+        (site / file).parent.mkdir(exist_ok=True)
+        shutil.copyfile(root / file, site / file)
+    shutil.copytree(folders.version_folder(root, number), folders.version_folder(site, number))
+
+
+def disk_use(root: Path) -> dict[str, int]:
+    """Bytes of a book on disk: of its segments, of its history, and of the newest part of it, the WAL."""
+
+    def size(files: Any) -> int:
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+    segments = size(file for kind in (folders.SEGMENTS, folders.KEYS) for file in (root / kind).glob("*"))
+    return {"segments": segments, "history": size([root / JOURNAL]), "wal": size([root / FILES[1]])}

@@ -1,0 +1,113 @@
+"""How is history forgotten: all that is older than a change, or everything that was ever known of one subscription?
+
+    retain     changes 1 … 41                    become change 41, "what the book was then"
+    erase      every row of an id                is taken out of its change, whatever the form; the change itself stays
+
+Both rewrite rows of the journal in one transaction, and then the whole database, since SQLite keeps what was deleted in
+pages that it may use later. The WAL is emptied as well. What a file system, a backup or a version that someone has
+pinned keeps is out of reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from earmark.book.journal import MOST_PARTS, Journal, Stored, digest_of_part, entry
+from earmark.book.opening import whole
+from earmark.book.rows import ADDED, REMOVED, ROWS, Part, hash_of, part_of_rows, read_rows, table_in, tables_of
+from earmark.engine.compaction import Build
+from earmark.engine.version import IndexedSegment, Version
+from earmark.keys.schema import Schema
+from earmark.segment import arrow
+from earmark.segment.ids import Id
+from earmark.segment.join import on_its_own
+
+
+def forget(journal: Journal, until: int, version: Version) -> None:
+    """Put what the book was after a change in the place of all changes up to it."""
+    last = journal.change(until)
+    assert last is not None
+    made, parts = entry(until, last.time, None, None, "retain", whole(version))
+    with journal.writing("written") as connection:
+        connection.execute("DELETE FROM changes WHERE number <= ?", (until,))
+        connection.execute("DELETE FROM parts WHERE place < ?", ((until + 1) * MOST_PARTS,))
+        connection.execute("DELETE FROM touched WHERE change <= ?", (until,))
+        connection.execute("DELETE FROM pages WHERE change <= ?", (until,))
+        journal.put(connection, [(made, parts)])
+        journal.put_facts(connection, first=until)
+
+
+def erase(journal: Journal, id: Id, change: tuple[Stored, Sequence[Part]], schema: Schema) -> bool:
+    """Take every row of an id out of the journal, and add the change that says so; whether there was any."""
+    found = False
+    with journal.writing("written") as connection:
+        for number, places in journal.touching(id).items():
+            old = journal.change(number)
+            if old is None:
+                continue
+            removed = 0
+            if old.body is not None:
+                kept = [row for row in read_rows(old.body) if row[0] != id]
+                removed = len(read_rows(old.body)) - len(kept)
+                old = old._replace(body=part_of_rows(kept).body)
+            else:
+                for place in sorted(set(places)):
+                    (part,) = journal.parts(old, [place])
+                    removed += _erase_part(connection, number, place, *part, id, schema)
+            if removed:
+                found = True
+                journal.rewrite(connection, old._replace(rows=old.rows - removed))
+        connection.execute(
+            "DELETE FROM touched WHERE hash = ? AND change IN (SELECT number FROM changes WHERE rows = 0)",
+            (hash_of(id),),
+        )
+        journal.put(connection, [change])
+        journal.put_facts(connection, erasing=True)
+    return found
+
+
+def _erase_part(connection: Any, number: int, place: int, form: str, body: bytes, id: Id, schema: Schema) -> int:
+    """Write a part again without the rows of an id; how many there were."""
+    if form == ROWS:
+        rows = read_rows(body)
+        kept = [row for row in rows if row[0] != id]
+        removed, part = len(rows) - len(kept), part_of_rows(kept)
+    elif form in (ADDED, REMOVED):
+        table = table_in(body)
+        others = np.flatnonzero([one != id for one in table.column("id").to_pylist()])
+        removed = table.num_rows - len(others)
+        own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null)
+        segment = arrow.prepare_native(own, table).segment(0)
+        part = next(iter(_tables(form, segment, others)), part_of_rows([]))
+    else:
+        return 0
+    if removed:
+        connection.execute(
+            "UPDATE parts SET form = ?, body = ?, checksum = ? WHERE place = ?",
+            (part.form, part.body, digest_of_part(number, place, part), number * MOST_PARTS + place),
+        )
+    return removed
+
+
+def _tables(form: str, segment: Any, slots: Any) -> Iterator[Part]:
+    return tables_of(form, segment, slots) if len(slots) else iter(())
+
+
+def without(version: Version, id: Id, build: Build | None) -> Version:
+    """A version that has no trace of an id: neither its text and tags, nor names and constants that only it used."""
+    place = version.find(id)
+    if place is not None:
+        version = version.removed([place])
+    segment = on_its_own(version.joined(version.segments))
+    schema = segment.schema
+    for attribute in version.schema:
+        if attribute.declared and attribute.name not in schema.by_name:
+            schema.declare({attribute.name: str(attribute.type)})
+    schema.strict = version.schema.strict
+    segments = []
+    if len(segment):
+        segments = [IndexedSegment.of(segment, build(segment.arrays) if build is not None else None)]
+    return Version.of(schema, segments, version.next_sequence)
