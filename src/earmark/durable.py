@@ -34,7 +34,7 @@ from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
 from earmark.book.replay import Replay, replayed
 from earmark.book.rows import Part, State, part_of_rows, parts_of, rows_in, state_at
 from earmark.engine import edits
-from earmark.engine.compaction import settled
+from earmark.engine.compaction import compacted, settled
 from earmark.engine.edits import Edit, Make
 from earmark.engine.stats import Stats
 from earmark.engine.transaction import Transaction
@@ -133,7 +133,10 @@ class Book(Matcher):
                 made._publish,
                 is_flushed=durability == "full",
             )
-            made._checkpoints = Checkpoints(root, made.index, state.shelf, made._published, made._build, state.repeated)
+            made._checkpoints = Checkpoints(
+                root, made.index, state.shelf, made._published, made._make_one_segment, made._writing
+            )
+            made._commits.rows = state.repeated  # they count as changed since the last checkpoint
             mark.write(state.number, durability == "full")
             if state.shelf.change is None and state.version.live:
                 made._checkpoints.request()
@@ -237,6 +240,12 @@ class Book(Matcher):
         assert self._commits is not None
         with self._writing:
             return self._version, self._commits.number, self._commits.rows
+
+    def _make_one_segment(self) -> None:
+        with self._writing:
+            self._replace(compacted(self._latest(), self._build))
+        with self._commits_now().quiet():  # so that it is published
+            pass
 
     def _check_open(self) -> None:
         super()._check_open()

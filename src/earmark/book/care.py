@@ -158,7 +158,7 @@ def _repair(root: Path) -> list[str]:
             raise TableError(f"nothing of {str(root)!r} can be read: neither its journal nor a version")
         if facts is None:
             assert checkpoint is not None
-            facts = _facts_of(checkpoint[0], checkpoint[2])
+            facts = opening.facts_of(folders.new_name(), checkpoint[2], {}, checkpoint[0].schema)
             done.append("the journal cannot be read: a new one begins with the newest checkpoint, without history")
             journal = Journal.create(site, facts)
             journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint[0]))])
@@ -190,12 +190,6 @@ def _best_checkpoint(root: Path) -> tuple[Version, int, str] | None:
             version, index, shelf = saving.load(root, number, True, None)
             return version, shelf.change or 0, index
     return None
-
-
-def _facts_of(version: Version, index: str) -> dict[str, Any]:
-    schema = version.schema
-    facts = {"zone": schema.zone_name, "strict": schema.strict, "nan_is_null": schema.nan_is_null}
-    return {"book": folders.new_name(), "index": index, "index_options": {}, **facts}
 
 
 def _salvage(root: Path, site: Path, done: list[str]) -> tuple[dict[str, Any] | None, int, bool]:

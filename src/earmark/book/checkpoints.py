@@ -12,12 +12,12 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from earmark.book import folder as folders
 from earmark.book import saving
 from earmark.book.journal import Journal
 from earmark.book.saving import Shelf
-from earmark.engine.compaction import Build, compacted
 from earmark.engine.version import Version
 from earmark.locks import remade_lock
 from earmark.threads import alone
@@ -31,19 +31,23 @@ State = tuple[Version, int, int]
 
 
 class Checkpoints:
-    """Makes the checkpoints of a book. `current` gives what is published."""
+    """Makes the checkpoints of a book.
+
+    `current` gives what is published; `one` makes one segment of all; `writing` is the writers' lock.
+    """
 
     def __init__(
-        self, root: Path, index: str, shelf: Shelf, current: Callable[[], State], build: Build | None, rows: int
+        self, root: Path, index: str, shelf: Shelf, current: Callable[[], State], one: Callable[[], None], writing: Any
     ) -> None:
         self._root = root
         self._index = index
         self._current = current
-        self._build = build
+        self._make_one = one
+        self._writing = writing
         self._making = remade_lock()
         self._thread: threading.Thread | None = None
         self.shelf = shelf
-        self._rows = -rows  # those that opening has repeated count as changed since the last one
+        self._rows = 0
         self.problem: BaseException | None = None
         """What made the last one in the background fail."""
 
@@ -86,13 +90,11 @@ class Checkpoints:
     def make(self) -> int:
         """Make one of what is published now, unless it is there; the number of its last change."""
         with self._making:
-            version, number, rows = self._current()
+            version, number, rows = self._current_of_one_generation()
             if self.shelf.change != number:
-                if any(one.generation != version.schema.generation for one in version.segments):
-                    version = compacted(version, self._build)  # in a folder, all keys are of one generation
                 self._flush()
                 saving.check(version, self.shelf, living=False)
-                self.shelf = saving.save(self._root, version, self._index, self.shelf, number)
+                self.shelf = saving.save(self._root, version, self._index, self.shelf, number, self._writing)
                 self._rows = rows
                 saving.load(self._root, None, True, None, checkpoint=True)  # this host has seen it now
             self.problem = None
@@ -101,12 +103,22 @@ class Checkpoints:
     def make_alone(self) -> None:
         """Make one that shares nothing with older ones, and remove those."""
         with self._making:
-            version, number, rows = self._current()
+            version, number, rows = self._current_of_one_generation()
             self._flush()
-            self.shelf = saving.save(self._root, version, self._index, Shelf(self.shelf.book), number)
+            shelf = Shelf(self.shelf.book)
+            self.shelf = saving.save(self._root, version, self._index, shelf, number, self._writing)
             self._rows = rows
             with folders.alone_with(self._root):
                 folders.remove_others(self._root, set())
+
+    def _current_of_one_generation(self) -> State:
+        """What is published; in a folder, all keys are of one generation."""
+        while True:
+            state = self._current()
+            version = state[0]
+            if all(one.generation == version.schema.generation for one in version.segments):
+                return state
+            self._make_one()
 
     def _flush(self) -> None:
         """See that the journal is on the disk before a checkpoint says so, and fold it."""

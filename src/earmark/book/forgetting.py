@@ -79,7 +79,7 @@ def _erase_part(connection: Any, number: int, place: int, form: str, body: bytes
         table = table_in(body)
         others = np.flatnonzero([one != id for one in table.column("id").to_pylist()])
         removed = table.num_rows - len(others)
-        own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null)
+        own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null, time=schema.time)
         segment = arrow.prepare_native(own, table).segment(0)
         part = next(iter(_tables(form, segment, others)), part_of_rows([]))
     else:

@@ -42,7 +42,7 @@ from earmark.segment.ids import Id
 from earmark.segment.segment import DAMAGE
 
 JOURNAL = "journal.db"
-FILES = (JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm")
+FILES = (JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", f"{JOURNAL}-journal")
 FORMAT, LAYOUT = "earmark-journal", 1
 DURABILITY = {"full": "FULL", "normal": "NORMAL"}
 PATIENCE = 10_000

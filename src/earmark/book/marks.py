@@ -11,6 +11,7 @@ be when the journal has lost changes: SQLite takes a damaged WAL for a shorter o
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import mmap
 import os
@@ -55,7 +56,7 @@ class WriterLock:
                 f"{str(root)!r} is open for writing by {holder(root)}; close it there, or open it with readonly=True"
             ) from None
         about = {"process": os.getpid(), "host": socket.gethostname(), "machine": machine(), "since": time.time()}
-        content = json.dumps(about).encode()
+        content = json.dumps({**about, "checksum": _checksum(about)}).encode()
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, content, 0)
         self._process = os.getpid()
@@ -83,9 +84,13 @@ def _about(root: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
         with (root / WRITER).open("rb") as file:
             found = json.loads(file.read(_MOST))
-        if isinstance(found, dict):
+        if isinstance(found, dict) and found.pop("checksum", None) == _checksum(found):
             return found
     return {}
+
+
+def _checksum(about: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def holder(root: Path) -> str:

@@ -79,16 +79,7 @@ def _begin(
         (root / name).unlink(missing_ok=True)
     known = folders.is_book(root)
     book = str(folders.read_manifest(root)["book"]) if known else folders.new_name()
-    facts = {
-        "book": book,
-        "index": index,
-        "index_options": dict(options),
-        "zone": schema.zone_name,
-        "strict": schema.strict,
-        "nan_is_null": schema.nan_is_null,
-        "time": schema.time,
-    }
-    journal = Journal.create(root, facts, durability)
+    journal = Journal.create(root, facts_of(book, index, options, schema), durability)
     try:
         if parts:
             journal.append([entry(1, time.time_ns() // 1000, None, None, kind, parts)])
@@ -97,6 +88,12 @@ def _begin(
         journal.close()
         raise
     return journal
+
+
+def facts_of(book: str, index: str, options: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
+    """What a journal says of its book."""
+    settings = {"strict": schema.strict, "nan_is_null": schema.nan_is_null, "time": schema.time}
+    return {"book": book, "index": index, "index_options": dict(options), "zone": schema.zone_name, **settings}
 
 
 def empty(journal: Journal) -> Version:

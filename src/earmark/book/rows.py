@@ -247,7 +247,7 @@ def rows_in(form: str, body: bytes, schema: Schema, only: Id | None = None) -> I
             if not len(slots):
                 return
             table = table.slice(int(slots[0]), 1)
-        own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null)
+        own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null, time=schema.time)
         segment = arrow.prepare_native(own, table).segment(0)
         for slot in range(len(segment)):
             state = state_at(segment, segment.schema, slot)

@@ -29,7 +29,7 @@ import os
 import shutil
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ KEPT = 3
 """Versions that a process keeps open."""
 REMOVED = "removed"
 MOST_USES = 2**31 - 1
+NO_LOCK = nullcontext()
 _MOST_BOOKS, _MOST_MARKS = 1_000, 50_000
 _ENTRY = ("file", "bytes", "checksum", "slots", "index")
 
@@ -90,8 +91,11 @@ class Shelf:
         return entry if (index() if index is not None else None) is one.index else None
 
 
-def write_version(site: Building, version: Version, index: str, shelf: Shelf) -> dict[str, Any]:
-    """Write the files of a version that are not in the book yet; returns what its record says."""
+def write_version(site: Building, version: Version, index: str, shelf: Shelf, writing: Any = NO_LOCK) -> dict[str, Any]:
+    """Write the files of a version that are not in the book yet; returns what its record says.
+
+    `writing` is the lock of those who may add constants meanwhile.
+    """
     alike = all(one.generation == version.schema.generation for one in version.segments)
     require(alike, "the segments of a version are not in the keys of one schema")
     entries, shared = [], False
@@ -105,7 +109,8 @@ def write_version(site: Building, version: Version, index: str, shelf: Shelf) ->
             shelf.put(one, entry)
         entries.append({**entry, "live": one.live})
     router = None if version.router is None else stored.write_router(site.new_file(SEGMENTS), version.router)
-    shelf.keys = shelf.keys.written(version.schema, lambda: site.new_file(KEYS))
+    with writing:
+        shelf.keys = shelf.keys.written(version.schema, lambda: site.new_file(KEYS))
     bitmaps = {f"{REMOVED}.{at}": one.removed for at, one in enumerate(version.segments) if one.live < len(one)}
     record = schema_record(version.schema)
     for number, attribute in enumerate(record["attributes"]):
@@ -206,11 +211,13 @@ def check(version: Version, shelf: Shelf, living: bool = True) -> None:
         version.check_living()
 
 
-def save(path: Any, version: Version, index: str, shelf: Shelf, change: int | None = None) -> Shelf:
+def save(
+    path: Any, version: Version, index: str, shelf: Shelf, change: int | None = None, writing: Any = NO_LOCK
+) -> Shelf:
     """Make this the newest version of the book under a path; returns where its segments are now.
 
     The version that was the newest stays, and so do pinned ones; older ones are removed. Savers take turns. With
-    `change` it is a checkpoint of the book's journal, up to this change.
+    `change` it is a checkpoint of the book's journal, up to this change; `writing` is then the writers' lock.
     """
     try:
         root = folders.root_of(path).resolve()
@@ -219,7 +226,7 @@ def save(path: Any, version: Version, index: str, shelf: Shelf, change: int | No
         try:
             folders.prepare_root(root, folders.OF_VERSIONS if change is None else folders.OF_JOURNAL)
             with folders.alone_with(root):
-                return _save(root, version, index, shelf, change)
+                return _save(root, version, index, shelf, change, writing)
         finally:
             if made and not (root / folders.CURRENT).exists():
                 shutil.rmtree(root, ignore_errors=True)
@@ -228,14 +235,14 @@ def save(path: Any, version: Version, index: str, shelf: Shelf, change: int | No
         raise TableError(f"the book cannot be saved to {str(path)!r}: {reason}") from None
 
 
-def _save(root: Path, version: Version, index: str, shelf: Shelf, change: int | None) -> Shelf:
+def _save(root: Path, version: Version, index: str, shelf: Shelf, change: int | None, writing: Any) -> Shelf:
     book, parent = str(folders.read_manifest(root)["book"]), folders.newest_or_none(root)
     if shelf.book != book:
         shelf = Shelf(book)
     if not all((root / KEYS / entry["file"]).is_file() for entry in shelf.keys.entries):
         shelf.keys = StoredKeys()
     with folders.building(root, parent) as site:
-        record = write_version(site, version, index, shelf)
+        record = write_version(site, version, index, shelf, writing)
         if record["kind"] == DELTA:
             record["base"] = folders.read_record(root, parent)["base"] if parent is not None else 1
         if change is not None:

@@ -148,7 +148,7 @@ def on_its_own(segment: Segment) -> Segment:
     """
     arrays, source = segment.arrays, segment.schema
     used = np.unique(arrays.attr)
-    own = Schema(source.zone_name, nan_is_null=source.nan_is_null)
+    own = Schema(source.zone_name, nan_is_null=source.nan_is_null, time=source.time)
     lo, hi = arrays.lo.copy(), arrays.hi.copy()
     for number, old in enumerate(used.tolist()):
         attribute = source.by_name[source.names[old]]

@@ -352,3 +352,26 @@ def test_stats_say_what_is_on_disk(tmp_path: Path) -> None:
         stats = m.stats()
         assert stats["last_change"] == 2 and set(stats["disk"]) == {"segments", "history", "wal"}
         assert stats["disk"]["segments"] > 0 and stats["disk"]["history"] > 0
+
+
+@pytest.mark.parametrize("count", [5, 1500])
+def test_life_spans_last(tmp_path: Path, count: int) -> None:
+    with earmark.open(tmp_path / "b", index="scan", time="t") as m:
+        rows = [
+            {"id": f"s{i}", "condition": f"age > {i}", "starts": "2024-01-01", "ends": "2025-01-01"}
+            for i in range(count)
+        ]
+        m.add_many(rows)
+        m.update("s1", ends=None)
+        expected = all_of(m)
+        late = m.match({"age": 3, "t": datetime(2026, 1, 1)})
+    assert late == ["s1"]
+    with earmark.open(tmp_path / "b") as again:
+        assert all_of(again) == expected
+        assert again.match({"age": 3, "t": datetime(2026, 1, 1)}) == late
+        assert again.as_of(1)["s1"].ends is not None
+        again.erase("s3")
+        assert all_of(again) == [one for one in expected if one.id != "s3"]
+        assert again.match({"age": 3, "t": datetime(2026, 1, 1)}) == late
+        again.undo(2)
+        assert again.match({"age": 3, "t": datetime(2026, 1, 1)}) == []
