@@ -12,6 +12,8 @@ import pytest
 
 import earmark
 from earmark import Matcher
+from earmark.cover.merging.merge import merge
+from earmark.cover.ranges.summary import summarize
 from earmark.engine import compaction
 
 SPRING = {"starts": "2026-03-01", "ends": datetime(2026, 6, 1, tzinfo=UTC)}
@@ -178,6 +180,21 @@ def test_what_ended_retires_and_late_events_still_find_it(monkeypatch: pytest.Mo
     m.check()
     assert len(m.match({"x": 5, "t": "2019-01-01"})) == 151
     assert len(m.match({"x": 5, "t": "2026-01-01"})) == 101
+
+
+def test_what_is_written_as_text_takes_no_life_spans() -> None:
+    for done in (merge, summarize):
+        with pytest.raises(earmark.EarmarkError, match="subscriptions that start or end cannot be"):
+            done(spring(), [{"price": 1}], 0.0)
+
+
+def test_a_book_of_which_all_has_ended() -> None:
+    m = Matcher("blocks", time="t")
+    m.add_many([{"id": i, "condition": "x > 3", "ends": "2020-01-01"} for i in range(100)])
+    m.compact()
+    assert m.match({"x": 5, "t": "2026-01-01"}) == []
+    assert m.match_many([{"x": 5, "t": "2026-01-01"}]).num_rows == 0
+    assert m.top_k_many([{"x": 5, "t": "2026-01-01"}], 3).num_rows == 0
 
 
 def test_background_retirement_beside_writers(monkeypatch: pytest.MonkeyPatch) -> None:

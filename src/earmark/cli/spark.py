@@ -176,13 +176,14 @@ def subscriptions_frame(
     from earmark.spark.frames import address
 
     options: dict[str, Any] = {"attributes": reading.attributes or None, "zone": reading.zone or "UTC", "order_by": ROW}
+    options["time"] = reading.time
     if is_book(path):
         if changes:
             raise EarmarkError(f"{path!r} is a saved folder, which has no column op: --changes takes a file")
         matcher, _ = load(path, replace(reading, index=NO_INDEX))
         schema = matcher._version.schema
         options["attributes"] = {a.name: str(a.type) for a in schema if a.declared} or None
-        options["zone"] = schema.zone_name
+        options |= {"zone": schema.zone_name, "time": schema.time}
         table = _from_rows(path, [asdict(matcher[id]) for id in matcher.ids()])
     elif Path(path).is_dir():
         return spark.read.parquet(address(Path(path).absolute())), {**options, "order_by": None}
@@ -212,6 +213,7 @@ def _from_rows(shown: str, rows: list[dict[str, Any]], extra: tuple[str, ...] = 
     """Return rows with conditions as a table."""
     kinds = {"id": None, "condition": pa.string(), "score": pa.float64(), **NESTED, **dict.fromkeys(extra, pa.string())}
     del kinds["ranges"]
+    kinds |= {name: None for name in ("starts", "ends") if any(row.get(name) is not None for row in rows)}
     try:
         return pa.table({n: column_of(n, as_pairs([row.get(n) for row in rows]), t) for n, t in kinds.items()})
     except EarmarkError as problem:
@@ -261,9 +263,9 @@ def _check_events(reading: Reading, events: str, event_id: str | None) -> None:
 def _snapshot(spark: SparkSession, path: str, spare: Path, reading: Reading) -> earmark.spark.Snapshot:
     """Return a published or saved book, or a file of subscriptions published for this run alone."""
     if is_book(path):
-        if reading.attributes or reading.zone or reading.index:
-            options = "--attribute, --zone and --index"
-            raise EarmarkError(f"a book has its own types, zone and index: {options} are for files")
+        if reading.attributes or reading.zone or reading.time or reading.index:
+            options = "--attribute, --zone, --time and --index"
+            raise EarmarkError(f"a book has its own types, zone, time and index: {options} are for files")
         return earmark.spark.Snapshot.open(path)
     with ticking(spark, "publishing"):
         frame, how = subscriptions_frame(spark, path, reading, changes=False)
@@ -282,9 +284,10 @@ def _matches(
     events = spark.read.parquet(address(Path(path).absolute()))
     if event_id is not None and event_id not in events.columns:
         raise EarmarkError(f"{path!r} has no column {event_id!r} to name events by")
-    heads = {name.split(".")[0] for name in snapshot.attributes}
+    used = {*snapshot.attributes, snapshot.schema.time or ""}
+    heads = {name.split(".")[0] for name in used}
     named = f.col("_metadata.row_index") if event_id is None else f.col(quoted(event_id))
-    wanted = [f.col(quoted(name)) for name in events.columns if name in snapshot.attributes or name in heads]
+    wanted = [f.col(quoted(name)) for name in events.columns if name in used or name in heads]
     found = earmark.spark.match(
         events.select(named.alias(EVENT), *wanted), snapshot, columns=[EVENT], missing="null", **search
     )

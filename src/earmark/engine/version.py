@@ -308,8 +308,11 @@ class Version:
 
     @cached_property
     def ends(self) -> dict[int, int]:
-        """By number of segment: the time, as a key, after which none of its subscriptions match; where there is one."""
-        if LIFE not in self.schema.by_name:
+        """By number of segment: the time, as a key, after which none of its subscriptions match; where there is one.
+
+        Empty where a segment is alone: there is nothing to pass by.
+        """
+        if LIFE not in self.schema.by_name or len(self.segments) < 2:
             return {}
         moments = {number: one.last_moment for number, one in enumerate(self.segments)}
         return {number: moment for number, moment in moments.items() if moment != INT64_MAX}

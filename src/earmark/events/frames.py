@@ -500,10 +500,11 @@ def encode_map(
     names: Mapping[str, str],
     weights: Weights | Sequence[Weights] | None,
     rejects: list[Reject] | None = None,
+    more: Sequence[tuple[str, pa.Array]] = (),
 ) -> EventArrays:
     """Return events from a map column; `names` gives the attribute of a key. O(entries log entries).
 
-    With `rejects`, values that cannot be read go there and count as NULL.
+    With `rejects`, values that cannot be read go there and count as NULL. `more` are columns of further attributes.
     """
     starts = np.asarray(column.offsets).astype(np.int64)
     keys, items = column.keys, column.items
@@ -530,6 +531,10 @@ def encode_map(
             rejects += [one._replace(event=int(rows[mine[one.event]])) for one in wrong or ()]
         at = np.flatnonzero(found.valid)
         parts.append((rows[mine[at]], np.full(len(at), attribute.number), found.lo[at], found.hi[at]))
+    for name, values in more:
+        found = column_keys(schema, schema.by_name[name], values, rejects)
+        at = np.flatnonzero(found.valid)
+        parts.append((at, np.full(len(at), schema.by_name[name].number), found.lo[at], found.hi[at]))
     row, number, lo, hi = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((number, row))
     row, number, lo, hi = row[order], number[order], lo[order], hi[order]

@@ -115,6 +115,14 @@ def life_text(life: Life, key: int | None) -> str:
     return ", ".join(span)
 
 
+def refuse_lives(segment: Segment, done: str) -> None:
+    """Raise where some slot has a life span, which the text of another condition cannot say."""
+    if has_life(segment):
+        raise EarmarkError(
+            f"subscriptions that start or end cannot be {done}: leave them out, or give them no life span"
+        )
+
+
 def has_life(segment: Segment) -> bool:
     """Whether some slot has a life span."""
     attribute = segment.schema.by_name.get(LIFE)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,9 +36,11 @@ from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED, Reject
-from earmark.keys.schema import Kind, Schema
+from earmark.events.moments import Moment
+from earmark.keys.schema import LIFE, Kind, Schema
 from earmark.language.literals import zone_of
 from earmark.language.words import did_you_mean
+from earmark.segment.life import moment_key
 from earmark.spark.types import check_type, refuse_collated, suits
 
 MISSING = ("null", "warn", "error")
@@ -238,7 +241,7 @@ class EventProjection:
         self.event_map: int | None = None
         self.weights: int | None = None
         self.schema = schema
-        names = schema.names
+        names = [name for name in schema.names if name != LIFE]
         top = (event,) if event is not None else ()
         inner: Any = self.fields.items() if event is None else self._inside(event)
         found = locations(inner, names, self.sensitive, spark_nesting) if inner is not None else []
@@ -249,6 +252,31 @@ class EventProjection:
         if not found and names:
             self._take_map(event, names)
 
+    def take_time(self, at: Moment | None, event: str | None, streams: bool) -> None:
+        """Take the time of the events, if there are life spans: a moment for all, or the book's column of times."""
+        schema = self.schema
+        if LIFE not in schema.by_name:
+            return
+        if at is None and schema.time is None and (streams or self.events.isStreaming):
+            raise EarmarkError(
+                "the book has subscriptions that start or end, so a stream must say when its events happened, or a "
+                "replay would give other matches: publish the book with time=, or give at="
+            )
+        if at is not None or schema.time is None:
+            key = moment_key(datetime.now(UTC) if at is None else at, schema.zone, "at", EventError)
+            self.taken[(LIFE,)] = f.timestamp_micros(lit(key))
+            self.attributes.append((LIFE, list(self.taken).index((LIFE,))))
+            return
+        inner: Any = self.fields.items() if event is None else self._inside(event)
+        top = (event,) if event is not None else ()
+        if self.event_map is not None:
+            path = next(iter([one for at, one in enumerate(self.taken) if at == self.event_map]))
+            self.attributes.append((LIFE, self._position(path, schema.time)))
+            return
+        for location in locations(inner, [schema.time], self.sensitive, spark_nesting):
+            check_type(schema.by_name[LIFE], location.type)
+            self.attributes.append((LIFE, self._position(top + location.path, location.key)))
+
     def check_missing(self, missing: str, wanted: Iterable[str]) -> None:
         """Warn of attributes that no column holds, or raise; `wanted` are those that conditions use."""
         if missing not in MISSING:
@@ -256,7 +284,7 @@ class EventProjection:
         if missing == "null" or self.event_map is not None:
             return
         there = {name for name, _ in self.attributes}
-        absent = [name for name in wanted if name not in there]
+        absent = [str(self.schema.time) if name == LIFE else name for name in wanted if name not in there]
         if not absent:
             return
         listed = ", ".join(map(repr, absent[:_SHOWN]))
@@ -386,6 +414,7 @@ def encoded(
     weighted: Any = weights if columns.weights is None else weights_of(batch.column(columns.weights), rejects)
     if columns.event_map is not None:
         names = {name: name for name in schema.names}
-        return encode_map(schema, batch.column(columns.event_map), names, weighted, rejects)
+        more = [(name, batch.column(at)) for name, at in columns.attributes]
+        return encode_map(schema, batch.column(columns.event_map), names, weighted, rejects, more)
     attributes = [(name, batch.column(at)) for name, at in columns.attributes]
     return encode_columns(schema, attributes, batch.num_rows, weighted, rejects)

@@ -58,7 +58,7 @@ FAIL, REJECT = "fail", "reject"
 PART_ROWS = 100_000
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
 ADD, UPDATE, UPSERT, REMOVE = OPS = ("add", "update", "upsert", "remove")
-FIELDS = ("id", "condition", "weights", "score", "tags")
+FIELDS = ("id", "condition", "weights", "score", "tags", "starts", "ends")
 ORDER, OP, TIE = "__order", "op", "__tie"
 """Columns: the place in the order; what a change does; a hash of the row, which decides between equal places."""
 REJECTS = pa.schema({"id": pa.string(), "op": pa.string(), "condition": pa.string(), "reason": pa.string()})
@@ -74,6 +74,7 @@ class ReadOptions(NamedTuple):
     bounds: Mapping[str, tuple[str, str]] | None = None
     order_by: str | None = None
     on_error: str = FAIL
+    time: str | None = None
 
 
 class RowPlan(NamedTuple):
@@ -117,7 +118,7 @@ class Taken(NamedTuple):
 def subscriptions_of(frame: DataFrame, options: ReadOptions) -> tuple[RowSource, Schema]:
     """Check a DataFrame of subscriptions; return it with the attributes that are known before any row is read."""
     check_on_error(options.on_error)
-    seed = Schema(options.zone or frames.session_zone(frame.sparkSession))
+    seed = Schema(options.zone or frames.session_zone(frame.sparkSession), time=options.time)
     declared = options.attributes
     if declared is not None and not isinstance(declared, Mapping):
         raise EarmarkError(f"attributes: expected a mapping such as {{'age': 'integer'}}, got {declared!r}")

@@ -43,6 +43,7 @@ from earmark.engine.batch import OnError, check_on_error
 from earmark.engine.searcher import Mode, asked_k, asked_relaxed
 from earmark.errors import EarmarkError, EventError
 from earmark.events.mappings import checked_weights
+from earmark.events.moments import Moment
 from earmark.segment.builder import checked_tags
 from earmark.segment.segment import NO_TAGS
 from earmark.spark import frames
@@ -81,6 +82,7 @@ def match(
     scope: Scope = None,
     weights: Weights | str | None = None,
     event: str | None = None,
+    at: Moment | None = None,
     on_error: OnError = "raise",
     missing: str = "warn",
     rank: bool = False,
@@ -104,6 +106,9 @@ def match(
     exactly `lo` and `hi` is an interval. `event` names the column that holds the whole event, a map or a struct; by
     default, it is the only map with string keys if no column is an attribute.
 
+    Subscriptions that start or end match by the time of an event: `at`, a moment for all of them; or the column that
+    the book names (`time` of `publish`); or the moment of this call, which a stream does not take.
+
     A value that cannot be read makes the query fail (`on_error="raise"`), counts as NULL ("null"), or leaves its event
     out ("reject"); `rejected` lists such values and the reasons. Attributes that no column holds are NULL in every
     event: silently with `missing="null"`, with a warning ("warn"), or not at all ("error").
@@ -121,7 +126,7 @@ def match(
     snapshot = Snapshot.of(snapshot)
     shape = Shape(rank, how, tuple(with_columns), prefix)
     asked: Any = {"k": k, "mode": mode, "columns": columns, "scope": scope, "weights": weights, "event": event}
-    ready = prepared(events, snapshot, **asked, on_error=on_error, missing=missing, shape=shape)
+    ready = prepared(events, snapshot, **asked, at=at, on_error=on_error, missing=missing, shape=shape)
     if route == SHUFFLE:
         if metrics is not None:
             raise EarmarkError("metrics need the route 'local'")
@@ -158,12 +163,13 @@ def count_matches(
     *,
     scope: Scope = None,
     event: str | None = None,
+    at: Moment | None = None,
     on_error: OnError = "raise",
     missing: str = "warn",
 ) -> DataFrame:
     """Return one row (events, rejected, matches): how large the result of `match` is, without making it."""
     snapshot = Snapshot.of(snapshot)
-    asked: Any = {"scope": scope, "event": event, "on_error": on_error, "missing": missing}
+    asked: Any = {"scope": scope, "event": event, "at": at, "on_error": on_error, "missing": missing}
     ready = prepared(events, snapshot, columns=[], **asked)
     names = ("events", "rejected", "matches")
     counted = ready.run(size_batches, struct_of(dict.fromkeys(names, LongType())))
@@ -238,20 +244,24 @@ def prepared(
     scope: Scope = None,
     weights: Weights | str | None = None,
     event: str | None = None,
+    at: Moment | None = None,
     on_error: OnError = "raise",
     missing: str = "null",
     shape: Shape = PLAIN,
     results: Sequence[str] | None = None,
+    streams: bool = False,
 ) -> MatchPlan:
     """Check the arguments of `match`, and find the columns in the DataFrame.
 
-    `results` are names that no carried column may have, those of the shape by default.
+    `results` are names that no carried column may have, those of the shape by default. The events are those of a
+    stream, or, if it `streams`, of one of its batches.
     """
     check_on_error(on_error, None)
     shape.check()
     spark = events.sparkSession
     search = search_of(spark, snapshot, k, mode, scope, weights if not isinstance(weights, str) else None)
     projection = EventProjection(events, snapshot.schema, event)
+    projection.take_time(at, event, streams)
     projection.check_zone()
     projection.check_missing(missing, snapshot.used)
     if isinstance(weights, str):

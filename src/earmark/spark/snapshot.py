@@ -48,7 +48,7 @@ from earmark.engine.version import IndexedSegment, Place, Version
 from earmark.errors import EarmarkError, SubscriptionError, TableError
 from earmark.flat import bits
 from earmark.flat.arrays import I64, PackedStrings
-from earmark.keys.schema import Schema, schema_of
+from earmark.keys.schema import LIFE, Schema, schema_of
 from earmark.segment.join import join, with_all_constants
 from earmark.segment.segment import Segment
 from earmark.spark import frames, intake
@@ -85,7 +85,7 @@ class Snapshot:
             """The number of shards, apart from what was changed since the last full version."""
             self.segments = len(record["segments"])
             """The number of segments: the shards, and what was changed since the last full version."""
-            self.attributes = {a.name: str(a.type) if a.type else None for a in self.schema}
+            self.attributes = {a.name: str(a.type) if a.type else None for a in self.schema if a.name != LIFE}
             """The types of attributes by name; None where conditions only ask for NULL."""
             self.used = [entry["name"] for entry in record["attributes"] if entry["uses"]]
             """The attributes that conditions of live subscriptions use."""
@@ -107,14 +107,16 @@ class Snapshot:
         shards: int = 1,
         id: str = "id",
         condition: str = "condition",
+        time: str | None = None,
     ) -> Snapshot:
         """Make a DataFrame of subscriptions the newest version under a path.
 
-        Columns: `id` and `condition`, optionally `weights` (a map), `score` and `tags` (a map); or ready-made bounds,
-        as `Matcher.add_many` takes them (`ranges`, or pairs `age_lo`, `age_hi`, or as `bounds` names them).
-        Conditions are parsed on the executors. The order of insertion, which breaks ties, is that of the column
+        Columns: `id` and `condition`, optionally `weights` (a map), `score`, `tags` (a map), `starts` and `ends`; or
+        ready-made bounds, as `Matcher.add_many` takes them (`ranges`, or pairs `age_lo`, `age_hi`, or as `bounds` names
+        them). Conditions are parsed on the executors. The order of insertion, which breaks ties, is that of the column
         `order_by`, then of `id`. `zone` is the session's time zone by default. `id` and `condition` name the columns
-        of these where they are called otherwise.
+        of these where they are called otherwise. `time` names the attribute that tells when an event happened, for
+        subscriptions that start or end.
 
         `shards` is the number of tables: similar subscriptions share one, and an event is searched only in those that
         may match it. This is for books that outgrow the memory of a worker. The answers are the same.
@@ -124,7 +126,7 @@ class Snapshot:
         another writer publishes in the meantime.
         """
         root = folders.root_of(path)
-        options = ReadOptions(attributes, zone, bounds, order_by, on_error)
+        options = ReadOptions(attributes, zone, bounds, order_by, on_error, time)
         named = intake.renamed(subscriptions, {"id": id, "condition": condition})
         return cls(root, publish(named, root, options, index, shards))
 

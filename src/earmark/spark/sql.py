@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from earmark.engine.searcher import Mode
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map
-from earmark.keys.schema import Schema
+from earmark.keys.schema import LIFE, Schema
 from earmark.spark import frames
 from earmark.spark.matching import search_of
 from earmark.spark.search import Search
@@ -74,7 +75,8 @@ def matching_function(
     used = snapshot.schema.names
     if events is not None:
         fields = [(field.name, field.dataType) for field in events.schema.fields]
-        found = frames.locations(fields, snapshot.schema.names, sensitive, frames.spark_nesting)
+        names = [name for name in snapshot.schema.names if name != LIFE]
+        found = frames.locations(fields, names, sensitive, frames.spark_nesting)
         for location in found:
             check_type(snapshot.schema.by_name[location.attribute], location.type)
         used = [location.attribute for location in found]
@@ -117,15 +119,29 @@ def _wanted(k: pa.Array | None, rows: int) -> Any:
 
 
 def _encoded(schema: Schema, weights: Weights | None, sensitive: bool, event: pa.Array) -> EventArrays:
-    inside, names = frames.arrow_nesting(event.type), schema.names
+    inside, names = frames.arrow_nesting(event.type), [name for name in schema.names if name != LIFE]
+    moments = _moments(schema, sensitive, event, inside)
     if inside.string_map:
-        return encode_map(schema, event, {name: name for name in names}, weights)
+        return encode_map(schema, event, {name: name for name in names}, weights, more=moments)
     if inside.fields is None:
         raise EventError(f"expected an event as a struct or a map, such as struct(e.*), got {event.type}")
     found = frames.locations(inside.fields, names, sensitive, frames.arrow_nesting)
     if not found and names:
         raise EventError(f"no field of the event is an attribute of the snapshot, such as {names[0]!r}")
-    return encode_columns(schema, [(here.attribute, _field(event, here)) for here in found], len(event), weights)
+    columns = [(here.attribute, _field(event, here)) for here in found]
+    return encode_columns(schema, [*columns, *moments], len(event), weights)
+
+
+def _moments(schema: Schema, sensitive: bool, event: pa.Array, inside: frames.Nesting) -> list[tuple[str, pa.Array]]:
+    """Return the times of the events, if there are life spans: those of the book's attribute, or now."""
+    if LIFE not in schema.by_name:
+        return []
+    if schema.time is None:
+        return [(LIFE, pa.repeat(pa.scalar(datetime.now(UTC)), len(event)))]
+    if inside.string_map:
+        return [(LIFE, pc.map_lookup(event, schema.time, "first"))]
+    found = frames.locations(inside.fields or (), [schema.time], sensitive, frames.arrow_nesting)
+    return [(LIFE, _field(event, here)) for here in found]
 
 
 def _field(event: pa.StructArray, location: frames.Location) -> pa.Array:

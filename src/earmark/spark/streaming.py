@@ -49,6 +49,7 @@ from earmark.book.folder import current_version, is_writable, pinned, read_manif
 from earmark.engine.batch import OnError
 from earmark.engine.searcher import Mode
 from earmark.errors import EarmarkError, TableError
+from earmark.events.moments import Moment
 from earmark.spark.frames import address, quoted
 from earmark.spark.matching import (
     LOCAL,
@@ -99,6 +100,7 @@ def stream(
     scope: Scope = None,
     weights: Weights | str | None = None,
     event: str | None = None,
+    at: Moment | None = None,
     event_time: str | None = None,
     on_error: OnError = "raise",
     missing: str = "warn",
@@ -116,10 +118,10 @@ def stream(
 
     `snapshot` is the path of a book, or any Snapshot of it. `sink` is a folder for Parquet files, or a function of
     (matches, batch) that writes the matches and may be called again for a batch that was interrupted. `k`, `mode`,
-    `columns`, `scope`, `weights`, `event`, `on_error`, `missing`, `rank`, `how`, `with_columns`, `prefix`, `route` and
-    `replicas` are those of `match`. `event_time` names a timestamp column, from which the lag is computed. `trigger` is
-    Spark's: {"processingTime": "5 seconds"}, {"availableNow": True}; by default, batches follow each other without a
-    pause. `on_progress` is called with a `Report` after every batch, from a thread of its own.
+    `columns`, `scope`, `weights`, `event`, `at`, `on_error`, `missing`, `rank`, `how`, `with_columns`, `prefix`,
+    `route` and `replicas` are those of `match`. `event_time` names a timestamp column, from which the lag is computed.
+    `trigger` is Spark's: {"processingTime": "5 seconds"}, {"availableNow": True}; by default, batches follow each other
+    without a pause. `on_progress` is called with a `Report` after every batch, from a thread of its own.
 
     With `on_error` "null" or "reject", events of which something cannot be read are kept in the folder of the sink
     (`read_rejected`); a function gets them as `batch.rejected`.
@@ -133,7 +135,7 @@ def stream(
     snapshots = snapshot.path if isinstance(snapshot, Snapshot) else root_of(snapshot)
     folder = root_of(checkpoint, "the checkpoint")
     options: dict[str, Any] = {"k": k, "mode": mode, "scope": scope and dict(scope), "weights": weights, "event": event}
-    options["columns"] = None if columns is None else tuple(columns)
+    options |= {"columns": None if columns is None else tuple(columns), "at": at, "streams": True}
     options |= {"on_error": on_error, "shape": Shape(rank, how, tuple(with_columns), prefix)}
     ready = prepared(events, Snapshot.open(snapshots), **options, missing=missing)
     schema = ready.schema.json()

@@ -58,6 +58,7 @@ from earmark.notebook import html_table
 from earmark.segment.arrays import SegmentArrays, boxes_table, concat, gather
 from earmark.segment.explain import condition_text
 from earmark.segment.ids import Id
+from earmark.segment.life import refuse_lives
 from earmark.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ def merge_segment(
     """Merge the subscriptions of a segment, given events in its keys. `progress` gets the count after each round."""
     check_budget(budget)
     check_whole(pieces, "pieces", 1)
+    refuse_lives(view, "merged")
     parts, table = traffic.split(events, seed), canonical(view)
     clauses = np.diff(table.clause_start)
     slots = np.flatnonzero(clauses)

@@ -64,6 +64,7 @@ from earmark.keys.schema import INT64_MAX, INT64_MIN, WIDE_NUMBER, Attribute, Ki
 from earmark.keys.strings import StringKeys
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.life import refuse_lives
 from earmark.segment.segment import Segment
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ def summarize_segment(
     """Summarize the subscriptions of a segment, given events in its keys."""
     check_budget(budget)
     check_whole(axes, "axes", 1)
+    refuse_lives(view, "summarized")
     check_whole(cell_bits, "cell_bits", FEWEST_BITS, MOST_BITS)
     table, parts = canonical(view), split(events, seed)
     wanted = [taken(table, bits.all_set(len(view)), part) for part in parts]
