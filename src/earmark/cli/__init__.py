@@ -2,7 +2,7 @@
 
     app.py         the group of commands; errors and signals become sentences and exit codes
     options.py     options that commands share, each worded once
-    match.py, prepare.py, hygiene.py, generate.py, demo.py, broker.py    the commands, by kind
+    match.py, prepare.py, hygiene.py, generate.py, demo.py, broker.py, simulate.py    the commands, by kind
     without.py     what the demo compares earmark with: a loop, and SQLite
     search.py      events read, searched, named, counted, sampled: the work behind `match`, `top-k` and `backtest`
     files.py       subscriptions in, results out

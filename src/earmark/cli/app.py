@@ -32,6 +32,7 @@ from earmark.cli.generate import generate
 from earmark.cli.hygiene import audit, merge
 from earmark.cli.match import backtest, explain, match, stream, top_k
 from earmark.cli.prepare import publish, save, warm
+from earmark.cli.simulate import simulate
 from earmark.errors import EarmarkError
 from earmark.progress import end_bars
 
@@ -192,5 +193,20 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (demo, match, top_k, explain, save, audit, backtest, merge, generate, publish, stream, warm, broker):
+for command in (
+    demo,
+    match,
+    top_k,
+    explain,
+    save,
+    audit,
+    backtest,
+    merge,
+    generate,
+    publish,
+    stream,
+    warm,
+    broker,
+    simulate,
+):
     main.add_command(command)

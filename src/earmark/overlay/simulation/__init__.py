@@ -15,6 +15,7 @@ history.py    what clients did and were told
 oracle.py     whether that was right, by one central scan
 tally.py      what went over the links
 report.py     all of it in figures, and in words
+plots.py      traffic and table size by policy, drawn
 
 The same plan, faults, policy and seed give the same record, byte for byte.
 """
