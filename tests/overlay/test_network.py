@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from earmark import EarmarkError
-from earmark.overlay import driver
+from earmark.overlay import connection, driver
 from earmark.overlay import server as server_module
+from earmark.overlay.broker import Party
 from earmark.overlay.client import AsyncClient, Client, RequestRefused
 from earmark.overlay.server import BrokerServer, ask_status
 from tcp_proxy import Proxy
@@ -319,6 +320,48 @@ def test_a_client_that_starts_again_goes_on_where_it_was() -> None:
     run(work())
 
 
+def test_clients_that_stay_away_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "IDLE", 0.2)
+    monkeypatch.setattr(driver, "SWEEP", 0.1)
+
+    async def work() -> None:
+        async with server("a", state=tmp_path / "a", forget_after=1.0) as a:
+            async with client(a.address, "alice") as alice, client(a.address, "bob") as bob:
+                await alice.subscribe("x", "n > 0")
+                await alice.wait_in_force(PATIENCE)
+                await bob.publish({"n": 0})
+                await bob.flush(PATIENCE)
+                await asyncio.sleep(1.5)
+                assert len(a.driver.remotes) == 2, "whoever is connected stays"
+            await until(lambda: [party.name for party in a.driver.remotes] == ["alice"])
+            assert len(list(a.driver.broker.subscriptions())) == 1
+            await until(lambda: not a.driver.remotes)
+            assert a.status()["clients"] == {} and not list(a.driver.broker.subscriptions())
+        async with server("a", state=tmp_path / "a") as a:
+            assert not list(a.driver.broker.subscriptions())
+
+    run(work())
+
+
+def test_a_silent_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PING", 0.1)
+    monkeypatch.setattr(connection, "SILENCE", 0.4)
+
+    async def work() -> None:
+        async with server("a") as a, Proxy(a.address.port) as proxy, client(proxy.address, "alice") as alice:
+            await alice.subscribe("all", "n >= 0")
+            await alice.wait_in_force(PATIENCE)
+            await asyncio.sleep(1.0)
+            assert proxy.connections == 1, "pings keep a connection alive"
+            proxy.is_stalled = True
+            await until(lambda: not alice.is_connected and not a.driver.remotes[Party("client", "alice")].connection)
+            proxy.is_stalled = False
+            await alice.publish({"n": 1})
+            assert await numbers(alice, 1) == [1] and proxy.connections > 1
+
+    run(work())
+
+
 def test_only_one_connection_counts_for_a_name() -> None:
     async def work() -> None:
         async with server("a") as a, client(a.address, "alice") as alice:
@@ -352,9 +395,9 @@ def test_brokers_that_dial_each_other_keep_one_connection() -> None:
                 remote = next(iter(a.driver.remotes.values()))
                 # The one whose name sorts first dials.
                 await until(lambda: remote.is_dialled and states(a) == states(b) == ["up"])
-                connection = remote.connection
+                kept = remote.connection
                 await asyncio.sleep(1.0)
-                assert remote.connection is connection and states(a) == states(b) == ["up"]
+                assert remote.connection is kept and states(a) == states(b) == ["up"]
                 async with client(a.address, "alice") as alice, client(b.address, "bob") as bob:
                     await alice.subscribe(1, "n > 0")
                     await alice.wait_in_force(PATIENCE)

@@ -59,6 +59,12 @@ def _values(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) 
 @options.attribute_types
 @click.option("--token-file", metavar="FILE", help=_TOKEN)
 @click.option("--state", metavar="FILE", help="Keep local subscriptions here, so that they survive a restart.")
+@click.option(
+    "--forget-after",
+    metavar="SECONDS",
+    type=click.FloatRange(min=1),
+    help="Forget clients that have been away for this long, with their subscriptions.  [default: never]",
+)
 @click.option("--tls-cert", metavar="FILE", help="Listen with TLS: the certificate, in PEM.")
 @click.option("--tls-key", metavar="FILE", help="Its key, if it is not in the same file.")
 @click.option("--tls-ca", metavar="FILE", help=f"Connect to peers with TLS. {_CA}")
@@ -74,6 +80,7 @@ def broker(
     attributes: Mapping[str, str],
     token_file: str | None,
     state: str | None,
+    forget_after: float | None,
     tls_cert: str | None,
     tls_key: str | None,
     tls_ca: str | None,
@@ -109,6 +116,7 @@ def broker(
         options=policy_options,
         attributes=attributes or None,
         state=state,
+        forget_after=forget_after,
         tls=None if tls_cert is None else listening_context(tls_cert, tls_key),
         peer_tls=_dialling(tls_ca),
         allow_remote=allow_remote,

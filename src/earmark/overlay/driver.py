@@ -51,6 +51,10 @@ MOST_FOR_CLIENT = 65_536
 ENDLESS = 1 << 62
 SLOW = 8_192
 MOST_INBOX = 2 * WINDOW_SIZE + MOST_PACKET
+SWEEP = 10.0
+"""Seconds between looks for clients that have been away for long."""
+IDLE = 300.0
+"""Seconds after which a client that is away and wants nothing is forgotten."""
 PATIENCE = 30.0
 """Seconds after which a neighbour that is away no longer slows others down."""
 FULL = 0.5
@@ -78,6 +82,8 @@ class Remote:
         self.shed = 0
         self.last = 0
         """The highest number of a client's requests."""
+        self.wishes: set[tuple[str, m.Id]] = set()
+        """Subscriptions and advertisements of a client."""
 
     @property
     def fullness(self) -> float:
@@ -110,9 +116,13 @@ def _link(party: Party, run: int) -> Link[Any]:
 class Driver:
     """One broker with its links. All methods are called from one thread."""
 
-    def __init__(self, broker: Broker, store: Store | None = None) -> None:
+    def __init__(self, broker: Broker, store: Store | None = None, forget_after: float | None = None) -> None:
+        """`forget_after`: seconds after which a client that is away is forgotten with its subscriptions."""
         self.broker = broker
         self.store = store
+        self._forget_after = forget_after
+        self._sweep_at: float | None = None
+        self._first_tick: float | None = None
         self.remotes: dict[Party, Remote] = {}
         self._neighbours: list[Remote] = []
         self.has_work = asyncio.Event()
@@ -134,6 +144,7 @@ class Driver:
         for (client, _), subscribe in kept:
             remote = self._remote(Party("client", client), b"")
             remote.last = max(remote.last, subscribe.number)
+            remote.wishes.add(("subscription", subscribe.id))
 
     # --- who is there -------------------------------------------------------------------------------------------
 
@@ -161,7 +172,8 @@ class Driver:
         undelivered = [one.message for one in old.take_undelivered()]
         remote.clear()
         remote.link = _link(remote.party, self.broker.run)
-        remote.shed += sum(isinstance(message, m.Notify) for message in undelivered[:doubtful])
+        doubted = [*self._lost.pop(remote, []), *undelivered[:doubtful]]
+        remote.shed += sum(isinstance(message, m.Notify) for message in doubted)
         self._lost[remote] = undelivered[doubtful:]
 
     def connected(self, remote: Remote, connection: Connection, is_dialled: bool) -> None:
@@ -177,11 +189,11 @@ class Driver:
             self.broker.detach(remote.party.name)
 
     def forget(self, client: str) -> None:
-        """Forget a client that will not come back, with its subscriptions."""
-        remote = self.remotes.pop(Party("client", client), None)
-        if remote is not None and remote.connection is not None:
-            remote.connection.refuse("this client was forgotten")
-        if self.store is not None:
+        """Forget a client that is away and will not come back, with its subscriptions."""
+        remote = self.remotes.pop(Party("client", client))
+        self._filled.pop(remote, None)
+        self._lost.pop(remote, None)
+        if self.store is not None and remote.wishes:
             self.store.append([Forgotten(client)])
         self._dispatch(self.broker.forget(client))
 
@@ -318,6 +330,10 @@ class Driver:
             number: int = message.number  # type: ignore[attr-defined]
             if number > remote.last and (party.name, number) not in refused:
                 changes += self._changes(party.name, message)
+                if isinstance(message, m.Subscribe | m.Advertise):
+                    remote.wishes.add((_kind(message), message.id))
+                elif isinstance(message, m.Unsubscribe | m.Unadvertise):
+                    remote.wishes.discard((_kind(message), message.id))
             remote.last = max(remote.last, number)
         if changes and self.store is not None:
             self.store.append(changes)
@@ -382,8 +398,27 @@ class Driver:
                 log.warning("%s: away for %d seconds, its channel is reset", _named(remote.party), PATIENCE)
                 remote.link.reset()
                 self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
+        if self._sweep_at is None or now >= self._sweep_at:
+            self._sweep_at = now + min(SWEEP, self._forget_after or SWEEP)
+            self._forget_absent(now)
         if self._has_ready():
             self.has_work.set()
+
+    def _forget_absent(self, now: float) -> None:
+        """Forget clients that have been away for long, and neighbours that did not come after a restart."""
+        for remote in [*self.remotes.values()]:
+            if remote.party.kind == "broker" or remote.connection is not None:
+                continue
+            if remote.away_since is None:  # known from the file, and not seen yet
+                remote.away_since = now
+            limit = self._forget_after if remote.wishes else IDLE
+            if limit is not None and now - remote.away_since > limit:
+                self.forget(remote.party.name)
+        if self._first_tick is None:
+            self._first_tick = now
+        if self.store is not None and now - self._first_tick > 2 * PATIENCE:
+            links: Any = self.broker.status()["links"]
+            self.store.append([Neighbour(name, is_gone=True) for name in sorted(self.store.neighbours - links.keys())])
 
     def status(self) -> dict[str, object]:
         """What the broker says of itself, and the queues of its links."""
@@ -396,6 +431,10 @@ class Driver:
 
 def _wish(message: m.Subscribe) -> tuple[Any, ...]:
     return message.id, message.condition, message.weights, message.score
+
+
+def _kind(message: Message) -> str:
+    return "subscription" if isinstance(message, m.Subscribe | m.Unsubscribe) else "advertisement"
 
 
 def _named(party: Party) -> str:

@@ -52,6 +52,7 @@ class BrokerServer:
     peers: addresses of neighbours to dial. Neighbours that dial this broker need not be named.
     options, attributes: of the policy, and types of attributes; see Broker.
     state: file for local subscriptions; without it they are lost with the process.
+    forget_after: seconds after which a client that is away is forgotten, with its subscriptions; None for never.
     tls, peer_tls: contexts for listening and for dialling (access.py).
     """
 
@@ -69,6 +70,7 @@ class BrokerServer:
         tls: ssl.SSLContext | None = None,
         peer_tls: ssl.SSLContext | None = None,
         allow_remote: bool = False,
+        forget_after: float | None = None,
         random: Random | None = None,
         handshake: float = HANDSHAKE,
     ) -> None:
@@ -96,7 +98,7 @@ class BrokerServer:
                 holding=MOST_QUEUED,
                 patience=PATIENCE,
             )
-            self.driver = Driver(broker, store)
+            self.driver = Driver(broker, store, forget_after)
         except BaseException:
             if store is not None:
                 store.close()
@@ -114,7 +116,8 @@ class BrokerServer:
         """Listen, dial, and work until `close`."""
         host, port = self.address
         try:
-            self._server = await asyncio.start_server(self._accepted, host, port, ssl=self._tls, limit=READ)
+            limits: dict[str, Any] = {} if self._tls is None else {"ssl_handshake_timeout": self._handshake}
+            self._server = await asyncio.start_server(self._accepted, host, port, ssl=self._tls, limit=READ, **limits)
         except OSError as problem:
             self._close_store()
             raise EarmarkError(f"cannot listen at {self.address}: {problem.strerror or problem}") from None
