@@ -22,6 +22,7 @@ from earmark.errors import AttributeTypeError, EventError, shown
 from earmark.events import mappings
 from earmark.events.arrays import EventArrays
 from earmark.events.mappings import Reject, clash, encode_events, event_weights, interval_of, key_of, unfit
+from earmark.events.sparse import encode_sparse, is_sparse
 from earmark.flat.arrays import F64, I64, frozen
 from earmark.keys.cuts import timestamp_key
 from earmark.keys.numbers import EDGE, float_keys, position_of, wide_keys
@@ -77,8 +78,10 @@ def encode_frame(
     for (one, _), (other, _) in pairwise(columns):
         if one.number == other.number:
             raise EventError(f"the frame has two columns for attribute {one.name!r}", attribute=one.name)
-    encoded = [column_keys(schema, attribute, column, rejects) for attribute, column in columns]
     rows = table.num_rows
+    if weights is None and is_sparse(schema, columns, rows):
+        return encode_sparse(schema, columns, rows)
+    encoded = [column_keys(schema, attribute, column, rejects) for attribute, column in columns]
     valid = None if all(k.valid.all() for k in encoded) else _interleaved([k.valid for k in encoded], rows, bool)
 
     def flat(matrix: NDArray[Any]) -> NDArray[Any]:
