@@ -25,6 +25,7 @@ from earmark.book.rows import FEW, Part, Row, State, hashes_of, is_same, part_of
 from earmark.book.saving import Shelf
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, TableError
+from earmark.language.words import counted
 from earmark.segment.ids import Id
 from earmark.segment.segment import DAMAGE
 
@@ -169,7 +170,7 @@ def _repair(root: Path) -> list[str]:
         if not complete:
             _replace_journal(root, site)
         elif not done:
-            done.append(f"the journal is whole: {last:,} changes")
+            done.append(f"the journal is whole: {counted(last, 'change')}")
         folders.write_manifest(root, folders.OF_JOURNAL, str(facts["book"]))
         marks.reset(root, last)
         _rebuild(root, facts, done)
@@ -279,7 +280,8 @@ def _rebuild(root: Path, facts: dict[str, Any], done: list[str]) -> None:
             shutil.rmtree(root / kind, ignore_errors=True)
     if version.live:
         saving.save(root, saving.indexed(version, str(facts["index"])), str(facts["index"]), Shelf(), last)
-    done.append(f"the segments were made from the journal: {version.live:,} subscriptions as of change {last:,}")
+    live = counted(version.live, "subscription")
+    done.append(f"the segments were made from the journal: {live} as of change {last:,}")
 
 
 # --- copying -------------------------------------------------------------------------------------------------

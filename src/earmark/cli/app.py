@@ -26,6 +26,7 @@ import click
 
 from earmark import __version__
 from earmark.cli import INTERRUPTED, INTERRUPTED_CODE, is_debugging
+from earmark.cli.book import backup, book, check, repair
 from earmark.cli.broker import broker
 from earmark.cli.demo import demo
 from earmark.cli.generate import generate
@@ -199,6 +200,10 @@ for command in (
     top_k,
     explain,
     save,
+    book,
+    check,
+    repair,
+    backup,
     audit,
     backtest,
     merge,

@@ -11,11 +11,14 @@ from itertools import chain
 import click
 import pyarrow as pa
 
+from earmark.book.folder import has_journal, root_of
+from earmark.cli.book import moment_of
 from earmark.cli.options import Reading
+from earmark.durable import open as open_book
 from earmark.errors import EarmarkError
 from earmark.matcher import DEFAULT_INDEX, Matcher
 from earmark.tabular.subscriptions import read_subscriptions
-from earmark.tabular.write import csv_text, json_lines, writing, written_format
+from earmark.tabular.write import csv_text, json_lines, plain_json, writing, written_format
 
 ALONE = "condition"
 """The id of a subscription that is given as a condition alone."""
@@ -31,7 +34,7 @@ def load(path: str | None, reading: Reading, condition: str = "") -> tuple[Match
         if reading.attributes or reading.zone or reading.time:
             options = "--attribute, --zone and --time"
             raise EarmarkError(f"a saved folder has its own types, zone and time: {options} are for files")
-        return Matcher.load(path, index=reading.index), time.perf_counter() - begun
+        return _of_folder(path, reading), time.perf_counter() - begun
     index, zone = reading.index or DEFAULT_INDEX, reading.zone or "UTC"
     matcher = Matcher(index, attributes=reading.attributes, zone=zone, time=reading.time)
     if path is None:
@@ -43,6 +46,16 @@ def load(path: str | None, reading: Reading, condition: str = "") -> tuple[Match
         except EarmarkError as problem:
             raise file.located(problem) from None
     return matcher, time.perf_counter() - begun
+
+
+def _of_folder(path: str, reading: Reading) -> Matcher:
+    """Open a saved folder, or a book with a journal as it is or was."""
+    if not has_journal(root_of(path)):
+        if reading.as_of is not None:
+            raise EarmarkError(f"--as-of is for a book with a journal, and {path!r} has none")
+        return Matcher.load(path, index=reading.index)
+    book = open_book(path, readonly=True, follow=False, index=reading.index)
+    return book if reading.as_of is None else book.as_of(moment_of(reading.as_of))
 
 
 def write_tables(tables: Iterator[pa.Table], output: str | None, as_json: bool = False) -> int:
@@ -68,6 +81,9 @@ def _flat(table: pa.Table) -> pa.Table:
     """Return the table with lists as JSON strings, since CSV has no lists."""
     for i, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
-            lists = [json.dumps(values, ensure_ascii=False, default=str) for values in table.column(i).to_pylist()]
+            lists = [
+                None if values is None else json.dumps(plain_json(values), ensure_ascii=False, default=str)
+                for values in table.column(i).to_pylist()
+            ]
             table = table.set_column(i, field.name, pa.array(lists, pa.string()))
     return table

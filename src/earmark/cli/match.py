@@ -45,6 +45,8 @@ def _run(asked: dict[str, Any], engine: str, given: dict[str, Any]) -> None:
     asked = {name: value or None for name, value in asked.items()}
     threads = given.pop("threads")
     if engine == "spark":
+        if given["reading"].as_of is not None:
+            raise EarmarkError("--as-of is for --engine local; on Spark, match a version of the book")
         if threads is not None:
             raise EarmarkError("--threads is for --engine local; on Spark every task searches on one thread")
         if given.pop("rejects").is_given:
@@ -72,8 +74,9 @@ def match(scope: dict[str, str], at: str | None, engine: str, **given: Any) -> N
     """Find all subscriptions that each event matches, as rows of (event, subscription, score).
 
     SUBSCRIPTIONS is a file with columns id and condition (and optionally score, weights, tags, starts, ends), or with
-    ready-made bounds (a column ranges, or pairs such as age_lo and age_hi), or a folder that `earmark save` wrote.
-    EVENTS is a file of any size with one column per attribute. One of the two may be -, which is standard input.
+    ready-made bounds (a column ranges, or pairs such as age_lo and age_hi), or a folder: a book, as it is or --as-of
+    a change, or what `earmark save` wrote. EVENTS is a file of any size with one column per attribute. One of the two
+    may be -, which is standard input.
 
     With --engine spark, SUBSCRIPTIONS may also be a snapshot that `earmark publish` wrote, EVENTS is a Parquet file
     or a folder of them, and -o may name a new folder (a name without a suffix), which the workers fill.

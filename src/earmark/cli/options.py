@@ -35,6 +35,7 @@ class Reading:
     time: str | None
     format: str | None
     delimiter: str | None
+    as_of: str | None = None
     index: str | None = NO_INDEX
 
     def source(self, path: str) -> Source:
@@ -61,6 +62,8 @@ class Reading:
         separated = [source for source in sources if source.format == "csv" and source.delimiter == self.delimiter]
         if self.delimiter is not None and not separated:
             raise EarmarkError("--delimiter is for CSV, and no input is CSV")
+        if self.as_of is not None and not any(os.path.isdir(path) for path in paths):
+            raise EarmarkError("--as-of is for a book, and no input is one")
         if output is not None:
             check_target(output, paths)
 
@@ -189,6 +192,8 @@ _at = "When the events happened, for subscriptions that start or end.  [default:
 _masters = "Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… is a Connect server."
 
 attribute_types = _repeated("--attribute attributes", _pairs, "NAME=TYPE", _declare)
+as_of = click.option("--as-of", metavar="CHANGE", help="Take a book as it was after this change, or at this time.")
+tags = _repeated("--tag tags", _pairs, "TAG=VALUE", "Tag of the subscription. May be repeated.")
 reading = _packed(
     "reading",
     Reading.__slots__,
@@ -198,6 +203,7 @@ reading = _packed(
     click.option("--time", metavar="NAME", help=_time),
     click.option("--format", metavar="FORMAT", help=_format),
     click.option("--delimiter", callback=_character, metavar="CHAR", help="Separator of CSV fields.  [default: ,]"),
+    as_of,
 )
 
 

@@ -125,11 +125,15 @@ def csv_text(table: pa.Table, header: bool) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """Return the value with NaN and infinities, which JSON lacks, as strings."""
+    """Return the value with NaN and infinities, which JSON lacks, as strings, and lists of pairs as objects."""
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
         return {key: plain_json(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
+        if value and all(isinstance(part, dict) and part.keys() == {"key", "value"} for part in value):
+            return {
+                part["key"]: plain_json(part["value"]) for part in value
+            }  # as Matcher.to_frame has weights and tags
         return [plain_json(part) for part in value]
     return value
