@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.overlay.network import Network
 
-from earmark.overlay.messages import Notify, Publication
+from earmark.overlay.messages import Advertise, Notify, Publication, Refused, Unadvertise
 from earmark.overlay.policies import Tell
 from earmark.overlay.transitions import State
 
@@ -79,6 +79,14 @@ class Subscription:
         """The number of the request to withdraw it."""
 
 
+class Advertisement:
+    """What a client has advertised."""
+
+    def __init__(self, client: str, id: int, wanted: Wanted, number: int) -> None:
+        self.client, self.id, self.wanted, self.number = client, id, wanted, number
+        self.is_withdrawn = False
+
+
 class Published(NamedTuple):
     """A publication, and whose subscriptions must or may be notified of it."""
 
@@ -92,11 +100,13 @@ class Lifetime(RuleBasedStateMachine):
 
     policy: str = "flood"
     options: Mapping[str, object] = {}
+    settings: Mapping[str, Any] = {}
 
     @initialize(tree=trees, seed=numbers)
     def start(self, tree: list[int], seed: int) -> None:
         edges = [(f"b{number % (place + 1)}", f"b{place + 1}") for place, number in enumerate(tree)]
-        self.network = Network(edges, self.policy, self.options, seed)
+        self.network = Network(edges, self.policy, self.options, seed, **self.settings)
+        self.advertisements: list[Advertisement] = []
         self.names = sorted(self.network.brokers)
         self.subscriptions: list[Subscription] = []
         self.publications: dict[int, Published] = {}
@@ -139,16 +149,45 @@ class Lifetime(RuleBasedStateMachine):
     def publish(self, number: int, event: dict[str, Any]) -> None:
         client, place = self.client(number), len(self.publications)
         self.return_(client)
+        is_safe = True
+        if self.settings.get("advertisements"):
+            offered = [one for one in self.offers_of(client) if one.wanted.holds(event)]
+            if not offered:
+                refused = self.network.publish(client, {**event, "n": place})
+                assert any(isinstance(one, Refused) and one.number == refused for one in self.network.heard[client])
+                return
+            is_safe = any(self.network.in_force(client) >= one.number for one in offered)
         must, may = set(), set()
         for one in self.subscriptions:
             known = self.network.in_force(one.client)
             if one.wanted.holds(event):
                 if one.withdrawn is not None and known >= one.withdrawn:
                     continue
-                (must if one.withdrawn is None and known >= one.number else may).add((one.client, one.id))
+                is_known = one.withdrawn is None and known >= one.number and is_safe
+                (must if is_known else may).add((one.client, one.id))
         self.publications[place] = Published(event, must, may)
         self.unsettled.add(place)
         self.network.publish(client, {**event, "n": place})
+
+    def offers_of(self, client: str) -> list[Advertisement]:
+        return [one for one in self.advertisements if one.client == client and not one.is_withdrawn]
+
+    @precondition(lambda self: self.settings.get("advertisements"))
+    @rule(number=numbers, wanted=conditions)
+    def advertise(self, number: int, wanted: Wanted) -> None:
+        client, id = self.client(number), len(self.advertisements)
+        self.return_(client)
+        asked = self.network.request(client, Advertise, id, wanted.text)
+        self.advertisements.append(Advertisement(client, id, wanted, asked))
+
+    @precondition(lambda self: any(not one.is_withdrawn for one in self.advertisements))
+    @rule(number=numbers)
+    def unadvertise(self, number: int) -> None:
+        live = [one for one in self.advertisements if not one.is_withdrawn]
+        gone = live[number % len(live)]
+        self.return_(gone.client)
+        gone.is_withdrawn = True
+        self.network.request(gone.client, Unadvertise, gone.id)
 
     def return_(self, client: str) -> None:
         if client in self.away:
@@ -199,6 +238,10 @@ class Lifetime(RuleBasedStateMachine):
         self.excused |= {one.event["n"] for one in inside if isinstance(one, Publication | Notify)}
         self.network.restart(name)
         self.away -= {client for client in self.away if client.endswith(f"@{name}")}
+        for one in self.advertisements:  # a broker keeps subscriptions in a file, not advertisements
+            if one.client.endswith(f"@{name}") and not one.is_withdrawn:
+                self.network.send(name, self.network.brokers[name].attach(one.client))
+                one.number = self.network.request(one.client, Advertise, one.id, one.wanted.text)
 
     @rule()
     def settle(self) -> None:

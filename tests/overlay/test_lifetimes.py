@@ -16,13 +16,16 @@ POLICIES = {
     "complete graph": ("covering", {"graph": "complete", "index": "linear", "withdraw": True}),
     "burst-free": ("covering", {"burst": 1}),
     "burst-free, withdrawing": ("covering", {"burst": 2, "withdraw": True, "k": 3, "index": "kd_tree"}),
+    "covering with advertisements": ("covering", {"withdraw": True}, {"advertisements": True}),
+    "flood with advertisements": ("flood", {}, {"advertisements": True}),
     **RANGES,
 }
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_deliveries_equal_one_central_scan(policy):
-    name, options = POLICIES[policy]
-    machine = type(f"Lifetime of {policy}", (Lifetime,), {"policy": name, "options": options})
+    name, options, *settings_ = POLICIES[policy]
+    fields = {"policy": name, "options": options, "settings": settings_[0] if settings_ else {}}
+    machine = type(f"Lifetime of {policy}", (Lifetime,), fields)
     examples, steps = (20, 40) if settings().max_examples <= 100 else (settings().max_examples, 200)
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))

@@ -5,6 +5,7 @@ link.py          one end of a reliable, ordered link over a carrier that is cut,
 transitions.py   what may be said when, and what comes of it, as data
 broker.py        one broker: a state machine without sockets, clocks or threads
 routing.py       who wants what, who is told, what is in force
+offers.py        advertisements: where an entry need be told at all
 neighbour.py     what is kept about one neighbour
 publications.py  publications on their way: once, held, sent
 delivery.py      local clients: exact matches, the k best, queues

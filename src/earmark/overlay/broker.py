@@ -22,16 +22,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, EventError
+from earmark.events.mappings import checked_weights
 from earmark.keys.schema import Schema
 from earmark.language.parse import parse_clauses
 from earmark.overlay import messages as m
 from earmark.overlay.delivery import Client, Clients
 from earmark.overlay.messages import Message, ProtocolError
 from earmark.overlay.neighbour import Asker, Link, Party
+from earmark.overlay.offers import Offers
 from earmark.overlay.policies import LOCAL, Entry, PolicyError, Ranges, policy_of
 from earmark.overlay.publications import Publications
-from earmark.overlay.routing import Router, Sent
+from earmark.overlay.routing import Router, Sent, listed
 from earmark.overlay.table import Table
 from earmark.overlay.transitions import TABLE, State
 from earmark.segment.builder import prepare
@@ -56,20 +58,23 @@ class Broker:
         neighbours: Iterable[str] = (),
         attributes: Mapping[str, str] | None = None,
         zone: str = "UTC",
+        advertisements: bool = False,
         holding: int = 10_000,
         patience: float = 30.0,
     ) -> None:
         """Make a broker that nobody is connected to.
 
-        `options` are the policy's. `attributes` declares types, the same in all brokers of a network. `holding` is how
-        many publications are held for a neighbour that cannot take them yet, and `patience` how many seconds after the
-        first tick to wait for neighbours that have never connected.
+        `options` are the policy's. `attributes` declares types, the same in all brokers of a network. With
+        `advertisements`, subscriptions travel only to where something is advertised that they may match, and clients
+        may publish only what they have advertised; all brokers agree on it. Without, advertising has no effect.
+        `holding` is how many publications are held for a neighbour that cannot take them yet, and `patience` how many
+        seconds after the first tick to wait for neighbours that have never connected.
         """
         self.name = name
         self.run = run
         rules = policy_of(policy, options or {})
         attributes = rules.declare(attributes or {}, zone)
-        self._router = Router(name, run, rules, policy, Table(attributes, zone))
+        self._router = Router(name, run, rules, policy, Table(attributes, zone), Offers() if advertisements else None)
         self._clients = Clients(attributes, zone)
         self._publications = Publications(name, run, self._router, self._clients, holding)
         self._patience = patience
@@ -137,6 +142,9 @@ class Broker:
         if known is None:
             return []
         self._removed += [self._clients.unsubscribe(known, id) for id in [*known.subscriptions]]
+        self._flush()
+        for offer in [self._clients.unadvertise(known, id) for id in [*known.offers]]:
+            self._out += [] if self._router.offers is None else self._router.unoffered(offer)
         self._router.waiting.pop(id(known), None)
         self._clients.forget(known)
         return self._taken()
@@ -254,6 +262,9 @@ class Broker:
         for entry in link.wants.values():
             link.stale.setdefault(entry.condition, []).append(entry)
         link.wants = {}
+        for offer in link.offers.values():
+            link.stale_offers.setdefault(offer.condition, []).append(offer)
+        link.offers = {}
         self._flush()
         said = self._router.policy.restart_ranges(link.name, self._others(link), message.space)
         self._out += self._router.heed(said)
@@ -263,13 +274,17 @@ class Broker:
 
     def _synchronised(self, link: Link, message: m.Synchronised) -> None:
         self._number(link, message.number)
-        for entry in Router.stale_entries(link):
+        for entry in listed(link.stale):
             self._router.table.remove(entry.number)
             self._remove(entry)
         link.stale = {}
+        gone, link.stale_offers = listed(link.stale_offers), {}
+        for offer in gone:
+            self._out += self._router.unoffered(offer)
         self._flush()
         self._out += self._router.heed(self._router.policy.settle_ranges(link.name, self._others(link)))
         link.is_known = True
+        self._out += self._router.prune(link)
         self._flush()
         self._out += self._router.synchronise()
         self._out += self._publications.flush_held(link)
@@ -315,14 +330,37 @@ class Broker:
         self._ranged.setdefault(link.name, []).append((wanted, message.ranges))
 
     def _offer(self, link: Link, message: m.Offer) -> None:
-        raise _error(link.party, "this network does not use advertisements")
+        if self._router.offers is None:
+            raise _error(link.party, "this network does not use advertisements")
+        if message.label in link.offers:
+            raise _error(link.party, f"expected a new label, got {message.label} again")
+        if len(link.offers) >= MOST_ENTRIES:
+            raise _error(link.party, f"expected at most {MOST_ENTRIES:,} offers")
+        stale = link.stale_offers.get(message.condition)
+        self._check_condition(link.party, message.condition)
+        self._flush()  # it is in force when what is told because of it is, which is yet to come
+        self._number(link, message.number)
+        if stale:
+            link.offers[message.label] = stale.pop()
+            return
+        offer = link.offers[message.label] = self._router.entry(link.name, message.condition)
+        self._out += self._router.offered(offer)
 
     def _unoffer(self, link: Link, message: m.Unoffer) -> None:
-        raise _error(link.party, "this network does not use advertisements")
+        if message.label not in link.offers:
+            raise _error(link.party, f"expected the label of an offer, got {message.label}")
+        self._flush()
+        self._number(link, message.number)
+        self._out += self._router.unoffered(link.offers.pop(message.label))
 
     def _publication(self, link: Link, message: m.Publication) -> None:
         if message.origin == self.name:
             raise _error(link.party, "expected publications of other brokers, got one of this broker back")
+        if message.weights:
+            try:
+                checked_weights(message.weights, EventError)
+            except EventError as problem:
+                raise _error(link.party, str(problem)) from None
         self._publications.take(message, link.name)
 
     def _in_force(self, link: Link, message: m.InForce) -> None:
@@ -375,13 +413,29 @@ class Broker:
 
     def _publish(self, client: Client, request: m.Publish) -> None:
         self._clients.check_event(request.event, request.weights)
+        if self._router.offers is not None and not self._clients.is_offered(client, request.event):
+            raise EarmarkError("expected an event that matches an advertisement of this client")
         self._publications.publish(request)
 
     def _advertise(self, client: Client, request: m.Advertise) -> None:
-        parse_clauses(request.condition)
+        known = client.offers.get(request.id)
+        if known is not None and known.condition == request.condition:
+            return
+        if known is not None:
+            raise EarmarkError(f"there is an advertisement {request.id!r} already; withdraw it first")
+        offer = self._router.entry(LOCAL, request.condition)
+        self._clients.advertise(client, offer, request.id)
+        if self._router.offers is not None:
+            self._flush()
+            self._out += self._router.offered(offer)
 
     def _unadvertise(self, client: Client, request: m.Unadvertise) -> None:
-        """Nothing to do where advertisements are not used."""
+        if request.id not in client.offers:
+            raise EarmarkError(f"there is no advertisement {request.id!r}")
+        offer = self._clients.unadvertise(client, request.id)
+        if self._router.offers is not None:
+            self._flush()
+            self._out += self._router.unoffered(offer)
 
     def _prefer(self, client: Client, request: m.Prefer) -> None:
         client.prefer(request)
@@ -418,7 +472,8 @@ def _link_status(link: Link, router: Router) -> dict[str, object]:
     return {
         "state": link.state.name.lower(),
         "run": link.run,
-        "wants": len(link.wants) + sum(map(len, link.stale.values())),
+        "wants": len(link.wants) + len(listed(link.stale)),
+        "offers": len(link.offers) + len(listed(link.stale_offers)),
         "sent": link.sent,
         "acknowledged": link.acknowledged,
         "heard": link.heard,
@@ -432,6 +487,7 @@ def _client_status(client: Client) -> dict[str, object]:
     return {
         "attached": client.is_attached,
         "subscriptions": len(client.subscriptions),
+        "advertisements": len(client.offers),
         "waiting": len(client.waiting),
         "shed": client.shed_in_all,
         "last": client.last,

@@ -73,6 +73,7 @@ class Clients:
     def __init__(self, attributes: Mapping[str, str] | None, zone: str) -> None:
         self._clients: dict[str, Client] = {}
         self._table = Table(attributes, zone, scores=True)
+        self._offers = Table(attributes, zone)
         self._owners: dict[int, tuple[Client, Id]] = {}
 
     def __len__(self) -> int:
@@ -105,6 +106,24 @@ class Clients:
         self._table.remove(entry.number)
         del self._owners[entry.number]
         return entry
+
+    def advertise(self, client: Client, offer: Entry, id: Id) -> None:
+        """Add an advertisement, or raise a SubscriptionError."""
+        if len(client.offers) >= MOST_SUBSCRIPTIONS:
+            raise SubscriptionError(f"expected at most {MOST_SUBSCRIPTIONS:,} advertisements of one client")
+        self._offers.add_now(offer.number, offer.condition, {}, 0.0)
+        client.offers[id] = offer
+
+    def unadvertise(self, client: Client, id: Id) -> Entry:
+        """Remove an advertisement."""
+        offer = client.offers.pop(id)
+        self._offers.remove(offer.number)
+        return offer
+
+    def is_offered(self, client: Client, event: Mapping[str, object]) -> bool:
+        """Whether a client has advertised an event."""
+        matching = set(self._offers.matches([event]).numbers.tolist())
+        return any(offer.number in matching for offer in client.offers.values())
 
     def forget(self, client: Client) -> None:
         """Remove a client that has no subscriptions."""

@@ -62,6 +62,8 @@ class Link(Asker):
     offers: dict[int, Entry] = field(default_factory=dict)
     stale: dict[str, list[Entry]] = field(default_factory=dict)
     """By condition: entries of the last channel that have not been told again yet."""
+    admitted: set[int] | None = None
+    """With advertisements: the numbers of entries that it hears of. None for all."""
     stale_offers: dict[str, list[Entry]] = field(default_factory=dict)
     heard: int = 0
     """The last number from it on this channel."""
@@ -80,6 +82,10 @@ class Link(Asker):
     def is_connected(self) -> bool:
         """Whether a channel exists."""
         return self.state in CONNECTED
+
+    def hears_of(self, entry: Entry) -> bool:
+        """Whether it was told of an entry of another source, or of what covers it."""
+        return self.admitted is None or entry.number in self.admitted
 
     @property
     def takes_publications(self) -> bool:

@@ -10,11 +10,12 @@ has acknowledged what it had been told by then (neighbour.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from earmark.overlay import messages as m
 from earmark.overlay.neighbour import NEVER, Asker, Link, Party
+from earmark.overlay.offers import Offers
 from earmark.overlay.policies import (
     Again,
     Entry,
@@ -29,7 +30,6 @@ from earmark.overlay.table import Table
 from earmark.overlay.transitions import State
 
 Sent: TypeAlias = tuple[Party, m.Message]
-Admits: TypeAlias = Callable[[Link, Entry], bool]
 
 
 _MESSAGES: dict[type, Callable[..., m.Message]] = {
@@ -41,32 +41,42 @@ _MESSAGES: dict[type, Callable[..., m.Message]] = {
 """The message of a statement, whose fields follow a number."""
 
 
+def listed(stale: Mapping[str, list[Entry]]) -> list[Entry]:
+    """The entries of all conditions."""
+    return [entry for entries in stale.values() for entry in entries]
+
+
 class Router:
     """Entries, links and the policy."""
 
-    def __init__(self, name: str, run: int, policy: Policy, policy_name: str, table: Table) -> None:
+    def __init__(
+        self, name: str, run: int, policy: Policy, policy_name: str, table: Table, offers: Offers | None
+    ) -> None:
+        """Make a router without links; `offers` are used where they are given."""
         self.name = name
         self.run = run
         self.policy = policy
-        self.policy_name = policy_name
+        self.policy_name = policy_name if offers is None else f"{policy_name} with advertisements"
         self.table = table
+        self.offers = offers
         self.links: dict[str, Link] = {}
         self.entries: dict[int, Entry] = {}
         """What is wanted, of all sources."""
         self.waiting: dict[int, Asker] = {}
         """Askers with something unanswered, by identity."""
         self._last_entry = 0
-        self.admits: Admits = lambda link, entry: True
-        """Whether an entry concerns a link; with advertisements, whether somebody offers there what it wants."""
 
     # --- links -----------------------------------------------------------------------------------------------
 
     def link(self, name: str) -> Link:
         """The link to a neighbour; a new one hears of all entries."""
         if name not in self.links:
-            link = self.links[name] = Link(Party("broker", name), is_attached=True)
+            admitted: set[int] | None = None if self.offers is None else set()
+            link = self.links[name] = Link(Party("broker", name), is_attached=True, admitted=admitted)
             self.policy.open(name)
-            self.policy.change(name, [e for e in self.entries.values() if self.admits(link, e)], [])
+            known = [entry for entry in self.entries.values() if entry.source != name]
+            for _ in self._tell_change(link, known, []):
+                raise AssertionError("there is no channel yet")
         return self.links[name]
 
     def drop(self, link: Link) -> list[Sent]:
@@ -75,20 +85,23 @@ class Router:
         self.waiting.pop(id(link), None)
         self.policy.close(link.name)
         said = self.policy.settle_ranges(link.name, self.links)
-        return [*self.changed([], self.entries_of(link)), *self.heed(said), *self.synchronise(), *self.settle()]
+        sent = [*self.changed([], self.entries_of(link)), *self.heed(said)]
+        for offer in [*link.offers.values(), *listed(link.stale_offers)]:
+            sent += self.unoffered(offer)
+        return [*sent, *self.synchronise(), *self.settle()]
 
     def greet(self, link: Link) -> list[Sent]:
         """What to say on a new channel: who we are, and everything."""
         hello = m.Hello(self.name, self.run, self.policy_name, self.policy.space)
-        return [self._to(link, hello), *self.tell_all(link)]
+        return [(link.party, hello), *self.tell_all(link)]
 
     def tell_all(self, link: Link) -> list[Sent]:
         """Tell everything again. Nothing is in force beyond the link until all of it is."""
         link.sent += 1
-        sent = [self._to(link, m.Resynchronise(link.sent, self.policy.space))]
-        for offer in self.offers_for(link):
+        sent: list[Sent] = [(link.party, m.Resynchronise(link.sent, self.policy.space))]
+        for offer in () if self.offers is None else self.offers.told(link.name):
             link.sent += 1
-            sent.append(self._to(link, m.Offer(link.sent, offer.number, offer.condition)))
+            sent.append((link.party, m.Offer(link.sent, offer.number, offer.condition)))
         for statement in self.policy.told(link.name):
             sent.append(self._say(link, statement))
         link.owes, link.base = True, NEVER
@@ -103,7 +116,7 @@ class Router:
                 link.owes = False
                 link.sent += 1
                 link.base = link.sent
-                sent.append(self._to(link, m.Synchronised(link.sent)))
+                sent.append((link.party, m.Synchronised(link.sent)))
         return sent
 
     def cut(self, link: Link) -> None:
@@ -115,14 +128,9 @@ class Router:
         self.waiting.pop(id(link), None)
 
     @staticmethod
-    def stale_entries(link: Link) -> list[Entry]:
-        """The entries that a neighbour told on an older channel and not on this one."""
-        return [entry for entries in link.stale.values() for entry in entries]
-
-    @staticmethod
     def entries_of(link: Link) -> list[Entry]:
         """The entries that a neighbour told."""
-        return [*link.wants.values(), *Router.stale_entries(link)]
+        return [*link.wants.values(), *listed(link.stale)]
 
     # --- what is wanted ----------------------------------------------------------------------------------------
 
@@ -136,18 +144,36 @@ class Router:
         if not added and not removed:
             return []
         self.policy.learn(added)
+        if self.offers is not None:
+            self.offers.learn(added)
         self.entries.update((entry.number, entry) for entry in added)
         for entry in removed:
             del self.entries[entry.number]
         sent: list[Sent] = []
         for link in self.links.values():
-            name, admits = link.name, self.admits
-            new = [entry for entry in added if entry.source != name and admits(link, entry)]
-            old = [entry for entry in removed if entry.source != name and admits(link, entry)]
+            new = self._admitted(link, added)
+            old = [entry for entry in removed if entry.source != link.name and link.hears_of(entry)]
             if new or old:
-                sent += self.say_all(link, self.policy.change(name, new, old))
+                sent += self._tell_change(link, new, old)
         self.policy.unlearn(removed)
+        if self.offers is not None:
+            self.offers.unlearn(removed)
         return sent
+
+    def _tell_change(self, link: Link, added: Sequence[Entry], removed: Sequence[Entry]) -> Iterator[Sent]:
+        if link.admitted is not None:
+            link.admitted.update(entry.number for entry in added)
+            link.admitted.difference_update(entry.number for entry in removed)
+        return self.say_all(link, self.policy.change(link.name, added, removed))
+
+    def _admitted(self, link: Link, entries: Sequence[Entry]) -> list[Entry]:
+        """Those entries that concern a link; with advertisements, those that meet what is offered there."""
+        concerned = [entry for entry in entries if entry.source != link.name]
+        if self.offers is None:
+            return concerned
+        if link.is_known:
+            concerned = self.offers.meeting(concerned, link.name)
+        return concerned
 
     def say_all(self, link: Link, statements: Iterable[Statement]) -> Iterator[Sent]:
         """The messages of statements. A link without a channel hears nothing: it will be told everything."""
@@ -163,17 +189,46 @@ class Router:
         """The messages of statements that the policy addresses."""
         return [sent for name, statement in said for sent in self.say_all(self.links[name], [statement])]
 
-    def offers_for(self, link: Link) -> Iterable[Entry]:
-        """What a neighbour is told that may come from here."""
-        return ()
+    # --- what is offered ---------------------------------------------------------------------------------------
+
+    def offered(self, offer: Entry) -> list[Sent]:
+        """Somebody offers something: tell all others, and tell its source what meets it."""
+        assert self.offers is not None
+        self.offers.add(offer)
+        sent = self._spread(offer, lambda number: m.Offer(number, offer.number, offer.condition))
+        link = self.links.get(offer.source)
+        if link is not None and link.is_known:
+            others = [e for e in self.entries.values() if e.source != link.name and not link.hears_of(e)]
+            sent += self._tell_change(link, self.offers.meeting_one(others, offer), [])
+        return sent
+
+    def unoffered(self, offer: Entry) -> list[Sent]:
+        """An offer is withdrawn: tell all others, and withdraw from its source what meets no other offer."""
+        assert self.offers is not None
+        self.offers.remove(offer)
+        sent = self._spread(offer, lambda number: m.Unoffer(number, offer.number))
+        link = self.links.get(offer.source)
+        return sent if link is None else [*sent, *self.prune(link)]
+
+    def prune(self, link: Link) -> list[Sent]:
+        """Withdraw from a neighbour whose offers are known what meets none of them."""
+        if self.offers is None or link.admitted is None or not link.is_known:
+            return []
+        heard = [self.entries[number] for number in sorted(link.admitted)]
+        kept = {entry.number for entry in self.offers.meeting(heard, link.name)}
+        return [*self._tell_change(link, [], [entry for entry in heard if entry.number not in kept])]
+
+    def _spread(self, offer: Entry, message: Callable[[int], m.Message]) -> list[Sent]:
+        sent: list[Sent] = []
+        for link in self.links.values():
+            if link.name != offer.source and link.is_connected:
+                link.sent += 1
+                sent.append((link.party, message(link.sent)))
+        return sent
 
     def _say(self, link: Link, statement: Statement) -> Sent:
         link.sent += 1
         return link.party, _MESSAGES[type(statement)](link.sent, *statement)
-
-    @staticmethod
-    def _to(link: Link, message: m.Message) -> Sent:
-        return link.party, message
 
     # --- in force ----------------------------------------------------------------------------------------------
 

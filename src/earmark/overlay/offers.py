@@ -1,0 +1,136 @@
+"""Advertisements: where an entry need be told at all, since somebody there offers what it wants.
+
+Clients advertise what they will publish. Offers are told on every link but their own, and an entry is told on a link
+only if it *meets* an offer that came from there, that is, if some event matches both. A neighbour of which it is not
+known yet what it offers counts as offering everything.
+
+    publisher ── P ──Offer──► X ──Offer──► Y ── subscriber        Y tells X, and X tells P, what meets the offer
+                 P ◄──Want─── X ◄──Want─── Y                      before they say that the offer is in force
+
+Whether two conditions meet is decided from their canonical forms, clause by clause: two clauses meet unless the sets of
+an attribute that both constrain are disjoint. Conditions that contradict each other's types count as meeting.
+
+Complexity: O(offers of a link) per entry and link, in one kernel; a new offer O(entries).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from earmark.cover.cover_index import CoverIndex
+from earmark.errors import SubscriptionError
+from earmark.flat.arrays import I64
+from earmark.flat.machine import at
+from earmark.jit import kernel
+from earmark.overlay.policies import Entry
+from earmark.segment.arrays import SegmentArrays
+
+
+class Offers:
+    """What is offered, by source; and which entries meet it."""
+
+    def __init__(self) -> None:
+        self._index = CoverIndex("linear")
+        self._odd: set[int] = set()
+        self._by_source: dict[str, dict[int, Entry]] = {}
+
+    def told(self, link: str) -> list[Entry]:
+        """What a neighbour is told: the offers of all other sources."""
+        sources = self._by_source.items()
+        return sorted(offer for source, offers in sources if source != link for offer in offers.values())
+
+    def add(self, offer: Entry) -> None:
+        """Somebody offers something."""
+        self.learn([offer])
+        self._by_source.setdefault(offer.source, {})[offer.number] = offer
+
+    def remove(self, offer: Entry) -> None:
+        """An offer is withdrawn."""
+        self.unlearn([offer])
+        del self._by_source[offer.source][offer.number]
+
+    def learn(self, entries: Sequence[Entry]) -> None:
+        """Take note of entries that are wanted."""
+        rows = [(entry.number, entry.condition) for entry in entries]
+        try:
+            self._index.add_many(rows)
+        except SubscriptionError:
+            for number, condition in rows:
+                try:
+                    self._index.add(number, condition)
+                except SubscriptionError:
+                    self._odd.add(number)
+
+    def unlearn(self, entries: Sequence[Entry]) -> None:
+        """Forget entries."""
+        numbers = [entry.number for entry in entries]
+        self._index.remove_many([number for number in numbers if number not in self._odd])
+        self._odd.difference_update(numbers)
+
+    def meeting(self, entries: Iterable[Entry], source: str) -> list[Entry]:
+        """Those entries that meet an offer of a source."""
+        return self._meeting(entries, [*self._by_source.get(source, ())])
+
+    def meeting_one(self, entries: Iterable[Entry], offer: Entry) -> list[Entry]:
+        """Those entries that meet one offer."""
+        return self._meeting(entries, [offer.number])
+
+    def _meeting(self, entries: Iterable[Entry], offers: list[int]) -> list[Entry]:
+        if not offers:
+            return []
+        if not self._odd.isdisjoint(offers):
+            return [*entries]
+        index, places = self._index, np.array([self._index.slot(number) for number in offers], np.int64)
+        return [
+            entry
+            for entry in entries
+            if entry.number in self._odd or meets_any(index.table, index.slot(entry.number), places)
+        ]
+
+
+@kernel
+def meets_any(table: SegmentArrays, slot: int, others: I64) -> bool:
+    """Whether some event matches a slot and one of the others."""
+    for i in range(len(others)):
+        for a in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
+            for b in range(at(table.clause_start, others[i]), at(table.clause_start, others[i] + 1)):
+                if clauses_meet(table, a, b):
+                    return True
+    return False
+
+
+@kernel
+def clauses_meet(table: SegmentArrays, a: int, b: int) -> bool:
+    """Whether some event matches both clauses of a canonical table, none of which is empty."""
+    i, last_i = at(table.constraint_start, a), at(table.constraint_start, a + 1)
+    j, last_j = at(table.constraint_start, b), at(table.constraint_start, b + 1)
+    while i < last_i and j < last_j:
+        if at(table.attr, i) < at(table.attr, j):
+            i += 1
+        elif at(table.attr, i) > at(table.attr, j):
+            j += 1
+        elif not constraints_meet(table, i, j):
+            return False
+        else:
+            i += 1
+            j += 1
+    return True
+
+
+@kernel
+def constraints_meet(table: SegmentArrays, a: int, b: int) -> bool:
+    """Whether two constraints of one attribute accept a common value, or both accept NULL."""
+    if at(table.accepts_null, a) and at(table.accepts_null, b):
+        return True
+    i, last_i = at(table.interval_start, a), at(table.interval_start, a + 1)
+    j, last_j = at(table.interval_start, b), at(table.interval_start, b + 1)
+    while i < last_i and j < last_j:
+        if at(table.hi, i) < at(table.lo, j):
+            i += 1
+        elif at(table.hi, j) < at(table.lo, i):
+            j += 1
+        else:
+            return True
+    return False
