@@ -27,6 +27,7 @@ import gc
 import json
 import os
 import shutil
+import stat
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -364,10 +365,15 @@ class Marks:
                 self._known = dict.fromkeys(map(str, json.loads(self._file.read_bytes())))
 
     def of(self, facts: Any, *files: Path) -> str:
-        """The digest of some facts and of files as they are now."""
+        """The digest of some facts and of files as they are now, each looked at once."""
         seen = []
         for file in files:
-            found = os.stat(file, follow_symlinks=False)
+            try:
+                found = os.stat(file, follow_symlinks=False)
+            except FileNotFoundError:
+                raise stored.missing(file) from None
+            if not stat.S_ISREG(found.st_mode):
+                raise stored.missing(file)
             seen.append([str(file), found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino])
         return stored.digest(json.dumps([self._root, facts, seen]).encode())
 
@@ -410,9 +416,6 @@ def verified(root: Path, record: Record, *, by_block: bool = False, counts: bool
         files = [root / file for file in sorted(folders.files_of(record))]
         if record["removed"] is not None:
             files.append(folders.version_folder(root, record["version"]) / REMOVED)
-        for file in files:
-            if file.is_symlink() or not file.is_file():
-                raise stored.missing(file)
         mark = marks.of([record["checksum"], by_block], *files)
         seen = None if mark in marks else _check(marks, root, record, by_block)
     yield seen is not None

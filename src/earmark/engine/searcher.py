@@ -27,7 +27,7 @@ from earmark.index.driver import MOST_ANSWERS, check_room
 from earmark.index.one import borrow, give_back
 from earmark.segment.explain import NearMiss, near_miss, nearest
 from earmark.segment.ids import Id, Ids
-from earmark.segment.segment import NO_TAGS, Tags
+from earmark.segment.segment import NO_TAGS, Segment, Tags
 from earmark.threads import RUNS, in_parallel, runs_of
 
 _ANSWERS_AT_ONCE = 4_000_000
@@ -262,7 +262,7 @@ class Searcher:
             check_room(int(counts[:, 1].sum()))
             every.append(hits)
             if self.ask.k is not None and not self._is_one:
-                floor = _raised(floor, self._scored(hits, 0, len(batch)), len(batch), self.ask.k)
+                floor = _raised(floor, hits, self.version.segments[number].segment, len(batch), self.ask.k)
         return every, counts
 
     @property
@@ -400,16 +400,21 @@ def _between(hits: Hits, first: int, last: int) -> tuple[int, int]:
     return begin, end
 
 
-def _raised(floor: Floor | None, part: Found, events: int, k: int) -> Floor:
-    """The floor after a segment has given its best: its k-th best answer, where there is one and it is better."""
+def _raised(floor: Floor | None, hits: Hits, segment: Segment, events: int, k: int) -> Floor:
+    """The floor after a segment has given its best: its k-th best answer, where there is one and it is better.
+
+    O(events that were asked of the segment).
+    """
     if floor is None:
         floor = Floor(np.full(events, -np.inf), np.zeros(events, np.int64))
-    ends = np.searchsorted(part.events, np.arange(events), "right")
-    full = np.flatnonzero(np.diff(np.concatenate([[0], ends])) >= k)  # there, the last is the k-th
-    last = ends[full] - 1
-    score, sequence = part.scores[last], part.sequence[last]
-    better = (score > floor.score[full]) | ((score == floor.score[full]) & (sequence < floor.sequence[full]))
-    floor.score[full[better]], floor.sequence[full[better]] = score[better], sequence[better]
+    full = np.flatnonzero(np.diff(hits.starts) >= k)
+    if hits.scores is None or not len(full):
+        return floor
+    last = hits.starts[full + 1] - 1  # the k-th
+    event = full if hits.chosen is None else hits.chosen[full]
+    score, sequence = hits.scores[last], segment.arrays.sequence[hits.slots[last]]
+    better = (score > floor.score[event]) | ((score == floor.score[event]) & (sequence < floor.sequence[event]))
+    floor.score[event[better]], floor.sequence[event[better]] = score[better], sequence[better]
     return floor
 
 

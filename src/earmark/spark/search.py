@@ -38,6 +38,8 @@ WANTED_ANSWERS = 1 << 20  # per search
 OUTPUT_ROWS = 1 << 16  # per batch returned
 OUTPUT_BYTES = 8 << 20
 """Most bytes of carried columns per batch returned, unless a row alone is larger."""
+JOINED_BYTES = 32 << 20
+"""Batches are joined up to this size."""
 DETAILS = {"condition": pa.string(), "tags": pa.map_(pa.string(), pa.string())}
 REJECTED = ("attribute", "reason")
 """The columns of rejected events, besides those that are carried along."""
@@ -120,7 +122,10 @@ def searched(
 ) -> Iterator[Searched]:
     """Yield the events of a partition, some at a time, and their answers."""
     version = search.opened()
-    searcher, step = search.searcher(version, places=bool(columns.details), scores=scores), FIRST_STEP
+    searcher = search.searcher(version, places=bool(columns.details), scores=scores)
+    step = FIRST_STEP if search.k is None else _step(search.k)
+    if version.router is not None:
+        batches = larger(batches)
     for batch in batches:
         first = 0
         while first < batch.num_rows:
@@ -136,8 +141,30 @@ def searched(
             first += part.num_rows
             rejected = len({one.event for one in events.rejects})
             yield Searched(events.rows, answers, part.num_rows, rejected)
-            per_event = max(len(answers.scores) / part.num_rows, 1 / LAST_STEP)
-            step = int(min(max(WANTED_ANSWERS / per_event, 64), LAST_STEP))
+            step = _step(len(answers.scores) / part.num_rows)
+
+
+def _step(answers: float) -> int:
+    """Return how many events to search at a time if each has so many answers."""
+    return int(min(max(WANTED_ANSWERS / max(answers, 1 / LAST_STEP), 64), LAST_STEP))
+
+
+def larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches of about LAST_STEP: every batch costs a search in each shard that it meets."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > LAST_STEP or size + batch.nbytes > JOINED_BYTES):
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def match_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -50,6 +50,8 @@ ASKED_FROM, TRIED = 128, 4
 """The smallest batch of which some events are tried, to see whether a scan would be quicker; and how many are."""
 FEWEST_EVENTS = 16
 """Fewer are asked as they come."""
+SMALL = 4_096
+"""A table of fewer slots is searched as it is: its blocks stay in the cache, and deciding how costs as much."""
 MOST_ATTRIBUTES, BITS = 4, 3
 """Attributes whose keys decide which events are near, and the bits of each."""
 LEAF, COMPARISON, CLAUSE, SCANNED = 40, 2, 20, 100
@@ -102,7 +104,7 @@ class BlockIndex(ArrayIndex[BlockArrays]):
     def _order(self, events: EventArrays) -> I32 | None:
         """The numbers of the events, near ones together. O(values + events log events)."""
         count = len(events.start) - 1
-        if count < FEWEST_EVENTS:
+        if count < FEWEST_EVENTS or len(self._table.sequence) < SMALL:
             return None
         first, last = int(events.start[0]), int(events.start[-1])
         attr, keys = events.attr[first:last], events.lo[first:last]
@@ -124,7 +126,7 @@ class BlockIndex(ArrayIndex[BlockArrays]):
     def _scan_is_quicker(self, asked: Asked) -> bool:
         """Whether the work of a few events says so, by what each kind of step costs. Small batches are not asked."""
         count = asked.last - asked.first
-        if count < ASKED_FROM:
+        if count < ASKED_FROM or len(self._table.sequence) < SMALL:
             return False
         few = some_events(asked.events, np.arange(0, count, -(-count // TRIED)))
         tried = asked._replace(events=few, first=0, last=len(few.start) - 1)
