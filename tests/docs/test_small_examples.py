@@ -39,6 +39,15 @@ def test_fraud_rules() -> None:
     assert re.search(r"'[a-z ,]+' matches, score \d", out)
 
 
+def test_brokers() -> None:
+    out = run("brokers")
+    assert "messages between brokers: 2 Want\n" in out
+    assert "ann is notified of {'price': 180000, 'rooms': 4}, for homes, bargains" in out
+    assert "(nothing yet)\n  ann is notified of {'price': 300000, 'rooms': 2}, for homes" in out
+    assert "messages between brokers: 2 Want, 2 Unwant\n  ann is notified of {'price': 150000" in out
+    assert out.count("is notified") == 3
+
+
 RULES = """\
 @10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0000/0x0200\t
 @10.1.2.3/32\t0.0.0.0/0\t0 : 65535\t1 : 100\t0x06/0xFF\t0x0000/0x0200\t
