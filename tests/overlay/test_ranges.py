@@ -8,6 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
+from tests.overlay.lifetime import Lifetime
+from tests.overlay.network import Network
+from tests.overlay.ranges import IN_RANGES, OTHER, RANGES, SAMPLE, SPACE, Options
 
 from earmark.cover.ranges.table import Ranges, RangeSet
 from earmark.errors import EarmarkError
@@ -23,8 +29,6 @@ from earmark.overlay.messages import (
 )
 from earmark.overlay.policies import policy_of
 from earmark.overlay.space import Axis, Grid, Space
-from overlay.network import Network
-from overlay.ranges import IN_RANGES, OTHER, RANGES, SAMPLE, SPACE, Options
 
 TREE = [("a", "hub"), ("b", "hub"), ("hub", "c"), ("c", "d")]
 GRID = Grid(SPACE)
@@ -301,6 +305,40 @@ def test_a_new_space_has_declared_types() -> None:
 def test_mistakes_get_a_sentence(name: str, options: dict[str, object], problem: str) -> None:
     with pytest.raises(EarmarkError, match=problem):
         policy_of(name, options)
+
+
+class Moving(Lifetime):
+    """A life in which all brokers change their space, one after the other, while messages are on their way."""
+
+    @rule(seed=st.integers(0, 99))
+    def move(self, seed: int) -> None:
+        self.network.run()  # a broker that is still greeting another would be refused
+        rng = random.Random(seed)
+        space = OTHER if self.network.options["space"] is SPACE else SPACE
+        for name in rng.sample(self.names, len(self.names)):
+            self.network.send(name, self.network.brokers[name].rekey(space))
+            for _ in range(rng.randrange(5)):
+                self.network.step()
+            if rng.random() < 0.5:
+                self.publish(rng.randrange(99), {"x": rng.randrange(9), "y": rng.randrange(9)})
+        self.network.options = {**self.network.options, "space": space}
+
+    def check_tables(self) -> None:
+        super().check_tables()
+        for name, broker in self.network.brokers.items():
+            policy: Any = broker._router.policy
+            policy.check()
+            assert not policy._foreign and not policy._again
+            for link in broker._router.links:
+                assert told(self.network, link, name) == known(self.network, name, link)
+
+
+@pytest.mark.parametrize("policy", IN_RANGES)
+def test_lives_in_changing_spaces(policy: str) -> None:
+    name, options = RANGES[policy]
+    machine = type(f"Moving under {policy}", (Moving,), {"policy": name, "options": options})
+    examples, steps = (12, 30) if settings().max_examples <= 100 else (settings().max_examples, 200)
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
 # --- the budget ----------------------------------------------------------------------------------------------------

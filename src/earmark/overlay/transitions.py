@@ -66,6 +66,7 @@ RULES = (
     Rule(_S.LISTENING, m.Unoffer, "_unoffer", _S.LISTENING, "as when UP"),
     Rule(_S.LISTENING, m.Publication, "_publication", _S.LISTENING, "as when UP"),
     Rule(_S.LISTENING, m.InForce, "_in_force", _S.LISTENING, "as when UP"),
+    Rule(_S.LISTENING, m.Resynchronise, "_resynchronise", _S.LISTENING, "it begins again, in another space"),
     Rule(_S.LISTENING, m.Synchronised, "_synchronised", _S.UP, "stale entries go; held publications are sent"),
     Rule(_S.UP, m.Want, "_want", _S.UP, "adds an entry; other links are told what the policy says"),
     Rule(_S.UP, m.Unwant, "_unwant", _S.UP, "removes an entry; other links first hear what it uncovers"),
