@@ -28,6 +28,8 @@ ATTRIBUTES = 64
 SLOTS = 1 << 12
 """Answers that there is room for at first, and that the room stays at when it has grown beyond `LARGEST`."""
 LARGEST = 1 << 20
+BITMAPS = 6
+"""Bitmaps whose place in memory is remembered."""
 HI, WEIGHT, ELIGIBLE = (ARRAY_WORDS * field for field in (3, 4, 5))
 FIRST_NUMBER = 6 * ARRAY_WORDS
 SLOT, K, RELAXED, HEAVIEST = (FIRST_NUMBER + field for field in (2, 3, 4, 5))
@@ -63,6 +65,7 @@ class OneEvent:
         self._words: Any = memoryview(self.asked.words)  # type: ignore[arg-type]
         self._ends = self._words[ARRAY_WORDS * 2 + DATA], self._words[HI + DATA]
         self._eligible = eligible
+        self._layouts: dict[int, tuple[U64, U64, Any]] = {}
         self._count = 0
 
     def _answers(self, slots: int) -> None:
@@ -105,10 +108,19 @@ class OneEvent:
         """Ask for matches among eligible slots, from one on."""
         words = self._words
         if eligible is not self._eligible:
-            eligible = np.ascontiguousarray(eligible)
-            words[ELIGIBLE : ELIGIBLE + ARRAY_WORDS] = np.array(words_of(eligible), np.int64)
+            words[ELIGIBLE : ELIGIBLE + ARRAY_WORDS] = self._laid_out(eligible)
             self._eligible = eligible
         words[SLOT] = slot
+
+    def _laid_out(self, eligible: U64) -> Any:
+        """The words of a bitmap, looked up where it was asked before: segments take turns."""
+        known = self._layouts.get(id(eligible))
+        if known is None or known[0] is not eligible:
+            if len(self._layouts) >= BITMAPS:
+                self._layouts.clear()
+            whole = np.ascontiguousarray(eligible)
+            known = self._layouts[id(eligible)] = eligible, whole, memoryview(np.array(words_of(whole), np.int64))
+        return known[2]
 
     def rank(self, eligible: U64, k: int, relaxed: bool) -> Pinned:
         """Ask for the k best among eligible slots; the heap that they go to."""
