@@ -119,7 +119,8 @@ class OneEvent:
             if len(self._layouts) >= BITMAPS:
                 self._layouts.clear()
             whole = np.ascontiguousarray(eligible)
-            known = self._layouts[id(eligible)] = eligible, whole, memoryview(np.array(words_of(whole), np.int64))
+            laid: Any = np.array(words_of(whole), np.int64)
+            known = self._layouts[id(eligible)] = eligible, whole, memoryview(laid)
         return known[2]
 
     def rank(self, eligible: U64, k: int, relaxed: bool) -> Pinned:

@@ -18,6 +18,7 @@ nothing but constants, so it does not matter when it is done: a plan is made onl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
@@ -307,6 +308,11 @@ class Run:
         self._rows: list[I64] = []
         self._read: list[list[NDArray[Any]]] = [[] for _ in places]
         self._counts: list[list[I64]] = [[] for _ in places]
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The attributes of the conditions."""
+        return {attribute.name for clause in self._clauses for attribute, _ in clause}
 
     @property
     def rows(self) -> I64:

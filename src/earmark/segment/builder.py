@@ -26,16 +26,16 @@ import numpy as np
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shortened, shown
 from earmark.events.mappings import checked_weights
 from earmark.events.moments import Moment
-from earmark.flat.arrays import F64, I64, frozen
-from earmark.keys.bind import Binder, BoundClauses, Constraint, leaves, resolved
+from earmark.flat.arrays import I64, frozen
+from earmark.keys.bind import Binder, BoundClauses, leaves
 from earmark.keys.runs import Planner, Run
 from earmark.keys.schema import Draft, Schema
-from earmark.keys.sets import KeySet
 from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import compared, known_template, parse_clauses, split_units
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
-from earmark.segment.arrays import EMPTY, REQUIRED, SegmentArrays, gather, offsets
+from earmark.segment.arrays import EMPTY, REQUIRED, SegmentArrays, gather
+from earmark.segment.bound import arrays_of, resolved_sets, run_arrays
 from earmark.segment.ids import Base, Id, IdColumn, Ids, are_distinct, checked_id
 from earmark.segment.join import concat_all
 from earmark.segment.life import ALWAYS, Life, checked_life, life_attribute, lived
@@ -381,7 +381,8 @@ class Builder:
         plain = _plain_row(item)
         if plain is None:
             return False
-        between, literals = split_units(plain[1])
+        one, text, score, tags, weights = plain
+        between, literals = split_units(text)
         if between not in self._runs:
             self.take(item)
             template = known_template(between)
@@ -389,10 +390,12 @@ class Builder:
                 self._runs[between] = self._planner.run_for(template)
             return True
         run = self._runs[between]
-        if run is None:
+        if run is None or not run.names.issuperset(weights):
             return False
+        if weights:
+            self._weights[row] = {self.draft.get(name).number: weight for name, weight in weights.items()}
         run.waiting.append((row, literals))
-        self._append(*plain)
+        self._append(one, text, score, tags)
         return True
 
     def row(self, sequence: int) -> Row:
@@ -402,7 +405,7 @@ class Builder:
         schema = self.draft.commit().with_constants(self.draft.constants)
         constraints = list(chain.from_iterable(clauses)) if len(clauses) != 1 else clauses[0]
         starts, lo, hi, null = [0], [], [], []
-        for one in _resolved(constraints, schema):
+        for one in resolved_sets(constraints, schema):
             for low, high in one.intervals:
                 lo.append(low)
                 hi.append(high)
@@ -434,7 +437,7 @@ class Builder:
         made = arrays_of([self._bound[row] for row in rows], weights, scores, schema)
         if not runs:
             return made
-        parts = [made._replace(score=EMPTY), *(_run_arrays(run, schema) for run in runs)]
+        parts = [made._replace(score=EMPTY), *(run_arrays(run, schema, self._weights) for run in runs)]
         order = np.empty(len(self), np.int64)
         order[np.concatenate([np.array(rows, np.int64), *(run.rows for run in runs)])] = np.arange(len(self))
         made = concat_all([part._replace(sequence=np.empty(len(part.clause_start) - 1, np.int64)) for part in parts])
@@ -443,22 +446,23 @@ class Builder:
         )
 
 
-def _plain_row(item: Any) -> tuple[Id, str, float, Tags] | None:
-    """Id, text, score and tags of a subscription that may be taken in a run; None where it is rare or wrong."""
+def _plain_row(item: Any) -> tuple[Id, str, float, Tags, dict[str, float]] | None:
+    """Id, text, score, tags and weights of a subscription for a run; None where it is rare or wrong."""
     try:
         if type(item) is tuple and len(item) == 2:
             one, text = item
-            score, tags = 0.0, NO_TAGS
+            score, tags, weights = 0.0, NO_TAGS, {}
         else:
             given = as_subscription(item)
-            if given.weights or given.starts is not None or given.ends is not None:
+            if given.starts is not None or given.ends is not None:
                 return None
             one, text, score, tags = given.id, given.condition, checked_score(given.score), checked_tags(given.tags)
+            weights = checked_weights(given.weights, SubscriptionError)
         if type(text) is not str or len(text) > _LONGEST:
             return None
         if type(one) is not int or not -(2**63) <= one < 2**63:
             one = checked_id(one)
-        return one, text, score, tags
+        return one, text, score, tags, weights
     except EarmarkError:
         return None
 
@@ -551,74 +555,3 @@ def as_mapping(value: Any) -> Any:
     if all(isinstance(pair, dict) and set(pair) == {"key", "value"} for pair in value):
         return {pair["key"]: pair["value"] for pair in value}
     return value
-
-
-# --- as arrays -------------------------------------------------------------------------------------------------
-
-
-def _run_arrays(run: Run, schema: Schema) -> SegmentArrays:
-    made, size = run.arrays(schema), len(run.rows)
-    return SegmentArrays(
-        clause_start=np.arange(size + 1, dtype=np.int32) * np.int32(len(made.clauses)),
-        constraint_start=offsets(np.tile(np.array(made.clauses, np.int64), size)),
-        attr=np.tile(np.array(made.attr, np.int32), size),
-        accepts_null=np.tile(np.array(made.accepts_null, np.uint8), size),
-        interval_start=offsets(made.counts),
-        lo=made.lo,
-        hi=made.hi,
-        weight=EMPTY,
-        score=EMPTY,
-        sequence=np.empty(0, np.int64),
-    )
-
-
-def arrays_of(
-    rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None], scores: Sequence[float], schema: Schema
-) -> SegmentArrays:
-    """The arrays of bound subscriptions. Columns that all have their default stay empty. Sequence is left empty."""
-    clauses = list(chain.from_iterable(rows))
-    constraints = list(chain.from_iterable(clauses))
-    sets = _resolved(constraints, schema)
-    intervals = list(chain.from_iterable(s.intervals for s in sets))
-    return SegmentArrays(
-        clause_start=offsets([len(row) for row in rows]),
-        constraint_start=offsets([len(clause) for clause in clauses]),
-        attr=np.array([number for number, _ in constraints], np.int32),
-        accepts_null=np.array([s.null for s in sets], np.uint8),
-        interval_start=offsets([len(s.intervals) for s in sets]),
-        lo=np.array([lo for lo, _ in intervals], np.int64),
-        hi=np.array([hi for _, hi in intervals], np.int64),
-        weight=_weights(rows, weights),
-        score=np.array(scores, np.float64) if any(scores) else EMPTY,
-        sequence=np.empty(0, np.int64),
-    )
-
-
-def _resolved(constraints: Sequence[Constraint], schema: Schema) -> list[KeySet]:
-    """The sets of constraints as keys; one that many subscriptions share is resolved once."""
-    if not schema.strings:  # all are keys already
-        return [one for _, one in constraints]  # type: ignore[misc]
-    known: dict[int, KeySet] = {}
-    sets = []
-    for number, one in constraints:
-        strings = schema.strings.get(number)
-        found = one if strings is None else known.get(id(one))
-        if found is None:
-            assert strings is not None
-            found = known[id(one)] = resolved(one, strings)
-        sets.append(found)
-    return sets  # type: ignore[return-value]
-
-
-def _weights(rows: Sequence[BoundClauses], weights: Sequence[dict[int, float] | None]) -> F64:
-    if not any(weights):
-        return EMPTY
-    return np.array(
-        [
-            given.get(number, 1.0) if given else 1.0
-            for row, given in zip(rows, weights, strict=True)
-            for clause in row
-            for number, _ in clause
-        ],
-        np.float64,
-    )

@@ -12,7 +12,7 @@ from earmark.keys.bind import Binder
 from earmark.keys.schema import Draft, Schema
 from earmark.language.parse import parse_clauses
 from earmark.segment.arrays import SegmentArrays, check_arrays, concat, gather, offsets, spread
-from earmark.segment.builder import arrays_of
+from earmark.segment.bound import arrays_of
 
 CONDITIONS = (
     "a > 3 AND b IN (1, 3, 5)",

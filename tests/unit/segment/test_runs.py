@@ -155,6 +155,21 @@ def test_bit_equal_to_one_by_one(seed: int, count: int) -> None:
 
 
 @pytest.mark.usefixtures("small")
+@settings(max_examples=60)
+@given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([0.0, 0.05]))
+def test_weights_are_bit_equal_too(seed: int, count: int, wrong: float) -> None:
+    rng = random.Random(seed)
+    items = []
+    for row, text in enumerate(texts(rng, count)):
+        used = [name for name in ("n", "i", "f", "d", "s", "t", "day") if f"{name} " in f" {text}"]
+        names = rng.sample(used, rng.randint(0, len(used))) + ["other"] * (rng.random() < wrong)
+        weights: dict[str, Any] = {name: rng.choice([0.0, 0.5, 1.0, 2]) for name in names}
+        weights |= {"n": -1.0} if rng.random() < wrong else {}
+        items.append({"id": row, "condition": text, "weights": weights, "score": rng.choice([0.0, 1.5])})
+    assert_same(items)
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("predicate", PREDICATES)
 def test_each_predicate_on_each_type(predicate: str) -> None:
     for name in ATTRIBUTES:
