@@ -63,7 +63,7 @@ def test_a_broker_and_its_status(earmark: Earmark, tmp_path: Path, token: Path) 
                 1,
             )
             text = earmark("broker", "status", address, EARMARK_TOKEN=TOKEN).out
-        assert text.startswith(f"broker 'hub' at {address}: policy flood, run 1\nwanted: 1 entries\npublications: 1 ")
+        assert text.startswith(f"broker 'hub' at {address}: policy flood, run {status['run']:,}\nwanted: 1 entries\n")
         assert "no neighbours" in text and "\nalice" in text and max(map(len, text.splitlines())) <= 100
         wrong = earmark("broker", "status", address, EARMARK_TOKEN="another token, quite long")
         assert wrong.sentence == f"the broker at {address}: {address_of_us(wrong.err)}: does not know the token"
@@ -115,6 +115,10 @@ def test_help_needs_no_extra_and_a_broker_names_it(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (code, out)
 
 
-def test_status_as_json_is_one_object(earmark: Earmark, tmp_path: Path, token: Path) -> None:
-    with running(tmp_path, "--name", "b", "--token-file", str(token)) as (_, address):
-        assert json.loads(earmark("broker", "status", address, "--token-file", token, "--json").out)["run"] > 1_000_000
+def test_a_policy_with_a_space(earmark: Earmark, tmp_path: Path, token: Path) -> None:
+    from earmark.overlay.space import Space
+
+    space = json.dumps(Space.even({"price": (0, 1000)}).record)
+    options = ("--name", "b", "--token-file", str(token), "--policy", "subsumption", "--option", f"space={space}")
+    with running(tmp_path, *options) as (_, address):
+        assert "policy subsumption" in earmark("broker", "status", address, "--token-file", token).out

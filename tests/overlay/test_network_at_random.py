@@ -13,6 +13,7 @@ import pytest
 
 from earmark.overlay.client import AsyncClient
 from earmark.overlay.server import BrokerServer
+from earmark.overlay.space import Space
 from tcp_proxy import Proxy
 
 from .test_network import PATIENCE, client, run, server, states, until
@@ -40,7 +41,8 @@ class Trial:
 
     def server(self, name: str, listen: str = "127.0.0.1:0") -> BrokerServer:
         peers = [self.proxies[name].address] if name in PARENTS else []
-        return server(name, *peers, policy=self.policy, state=self.folder / name, listen=listen)
+        options = {"space": Space.even({"x": (0, 140)})} if self.policy in ("subsumption", "merging") else {}
+        return server(name, *peers, policy=self.policy, options=options, state=self.folder / name, listen=listen)
 
     async def start(self, stack: contextlib.AsyncExitStack) -> None:
         for name in "abcde":

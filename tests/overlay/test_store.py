@@ -47,6 +47,9 @@ def test_changes_survive(tmp_path: Path) -> None:
     again = Store(path, "b")
     assert (again.run, again.subscriptions, again.neighbours, again.cut) == (2, expected, {"c"}, 0)
     again.close()
+    later = Store(path, "b", least=77)
+    assert later.run == 77
+    later.close()
     assert path.stat().st_mode & 0o777 == 0o600
 
 

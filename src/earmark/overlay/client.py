@@ -477,6 +477,11 @@ class Client:
         """Publications that were on their way when the broker stopped: delivered or lost."""
         return self._client.uncertain
 
+    @property
+    def duplicates(self) -> int:
+        """Notifications that arrived a second time and were ignored."""
+        return self._client.duplicates
+
     def subscribe(
         self, id: Id, condition: str, *, weights: Mapping[str, float] | None = None, score: float = 0.0
     ) -> None:

@@ -425,7 +425,8 @@ class Driver:
         status = self.broker.status()
         for party, remote in self.remotes.items():
             table: Any = status["links" if party.kind == "broker" else "clients"]
-            table.setdefault(party.name, {}).update(_remote_status(remote))
+            absent = {"state": "absent"} if party.kind == "broker" else {}
+            table.setdefault(party.name, absent).update(_remote_status(remote))
         return status
 
 

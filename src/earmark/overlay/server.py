@@ -45,6 +45,10 @@ PEER_DELAY = 2.0
 log = logging.getLogger("earmark.overlay")
 
 
+class Connected(ProtocolError):
+    """A neighbour dials that is connected, in the direction that counts."""
+
+
 class BrokerServer:
     """One broker that listens. Use it as `async with`, or call `start` and `close`.
 
@@ -86,14 +90,15 @@ class BrokerServer:
         self._random = random if random is not None else Random()
         self._handshake = handshake
         self._session = os.urandom(16)
-        store = None if state is None else Store(state, name)
+        now = time.time_ns() // 1_000
+        store = None if state is None else Store(state, name, least=now)
         try:
             broker = Broker(
                 name,
                 policy=policy,
                 options=options or {},
                 attributes=attributes,
-                run=int(time.time()) if store is None else store.run,
+                run=now if store is None else store.run,
                 neighbours=() if store is None else sorted(store.neighbours),
                 holding=MOST_QUEUED,
                 patience=PATIENCE,
@@ -203,7 +208,7 @@ class BrokerServer:
             await self._serve(connection)
         except (ProtocolError, TimeoutError) as problem:
             reason = str(problem) or f"{connection.sender}: the handshake took too long"
-            log.warning("%s", reason)
+            log.log(logging.DEBUG if isinstance(problem, Connected) else logging.WARNING, "%s", reason)
             connection.refuse(reason)
         except asyncio.CancelledError:
             pass
@@ -243,7 +248,7 @@ class BrokerServer:
             if known.session != greeting.session:
                 raise ProtocolError(f"{role} {greeting.name!r}: somebody with this name is connected")
             if known.is_dialled and self.name < greeting.name:
-                raise ProtocolError(f"broker {greeting.name!r}: is connected already, and by the other direction")
+                raise Connected(f"broker {greeting.name!r}: is connected already, from here")
         return self.driver.remote(party, greeting.session)
 
     @contextlib.asynccontextmanager

@@ -76,9 +76,12 @@ _DECODER = msgspec.msgpack.Decoder(list[Change])
 
 
 class Store:
-    """The file of one broker, open for as long as the broker runs. `Store(path, name)` also counts the start."""
+    """The file of one broker, open for as long as the broker runs. `Store(path, name)` also counts the start.
 
-    def __init__(self, path: str | Path, name: str) -> None:
+    least: the run is at least this. With a number that rises with time, it also rises when the file was lost.
+    """
+
+    def __init__(self, path: str | Path, name: str, least: int = 1) -> None:
         self.path = Path(path)
         self.name = name
         self.run = 0
@@ -91,7 +94,7 @@ class Store:
         try:
             self._lock()
             self._read()
-            self.append([Started(name, self.run + 1)])
+            self.append([Started(name, max(self.run + 1, least))])
         except BaseException:
             self._file.close()
             raise
