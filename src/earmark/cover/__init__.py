@@ -7,7 +7,7 @@ canonical.py        one form for each condition, the exact tests of containment,
 exact.py            whether several take all that one takes, from the boxes
 written.py          keys as conditions and as values of an event
 homes.py            partitions within which covering can be decided, for Spark
-indexes/            which cover which, by slot: auto, linear, kd_tree, z_curve, blocks, mics
+indexes/            which cover which, by slot: auto, linear, kd_tree, z_curve, blocks, layers, mics
 ranges/             a table of disjoint curve ranges (MICS): subsumption, projection, summaries for neighbours
 merging/            fewer conditions under a budget of extra traffic
 
@@ -28,6 +28,7 @@ INDEXES = {
     "kd_tree": ("kd_tree", "KdTree"),
     "z_curve": ("z_curve", "ZCurve"),
     "blocks": ("blocks", "CoverBlocks"),
+    "layers": ("layers", "Layers"),
     "mics": ("mics", "Mics"),
 }
 """Name of a covering index -> its module in indexes/, and its class. A module is imported when it is first needed."""

@@ -72,9 +72,9 @@ class CoverIndex:
     ) -> None:
         """Make an empty index.
 
-        `index` names the structure: 'auto' (a scan until an index pays), 'linear', 'kd_tree', 'z_curve', 'blocks' or
-        'mics'; `options` are its own. `attributes` declares types, and `zone` is where timestamps without a zone are
-        read, as for a Matcher.
+        `index` names the structure: 'auto' (a scan until an index pays), 'linear', 'kd_tree', 'z_curve', 'blocks',
+        'layers' (blocks, for members that come in batches) or 'mics'; `options` are its own. `attributes` declares
+        types, and `zone` is where timestamps without a zone are read, as for a Matcher.
         """
         self.index = index
         self.keep_keys = False

@@ -193,6 +193,15 @@ class _Graph:
         self.forwarded.update(forward)
         return Change(tuple(forward), (id,) if was_forwarded else ())
 
+    def unsubscribe_many(self, ids: Sequence[Id]) -> Change:
+        """Remove subscriptions as if at the same time; returns what to forward, and what to withdraw."""
+        gone, left = {self._known(id) for id in ids}, [self.unsubscribe(id) for id in ids]
+        forward = dict.fromkeys(id for change in left for id in change.forward if id not in gone)
+        withdraw = [id for change in left for id in change.withdraw]
+        # of those that went together, one may have been forwarded only since another had gone
+        new = {id for change in left for id in change.forward}
+        return Change(tuple(forward), tuple(id for id in withdraw if id not in new))
+
     def _parents(self, id: Id) -> list[Id]:
         """The in-neighbours of a subscription that was added."""
         return self._covering(id, None, SUBSCRIBE)
@@ -290,6 +299,32 @@ class RelationGraph(_Graph):
                 forward.append(id)
         self.forwarded.update(forward)
         return Change(tuple(forward))
+
+    def unsubscribe_many(self, ids: Sequence[Id]) -> Change:
+        """Remove subscriptions as if at the same time; returns what to forward, and what to withdraw."""
+        if not hasattr(self.index, "covering_many"):
+            return super().unsubscribe_many(ids)
+        gone = [self._known(id) for id in ids]
+        withdraw = tuple(id for id in gone if id in self.forwarded)
+        left: set[Id] = set()
+        for id in gone:
+            for other in self._above.pop(id):
+                if other in self._below:
+                    self._below[other].discard(id)
+            left |= self._below.pop(id)
+            del self._arrival[id]
+            self.index.remove(id)
+        left = {id for id in left if id in self._above}
+        for other in left:
+            self._above[other].difference_update(gone)
+        self.forwarded.difference_update(gone)
+        orphans = self._in_order(id for id in left if not self._above[id])
+        self._calls[UNSUBSCRIBE] += len(orphans)
+        for id, above in zip(orphans, self.index.covering_many(orphans, self.k) if orphans else [], strict=True):
+            self._link(above, [id])
+        forward = tuple(id for id in orphans if not self._above[id])
+        self.forwarded.update(forward)
+        return Change(forward, withdraw)
 
     def _children(self, id: Id) -> list[Id]:
         if self._above[id] or not self.withdraw:

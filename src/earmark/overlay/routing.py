@@ -10,7 +10,7 @@ has acknowledged what it had been told by then (neighbour.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from earmark.overlay import messages as m
@@ -75,8 +75,7 @@ class Router:
             link = self.links[name] = Link(Party("broker", name), is_attached=True, admitted=admitted)
             self.policy.open(name)
             known = [entry for entry in self.entries.values() if entry.source != name]
-            for _ in self._tell_change(link, known, []):
-                raise AssertionError("there is no channel yet")
+            self._tell_change(link, known, [])
         return self.links[name]
 
     def drop(self, link: Link) -> list[Sent]:
@@ -160,7 +159,7 @@ class Router:
             self.offers.unlearn(removed)
         return sent
 
-    def _tell_change(self, link: Link, added: Sequence[Entry], removed: Sequence[Entry]) -> Iterator[Sent]:
+    def _tell_change(self, link: Link, added: Sequence[Entry], removed: Sequence[Entry]) -> list[Sent]:
         if link.admitted is not None:
             link.admitted.update(entry.number for entry in added)
             link.admitted.difference_update(entry.number for entry in removed)
@@ -175,15 +174,20 @@ class Router:
             concerned = self.offers.meeting(concerned, link.name)
         return concerned
 
-    def say_all(self, link: Link, statements: Iterable[Statement]) -> Iterator[Sent]:
+    def say_all(self, link: Link, statements: Iterable[Statement]) -> list[Sent]:
         """The messages of statements. A link without a channel hears nothing: it will be told everything."""
+        if not link.is_connected:
+            return []
+        sent: list[Sent] = []
+        number, party = link.sent, link.party
         for statement in statements:
-            if not link.is_connected:
-                continue
             if isinstance(statement, Again):
-                yield from self.tell_all(link)
-                return
-            yield self._say(link, statement)
+                link.sent = number
+                return [*sent, *self.tell_all(link)]
+            number += 1
+            sent.append((party, _MESSAGES[type(statement)](number, *statement)))
+        link.sent = number
+        return sent
 
     def heed(self, said: Iterable[tuple[str, Statement]]) -> list[Sent]:
         """The messages of statements that the policy addresses."""

@@ -38,7 +38,7 @@ class Covering(Policy):
     name = "covering"
 
     def __init__(
-        self, graph: str = "k", k: int = 1, index: str = "blocks", withdraw: bool = False, burst: int | None = None
+        self, graph: str = "k", k: int = 1, index: str = "layers", withdraw: bool = False, burst: int | None = None
     ) -> None:
         """Choose how covering is known.
 
@@ -81,9 +81,7 @@ class Covering(Policy):
         """Tell what nothing covers, and what the removed ones covered, then withdraw them."""
         outgoing = self._links[link]
         statements = outgoing.add(added)
-        for entry in removed:
-            statements += outgoing.remove(entry)
-        return statements
+        return statements + outgoing.remove(removed)
 
     def told(self, link: str) -> list[Statement]:
         """What is forwarded, the pending included."""
@@ -127,13 +125,18 @@ class _Outgoing:
         change = self.graph.subscribe_many([(entry.number, entry.condition) for entry in entries])
         return self._said(change.forward, change.withdraw) + odd
 
-    def remove(self, entry: Entry) -> list[Statement]:
-        if entry.number in self.odd:
-            self.odd.remove(entry.number)
+    def remove(self, entries: Sequence[Entry]) -> list[Statement]:
+        for entry in entries:
             del self.entries[entry.number]
-            return [Untell(entry.number)]
-        change = self.graph.unsubscribe(entry.number)
-        del self.entries[entry.number]
+        odd: list[Statement] = []
+        if self.odd:
+            odd = [Untell(entry.number) for entry in entries if entry.number in self.odd]
+            entries = [entry for entry in entries if entry.number not in self.odd]
+            self.odd.difference_update(said.label for said in odd if isinstance(said, Untell))
+        change = self.graph.unsubscribe_many([entry.number for entry in entries])
+        return odd + self._uncovered(change)
+
+    def _uncovered(self, change: Any) -> list[Statement]:
         if self._burst is None:
             return self._said(change.forward, change.withdraw)
         self.pending.update(dict.fromkeys(change.forward))

@@ -49,7 +49,11 @@ class Rows:
                 self._add_or_set_apart(*row)
         numbers = [entry.number for entry in entries if entry.number not in self.odd]
         if len(numbers) > 1:
-            self.fresh = dict(zip(numbers, self.index.covering_many(numbers, FIRST), strict=True))  # type: ignore[arg-type]
+            self.fresh = self.answers(numbers)
+
+    def answers(self, numbers: Sequence[int]) -> dict[int, list[int]]:
+        """Up to FIRST entries that cover each of these, at once."""
+        return dict(zip(numbers, self.index.covering_many(numbers, FIRST), strict=True))  # type: ignore[arg-type]
 
     def _add_or_set_apart(self, number: int, condition: str) -> None:
         try:
@@ -110,14 +114,14 @@ class LinkIndex:
     def covering_many(self, numbers: Sequence[int], k: int) -> list[list[int]]:
         """Up to k members that cover each of these entries."""
         fresh, members, answers = self._rows.fresh, self.members, []
+        if k <= FIRST and len(unknown := [number for number in numbers if number not in fresh]) > 1:
+            fresh = {**fresh, **self._rows.answers(unknown)}
         for number in numbers:
             found = fresh.get(number)
-            if found is None or len(found) == FIRST:
-                answers.append(self.covering(number, k))
-            elif found:
-                answers.append([other for other in found if other in members][:k])
-            else:
-                answers.append(found)
+            mine = [other for other in found if other in members][:k] if found else []
+            if found is None or (len(mine) < k and len(found) == FIRST):
+                mine = self.covering(number, k)
+            answers.append(mine)
         return answers
 
     def covered(self, number: int, k: int | None = None) -> list[int]:
