@@ -285,7 +285,7 @@ class RelationGraph(_Graph):
         if self.withdraw or not hasattr(self.index, "covering_many"):
             return super().subscribe_many(subscriptions)
         self.index.add_many(subscriptions)
-        ids = [checked_id(id) for id, _ in subscriptions]
+        ids = [id for id, _ in subscriptions]
         last = next(reversed(self._arrival.values()), 0)
         for arrival, id in enumerate(ids, last + 1):
             self._below[id], self._arrival[id] = set(), arrival
