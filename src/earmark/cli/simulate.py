@@ -66,7 +66,8 @@ def simulate(policies: str, as_json: bool, plot: str | None, record: str | None,
     \b
     Policies
       flood                  everything is told to everybody
-      covering               what another one covers is not told (covering-poset: and is withdrawn)
+      covering               what another one covers is not told (covering-poset: and is withdrawn;
+                             covering-calm: what a withdrawal uncovers is told bit by bit)
       subsumption            what others cover together is not told, as ranges of Hilbert's curve
       subsumption-indexing   the same, decided exactly, as conditions
       merging                ranges that touch are one (merging-gap, merging-budget: or nearly touch)

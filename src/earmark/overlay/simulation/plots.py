@@ -1,18 +1,19 @@
 """Traffic and table size by policy, drawn with matplotlib (the extra `report`).
 
-One picture has a row of bars per policy for each figure: control messages, their bytes, table entries, and hops of
+`draw` has a row of bars per policy for each figure: control messages, their bytes, table entries, and hops of
 publications, those of no use in a second colour. Colours are those of people who cannot tell red from green.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from earmark.overlay.simulation.report import Report
 
 USED, UNUSED, INK = "#3b6ea5", "#e08214", "#333333"
+COLOURS = (UNUSED, USED, "#1b9e77", "#762a83", "#a6761d", INK)
 ROW = 0.34
 """Inches per bar."""
 
@@ -42,20 +43,19 @@ def draw_bars(
     file: Path,
     wasted: dict[str, Sequence[float]] | None = None,
     formats: Sequence[str] = ("png", "svg"),
+    columns: int | None = None,
 ) -> list[Path]:
-    """Draw a panel of horizontal bars for each figure; `wasted` is the part of a panel's bars in a second colour."""
-    import matplotlib
+    """Draw a panel of horizontal bars for each figure; `wasted` is the part of a panel's bars in a second colour.
 
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "earmark"  # the same picture is the same file
-    from matplotlib import pyplot
-
-    height = 1.1 + ROW * len(names)
-    figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(3.1 * len(panels) + 1.2, height), sharey=True, squeeze=False
-    )
+    `columns` is how many panels are side by side; all of them, unless said otherwise.
+    """
+    pyplot = _pyplot()
+    across = columns or len(panels)
+    down = -(-len(panels) // across)
+    size = (3.1 * across + 1.2, 0.7 + (0.4 + ROW * len(names)) * down)
+    figure, axes = pyplot.subplots(down, across, figsize=size, sharey=True, squeeze=False)
     places = list(range(len(names)))
-    for axis, (what, values) in zip(axes[0], panels.items(), strict=True):
+    for axis, (what, values) in zip(axes.flat, panels.items(), strict=False):
         axis.barh(places, values, color=USED, height=0.62)
         extra = (wasted or {}).get(what)
         if extra is not None and any(extra):
@@ -63,14 +63,49 @@ def draw_bars(
             what += " (orange: of no use)"
         _panel(axis, what, places, names, values)
     axes[0][0].invert_yaxis()  # shared by all panels
+    files = [file.with_suffix(f".{kind}") for kind in formats]
+    _save(pyplot, figure, title, files)
+    return files
+
+
+def draw_lines(
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], below: str, beside: str, title: str, file: Path
+) -> None:
+    """Draw a panel of lines for each name: a line for each policy, by points."""
+    pyplot = _pyplot()
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.2), squeeze=False)
+    for axis, (what, lines) in zip(axes[0], panels.items(), strict=True):
+        for (name, points), colour, mark in zip(lines.items(), COLOURS, "os^Dvx", strict=False):
+            axis.plot(*zip(*points, strict=True), color=colour, marker=mark, label=name)
+        axis.set_title(what, fontsize=9, color=INK)
+        axis.set_xticks(sorted({x for points in lines.values() for x, _ in points}))
+        axis.set_xlabel(below, fontsize=8.5)
+        axis.set_ylim(bottom=0)
+        axis.tick_params(labelsize=8)
+        for side in ("top", "right"):
+            axis.spines[side].set_visible(False)
+    axes[0][0].set_ylabel(beside, fontsize=8.5)
+    axes[0][-1].legend(fontsize=8, frameon=False)
+    _save(pyplot, figure, title, [file])
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "earmark"  # the same picture is the same file
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(pyplot: Any, figure: Any, title: str, files: Sequence[Path]) -> None:
     figure.suptitle(title, fontsize=10, color=INK)
     figure.tight_layout()
-    files = [file.with_suffix(f".{kind}") for kind in formats]
     for target in files:
         clean: dict[str, Any] = {"metadata": {"Date": None}} if target.suffix == ".svg" else {}
         figure.savefig(target, dpi=120, **clean)
     pyplot.close(figure)
-    return files
 
 
 def _panel(axis: Any, what: str, places: list[int], names: Sequence[str], values: Sequence[float]) -> None:

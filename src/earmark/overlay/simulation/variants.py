@@ -3,6 +3,7 @@
     flood                  everything is told to everybody
     covering               G_1, a relation graph per link: what one other covers is not told
     covering-poset         the strict poset, and what was told is withdrawn when something wider comes
+    covering-calm          G_1 without bursts: what a withdrawal uncovers is told BURST at a time
     subsumption            MICS with Projection: ranges, told as far as they are new
     subsumption-indexing   MICS with Subscription Indexing: conditions, decided exactly
     merging                MICS's perfect merging: ranges that touch are one
@@ -23,7 +24,7 @@ from earmark.overlay.policies import POLICIES
 from earmark.overlay.simulation.content import Content
 from earmark.overlay.space import Space
 
-GAP, BUDGET, SAMPLE = 64, 0.1, 2_000
+GAP, BUDGET, SAMPLE, BURST = 64, 0.1, 2_000, 8
 MOST_AXES = 4
 LEARNED = 10_000
 """Conditions from which a space is learned."""
@@ -32,6 +33,7 @@ _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "flood": ("flood", {}),
     "covering": ("covering", {}),
     "covering-poset": ("covering", {"graph": "poset", "withdraw": True}),
+    "covering-calm": ("covering", {"burst": BURST}),
     "subsumption": ("subsumption", {}),
     "subsumption-indexing": ("subsumption", {"by": "indexing"}),
     "merging": ("merging", {}),

@@ -1,0 +1,66 @@
+"""The program about networks of brokers, on tiny ones: it runs, judges, writes a page; and claims can fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILE = Path(__file__).parents[2] / "benchmarks" / "overlay.py"
+SPEC = importlib.util.spec_from_file_location("overlay_program", FILE)  # `overlay` is a folder of tests
+assert SPEC is not None and SPEC.loader is not None
+overlay = importlib.util.module_from_spec(SPEC)
+sys.modules[SPEC.name] = overlay
+SPEC.loader.exec_module(overlay)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay, "WORKLOADS", ("shen-uniform",))
+    monkeypatch.setattr(overlay, "TOPOLOGIES", ("line:2", "star:3", "line:3"))
+    monkeypatch.setattr(overlay, "SIZES", {True: ((12, 5), {"line:2": 15, "line:3": 10}, (10,)), False: None})
+    monkeypatch.setattr(overlay, "DIMENSIONS", (2, 3))
+    monkeypatch.setattr(overlay, "QUICK_POLICIES", ("flood", "covering"))
+    monkeypatch.setattr(overlay, "SCALE", (("line:3", 2_000, 1_000), ("star:4", 1_000, 500)))
+
+
+def test_everything_is_run_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    overlay.main(["--quick", "--docs", str(tmp_path), "--json", str(tmp_path / "r.json")])
+    out = capsys.readouterr().out
+    for part in ("by policy", "figure 7", "growth", "MICS, Figure 7: to a neighbour", "Shen et al."):
+        assert part in out, part
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert all(cell["exact"] for cell in record["cells"])
+    page = (tmp_path / "overlay-results.md").read_text()
+    assert page.count("|---|") and all(f"| {c['policy']} |" in page for c in record["cells"])
+    for name in ("overlay-by-policy.svg", "overlay-figure-7.svg"):
+        assert (tmp_path / name).stat().st_size > 1_000 and name in page
+
+
+def test_scale(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert overlay.main(["--scale", "--quick"]) == 0
+    monkeypatch.setattr(overlay, "MOST_SECONDS", 0.0)
+    assert overlay.main(["--scale", "--quick"]) == 1
+    assert "more than 0" in capsys.readouterr().out
+
+
+CELL = overlay.Cell(
+    "by policy", "shen-uniform", 3, "line:3", 3, 100, 9, "flood", 100, 9, 50, 20, 9, 0, 1, 0.1, 1.0, True
+)
+
+
+def test_claims_hold_and_fail() -> None:
+    def figure(policy: str, attributes: int, control: int) -> Any:
+        return replace(CELL, part="figure 7", topology="line:2", policy=policy, attributes=attributes, control=control)
+
+    cells = [figure("flood", d, 100) for d in (2, 3)]
+    cells += [figure("covering", 2, 60), figure("covering", 3, 80), figure("subsumption", 2, 20)]
+    good = [*cells, figure("subsumption", 3, 60), CELL, replace(CELL, policy="covering", control=20, entries=10)]
+    assert [claim.holds for claim in overlay.judged(good)] == [True] * 6
+    bad = [*cells, figure("subsumption", 3, 90), CELL, replace(CELL, policy="covering", control=120, entries=60)]
+    assert [claim.holds for claim in overlay.judged(bad)] == [True, False, True, False, False, False]
