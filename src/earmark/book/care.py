@@ -61,10 +61,7 @@ def check(path: Any) -> list[str]:
 def _versions(root: Path, problems: list[str]) -> dict[int, Version]:
     """The versions that can be opened, by number; what is wrong with the others is added to `problems`."""
     found: dict[int, Version] = {}
-    newest = None
-    with suppress(TableError):
-        newest = folders.newest_or_none(root)
-    if newest is None and (folders.version_numbers(root) or (root / folders.CURRENT).exists()):
+    if (root / folders.CURRENT).exists() or not folders.has_journal(root):
         try:
             folders.current_version(root)
         except TableError as problem:

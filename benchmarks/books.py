@@ -1,0 +1,235 @@
+"""What does it cost that changes last? Adding, opening, history: the promises of docs/books.md, measured.
+
+    python benchmarks/books.py             1M subscriptions, 10M changes of history: several minutes, 5 GB of disk
+    python benchmarks/books.py --quick     a hundredth of that
+
+| bar | measured as |
+|---|---|
+| a durable `add` takes one flush and at most 150 µs more | single adds, and between them a flush of as many bytes |
+| `add_many` of 1M ready-made rows at most 2 × the time in memory | both in turn, by new processes |
+| a book of 1M opens in at most 1 s, the first answer in 0.2 s more | a new process that has searched something else |
+| one with 10M changes of history opens as fast | the same book with a long history |
+| `history(id)` there in at most 5 ms | ids at random |
+
+A flush is what the disk takes to write as much as a commit does; it is measured between the adds, in the same folder,
+since it varies with what else the disk does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import earmark
+from earmark.book.journal import Journal, entry
+from earmark.book.rows import part_of_rows
+
+COMMIT_BYTES = 3 * 4120
+"""What SQLite appends to its WAL for a single row: three pages and their headers."""
+
+
+def ready_made(count: int, seed: int = 1) -> pa.Table:
+    """Subscriptions with five ranges each, as w2 has them."""
+    rng = np.random.default_rng(seed)
+    columns: dict[str, Any] = {"id": pa.array(np.arange(count))}
+    for name in "abcde":
+        low = rng.integers(0, 900_000, count)
+        columns[f"{name}_lo"], columns[f"{name}_hi"] = low, low + rng.integers(1, 100_000, count)
+    return pa.table(columns)
+
+
+def event(rng: np.random.Generator) -> dict[str, int]:
+    return {name: int(rng.integers(0, 1_000_000)) for name in "abcde"}
+
+
+def timed(work: Callable[[], Any]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def apart(task: str, *given: object) -> dict[str, float]:
+    """Run a task of this program in a new process."""
+    command = [sys.executable, __file__, "--task", task, *map(str, given)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+# --- the tasks -------------------------------------------------------------------------------------------------
+
+
+def add_in_memory(count: str) -> dict[str, float]:
+    frame = ready_made(int(count))
+    m = earmark.Matcher()
+    m.add_many(ready_made(1000), progress=False)  # compiled
+    m = earmark.Matcher()
+    return {"seconds": timed(lambda: m.add_many(frame, progress=False))}
+
+
+def add_to_book(count: str, folder: str) -> dict[str, float]:
+    frame = ready_made(int(count))
+    m = earmark.Matcher()
+    m.add_many(ready_made(1000), progress=False)
+    book = earmark.open(folder)
+    seconds = timed(lambda: book.add_many(frame, progress=False))
+    book.close()
+    return {"seconds": seconds}
+
+
+def open_book(folder: str, searched: str) -> dict[str, float]:
+    """Open a book in a process that has searched before, and so has its kernels loaded, or that has not."""
+    from earmark.durable import open as opened
+
+    if searched == "yes":
+        m = earmark.Matcher("blocks")
+        m.add_many(ready_made(1000), progress=False)
+        m.match(event(np.random.default_rng(1)))
+    begun = time.perf_counter()
+    m = opened(folder)
+    middle = time.perf_counter()
+    m.match(event(np.random.default_rng(1)))
+    end = time.perf_counter()
+    m.close()
+    return {"open": middle - begun, "first": end - middle}
+
+
+def history_of(folder: str, ids: str) -> dict[str, float]:
+    m = earmark.open(folder, readonly=True, follow=False)
+    rng = np.random.default_rng(2)
+    m.history(0)
+    times = [timed(partial(m.history, int(id))) for id in rng.integers(0, int(ids), 200)]
+    return {"median": statistics.median(times), "p99": sorted(times)[-3]}
+
+
+TASKS: dict[str, Callable[..., dict[str, float]]] = {
+    "memory": add_in_memory,
+    "book": add_to_book,
+    "open": open_book,
+    "history": history_of,
+}
+
+
+# --- what is printed -------------------------------------------------------------------------------------------
+
+
+def single_adds(folder: Path, count: int) -> None:
+    """Durable adds, each beside a flush of as many bytes and an add in memory."""
+    book, memory = earmark.open(folder / "single"), earmark.Matcher()
+    for m in (book, memory):
+        m.add_many([(f"s{i}", f"age > {i} AND price < {i}") for i in range(10_000)], progress=False)
+    file = os.open(folder / "flush", os.O_WRONLY | os.O_CREAT)
+    content, adds, flushes, beside = bytes(COMMIT_BYTES), [], [], []
+
+    def flush() -> None:
+        os.write(file, content)
+        os.fdatasync(file)
+
+    for i in range(count):
+        condition = f"age > {i} AND price < {i}"
+        beside.append(timed(lambda i=i, condition=condition: memory.add(f"n{i}", condition)))
+        adds.append(timed(lambda i=i, condition=condition: book.add(f"n{i}", condition)))
+        flushes.append(timed(flush))
+    os.close(file)
+    book.close()
+    quick = earmark.open(folder / "single", durability="normal")
+    bare = [timed(lambda i=i: quick.add(f"q{i}", f"age > {i} AND price < {i}")) for i in range(count)]
+    quick.close()
+    add, flush_time = 1e6 * statistics.median(adds), 1e6 * statistics.median(flushes)
+    print(f"single add      {add:8.0f} µs durable, {flush_time:.0f} µs a flush: {add - flush_time:+.0f} µs (bar: +150)")
+    print(
+        f"  without flush {1e6 * statistics.median(bare):8.0f} µs (durability='normal'),"
+        f" {1e6 * statistics.median(beside):.0f} µs in memory"
+    )
+
+
+def batches(folder: Path, count: int, rounds: int) -> None:
+    memory, book = [], []
+    for number in range(rounds):
+        memory.append(apart("memory", count)["seconds"])
+        path = folder / f"batch-{number}"
+        book.append(apart("book", count, path)["seconds"])
+    ratio = statistics.median(book) / statistics.median(memory)
+    print(
+        f"add_many        {statistics.median(book):8.2f} s for {count:,} ready-made rows,"
+        f" {statistics.median(memory):.2f} s in memory: {ratio:.2f} × (bar: 2)"
+    )
+
+
+def openings(folder: Path, what: str, rounds: int) -> None:
+    found = [apart("open", folder, "yes") for _ in range(rounds)]
+    opens, firsts = (statistics.median(one[name] for one in found) for name in ("open", "first"))
+    fresh = statistics.median(apart("open", folder, "no")["first"] for _ in range(rounds))
+    print(f"open            {opens:8.2f} s {what} (bar: 1), first answer {firsts:.3f} s more (bar: 0.2)")
+    print(f"  first search of a process: the answer takes {fresh:.2f} s, most of it to load compiled code")
+
+
+def lengthen(folder: Path, count: int, changes: int) -> None:
+    """Add many changes to the history of a book: scores of its subscriptions, one after the other."""
+    with earmark.open(folder) as m:
+        frame, number = m.to_frame(), m.last_change
+    journal = Journal.open(folder, durability="normal")
+    condition = dict(zip(frame.column("id").to_pylist(), frame.column("condition").to_pylist(), strict=True))
+    ids, now, scores = sorted(condition), time.time_ns() // 1000, dict.fromkeys(condition, 0.0)
+    left = changes
+    while left:
+        entries = []
+        for _ in range(min(left, 50_000)):
+            number += 1
+            id = ids[number % len(ids)]
+            old = {"place": id, "condition": condition[id]} | ({"score": scores[id]} if scores[id] else {})
+            scores[id] = float(number)
+            row = part_of_rows([(id, old, {**old, "score": scores[id]})])
+            entries.append(entry(number, now, None, None, "update", [row]))
+        journal.append(entries)
+        left -= len(entries)
+    journal.fold("TRUNCATE")
+    journal.close()
+    with earmark.open(folder) as m:
+        m.checkpoint()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help="where books are made, on the disk to measure")
+    asked = parser.parse_args()
+    if asked.task:
+        name, *given = asked.task
+        print(json.dumps(TASKS[name](*given)))
+        return
+    count, changes, rounds = (10_000, 100_000, 1) if asked.quick else (1_000_000, 10_000_000, 3)
+    folder = Path(tempfile.mkdtemp(prefix="books-", dir=asked.folder))
+    try:
+        single_adds(folder, 100 if asked.quick else 500)
+        batches(folder, count, rounds)
+        openings(folder / "batch-0", f"for {count:,} subscriptions", rounds)
+        lengthen(folder / "batch-0", count, changes)
+        openings(folder / "batch-0", f"with {changes:,} changes of history", rounds)
+        found = apart("history", folder / "batch-0", count)
+        size = (folder / "batch-0" / "journal.db").stat().st_size / 2**30
+        print(
+            f"history(id)     {1e3 * found['median']:8.2f} ms, 99 in 100 within {1e3 * found['p99']:.2f} ms"
+            f" (bar: 5), among {changes:,} changes, {size:.1f} GB"
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
