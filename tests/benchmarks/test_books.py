@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import books
 import pytest
+
+import books
 
 
 def test_it_prints_its_bars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
