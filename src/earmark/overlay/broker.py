@@ -122,7 +122,7 @@ class Broker:
             raise EarmarkError(f"expected the name of a neighbour without a channel, got {neighbour!r}")
         self._lost += len(link.held) + link.lost
         for entry in Router.entries_of(link):
-            self._router.table.remove(entry.number)
+            self._router.table.remove(link.key(entry))
         return self._router.drop(link)
 
     def attach(self, client: str) -> list[Sent]:
@@ -275,7 +275,7 @@ class Broker:
     def _synchronised(self, link: Link, message: m.Synchronised) -> None:
         self._number(link, message.number)
         for entry in listed(link.stale):
-            self._router.table.remove(entry.number)
+            self._router.table.remove(link.key(entry))
             self._remove(entry)
         link.stale = {}
         gone, link.stale_offers = listed(link.stale_offers), {}
@@ -304,14 +304,14 @@ class Broker:
             return
         entry = link.wants[message.label] = self._router.entry(link.name, message.condition)
         self._added[entry.number] = entry
-        self._router.table.add(entry.number, entry.condition)
+        self._router.table.add(link.key(entry), entry.condition)
 
     def _unwant(self, link: Link, message: m.Unwant) -> None:
         if message.label not in link.wants:
             raise _error(link.party, f"expected the label of an entry, got {message.label}")
         self._number(link, message.number)
         entry = link.wants.pop(message.label)
-        self._router.table.remove(entry.number)
+        self._router.table.remove(link.key(entry))
         self._remove(entry)
 
     def _want_ranges(self, link: Link, message: m.WantRanges) -> None:

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 
 from earmark.overlay.messages import Publication
 from earmark.overlay.policies import Entry
+from earmark.overlay.table import owned
 from earmark.overlay.transitions import CONNECTED, State
 
 NEVER = 1 << 62
@@ -53,6 +54,8 @@ class Asker:
 class Link(Asker):
     """One neighbour: what it wants, what it offers, and how far either side is."""
 
+    code: int = 0
+    """A small number, unique among the links of a broker."""
     state: State = State.ABSENT
     is_known: bool = False
     """Whether the neighbour has ever told everything in this run."""
@@ -82,6 +85,10 @@ class Link(Asker):
     def is_connected(self) -> bool:
         """Whether a channel exists."""
         return self.state in CONNECTED
+
+    def key(self, entry: Entry) -> int:
+        """The number of one of its entries in the table of all neighbours."""
+        return owned(entry.number, self.code)
 
     def hears_of(self, entry: Entry) -> bool:
         """Whether it was told of an entry of another source, or of what covers it."""

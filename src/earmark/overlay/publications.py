@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from earmark.overlay.delivery import Clients
 from earmark.overlay.messages import Message, Publication, Publish
 from earmark.overlay.neighbour import Link
@@ -83,17 +85,12 @@ class Publications:
         router = self._router
         wanted: list[set[str]] = [set() for _ in events]
         if len(router.table):
-            found = router.table.matches(events)
-            starts, numbers = found.starts.tolist(), found.numbers.tolist()
-            entries = router.entries
-            for place, wanting in enumerate(wanted):
-                wanting.update(entries[number].source for number in numbers[starts[place] : starts[place + 1]])
-            for place in found.unread:
+            names = {link.code: link.name for link in router.links.values()}
+            flags, unread = router.table.owners(events, max(names) + 1)
+            for place, code in zip(*(axis.tolist() for axis in np.nonzero(flags)), strict=True):
+                wanted[place].add(names[code])
+            for place in unread:
                 wanted[place].update(link.name for link in router.links.values() if link.wants or link.stale)
-        if router.table.wide:
-            always = {router.entries[number].source for number in router.table.wide}
-            for wanting in wanted:
-                wanting |= always
         by_ranges = router.policy.wanting(events)
         for wanting, more in zip(wanted, by_ranges or (), strict=False):
             wanting |= more

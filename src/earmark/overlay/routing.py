@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from earmark.errors import EarmarkError
 from earmark.overlay import messages as m
 from earmark.overlay.neighbour import NEVER, Asker, Link, Party
 from earmark.overlay.offers import Offers
@@ -26,7 +27,7 @@ from earmark.overlay.policies import (
     Untell,
     UntellRanges,
 )
-from earmark.overlay.table import Table
+from earmark.overlay.table import MOST_OWNERS, Table
 from earmark.overlay.transitions import State
 
 Sent: TypeAlias = tuple[Party, m.Message]
@@ -72,11 +73,19 @@ class Router:
         """The link to a neighbour; a new one hears of all entries."""
         if name not in self.links:
             admitted: set[int] | None = None if self.offers is None else set()
-            link = self.links[name] = Link(Party("broker", name), is_attached=True, admitted=admitted)
+            link = self.links[name] = Link(
+                Party("broker", name), is_attached=True, code=self._free_code(), admitted=admitted
+            )
             self.policy.open(name)
             known = [entry for entry in self.entries.values() if entry.source != name]
             self._tell_change(link, known, [])
         return self.links[name]
+
+    def _free_code(self) -> int:
+        used = {link.code for link in self.links.values()}
+        if len(used) == MOST_OWNERS:
+            raise EarmarkError(f"expected at most {MOST_OWNERS:,} neighbours")
+        return next(code for code in range(MOST_OWNERS) if code not in used)
 
     def drop(self, link: Link) -> list[Sent]:
         """Forget a link, and what it wants."""

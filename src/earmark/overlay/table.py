@@ -26,7 +26,7 @@ from earmark.engine.searcher import Ask, Searcher
 from earmark.engine.version import Version
 from earmark.errors import SubscriptionError
 from earmark.events.mappings import Reject
-from earmark.flat.arrays import F64, I64
+from earmark.flat.arrays import F64, I64, Flags
 from earmark.keys.schema import Schema
 from earmark.segment.builder import Subscription, prepare
 
@@ -35,6 +35,15 @@ LONGEST_TAIL = 256
 """Rows that are scanned rather than indexed, at least,"""
 TAIL_SHARE = 1 / 8
 """and as a share of the indexed ones."""
+
+
+MOST_OWNERS = 1 << 16
+_OWNER = MOST_OWNERS - 1
+
+
+def owned(number: int, owner: int) -> int:
+    """A number that names its owner, who is below MOST_OWNERS, as well."""
+    return number * MOST_OWNERS + owner
 
 
 class Matches(NamedTuple):
@@ -93,6 +102,23 @@ class Table:
         found = Searcher(self._version, self._ask).answers(batch)
         numbers = np.asarray(found.subscriptions, np.int64) if len(found.subscriptions) else np.empty(0, np.int64)
         return Matches(found.starts, numbers, found.scores, frozenset(one.event for one in unread))
+
+    def owners(self, events: Sequence[Mapping[str, Any]], count: int) -> tuple[Flags, frozenset[int]]:
+        """Which of `count` owners have a condition that an event matches, as a row of flags per event; and the unread.
+
+        The numbers of this table are those of `owned`. O(matches), in arrays.
+        """
+        self._apply()
+        self._compact()
+        unread: list[Reject] = []
+        batch = read(self._version, events, None, "null", unread)
+        searcher, flags = Searcher(self._version, self._ask), np.zeros((len(events), count), bool)
+        for segment in range(len(self._version.segments)):
+            part = searcher.found(segment, batch)
+            flags[part.events, np.asarray(searcher.named(part), np.int64) & _OWNER] = True
+        for number in self.wide:
+            flags[:, number & _OWNER] = True
+        return flags, frozenset(one.event for one in unread)
 
     def check_event(self, event: Mapping[str, Any], weights: Mapping[str, float]) -> None:
         """Raise an EventError where an event does not fit the types of this table."""
