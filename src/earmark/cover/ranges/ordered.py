@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import require
-from earmark.flat.arrays import I32, I64, grown
+from earmark.flat.arrays import I32, I64
 from earmark.flat.machine import at
 from earmark.jit import embedded, kernel
 
@@ -82,7 +82,11 @@ def with_room(ordered: Ordered, inserts: int) -> Ordered:
         return ordered
     now = len(ordered.size)
     nodes = max(used + cuts, 2 * now)
-    longer = (grown(array, nodes * (len(array) // now)) for array in ordered[:5])
+    longer = []
+    for array in ordered[:5]:
+        width = len(array) // now
+        longer.append(np.zeros(nodes * width, array.dtype))  # memory that is not used yet is not touched
+        longer[-1][: used * width] = array[: used * width]
     return Ordered._make([*longer, ordered.path, ordered.info])
 
 
