@@ -311,14 +311,14 @@ class RelationGraph(_Graph):
             for other in self._above.pop(id):
                 if other in self._below:
                     self._below[other].discard(id)
-            left |= self._below.pop(id)
+            for other in self._below.pop(id):
+                if other in self._above:
+                    self._above[other].discard(id)
+                    left.add(other)
             del self._arrival[id]
             self.index.remove(id)
-        left = {id for id in left if id in self._above}
-        for other in left:
-            self._above[other].difference_update(gone)
         self.forwarded.difference_update(gone)
-        orphans = self._in_order(id for id in left if not self._above[id])
+        orphans = self._in_order(id for id in left if id in self._above and not self._above[id])
         self._calls[UNSUBSCRIBE] += len(orphans)
         for id, above in zip(orphans, self.index.covering_many(orphans, self.k) if orphans else [], strict=True):
             self._link(above, [id])

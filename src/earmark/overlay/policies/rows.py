@@ -49,11 +49,7 @@ class Rows:
                 self._add_or_set_apart(*row)
         numbers = [entry.number for entry in entries if entry.number not in self.odd]
         if len(numbers) > 1:
-            self.fresh = self.answers(numbers)
-
-    def answers(self, numbers: Sequence[int]) -> dict[int, list[int]]:
-        """Up to FIRST entries that cover each of these, at once."""
-        return dict(zip(numbers, self.index.covering_many(numbers, FIRST), strict=True))  # type: ignore[arg-type]
+            self.fresh = dict(zip(numbers, self.covering(numbers, FIRST), strict=True))
 
     def _add_or_set_apart(self, number: int, condition: str) -> None:
         try:
@@ -68,12 +64,14 @@ class Rows:
         self.index.remove_many([number for number in numbers if number not in self.odd])
         self.odd.difference_update(numbers)
 
-    def covering(self, number: int, k: int) -> list[int]:
-        """Up to k entries that cover one; at least all where they are fewer."""
-        fresh = self.fresh.get(number)
-        if fresh is not None and k <= FIRST:
-            return fresh
-        return self.index.covering_many([number], k)[0]  # type: ignore[return-value]
+    def covering(self, numbers: Sequence[int], k: int) -> list[list[int]]:
+        """Up to k entries that cover each of these."""
+        fresh = self.fresh if k == FIRST else {}
+        unknown = [number for number in numbers if number not in fresh]
+        if not unknown:
+            return [fresh[number] for number in numbers]
+        found: dict[int, list[int]] = dict(zip(unknown, self.index.covering_many(unknown, k), strict=True))  # type: ignore[arg-type]
+        return [found[number] if number in found else fresh[number] for number in numbers]
 
 
 class LinkIndex:
@@ -103,26 +101,21 @@ class LinkIndex:
 
     def covering(self, number: int, k: int | None = None, phase: int = SUBSCRIBE) -> list[int]:
         """Up to k members that cover an entry, all without k."""
-        wanted, asked = len(self.members) if k is None else k, max(k or 0, FIRST)
-        while True:
-            found = self._rows.covering(number, asked)
-            mine = [other for other in found if other in self.members]
-            if len(mine) >= wanted or len(found) < asked:
-                return mine[:wanted]
-            asked *= 4
+        return self.covering_many([number], len(self.members) if k is None else k)[0]
 
     def covering_many(self, numbers: Sequence[int], k: int) -> list[list[int]]:
         """Up to k members that cover each of these entries."""
-        fresh, members, answers = self._rows.fresh, self.members, []
-        if k <= FIRST and len(unknown := [number for number in numbers if number not in fresh]) > 1:
-            fresh = {**fresh, **self._rows.answers(unknown)}
-        for number in numbers:
-            found = fresh.get(number)
-            mine = [other for other in found if other in members][:k] if found else []
-            if found is None or (len(mine) < k and len(found) == FIRST):
-                mine = self.covering(number, k)
-            answers.append(mine)
-        return answers
+        members, answers, asked, open_ = self.members, dict[int, list[int]](), FIRST, numbers
+        while open_:
+            unsure = []
+            for number, found in zip(open_, self._rows.covering(open_, asked), strict=True):
+                mine = [other for other in found if other in members] if found else found
+                if len(mine) < k and len(found) == asked:
+                    unsure.append(number)
+                else:
+                    answers[number] = mine[:k] if len(mine) > k else mine
+            open_, asked = unsure, 4 * asked
+        return [answers[number] for number in numbers]
 
     def covered(self, number: int, k: int | None = None) -> list[int]:
         """Up to k members that an entry covers, all without k. O(entries)."""
