@@ -215,8 +215,8 @@ class CoverIndex:
 
     def covering_many(self, ids: Sequence[Id], k: int | None = None) -> list[list[Id]]:
         """`covering` of each of these, in no particular order; at once, where the index answers batches."""
-        find = self._rows.find
-        slots = [slot if (slot := find(id)) is not None else self.slot(id) for id in ids]
+        find, members = self._rows.find, self.members
+        slots = [slot if (slot := find(id)) is not None and slot in members else self.slot(id) for id in ids]
         batch, names = getattr(self.members, "covering_batch", None), self._rows.ids
         if batch is None:
             return [[names[slot] for slot in self.members.covering(slot, k).tolist()] for slot in slots]

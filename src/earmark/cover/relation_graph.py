@@ -195,7 +195,8 @@ class _Graph:
 
     def unsubscribe_many(self, ids: Sequence[Id]) -> Change:
         """Remove subscriptions as if at the same time; returns what to forward, and what to withdraw."""
-        gone, left = {self._known(id) for id in ids}, [self.unsubscribe(id) for id in ids]
+        gone = set(self._all_known(ids))
+        left = [self.unsubscribe(id) for id in ids]
         forward = dict.fromkeys(id for change in left for id in change.forward if id not in gone)
         withdraw = [id for change in left for id in change.withdraw]
         # of those that went together, one may have been forwarded only since another had gone
@@ -221,6 +222,12 @@ class _Graph:
         known = checked_id(id)
         if known not in self._above:
             raise SubscriptionError(f"{id!r} is not subscribed")
+        return known
+
+    def _all_known(self, ids: Sequence[Id]) -> list[Id]:
+        known = [self._known(id) for id in ids]
+        if len(set(known)) < len(known):
+            raise SubscriptionError("an id is given twice")
         return known
 
     def _enter(self, id: Id) -> None:
@@ -304,7 +311,7 @@ class RelationGraph(_Graph):
         """Remove subscriptions as if at the same time; returns what to forward, and what to withdraw."""
         if not hasattr(self.index, "covering_many"):
             return super().unsubscribe_many(ids)
-        gone = [self._known(id) for id in ids]
+        gone = self._all_known(ids)
         withdraw = tuple(id for id in gone if id in self.forwarded)
         left: set[Id] = set()
         for id in gone:
