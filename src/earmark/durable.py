@@ -277,7 +277,8 @@ class Book(Matcher):
         with self._writing:
             self._check_open()
             commits = self._commits
-            assert commits is not None
+            if commits is None:
+                raise EarmarkError("earmark.open makes a book that lasts; Matcher() is one in memory")
             version, parts, result = work(commits.head)
             if not parts:
                 return result
