@@ -58,8 +58,8 @@ class ProtocolError(EarmarkError):
     sent: Sequence[Any] = ()
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True):
-    """Base of all messages."""
+class Message(msgspec.Struct, frozen=True, tag=True, forbid_unknown_fields=True, gc=False):
+    """Base of all messages. They hold no cycles, so the garbage collector need not look at them (`gc`)."""
 
 
 # --- from a client -----------------------------------------------------------------------------------------------
