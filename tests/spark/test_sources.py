@@ -11,7 +11,8 @@ import pytest
 
 import earmark
 from earmark.spark import register_sources, workload
-from earmark.spark.sources import ENDLESS, Rows, Settings, StreamReader, pieces
+from earmark.spark.sources import StreamReader
+from earmark.spark.workloads import ENDLESS, Settings, _older, pieces
 from earmark.workload.blocks import find
 
 if TYPE_CHECKING:
@@ -116,8 +117,16 @@ def test_offsets() -> None:
 def test_pieces_are_all_the_rows_once(start: int, end: int, count: int) -> None:
     cut = pieces(start, end, count, 100)
     assert len(cut) <= count
-    assert [n for piece in cut for n in range(piece.start, piece.end)] == list(range(start, end))
-    assert all(isinstance(piece, Rows) for piece in cut)
+    assert [n for piece in cut for n in range(*piece)] == list(range(start, end))
+
+
+def test_the_older_way(spark: SparkSession) -> None:
+    """Of a Spark without these data sources."""
+    options = {"workload": "ads", "table": "events", "rows": "120", "start": "7", "partitions": "3"}
+    older = _older(spark, Settings(options), options, stream=False)
+    assert older.collect() == workload(spark, "ads", "events", 120, start=7, partitions=3).collect()
+    with pytest.raises(earmark.EarmarkError, match="a workload as a stream needs Spark 4"):
+        _older(spark, Settings(options), options, stream=True)
 
 
 EVENTS = {"workload": "ads", "table": "events"}

@@ -11,6 +11,9 @@ from tests.spark.books import answers, book_frame, event_frame, events, expected
 
 import earmark
 from earmark.spark import Snapshot, match, register
+from earmark.spark.frames import struct_of
+from earmark.spark.matching import search_of
+from earmark.spark.older import older_function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,3 +112,18 @@ def test_the_same_as_match(spark: SparkSession, book: Book) -> None:
     assert answers(asked) == answers(match(frame, snapshot, 3))
     with pytest.raises(earmark.EarmarkError, match="expected 'exact' or 'relaxed' for mode"):
         register(spark, snapshot, mode="loose")
+
+
+def test_the_older_way(spark: SparkSession, book: Book) -> None:
+    """Of a Spark without functions over Arrow arrays: one row at a time."""
+    from pyspark.sql.types import ArrayType, DoubleType, StringType
+
+    snapshot, matcher, given = book
+    frame = spark.table("sql_events")
+    search = search_of(spark, snapshot, 10, "exact", None, None)
+    result = ArrayType(struct_of({"subscription": StringType(), "score": DoubleType()}))
+    spark.udf.register("older_matches", older_function(search, False, snapshot.schema, frame, result))
+    query = "SELECT row, inline(older_matches(struct(e.*), 5)) FROM sql_events e"
+    assert answers(spark.sql(query)) == expected(matcher.top_k_many(given, 5))
+    with pytest.raises(earmark.EarmarkError, match="give the events, as in register"):
+        older_function(search, False, snapshot.schema, None, result)

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from earmark.spark.matching import shard_counts as shard_counts
     from earmark.spark.snapshot import Snapshot as Snapshot
     from earmark.spark.sources import register_sources as register_sources
-    from earmark.spark.sources import workload as workload
     from earmark.spark.sql import register as register
     from earmark.spark.streaming import read_matches as read_matches
     from earmark.spark.streaming import read_rejected as read_rejected
     from earmark.spark.streaming import stream as stream
     from earmark.spark.table_function import register_matches as register_matches
+    from earmark.spark.workloads import workload as workload
 
 _NAMES = {
     "book.folder": ["Conflict"],
@@ -42,9 +42,10 @@ _NAMES = {
     "spark.hygiene.merging": ["merge"],
     "spark.matching": ["count_matches", "match", "rejected", "shard_counts"],
     "spark.snapshot": ["Snapshot"],
-    "spark.sources": ["register_sources", "workload"],
+    "spark.sources": ["register_sources"],
     "spark.sql": ["register"],
     "spark.table_function": ["register_matches"],
+    "spark.workloads": ["workload"],
     "spark.streaming": ["read_matches", "read_rejected", "stream"],
 }
 _HOMES = {name: f"earmark.{module}" for module, names in _NAMES.items() for name in names}
@@ -56,7 +57,13 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require_pyspark()
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ImportError as problem:
+        if not str(problem.name).startswith("pyspark"):
+            raise
+        version = import_module("pyspark").__version__
+        raise EarmarkError(f"{name} needs a newer Spark than {version} (docs/spark.md#versions)") from None
 
 
 def require_pyspark() -> None:

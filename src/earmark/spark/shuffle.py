@@ -70,8 +70,13 @@ def shuffled(ready: MatchPlan, tables: int, replicas: int | str) -> DataFrame:
 
 
 def repartitioned(routed: DataFrame, places: int) -> DataFrame:
-    """Return the rows, those of each place in the partition of its number."""
-    return routed.repartitionById(places, f.col(PLACE))
+    """Return the rows, those of each place in the partition of its number.
+
+    On Spark before 4.1, places may share a partition: that takes longer, and its task searches one after another.
+    """
+    if hasattr(routed, "repartitionById"):
+        return routed.repartitionById(places, f.col(PLACE))
+    return routed.repartition(places, f.col(PLACE))
 
 
 def _rank_name(columns: Columns) -> str | None:

@@ -28,20 +28,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from earmark.errors import EarmarkError
 from earmark.spark.book_source import BookSource
-from earmark.workload import blocks
+from earmark.spark.workloads import FORMAT, Settings, pieces, rows_of
 
-FORMAT = "earmark.workload"
-ROWS_PER_PARTITION = 50_000
 STREAM_PARTITIONS = 2
-ENDLESS = 2**62
 Offset = dict[str, int]
 
 
@@ -49,64 +46,6 @@ def register_sources(spark: SparkSession) -> None:
     """Make `format("earmark.workload")` and `format("earmark.book")` known to a session."""
     spark.dataSource.register(WorkloadSource)
     spark.dataSource.register(BookSource)
-
-
-def workload(spark: SparkSession, name: str, table: str, rows: int | None = None, **options: Any) -> DataFrame:
-    """Return a table of a workload as a DataFrame; with `stream=True`, a streaming one. Options as described above."""
-    stream = bool(options.pop("stream", False))
-    options |= {"workload": name, "table": table, "rows": rows}
-    strings = {key: str(value) for key, value in options.items() if value is not None}
-    Settings(strings).check(stream)
-    register_sources(spark)
-    reader: Any = spark.readStream if stream else spark.read
-    frame: DataFrame = reader.format(FORMAT).options(**strings).load()
-    return frame
-
-
-class Settings:
-    """The options of a source, checked."""
-
-    NAMES = ("workload", "table", "rows", "seed", "form", "start", "partitions", "rowsPerBatch", "rowsPerSecond")
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        known = {name.lower(): name for name in self.NAMES}
-        for key in options:
-            if key.lower() not in known:
-                raise EarmarkError(f"{FORMAT} has no option {key!r}: it has {', '.join(self.NAMES)}")
-        given = {known[key.lower()]: value for key, value in options.items()}
-        for name in ("workload", "table"):
-            if name not in given:
-                raise EarmarkError(f"{FORMAT} needs the option {name!r}")
-        self.rows = _number(given, "rows", 0)
-        self.start = _number(given, "start", 0) or 0
-        self.partitions = _number(given, "partitions", 1)
-        self.per_batch = _number(given, "rowsPerBatch", 1)
-        self.per_second = _number(given, "rowsPerSecond", 1)
-        self.table = blocks.find(given["workload"], given["table"], _number(given, "seed", 0), given.get("form"))
-
-    def check(self, stream: bool) -> None:
-        """Raise for options that only batches or only streams take."""
-        if stream:
-            return
-        if self.rows is None:
-            raise EarmarkError(f"{FORMAT} needs the option 'rows', except as a stream")
-        for name, value in (("rowsPerBatch", self.per_batch), ("rowsPerSecond", self.per_second)):
-            if value is not None:
-                raise EarmarkError(f"the option {name!r} of {FORMAT} is for streams only")
-
-    @property
-    def end(self) -> int:
-        """The number of the row after the last."""
-        return ENDLESS if self.rows is None else self.start + self.rows
-
-
-def _number(options: Mapping[str, str], name: str, least: int) -> int | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    if not text.isascii() or not text.isdigit() or not least <= int(text) < ENDLESS:
-        raise EarmarkError(f"option {name!r} of {FORMAT}: expected an integer from {least} up, got {text!r}")
-    return int(text)
 
 
 class WorkloadSource(DataSource):
@@ -139,16 +78,6 @@ class Rows(InputPartition):
     end: int
 
 
-def pieces(start: int, end: int, count: int, block: int) -> list[Rows]:
-    """Return the rows in at most `count` pieces of about one size, cut between blocks if pieces are larger."""
-    if start >= end:
-        return []
-    step = -(-(end - start) // count)
-    if step > block:
-        step = -(-step // block) * block
-    return [Rows(first, min(first + step, end)) for first in range(start, end, step)]
-
-
 class _Reading:
     """What both readers share: reading the rows of a piece."""
 
@@ -157,10 +86,8 @@ class _Reading:
         self.schema = schema
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a piece, with exactly the types that Spark expects."""
-        wanted = to_arrow_schema(self.schema, timezone="UTC")
-        for batch in Settings(self.options).table.rows(partition.start, partition.end):
-            yield batch.cast(wanted)
+        """Return the rows of a piece."""
+        return rows_of(self.options, partition.start, partition.end, self.schema)
 
 
 class BatchReader(_Reading, DataSourceReader):
@@ -170,8 +97,7 @@ class BatchReader(_Reading, DataSourceReader):
         """Return the pieces of the table."""
         settings = Settings(self.options)
         settings.check(stream=False)
-        count = settings.partitions or -(-(settings.rows or 0) // ROWS_PER_PARTITION)
-        return pieces(settings.start, settings.end, max(count, 1), settings.table.size) or [Rows(0, 0)]
+        return [Rows(*piece) for piece in settings.pieces() or [(0, 0)]]
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -228,4 +154,4 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the pieces of a micro-batch."""
         count = self.settings.partitions or STREAM_PARTITIONS
-        return pieces(start["row"], end["row"], count, self.settings.table.size)
+        return [Rows(*piece) for piece in pieces(start["row"], end["row"], count, self.settings.table.size)]

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import ArrowUDFType, arrow_udf  # type: ignore[attr-defined]
+from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DoubleType
 
 from earmark.engine.batch import Batch
@@ -31,6 +31,7 @@ from earmark.events.frames import Weights, encode_columns, encode_map
 from earmark.keys.schema import LIFE, Schema
 from earmark.spark import frames
 from earmark.spark.matching import search_of
+from earmark.spark.older import older_function
 from earmark.spark.search import Search
 from earmark.spark.snapshot import Snapshot
 from earmark.spark.types import check_type
@@ -82,9 +83,12 @@ def matching_function(
         used = [location.attribute for location in found]
     frames.check_zone(frames.session_zone(spark), snapshot.schema, used)
     result = frames.struct_of({"subscription": frames.id_type(snapshot.integer_ids), "score": DoubleType()})
+    if not hasattr(f, "arrow_udf"):
+        return older_function(search, sensitive, snapshot.schema, events, ArrayType(result))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about type hints, which cannot say "one argument or two"
-        return arrow_udf(lambda event, *k: best(search, sensitive, event, *k), ArrayType(result), ArrowUDFType.SCALAR)
+        kind = f.ArrowUDFType.SCALAR  # type: ignore[attr-defined]
+        return f.arrow_udf(lambda event, *k: best(search, sensitive, event, *k), ArrayType(result), kind)
 
 
 # --- on the workers ------------------------------------------------------------------------------------------
