@@ -1,7 +1,7 @@
 """Networks of brokers (`earmark.overlay`): what do policies of routing cost, beside what two papers say about them?
 
-    python benchmarks/overlay.py [--quick] [--json FILE] [--docs FOLDER]   traffic and tables by policy, with verdicts
-    python benchmarks/overlay.py --scale [--quick]                         100 brokers × 100k subscriptions, …
+    python benchmarks/overlay.py [--quick | --share S] [--json FILE] [--docs FOLDER]     by policy, with verdicts
+    python benchmarks/overlay.py --scale [--quick]             100 brokers × 100k subscriptions, 1,000 × 10k
 
 Everything is simulated (docs/overlay-simulator.md) and judged: a run whose deliveries are not exactly those of one
 central scan fails the program. Counts depend on the seed alone, never on the machine; seconds are the processor's.
@@ -38,7 +38,7 @@ SCALE = (("tree:100", 100_000, 10_000), ("random:1000", 10_000, 1_000))
 SCALE_ATTRIBUTES = 3
 MOST_SECONDS = 300.0
 SIZES: dict[bool, Any] = {
-    True: ((80, 40), {"line:2": 400, "figure-1": 150}, (300, 1_000)),
+    True: ((80, 40), {"line:2": 3_000, "figure-1": 200}, (300, 1_000)),
     False: ((1_000, 400), {"line:2": 10_000, "figure-1": 2_000}, (1_000, 10_000, 100_000)),
 }
 """By whether it is quick: subscriptions and publications by policy; subscriptions of figure 7; and of growth."""
@@ -113,11 +113,9 @@ def run(
 # --- what is run -----------------------------------------------------------------------------------------------------
 
 
-def by_policy(quick: bool) -> list[Cell]:
+def by_policy(size: tuple[int, int], policies: Sequence[str]) -> list[Cell]:
     """Traffic and tables by policy, workload and topology; requests come one at a time."""
     print("by policy")
-    size = SIZES[quick][0]
-    policies = QUICK_POLICIES if quick else VARIANTS
     topologies = TOPOLOGIES[:3]
     return [
         run("by policy", workload, topology, policy, size, withdraw=0.1, at_once=1)
@@ -127,10 +125,9 @@ def by_policy(quick: bool) -> list[Cell]:
     ]
 
 
-def figure_7(quick: bool) -> list[Cell]:
+def figure_7(sizes: dict[str, int]) -> list[Cell]:
     """Subscriptions forwarded by dimensions, to a neighbour and over a network."""
     print("figure 7")
-    sizes: dict[str, int] = SIZES[quick][1]
     return [
         run("figure 7", "mics-zipf", topology, policy, (count, 20), attributes, at_once=1)
         for topology, count in sizes.items()
@@ -139,10 +136,9 @@ def figure_7(quick: bool) -> list[Cell]:
     ]
 
 
-def growth(quick: bool) -> list[Cell]:
+def growth(counts: Sequence[int]) -> list[Cell]:
     """Flooding and covering as subscriptions become many; many requests come at once."""
     print("growth")
-    counts: tuple[int, ...] = SIZES[quick][2]
     cells = []
     for workload in ("mics-zipf", "shen-uniform"):
         for count in counts:
@@ -338,19 +334,31 @@ def drawn(cells: Sequence[Cell], folder: Path) -> None:
     draw_lines(series, "dimensions", "control messages", "Subscriptions forwarded", folder / "overlay-figure-7.svg")
 
 
+def _shared(sizes: Any, share: float) -> Any:
+    """Return sizes, a mapping or a tuple of numbers, times a share."""
+    if isinstance(sizes, dict):
+        return {name: max(1, round(count * share)) for name, count in sizes.items()}
+    return tuple(max(1, round(count * share)) for count in sizes)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small networks, in under two minutes")
+    parser.add_argument("--share", type=float, default=1.0, metavar="S", help="of the sizes of a full run, such as 0.1")
     parser.add_argument("--scale", action="store_true", help="only the largest networks")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
     parser.add_argument("--docs", type=Path, metavar="FOLDER", help="write a page, its data and pictures here")
     options = parser.parse_args(arguments)
     begun = time.perf_counter()
+    if not 0 < options.share <= 1:
+        parser.error(f"expected a share of the sizes above 0 and at most 1, got {options.share}")
+    sizes = SIZES[True] if options.quick else tuple(_shared(part, options.share) for part in SIZES[False])
     run("warming", "shen-zipf", "line:3", "covering", (20, 10), withdraw=0.5)
     if options.scale:
         cells = scale(options.quick)
     else:
-        cells = [*figure_7(options.quick), *by_policy(options.quick), *growth(options.quick)]
+        policies = QUICK_POLICIES if options.quick else VARIANTS
+        cells = [*figure_7(sizes[1]), *by_policy(sizes[0], policies), *growth(sizes[2])]
     claims = judged(cells)
     print(shown(claims))
     slow = [
@@ -375,7 +383,8 @@ def _write(options: argparse.Namespace, cells: list[Cell], claims: list[Claim]) 
     if options.json:
         options.json.write_text(text, encoding="utf-8")
     if options.docs:
-        command = "python benchmarks/overlay.py" + " --quick" * options.quick + " --docs docs"
+        command = "python benchmarks/overlay.py" + " --quick" * options.quick
+        command += f" --share {options.share:g}" * (options.share != 1) + " --docs docs"
         (options.docs / "overlay-results.json").write_text(text, encoding="utf-8")
         words = f"{facts.get('processor') or 'a machine'}, {facts.get('cores', '?')} cores, shared with other work"
         (options.docs / "overlay-results.md").write_text(page(cells, claims, words, command), encoding="utf-8")
