@@ -242,6 +242,7 @@ def test_subscriptions_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
             await bob.unsubscribe(49)
             await bob.wait_in_force(PATIENCE)
             await carol.subscribe("c", "n = 1")
+            await carol.prefer(queue=7)
             await carol.wait_in_force(PATIENCE)
             await carol.close()
             await alice.publish({"n": 1})
@@ -251,6 +252,8 @@ def test_subscriptions_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
             again = server("b", str(a.address), state=state, listen=str(b.address))
             assert again.driver.broker.run > b.driver.broker.run
             assert len(list(again.driver.broker.subscriptions())) == 50
+            again.driver.broker.detach("carol")
+            assert again.driver.broker._clients.of("carol").prefers.queue == 7
             await again.start()
             await bob.subscribe("new", "n = 2")
             await bob.wait_in_force(PATIENCE)

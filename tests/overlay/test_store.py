@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from earmark import EarmarkError
 from earmark.overlay import store as module
-from earmark.overlay.messages import Subscribe
-from earmark.overlay.store import MAGIC, Forgotten, Kept, Neighbour, Store, StoreError, Withdrawn
+from earmark.overlay.messages import Prefer, Subscribe
+from earmark.overlay.store import MAGIC, Forgotten, Kept, Neighbour, Preferred, Store, StoreError, Withdrawn
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +38,15 @@ def test_changes_survive(tmp_path: Path) -> None:
     store = Store(path, "b")
     assert (store.run, store.subscriptions, store.neighbours) == (1, {}, set())
     store.append([Kept("alice", subscribe(1)), Kept("alice", subscribe(2)), Kept("bob", subscribe(1))])
-    store.append([Withdrawn("alice", "id 1"), Neighbour("c"), Neighbour("d")])
+    store.append([Withdrawn("alice", "id 1"), Neighbour("c"), Neighbour("d"), Preferred("bob", Prefer(4, 2, 7))])
+    store.append([Preferred("carol", Prefer(5))])
     store.append([Neighbour("d", is_gone=True), Kept("carol", subscribe(3)), Forgotten("carol")])
     store.append([])
     expected = {("alice", "id 2"): subscribe(2), ("bob", "id 1"): subscribe(1)}
     assert store.subscriptions == expected and store.neighbours == {"c"}
     store.close()
     again = Store(path, "b")
+    assert again.preferences == {"bob": Prefer(4, 2, 7)}
     assert (again.run, again.subscriptions, again.neighbours, again.cut) == (2, expected, {"c"}, 0)
     again.close()
     later = Store(path, "b", least=77)

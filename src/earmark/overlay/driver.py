@@ -40,7 +40,7 @@ from earmark.overlay.channel import (
 from earmark.overlay.connection import Connection
 from earmark.overlay.link import Arrival, Link
 from earmark.overlay.messages import Message, ProtocolError
-from earmark.overlay.store import Change, Forgotten, Kept, Neighbour, Store, Withdrawn
+from earmark.overlay.store import Change, Forgotten, Kept, Neighbour, Preferred, Store, Withdrawn
 
 MOST_QUEUED = 65_536
 """Messages that wait for one neighbour before others have to wait, twice. More may wait at once if the broker says so
@@ -135,16 +135,20 @@ class Driver:
 
     def _restore(self, store: Store) -> None:
         """Give the broker the subscriptions of its clients back, before anybody is connected."""
-        kept = sorted(store.subscriptions.items(), key=lambda item: item[1].number)
-        messages = [(subscribe, Party("client", client)) for (client, _), subscribe in kept]
-        for start in range(0, len(messages), 10_000):
-            for party, message in self.broker.receive_many(messages[start : start + 10_000]):
+        asked: list[tuple[m.Subscribe | m.Prefer, Party]] = [
+            *((prefer, Party("client", client)) for client, prefer in store.preferences.items()),
+            *((subscribe, Party("client", client)) for (client, _), subscribe in store.subscriptions.items()),
+        ]
+        asked.sort(key=lambda one: one[0].number)
+        for start in range(0, len(asked), 10_000):
+            for party, message in self.broker.receive_many(asked[start : start + 10_000]):
                 if isinstance(message, m.Refused):
-                    log.warning("client %r: a kept subscription is refused: %s", party.name, message.reason)
-        for (client, _), subscribe in kept:
-            remote = self._remote(Party("client", client), b"")
-            remote.last = max(remote.last, subscribe.number)
-            remote.wishes.add(("subscription", subscribe.id))
+                    log.warning("client %r: what it asked for is refused: %s", party.name, message.reason)
+        for request, party in asked:
+            remote = self._remote(party, b"")
+            remote.last = max(remote.last, request.number)
+            if isinstance(request, m.Subscribe):
+                remote.wishes.add(("subscription", request.id))
 
     # --- who is there -------------------------------------------------------------------------------------------
 
@@ -193,7 +197,7 @@ class Driver:
         remote = self.remotes.pop(Party("client", client))
         self._filled.pop(remote, None)
         self._lost.pop(remote, None)
-        if self.store is not None and remote.wishes:
+        if self.store is not None and (remote.wishes or client in self.store.preferences):
             self.store.append([Forgotten(client)])
         self._dispatch(self.broker.forget(client))
 
@@ -341,6 +345,10 @@ class Driver:
     def _changes(self, client: str, message: Message) -> list[Change]:
         if isinstance(message, m.Unsubscribe):
             return [Withdrawn(client, message.id)]
+        if isinstance(message, m.Prefer):
+            preferred = self.store.preferences.get(client) if self.store is not None else None
+            is_new = preferred is None or (preferred.k, preferred.queue) != (message.k, message.queue)
+            return [Preferred(client, message)] if is_new else []
         if isinstance(message, m.Subscribe):
             known = self.store.subscriptions.get((client, message.id)) if self.store is not None else None
             if known is None or known != m.Subscribe(known.number, *_wish(message)):

@@ -1,4 +1,4 @@
-"""What a broker remembers over restarts, in a file: its local subscriptions, its neighbours, how often it started.
+"""What a broker remembers over restarts, in a file: what its clients asked for, its neighbours, how often it started.
 
     earmark broker 1\\n │ length │ checksum │ list of changes │ length │ checksum │ list of changes │ …
                           4 bytes   4 bytes    msgpack
@@ -8,7 +8,7 @@ the last record can be torn by a crash; it is cut off when the file is opened. W
 file takes its place, with what counts now. Nothing in the file is executed: records are typed msgpack, checked on
 reading, and whatever does not fit is refused with a sentence.
 
-**Invariant.** `subscriptions`, `neighbours` and `run` are what reading the file from its beginning would give.
+**Invariant.** `subscriptions`, `preferences`, `neighbours` and `run` are what the file gives, read from its beginning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from earmark.errors import EarmarkError
-from earmark.overlay.messages import Id, Name, Number, Subscribe
+from earmark.overlay.messages import Id, Name, Number, Prefer, Subscribe
 
 MAGIC = b"earmark broker 1\n"
 MOST_RECORD = 1 << 24
@@ -57,6 +57,13 @@ class Withdrawn(msgspec.Struct, frozen=True, tag="withdrawn", forbid_unknown_fie
     id: Id
 
 
+class Preferred(msgspec.Struct, frozen=True, tag="preferred", forbid_unknown_fields=True):
+    """A client chose how to be notified."""
+
+    client: Name
+    prefer: Prefer
+
+
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", forbid_unknown_fields=True):
     """A client is gone for good."""
 
@@ -70,7 +77,7 @@ class Neighbour(msgspec.Struct, frozen=True, tag="neighbour", forbid_unknown_fie
     is_gone: bool = False
 
 
-Change: TypeAlias = Started | Kept | Withdrawn | Forgotten | Neighbour
+Change: TypeAlias = Started | Kept | Withdrawn | Preferred | Forgotten | Neighbour
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[Change])
 
@@ -86,6 +93,7 @@ class Store:
         self.name = name
         self.run = 0
         self.subscriptions: dict[tuple[str, Id], Subscribe] = {}
+        self.preferences: dict[str, Prefer] = {}
         self.neighbours: set[str] = set()
         self.cut = 0
         """Bytes of a torn last record that were cut off."""
@@ -187,7 +195,10 @@ class Store:
             self.subscriptions[change.client, change.subscribe.id] = change.subscribe
         elif isinstance(change, Withdrawn):
             self.subscriptions.pop((change.client, change.id), None)
+        elif isinstance(change, Preferred):
+            self.preferences[change.client] = change.prefer
         elif isinstance(change, Forgotten):
+            self.preferences.pop(change.client, None)
             for key in [key for key in self.subscriptions if key[0] == change.client]:
                 del self.subscriptions[key]
         elif isinstance(change, Neighbour):
@@ -223,7 +234,7 @@ class Store:
 
     @property
     def _living(self) -> int:
-        return len(self.subscriptions) + len(self.neighbours) + 1
+        return len(self.subscriptions) + len(self.preferences) + len(self.neighbours) + 1
 
     def _write_again(self) -> None:
         """Write what counts now into a new file, and put it in the place of the old one."""
@@ -250,6 +261,8 @@ class Store:
         yield Started(self.name, self.run)
         for name in sorted(self.neighbours):
             yield Neighbour(name)
+        for client, prefer in self.preferences.items():
+            yield Preferred(client, prefer)
         for (client, _), subscribe in self.subscriptions.items():
             yield Kept(client, subscribe)
 
