@@ -532,8 +532,9 @@ class Matcher:
     def explain(self, id: Id, event: Event, *, weights: Weights | None = None, at: Moment | None = None) -> Explanation:
         """Why a subscription matches an event or not: each constraint, what it asked, what it got."""
         version, (number, slot) = self._find(id)
-        segment, event = version.segments[number].segment, timed(version.schema, event, at)
-        return explain_slot(segment, slot, read_one(version, event, weights).for_segment(segment), event)
+        segment, at = version.segments[number].segment, settled_moment(version.schema, at)
+        one = read_one(version, event, weights, at).for_segment(segment)
+        return explain_slot(segment, slot, one, timed(version.schema, event, at))
 
     def near_misses(
         self,
@@ -552,9 +553,10 @@ class Matcher:
             raise EarmarkError(f"expected a number of missing constraints, 1 or more, got {missing!r}")
         if limit is not None and (not isinstance(limit, int) or limit < 0):
             raise EarmarkError(f"expected a number of results as limit, got {limit!r}")
-        event = timed(self._version.schema, event, at)
+        at = settled_moment(self._version.schema, at)
         version, one = self._one(event, None, at)
-        return Searcher(version, Ask(scope=_tags(scope))).near_misses(one, event, missing, limit)
+        shown = timed(version.schema, event, at)
+        return Searcher(version, Ask(scope=_tags(scope))).near_misses(one, shown, missing, limit)
 
     def verify(self, events: Any) -> Verification:
         """Check the index against a row-by-row evaluation of every subscription, on these events.

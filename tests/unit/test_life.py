@@ -117,6 +117,10 @@ def test_what_is_no_time() -> None:
     rejects: list[Any] = []
     found = spring().match_many([{"price": 5, "t": "soon"}], on_error="null", rejects=rejects)
     assert found["subscription"].to_pylist() == ["always"] and rejects[0].attribute == "t"
+    with pytest.raises(earmark.EventError, match="a name that stands for its time"):
+        spring().match({".life": JUNE})
+    with pytest.raises(earmark.EventError, match="a name that stands for its time"):
+        spring().match_many([{".life": JUNE}])
     with pytest.raises(earmark.EarmarkError, match="there is no attribute"):
         spring().retype(".life", "integer")
 

@@ -24,9 +24,9 @@ from earmark.events.arrays import Entry, EventArrays
 from earmark.events.choice import some_events
 from earmark.events.frames import as_arrow, encode_many, is_frame, listed_events
 from earmark.events.mappings import Reject, checked_weights, encode_event, event_arrays, repeated
-from earmark.events.moments import Moment, named_time, named_times, timed, timed_many
+from earmark.events.moments import Moment, moments_of, put_moment, with_moments
 from earmark.flat.arrays import I64
-from earmark.keys.schema import Schema
+from earmark.keys.schema import LIFE, Schema
 from earmark.segment.segment import Segment
 
 OnError: TypeAlias = Literal["raise", "null", "reject"]
@@ -53,10 +53,15 @@ class Batch(NamedTuple):
         """The events in the keys of a segment."""
         return self.older.get(segment.schema.generation, self.events) if self.older else self.events
 
+    def changed(self, change: Callable[[EventArrays], EventArrays]) -> Batch:
+        """The same with the events changed, in the keys of every generation."""
+        older = {generation: change(events) for generation, events in self.older.items()}
+        return Batch(change(self.events), older, self.rows)
+
     def choose(self, chosen: I64) -> Batch:
         """These events, in this order."""
-        older = {generation: some_events(events, chosen) for generation, events in self.older.items()}
-        return Batch(some_events(self.events, chosen), older, chosen if self.rows is None else self.rows[chosen])
+        made = self.changed(lambda events: some_events(events, chosen))
+        return made._replace(rows=chosen if self.rows is None else self.rows[chosen])
 
     def between(self, begin: int, end: int) -> Batch:
         """The events from one to another."""
@@ -106,12 +111,13 @@ def read_one(
     version: Version, event: Mapping[str, Any], weights: Mapping[str, float] | None = None, at: Moment | None = None
 ) -> One:
     """A single event as keys; `at` is when it happened, where its attributes do not tell."""
-    event = timed(version.schema, event, at)
-    try:
-        older = {generation: encode_event(schema, event) for generation, schema in version.older.items()}
-        return One(encode_event(version.schema, event), older, checked_weights(weights, EventError))
-    except EarmarkError as problem:
-        raise named_time(problem, version.schema) from None
+    schema = version.schema
+    older = {generation: encode_event(own, event) for generation, own in version.older.items()}
+    one = One(encode_event(schema, event), older, checked_weights(weights, EventError))
+    if LIFE in schema.by_name:
+        for entries in (one.entries, *one.older.values()):
+            put_moment(schema, entries, event, at)
+    return one
 
 
 def read(
@@ -125,15 +131,14 @@ def read(
     """Many events as keys; `at` is when they happened, where their attributes do not tell."""
     check_on_error(on_error, rejects)
     found: list[Reject] | None = None if on_error == "raise" else []
-    events = timed_many(version.schema, events, at)
+    events = as_arrow(events) if is_frame(events) else listed_events(events)
     weights = repeated(weights, len(events))
-    try:
-        batch = encoded(version, lambda schema: encode_many(schema, events, weights, _emptied(found)))
-    except EarmarkError as problem:
-        raise named_time(problem, version.schema) from None
+    batch = encoded(version, lambda schema: encode_many(schema, events, weights, _emptied(found)))
+    if LIFE in version.schema.by_name:
+        moments = moments_of(version.schema, events, at, found)
+        batch = batch.changed(lambda encoded: with_moments(version.schema, encoded, moments))
     if not found:
         return batch
-    found = named_times(found, version.schema)
     if rejects is not None:
         rejects += found
     wrong = {one.event for one in found if on_error == "reject" or one.attribute is None}

@@ -1,60 +1,160 @@
 """When an event happened, for subscriptions that have a life span.
 
 The time of an event is, in this order: the moment that the call gives (`at`); the value of the attribute that the
-schema names (`Schema.time`); now. Events get it as one more value, of the attribute LIFE, and only where a life span
-uses that.
+schema names (`Schema.time`); now. It becomes one more value of the event, of the attribute LIFE, and only where a life
+span uses that: it is put into an event that is encoded already, since it is often the same for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
+import time
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, tzinfo
+from functools import lru_cache
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from earmark.errors import EarmarkError, EventError, shown
-from earmark.events.frames import as_arrow, is_frame, listed_events, one_array
-from earmark.events.mappings import Reject, value_at
+from earmark.errors import EarmarkError, EventError, SubscriptionError, shown
+from earmark.events.arrays import Entry, EventArrays
+from earmark.events.frames import Keys, column_keys, is_frame, one_array
+from earmark.events.mappings import Reject, interval_of, is_null, value_at
+from earmark.flat.arrays import frozen
+from earmark.keys.cuts import date_key, midnight_key, timestamp_key
 from earmark.keys.schema import LIFE, Schema
+from earmark.language.literals import LiteralError, timestamp_value
 
 Moment: TypeAlias = datetime | date | str
 """A moment as users give it; a date is its first moment."""
+_RESERVED = f"an event has a field {LIFE!r}, a name that stands for its time: give the field another name"
 
 
-def timed(schema: Schema, event: Any, at: Any = None) -> Any:
-    """An event with its time, where that matters and it is not there yet."""
-    if LIFE not in schema.by_name or not isinstance(event, Mapping) or LIFE in event:  # no mapping: refused later
-        return event
-    if at is None and schema.time is not None:
-        return {**event, LIFE: value_at(event, schema.time)}
-    return {**event, LIFE: _now(at)}
+def moment_key(value: Any, zone: tzinfo, what: str, error: type[EarmarkError] = SubscriptionError) -> int:
+    """The key of a moment; an error says what it was for."""
+    given = value
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, str):
+        value = _read(value)
+    if isinstance(value, datetime):
+        return timestamp_key(value, zone)
+    if isinstance(value, date):
+        return midnight_key(date_key(value), zone)
+    raise error(f"expected a moment such as '2026-03-01 12:00:00' or a datetime for {what}, got {shown(given)}")
 
 
-def timed_many(schema: Schema, events: Any, at: Any = None) -> Any:
-    """Events with their times, where these matter: a list of mappings, or an Arrow table."""
-    events = as_arrow(events) if is_frame(events) else listed_events(events)
-    if LIFE not in schema.by_name:
-        return events
-    at = _now(at) if schema.time is None or at is not None else None
-    if not is_frame(events):
-        return [timed(schema, event, at) for event in events]
+@lru_cache(maxsize=64)
+def _read(text: str) -> datetime | None:
+    try:
+        return timestamp_value(text)
+    except LiteralError:
+        return None
+
+
+def _settled(schema: Schema, at: Moment | None) -> int | None:
+    """The key of the time that all events have; None where the events tell."""
     if at is not None:
-        column = pa.repeat(pa.scalar(at), events.num_rows)
-    else:
-        column = _column(events, schema.time or "")
-    return events.append_column(LIFE, column)
+        return moment_key(at, schema.zone, "`at`", EventError)
+    return time.time_ns() // 1000 if schema.time is None else None
 
 
 def settled_moment(schema: Schema, at: Moment | None) -> Moment | None:
     """The moment to give for events that are read piece by piece: one for all pieces, unless the events tell."""
-    return _now(at) if at is not None or (schema.time is None and LIFE in schema.by_name) else None
+    is_now = at is None and schema.time is None and LIFE in schema.by_name
+    return datetime.now(UTC) if is_now else at
 
 
-def _now(at: Any) -> Any:
-    if at is not None and not isinstance(at, datetime | date | str):
-        raise EventError(f"expected a moment such as '2026-03-01 12:00:00' or a datetime for `at`, got {shown(at)}")
-    return datetime.now(UTC) if at is None else at
+def timed(schema: Schema, event: Mapping[str, Any], at: Moment | None = None) -> Mapping[str, Any]:
+    """An event with its time as one of its values, for those who show it."""
+    if LIFE not in schema.by_name:
+        return event
+    if at is None and schema.time is not None:
+        return {**event, LIFE: value_at(event, schema.time)}
+    return {**event, LIFE: datetime.now(UTC) if at is None else at}
+
+
+# --- one event -----------------------------------------------------------------------------------------------
+
+
+def put_moment(schema: Schema, entries: list[Entry], event: Mapping[str, Any], at: Moment | None) -> None:
+    """Put the time of an event among its values."""
+    life = schema.by_name[LIFE]
+    if LIFE in event:
+        raise EventError(_RESERVED)
+    key = _settled(schema, at)
+    if key is not None:
+        insort(entries, (life.number, key, key, LIFE))
+        return
+    value = value_at(event, schema.time or "")
+    if not is_null(value):
+        try:
+            insort(entries, (life.number, *interval_of(schema, life, value), LIFE))
+        except EventError as problem:
+            raise named_time(problem, schema) from None
+
+
+# --- many ----------------------------------------------------------------------------------------------------
+
+
+def moments_of(schema: Schema, events: Any, at: Moment | None, rejects: list[Reject] | None) -> Keys:
+    """The times of many events, a list of mappings or an Arrow table; NULL where one has none.
+
+    One that cannot be read is an error; or, with `rejects`, it is put there and counts as NULL.
+    """
+    count, key = len(events), _settled(schema, at)
+    if key is not None:
+        keys = np.full(count, key, np.int64)
+        return Keys(np.ones(count, bool), keys, keys)
+    found: list[Reject] | None = None if rejects is None else []
+    try:
+        if is_frame(events):
+            column = one_array(_column(events, schema.time or ""))
+            made = column_keys(schema, schema.by_name[LIFE], column, found)
+        else:
+            made = _listed(schema, events, found)
+    except EventError as problem:
+        raise named_time(problem, schema) from None
+    if rejects is not None:
+        name = schema.time or ""
+        rejects += [one._replace(attribute=name, reason=_worded(one.reason, schema)) for one in found or ()]
+    return made
+
+
+def _listed(schema: Schema, events: Sequence[Any], rejects: list[Reject] | None) -> Keys:
+    valid, ends = np.zeros(len(events), bool), np.zeros((2, len(events)), np.int64)
+    for e, event in enumerate(events):
+        value = value_at(event, schema.time or "") if isinstance(event, Mapping) else None
+        if is_null(value):
+            continue
+        try:
+            ends[:, e], valid[e] = interval_of(schema, schema.by_name[LIFE], value), True
+        except EventError as problem:
+            if rejects is None:
+                raise problem.at(event=e) from None
+            rejects.append(Reject.of(problem, e))
+    return Keys(valid, *ends)
+
+
+def with_moments(schema: Schema, events: EventArrays, moments: Keys) -> EventArrays:
+    """The events with their times among their values. O(values)."""
+    number = schema.by_name[LIFE].number
+    if (events.attr == number).any():
+        raise EventError(_RESERVED)
+    start, some = events.start, np.flatnonzero(moments.valid)
+    before = np.concatenate([[0], np.cumsum(events.attr < number)])
+    places = start[some] + before[start[some + 1]] - before[start[some]]
+    lo = frozen(np.insert(events.lo, places, moments.lo[some]))
+    points = events.lo is events.hi and moments.lo is moments.hi
+    weight = np.insert(events.weight, places, 1.0) if len(events.weight) else events.weight
+    return EventArrays(
+        frozen(start + np.concatenate([[0], np.cumsum(moments.valid)])),
+        frozen(np.insert(events.attr, places, np.int32(number))),
+        lo,
+        lo if points else frozen(np.insert(events.hi, places, moments.hi[some])),
+        frozen(weight),
+    )
 
 
 def _column(table: pa.Table, name: str) -> Any:
@@ -73,21 +173,10 @@ def _column(table: pa.Table, name: str) -> Any:
 
 def named_time(problem: EarmarkError, schema: Schema) -> EarmarkError:
     """An error about the time of an event, with the name that users know it by."""
-    if problem.attribute == LIFE:
-        problem = problem.at(attribute=schema.time)
-        problem.reason = _worded(problem.reason, schema)
+    problem = problem.at(attribute=schema.time)
+    problem.reason = _worded(problem.reason, schema)
     return problem
 
 
-def named_times(rejects: list[Reject], schema: Schema) -> list[Reject]:
-    """Rejects with the name that users know the time of an event by."""
-    return [
-        one._replace(attribute=schema.time or "at", reason=_worded(one.reason, schema))
-        if one.attribute == LIFE
-        else one
-        for one in rejects
-    ]
-
-
 def _worded(reason: str, schema: Schema) -> str:
-    return reason.replace(repr(LIFE), f"{schema.time!r}, the time of the event" if schema.time else "`at`")
+    return reason.replace(repr(LIFE), f"{schema.time!r}, the time of the event")

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, refuse, shown
 from earmark.events.frames import is_text, one_array, plain_array
 from earmark.events.mappings import checked_weights
+from earmark.events.moments import moment_key
 from earmark.flat.arrays import F64, I64, PackedStrings, from_arrow, frozen
 from earmark.keys.cuts import cut
 from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
@@ -36,7 +37,7 @@ from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, Attribute
 from earmark.segment.arrays import REQUIRED, SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import MAX_ID, Base, Id, IdColumn, checked_id
-from earmark.segment.life import ALWAYS, checked_life, life_attribute, moment_key
+from earmark.segment.life import ALWAYS, checked_life, life_attribute
 from earmark.segment.segment import Tags
 
 Bounds = Mapping[str, tuple[str, str]]

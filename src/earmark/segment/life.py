@@ -15,18 +15,16 @@ A condition that can never be true has no clauses, and so no life span.
 
 from __future__ import annotations
 
-from datetime import date, datetime, tzinfo
+from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from earmark.errors import EarmarkError, SubscriptionError, shown
 from earmark.events.mappings import is_null
+from earmark.events.moments import moment_key
 from earmark.keys.bind import BoundClauses
-from earmark.keys.cuts import date_key, midnight_key, timestamp_key, value_of_key
+from earmark.keys.cuts import value_of_key
 from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, Draft, Kind, attribute_type
 from earmark.keys.sets import KeySet
-from earmark.language.literals import LiteralError, timestamp_value
 from earmark.segment.arrays import intervals_on
 from earmark.segment.segment import Segment
 
@@ -41,23 +39,6 @@ class Life(NamedTuple):
 
 
 ALWAYS = Life()
-
-
-def moment_key(value: Any, zone: tzinfo, what: str, error: type[EarmarkError] = SubscriptionError) -> int:
-    """The key of a moment; an error says what it was for."""
-    given = value
-    if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
-    if isinstance(value, str):
-        try:
-            value = timestamp_value(value)
-        except LiteralError:
-            value = None
-    if isinstance(value, datetime):
-        return timestamp_key(value, zone)
-    if isinstance(value, date):
-        return midnight_key(date_key(value), zone)
-    raise error(f"expected a moment such as '2026-03-01 12:00:00' or a datetime for {what}, got {shown(given)}")
 
 
 def checked_life(starts: Any, ends: Any, zone: tzinfo) -> Life:

@@ -36,11 +36,10 @@ from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED, Reject
-from earmark.events.moments import Moment
+from earmark.events.moments import Moment, moment_key
 from earmark.keys.schema import LIFE, Kind, Schema
 from earmark.language.literals import zone_of
 from earmark.language.words import did_you_mean
-from earmark.segment.life import moment_key
 from earmark.spark.types import check_type, refuse_collated, suits
 
 MISSING = ("null", "warn", "error")
