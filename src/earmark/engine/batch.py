@@ -60,8 +60,8 @@ class Batch(NamedTuple):
 
     def choose(self, chosen: I64) -> Batch:
         """These events, in this order."""
-        made = self.changed(lambda events: some_events(events, chosen))
-        return made._replace(rows=chosen if self.rows is None else self.rows[chosen])
+        events, older, _ = self.changed(lambda events: some_events(events, chosen))
+        return Batch(events, older, chosen if self.rows is None else self.rows[chosen])
 
     def between(self, begin: int, end: int) -> Batch:
         """The events from one to another."""
