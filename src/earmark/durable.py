@@ -147,7 +147,7 @@ class Book(Matcher):
             if isinstance(problem, OSError):
                 raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None
             raise
-        _open_books.add(made)
+
         if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
             made._finish_erasing()
         return made
@@ -157,13 +157,18 @@ class Book(Matcher):
         cls, root: Path, index: str | None, options: Mapping[str, Any] | None, follow: bool, mmap: bool
     ) -> Book:
         journal: Journal | None = None
-        if folders.has_journal(root) and not was_elsewhere(root):
-            journal = Journal.open(root, readonly=True)
-            if (root / HEAD).exists():
-                mark = Mark(root, writable=False)
-                opening.check_mark(root, journal, mark, warn=False)
-                mark.close()
-        made, _ = cls._made(root, journal, index, options, mmap)
+        try:
+            if folders.has_journal(root) and not was_elsewhere(root):
+                journal = Journal.open(root, readonly=True)
+                if (root / HEAD).exists():
+                    mark = Mark(root, writable=False)
+                    opening.check_mark(root, journal, mark, warn=False)
+                    mark.close()
+            made, _ = cls._made(root, journal, index, options, mmap)
+        except BaseException:
+            if journal is not None:
+                journal.close()
+            raise
         made._journal = journal
         made._refusal = f"{str(root)!r} was opened read-only, so it takes no changes"
         if follow:
@@ -366,6 +371,8 @@ class Book(Matcher):
                 self._refusal or f"{str(self.path)!r} is closed, so it takes no changes; searches still work"
             )
         self._compactor.wait()
+        if self._lock is None:
+            self._close_reading()
         if not was_open or self._lock is None or not self._lock.is_held:
             return
         commits = self._commits
@@ -376,13 +383,16 @@ class Book(Matcher):
             self._checkpoints.wait()
             self._checkpoints.make()
         finally:
-            with self._reading_journal:
-                if self._journal is not None and self._process == os.getpid():
-                    self._journal.close()
-                self._journal = None
+            self._close_reading()
             commits.close()
             self._lock.release()
-            _open_books.discard(self)
+
+    def _close_reading(self) -> None:
+        """Close the connection that history is read with; the next question opens another."""
+        with self._reading_journal:
+            if self._journal is not None and self._process == os.getpid():
+                self._journal.close()
+            self._journal = None
 
     def refresh(self) -> int:
         """Take what the writing process has committed since; returns the number of the last change."""
@@ -428,7 +438,6 @@ class Book(Matcher):
             )
         with self._reading_journal:
             if self._process != os.getpid():  # SQLite's connections do not survive a fork
-                _kept.append(self._journal)
                 self._journal, self._process = None, os.getpid()
             if self._journal is None:
                 self._journal = Journal.open(self.path, readonly=True)
@@ -562,10 +571,7 @@ class Book(Matcher):
         self._checkpoints.wait()
         self._checkpoints.make_alone()
         with commits.quiet():
-            with self._reading_journal:
-                if self._journal is not None:
-                    self._journal.close()
-                    self._journal = None
+            self._close_reading()
             commits.journal.vacuum()
             with commits.journal.writing("written") as connection:
                 commits.journal.put_facts(connection, erasing=False)
@@ -584,18 +590,6 @@ class Book(Matcher):
 # --- inside --------------------------------------------------------------------------------------------------
 
 PAGE = 1000
-_open_books: weakref.WeakSet[Book] = weakref.WeakSet()
-_kept: list[Any] = []
-"""Connections that a forked child must neither use nor close."""
-
-
-def _after_fork_in_child() -> None:
-    for book in list(_open_books):
-        _kept.extend([book._commits, book._journal, book._lock])
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _journal_of(

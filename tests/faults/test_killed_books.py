@@ -94,7 +94,8 @@ def test_killed_a_thousand_times(tmp_path: Path) -> None:
         kill_often(tmp_path / str(part), 50, seed + part * 1000)
 
 
-def read_until_killed(folder: Path, pipe: int) -> None:
+def read_until_killed(folder: Path, begin: Any, pipe: int) -> None:
+    begin.wait(60)
     m = earmark.open(folder, readonly=True)
     os.write(pipe, f"{len(m)}\n".encode())
     while True:
@@ -104,13 +105,17 @@ def read_until_killed(folder: Path, pipe: int) -> None:
 
 
 def test_a_killed_reader_holds_nobody_up(tmp_path: Path) -> None:
+    readers = []
+    for _ in range(3):  # forked before the book is open: SQLite's locks are not inherited
+        begin, (reading, writing) = FORK.Event(), os.pipe()
+        process = FORK.Process(target=read_until_killed, args=(tmp_path / "b", begin, writing))
+        process.start()
+        os.close(writing)
+        readers.append((process, begin, reading))
     with earmark.open(tmp_path / "b", index="scan") as m:
         m.add("a", "TRUE")
-        for n in range(3):
-            reading, writing = os.pipe()
-            process = FORK.Process(target=read_until_killed, args=(tmp_path / "b", writing))
-            process.start()
-            os.close(writing)
+        for n, (process, begin, reading) in enumerate(readers):
+            begin.set()
             with os.fdopen(reading) as pipe:
                 assert int(pipe.readline()) == len(m)
             m.add(f"n{n}", "age > 1")

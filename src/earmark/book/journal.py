@@ -27,6 +27,7 @@ import itertools
 import json
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -129,6 +130,7 @@ class Journal:
         self.root = root
         self.facts = facts
         self._connection = connection
+        _open.add(self)
 
     # --- opening ---------------------------------------------------------------------------------------------
 
@@ -156,6 +158,11 @@ class Journal:
         file = root / JOURNAL
         if file.is_symlink() or not file.is_file():
             raise JournalError(f"{str(root)!r} lacks its {JOURNAL}")
+        if file.resolve() in _inherited:
+            raise JournalError(
+                f"the journal of {str(root)!r} was open in the process that this one was forked from, and its locks "
+                "are not inherited: open the book after the fork, or start processes by 'spawn'"
+            )
         with _guarded(root, "opened"):
             mode = "rw"
             if readonly:
@@ -180,6 +187,7 @@ class Journal:
         """Close the connection; the last one moves what is in the WAL into the database."""
         with _guarded(self.root, "closed"):
             self._connection.close()
+            _open.discard(self)
 
     @property
     def first(self) -> int:
@@ -379,6 +387,22 @@ class Journal:
 
 
 # --- inside --------------------------------------------------------------------------------------------------
+
+_open: weakref.WeakSet[Journal] = weakref.WeakSet()
+_inherited: set[Path] = set()
+"""Journals that were open when this process was forked. SQLite would take its parent's locks for its own."""
+_kept: list[Any] = []
+"""Their connections, which are neither used nor closed."""
+
+
+def _after_fork_in_child() -> None:
+    for journal in list(_open):
+        _inherited.add((journal.root / JOURNAL).resolve())
+        _kept.append(journal._connection)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def connect(file: Path, mode: str) -> Any:

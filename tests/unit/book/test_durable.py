@@ -131,7 +131,8 @@ def test_a_forked_child_changes_nothing(tmp_path: Path) -> None:
 
         def child() -> None:
             assert m.match({"age": 1}) == ["s0"]
-            assert m.history("s0")[0].kind == "add"
+            with pytest.raises(TableError, match="was open in the process that this one was forked from"):
+                m.history("s0")
             with pytest.raises(EarmarkError, match="forked from, which alone may change it"):
                 m.remove("s0")
             m.close()
