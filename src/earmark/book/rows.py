@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from earmark.engine.edits import Edit
 from earmark.engine.version import Place, Version
@@ -43,7 +44,7 @@ from earmark.segment.segment import Segment
 ROWS, ADDED, REMOVED, TYPES = "rows", "added", "removed", "types"
 FEW = 1 << 10
 """Rows of one edit that are written as JSON; more are tables."""
-TABLE_ROWS = 1 << 13
+TABLE_ROWS = 1 << 12
 """Rows of one table: looking up one of them reads all."""
 MAX_BODY = 1 << 30
 State = dict[str, Any]
@@ -243,10 +244,13 @@ def rows_in(form: str, body: bytes, schema: Schema, only: Id | None = None) -> I
     elif form in (ADDED, REMOVED):
         table = table_in(body)
         if only is not None:
-            slots = np.flatnonzero([one == only for one in table.column("id").to_pylist()])
-            if not len(slots):
+            ids = table.column("id")
+            slot = -1
+            if pa.types.is_integer(ids.type) == isinstance(only, int):
+                slot = pc.index(ids, pa.scalar(only, ids.type)).as_py()
+            if slot < 0:
                 return
-            table = table.slice(int(slots[0]), 1)
+            table = table.slice(slot, 1)
         own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null, time=schema.time)
         segment = arrow.prepare_native(own, table).segment(0)
         for slot in range(len(segment)):
