@@ -11,7 +11,7 @@ from itertools import chain
 import click
 import pyarrow as pa
 
-from earmark.book.folder import has_journal, root_of
+from earmark.book.folder import has_journal, path_of
 from earmark.cli.book import moment_of
 from earmark.cli.options import Reading
 from earmark.durable import open as open_book
@@ -50,7 +50,7 @@ def load(path: str | None, reading: Reading, condition: str = "") -> tuple[Match
 
 def _of_folder(path: str, reading: Reading) -> Matcher:
     """Open a saved folder, or a book with a journal as it is or was."""
-    if not has_journal(root_of(path)):
+    if not has_journal(path_of(path)):
         if reading.as_of is not None:
             raise EarmarkError(f"--as-of is for a book with a journal, and {path!r} has none")
         return Matcher.load(path, index=reading.index)

@@ -19,7 +19,7 @@ def test_the_bound_moves_with_its_constant() -> None:
     schema = version.schema.rekeyed((), {0: packed})
     lo = whole.arrays.lo + (GREATEST - 1 - version.schema.strings[0].of_constant(b"z"))
     moved = replace(whole, schema=schema, arrays=whole.arrays._replace(lo=lo))
-    m._publish(version.with_schema(schema).with_segments([IndexedSegment.of(moved)]))
+    m._replace(version.with_schema(schema).with_segments([IndexedSegment.of(moved)]))
     assert m.match({"s": "zz"}) == ["above z"]
     m.add("no room", "s = 'zzz'")
     assert m._version.schema.generation != schema.generation
