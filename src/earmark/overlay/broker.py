@@ -86,7 +86,6 @@ class Broker:
         self._removed: list[Entry] = []
         self._asks: dict[Asker, int] = {}
         """The last number of each who has asked for something since links were told."""
-        self._sound: frozenset[str] = frozenset()
         """Conditions of the messages at hand that are known to be well formed."""
         self._ranged: dict[str, list[tuple[bool, Ranges]]] = {}
         """By neighbour, ranges that it wants from now on (True) or no longer, in order."""
@@ -182,7 +181,8 @@ class Broker:
         how many these are (`handled`), and has what to send for them (`sent`). Those after it have not been looked at.
         """
         publishing = False
-        self._sound = _sound_conditions(messages) if len(messages) > 1 else frozenset()
+        if len(messages) > 1:
+            _look_at_conditions(messages)
         for handled, (message, from_) in enumerate(messages):
             if publishing != isinstance(message, _PUBLISHING):
                 publishing = not publishing
@@ -373,12 +373,13 @@ class Broker:
         return [name for name in self._router.links if name != link.name]
 
     def _check_condition(self, party: Party, condition: str) -> None:
-        if condition in self._sound:
+        if condition in _sound:
             return
         try:
             parse_clauses(condition)
         except EarmarkError as problem:
             raise _error(party, str(problem)) from None
+        _remember([condition])
 
     # --- from clients --------------------------------------------------------------------------------------------
 
@@ -499,15 +500,26 @@ def _error(party: Party, reason: str) -> ProtocolError:
     return ProtocolError(f"{party.kind} {party.name!r}: {reason}")
 
 
-def _sound_conditions(messages: Sequence[tuple[Message, Party]]) -> frozenset[str]:
-    """The conditions that neighbours want, if all of them are well formed: to bind many is quicker than to parse one by
-    one."""
-    conditions = [message.condition for message, _ in messages if isinstance(message, m.Want)]
+_sound: set[str] = set()
+"""Conditions that are well formed, as some broker of this process has seen."""
+MOST_SOUND, LONGEST_SOUND = 1 << 16, 1_000
+
+
+def _look_at_conditions(messages: Sequence[tuple[Message, Party]]) -> None:
+    """Remember the conditions that neighbours want, if all are well formed: many at once is quicker than one by one."""
+    wanted = [message.condition for message, _ in messages if isinstance(message, m.Want)]
+    conditions = [condition for condition in wanted if condition not in _sound]
     try:
         prepare(Schema("UTC"), [*enumerate(conditions)])
     except EarmarkError:
-        return frozenset()
-    return frozenset(conditions)
+        return
+    _remember(conditions)
+
+
+def _remember(conditions: Sequence[str]) -> None:
+    if len(_sound) + len(conditions) > MOST_SOUND:
+        _sound.clear()
+    _sound.update([condition for condition in conditions if len(condition) <= LONGEST_SOUND])
 
 
 def _same(one: m.Subscribe, other: m.Subscribe) -> bool:
