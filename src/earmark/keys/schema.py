@@ -300,15 +300,23 @@ class Draft:
         self.new[attribute.name] = attribute
 
     def undo(self, mark: int) -> bool:
-        """Take back what was logged from `mark` on, but for constants, which do no harm; whether there was anything."""
+        """Take back what was logged from `mark` on; whether there was anything.
+
+        Constants of an attribute that keeps its type stay, and do no harm; those of one that loses it go with it.
+        """
         undone = len(self.log) > mark
         while len(self.log) > mark:
             name, before = self.log.pop()
-            taken = self.new.pop(name)
+            taken = self.new[name]
             if before is not None:
-                self.new[name] = before
-            elif taken.number >= len(self.schema):
-                self._added -= 1
+                self.new[name] = before  # in its place: `commit` takes new attributes by their numbers
+            else:
+                del self.new[name]
+                self._added -= taken.number >= len(self.schema)
+            known = before or self.schema.by_name.get(name)
+            if known is None or known.type is None:
+                self.wide.discard(taken.number)
+                self.constants.pop(taken.number, None)
         return undone
 
     def get(self, name: str) -> Attribute:
