@@ -2,24 +2,29 @@
 
 Each call is checked at once, against the book as it was when the block began, with what the block has done so far. At
 the end of the block the edits are made to the book as it is then: what others have changed meanwhile stays, and where
-the edits no longer fit, none of them happens.
+the edits no longer fit, none of them happens. So what the caller gives is copied when it is given: lists and mappings
+may be used again for the next call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
+
+import numpy as np
 
 from earmark.engine import edits
 from earmark.engine.edits import Edit, Make
 from earmark.engine.updates import KEEP, place_of
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError
+from earmark.events.frames import is_frame
 from earmark.events.moments import Moment
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
-from earmark.segment.builder import Subscription
+from earmark.segment.builder import Subscription, named, with_params
 from earmark.segment.columns import Bounds
 from earmark.segment.forms import reader_of, subscription_at
 from earmark.segment.ids import Id, checked_id
@@ -82,11 +87,12 @@ class Transaction:
         ends: Moment | None = None,
     ) -> None:
         """Add one subscription; its id must be new."""
-        self._make(edits.add(Subscription(id, condition, weights, score, tags, params, starts, ends)))
+        given = Subscription(id, condition, weights, score, tags, params, starts, ends)
+        self._make(edits.add(_own(given)))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, as `Matcher.add_many`; returns how many."""
-        return self._make(edits.add_many(reader_of(subscriptions, bounds, progress))).added
+        return self._make(edits.add_many(reader_of(_own_rows(subscriptions), _copied(bounds), progress))).added
 
     def remove(self, id: Id) -> None:
         """Remove one subscription."""
@@ -109,7 +115,8 @@ class Transaction:
         ends: Moment | None = KEEP,
     ) -> None:
         """Change a subscription; what is not given stays."""
-        self._make(edits.update(Subscription(id, condition, weights, score, tags, params, starts, ends)))
+        given = Subscription(id, condition, weights, score, tags, params, starts, ends)
+        self._make(edits.update(_own(given)))
 
     def upsert(
         self,
@@ -125,12 +132,58 @@ class Transaction:
     ) -> bool:
         """Add a subscription, or replace the one with this id; returns whether it is new."""
         given = Subscription(id, condition, weights, score, tags, params, starts, ends)
-        return not self._make(edits.upsert(given)).removed
+        return not self._make(edits.upsert(_own(given))).removed
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes."""
-        self._make(edits.declare(attributes))
+        self._make(edits.declare(_copied(attributes)))
 
 
 def _over() -> Version:
     raise EarmarkError("the change is over: begin another one with change()")
+
+
+# --- what the caller may change afterwards -------------------------------------------------------------------
+
+_DEEP = 4
+"""Levels of lists and mappings in a row: the row, its params, a list among them, and one to spare."""
+
+
+def _own(given: Subscription) -> Subscription:
+    """A subscription that shares nothing with the caller that can change, its params written in."""
+    params, condition = given.params, given.condition
+    if params is not None and condition is not KEEP:
+        try:
+            condition, params = with_params(condition, params), None
+        except EarmarkError as problem:
+            raise named(problem, None, given) from None
+    weights, tags = _copied(given.weights), _copied(given.tags)
+    return replace(given, condition=condition, weights=weights, tags=tags, params=params)
+
+
+def _own_rows(subscriptions: Any) -> Any:
+    """A batch that shares nothing with the caller that can change. O(rows)."""
+    if is_frame(subscriptions):
+        is_pandas = type(subscriptions).__module__.startswith("pandas")  # whose columns Arrow may share
+        return subscriptions.copy() if is_pandas and hasattr(subscriptions, "copy") else subscriptions
+    if not isinstance(subscriptions, Iterable):
+        return subscriptions
+    return [_copied(row) for row in subscriptions]
+
+
+def _copied(value: Any, deep: int = _DEEP) -> Any:
+    """Lists and mappings, and what is in them, as new ones; anything else as it is."""
+    if not deep:
+        return value
+    if isinstance(value, Subscription):
+        weights, tags, params = map(_copied, (value.weights, value.tags, value.params))
+        return replace(value, weights=weights, tags=tags, params=params)
+    if isinstance(value, Mapping):
+        return {key: _copied(one, deep - 1) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_copied(one, deep - 1) for one in value]
+    if type(value) is tuple:
+        return tuple(_copied(one, deep - 1) for one in value)
+    if isinstance(value, set | np.ndarray):
+        return value.copy()
+    return value
