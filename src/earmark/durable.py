@@ -29,7 +29,7 @@ from earmark.book import history as past
 from earmark.book.checkpoints import Checkpoints
 from earmark.book.commits import Commits
 from earmark.book.history import Change, Difference, Revision
-from earmark.book.journal import DURABILITY, Journal
+from earmark.book.journal import DURABILITY, STARTS, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
 from earmark.book.replay import Replay, replayed
 from earmark.book.rows import Part, State, part_of_rows, parts_of, rows_in, state_at
@@ -510,7 +510,7 @@ class Book(Matcher):
         """Take a change back, by another one; an error names the subscriptions that have changed since."""
         with self._history() as journal:
             stored = journal.change(past.number_of(journal, change))
-            if stored is None or stored.kind in (*past.STARTS, past.ERASE):
+            if stored is None or stored.kind in (*STARTS, past.ERASE):
                 what = "there is no change 0" if stored is None else f"its kind is {stored.kind!r}"
                 raise EarmarkError(f"change {change} cannot be undone: {what}")
             past.check_kept(journal, change - 1)

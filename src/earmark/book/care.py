@@ -20,7 +20,7 @@ from earmark.book import folder as folders
 from earmark.book import marks, opening, saving
 from earmark.book.journal import FILES, JOURNAL, Journal, Stored, entry
 from earmark.book.marks import Mark, WriterLock
-from earmark.book.replay import Replay, replayed, take
+from earmark.book.replay import Replay, empty, replayed, take
 from earmark.book.rows import FEW, Part, Row, State, hashes_of, is_same, part_of_rows, state_at
 from earmark.book.saving import Shelf
 from earmark.engine.version import Version
@@ -85,7 +85,7 @@ def _check_journal(root: Path, journal: Journal, versions: dict[int, Version]) -
         if (root / marks.HEAD).exists():
             opening.check_mark(root, journal, Mark(root, writable=False), warn=False)
         stated = {folders.read_record(root, number).get("change"): number for number in versions}
-        replay, last, known = Replay(opening.empty(journal)), journal.first - 1, journal.hashes()
+        replay, last, known = Replay(empty(journal)), journal.first - 1, journal.hashes()
         for change in journal.changes(last):
             take(replay, journal, change)
             if not {hash for part in _parts(journal, change) for hash in part.hashes} <= known.get(
@@ -220,7 +220,7 @@ def _salvage(root: Path, site: Path, done: list[str]) -> tuple[dict[str, Any] | 
 
 def _copy(old: Journal, new: Journal) -> tuple[int, str | None]:
     """Copy changes as long as they can be read and repeated; the number of the last, and what was wrong then."""
-    last, replay = old.first - 1, Replay(opening.empty(old))
+    last, replay = old.first - 1, Replay(empty(old))
     try:
         for change in old.changes(last):
             parts = _parts(old, change)
@@ -237,7 +237,7 @@ def _append_rest(site: Path, last: int, version: Version, change: int, done: lis
     """Add what a checkpoint has and the journal has lost, as one change."""
     journal = Journal.open(site)
     try:
-        before, _, _ = replayed(opening.empty(journal), journal, journal.first - 1)
+        before, _, _ = replayed(empty(journal), journal, journal.first - 1)
         old, new = _states(before), _states(version)
         rows: list[Row] = [
             (id, old.get(id), new.get(id)) for id in {**old, **new} if not is_same(old.get(id), new.get(id))
@@ -266,7 +266,7 @@ def _rebuild(root: Path, facts: dict[str, Any], done: list[str]) -> None:
     """Write the newest version again, from the journal."""
     journal = Journal.open(root)
     try:
-        version, last, _ = replayed(opening.empty(journal), journal, journal.first - 1)
+        version, last, _ = replayed(empty(journal), journal, journal.first - 1)
     finally:
         journal.close()
     with folders.alone_with(root):
@@ -295,16 +295,11 @@ def backup(root: Path, path: Any) -> None:
         for attempt in range(_ATTEMPTS):
             try:
                 _copy_version(root, site)
-                break
+                if _copy_journal(root, site):
+                    break  # otherwise `retain` has overtaken it; at the last attempt, opening makes do without it
             except FileNotFoundError:  # it was replaced meanwhile
                 if attempt + 1 == _ATTEMPTS:
                     raise
-        if folders.has_journal(root):
-            journal = Journal.open(root, readonly=True)
-            try:
-                journal.copy_to(site / JOURNAL)
-            finally:
-                journal.close()
         shutil.copyfile(root / folders.MANIFEST, site / folders.MANIFEST)
         folders.flush_tree(site)
         site.rename(target)
@@ -328,6 +323,22 @@ def _copy_version(root: Path, site: Path) -> None:
         (site / file).parent.mkdir(exist_ok=True)
         shutil.copyfile(root / file, site / file)
     shutil.copytree(folders.version_folder(root, number), folders.version_folder(site, number))
+
+
+def _copy_journal(root: Path, site: Path) -> bool:
+    """Copy the journal, if there is one; whether its history still has what the copied version goes up to."""
+    if not folders.has_journal(root):
+        return True
+    journal = Journal.open(root, readonly=True)
+    try:
+        journal.copy_to(site / JOURNAL)
+        journal.refresh_facts()
+        if journal.first == 1 or not (site / folders.CURRENT).exists():
+            return True
+        change = folders.read_record(site, folders.current_version(site)).get("change")
+        return isinstance(change, int) and change >= journal.first
+    finally:
+        journal.close()
 
 
 def disk_use(root: Path) -> dict[str, int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from earmark.book.journal import Journal, JournalError, Stored
+from earmark.book.journal import STARTS, Journal, JournalError, Stored
 from earmark.book.rows import (
     ADDED,
     REMOVED,
@@ -35,8 +35,6 @@ from earmark.keys.schema import Schema
 from earmark.segment.builder import Subscription
 from earmark.segment.ids import Id
 
-STARTS = ("import", "retain")
-"""Kinds of changes that say how a book was, not what was done to it."""
 ERASE = "erase"
 
 

@@ -46,6 +46,8 @@ JOURNAL = "journal.db"
 FILES = (JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", f"{JOURNAL}-journal")
 FORMAT, LAYOUT = "earmark-journal", 1
 DURABILITY = {"full": "FULL", "normal": "NORMAL"}
+STARTS = ("import", "retain")
+"""Kinds of changes that say how a book was, not what was done to it."""
 PATIENCE = 10_000
 """Milliseconds to wait for another connection's short lock."""
 FEW_TOUCHED = 1 << 12

@@ -21,7 +21,7 @@ from earmark.book import folder as folders
 from earmark.book import saving
 from earmark.book.journal import FILES, Journal, JournalError, entry
 from earmark.book.marks import HEAD, Mark
-from earmark.book.replay import replayed
+from earmark.book.replay import empty, replayed
 from earmark.book.rows import ADDED, Part, part_of_types, tables_of
 from earmark.book.saving import Shelf
 from earmark.engine.version import Version
@@ -96,13 +96,6 @@ def facts_of(book: str, index: str, options: Mapping[str, Any], schema: Schema) 
     return {"book": book, "index": index, "index_options": dict(options), "zone": schema.zone_name, **settings}
 
 
-def empty(journal: Journal) -> Version:
-    """The book before its first change."""
-    facts = journal.facts
-    settings = {"strict": bool(facts["strict"]), "nan_is_null": bool(facts["nan_is_null"]), "time": facts["time"]}
-    return Version.empty(Schema(facts["zone"], **settings))
-
-
 def check_mark(root: Path, journal: Journal, mark: Mark, *, warn: bool = True) -> None:
     """Raise where the journal ends before the last change that was acknowledged; without a flush, only `warn`."""
     number, was_flushed = mark.read()
@@ -119,11 +112,12 @@ def check_mark(root: Path, journal: Journal, mark: Mark, *, warn: bool = True) -
 def state_of(root: Path, journal: Journal, index: str | None = None, mmap: bool = True) -> State:
     """The book as of the last change of its journal. Again, where a checkpoint was replaced meanwhile."""
     for attempt in range(_ATTEMPTS):
+        before = _signs(root, journal)
         try:
             return _state_of(root, journal, index, mmap)
         except TableError:
             journal.refresh_facts()
-            if attempt + 1 == _ATTEMPTS or not _was_replaced(root, journal):
+            if attempt + 1 == _ATTEMPTS or (before == _signs(root, journal) and not _was_replaced(root, journal)):
                 raise
     raise AssertionError("unreachable")
 
@@ -145,7 +139,7 @@ def _state_of(root: Path, journal: Journal, index: str | None, mmap: bool) -> St
     version, shelf, since = empty(journal), Shelf(str(journal.facts["book"])), journal.first - 1
     if (root / folders.CURRENT).exists():
         loaded, _, found = saving.load(root, None, mmap, index, checkpoint=True)
-        if found.change is not None:
+        if found.change is not None and found.change >= _oldest(journal):
             version, shelf, since = loaded, found, found.change
     last = journal.last()
     if since > last:
@@ -155,6 +149,11 @@ def _state_of(root: Path, journal: Journal, index: str | None, mmap: bool) -> St
         )
     made, number, rows = replayed(version, journal, since, last)
     return State(made, shelf, number, rows)
+
+
+def _oldest(journal: Journal) -> int:
+    """The first change that a checkpoint may go up to: the history of an older one was forgotten, as in a backup."""
+    return journal.first if journal.first > 1 else 0
 
 
 def as_of(root: Path, journal: Journal, number: int) -> Version:

@@ -17,16 +17,23 @@ from typing import Any
 
 import numpy as np
 
-from earmark.book.journal import Journal, Stored
+from earmark.book.journal import STARTS, Journal, Stored
 from earmark.book.rows import ADDED, REMOVED, ROWS, TYPES, State, read_rows, read_types, subscription_of, table_in
 from earmark.engine import updates
 from earmark.engine.version import Place, Version
 from earmark.errors import EarmarkError, TableError, require
-from earmark.keys.schema import Draft, attribute_type
+from earmark.keys.schema import Draft, Schema, attribute_type
 from earmark.segment import arrow
 from earmark.segment.builder import prepare
 from earmark.segment.ids import Id
 from earmark.segment.segment import DAMAGE
+
+
+def empty(journal: Journal) -> Version:
+    """The book before its first change."""
+    facts = journal.facts
+    settings = {"strict": bool(facts["strict"]), "nan_is_null": bool(facts["nan_is_null"]), "time": facts["time"]}
+    return Version.empty(Schema(facts["zone"], **settings))
 
 
 class Replay:
@@ -36,6 +43,10 @@ class Replay:
         self._version = version
         self._states: dict[Id, State | None] = {}
         self._next = version.next_sequence
+
+    def restart(self, version: Version) -> None:
+        """Go on from another version."""
+        self._version, self._states = version, {}
 
     def take(self, form: str, body: bytes) -> None:
         """Apply a part of a change."""
@@ -114,7 +125,9 @@ def replayed(version: Version, journal: Journal, since: int, until: int | None =
 
 
 def take(replay: Replay, journal: Journal, change: Stored) -> None:
-    """Apply a change of a journal."""
+    """Apply a change of a journal. One that says how the book was takes the place of all that came before it."""
+    if change.kind in STARTS:
+        replay.restart(empty(journal))
     for form, body in journal.parts(change):
         try:
             replay.take(form, body)
