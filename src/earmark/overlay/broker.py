@@ -61,14 +61,16 @@ class Broker:
         advertisements: bool = False,
         holding: int = 10_000,
         patience: float = 30.0,
+        forget: float | None = None,
     ) -> None:
         """Make a broker that nobody is connected to.
 
         `options` are the policy's. `attributes` declares types, the same in all brokers of a network. With
         `advertisements`, subscriptions travel only to where something is advertised that they may match, and clients
         may publish only what they have advertised; all brokers agree on it. Without, advertising has no effect.
-        `holding` is how many publications are held for a neighbour that cannot take them yet, and `patience` how many
-        seconds after the first tick to wait for neighbours that have never connected.
+        `holding` is how many publications are held for a neighbour that cannot take them yet. `patience` is how many
+        seconds after the first tick to wait for `neighbours` that have not told everything, and how long a new channel
+        may stay silent; `forget` is how many seconds after a neighbour has left it is dropped, None for never.
         """
         self.name = name
         self.run = run
@@ -77,7 +79,12 @@ class Broker:
         self._router = Router(name, run, rules, policy, Table(attributes, zone), Offers() if advertisements else None)
         self._clients = Clients(attributes, zone)
         self._publications = Publications(name, run, self._router, self._clients, holding)
-        self._patience = patience
+        self._patience, self._forget = patience, forget
+        expected = [*neighbours]
+        self._awaited = set(expected)
+        """Neighbours whose place is kept until they have told everything, or patience ends."""
+        self._given_up: set[str] = set()
+        """Neighbours without a link whose channel is still there, though not for long."""
         self._first_tick: float | None = None
         self._lost = 0
         self._errors = 0
@@ -86,39 +93,45 @@ class Broker:
         self._removed: list[Entry] = []
         self._asks: dict[Asker, int] = {}
         """The last number of each who has asked for something since links were told."""
-        """Conditions of the messages at hand that are known to be well formed."""
         self._ranged: dict[str, list[tuple[bool, Ranges]]] = {}
         """By neighbour, ranges that it wants from now on (True) or no longer, in order."""
-        for neighbour in neighbours:
+        for neighbour in expected:
             self._router.link(neighbour)
 
     # --- channels and clients come and go ------------------------------------------------------------------------
 
     def connect(self, neighbour: str) -> list[Sent]:
         """A channel to a neighbour exists, new and empty: greet it, and tell everything."""
-        link = self._router.link(neighbour)
-        if link.is_connected:
+        link = None if neighbour in self._given_up else self._router.link(neighbour)
+        if link is None or link.is_connected:
             raise EarmarkError(f"{neighbour!r} is connected already; disconnect it first")
-        link.state = State.GREETING
+        link.state, link.quiet_since = State.GREETING, None
         return self._router.greet(link)
 
     def disconnect(self, neighbour: str, undelivered: Iterable[Message] = ()) -> list[Sent]:
         """The channel is gone. What the neighbour wants still counts: publications for it are held.
 
-        `undelivered` is what was given to the channel and may not have arrived, in order.
+        `undelivered` is what was given to the channel and may not have arrived, in order. A neighbour that is not among
+        the expected ones, and has not told what it wants, is dropped: others would wait for it in vain.
         """
+        if neighbour in self._given_up:
+            self._given_up.remove(neighbour)
+            return []
         link = self._router.links.get(neighbour)
         if link is None or not link.is_connected:
             raise EarmarkError(f"{neighbour!r} is not connected")
         self._router.cut(link)
         self._publications.hold_again(link, undelivered)
-        return []
+        return [] if link.is_known or neighbour in self._awaited else self._drop(link)
 
     def drop(self, neighbour: str) -> list[Sent]:
         """A neighbour will not come back: forget what it wants and what was held for it."""
         link = self._router.links.get(neighbour)
         if link is None or link.is_connected:
             raise EarmarkError(f"expected the name of a neighbour without a channel, got {neighbour!r}")
+        return self._drop(link)
+
+    def _drop(self, link: Link) -> list[Sent]:
         self._lost += len(link.held) + link.lost
         for entry in Router.entries_of(link):
             self._router.table.remove(link.key(entry))
@@ -164,9 +177,24 @@ class Broker:
         for name, statement in self._router.policy.tick(now):
             self._out += self._router.say_all(self._router.links[name], [statement])
         if now - self._first_tick >= self._patience:
-            for link in [one for one in self._router.links.values() if one.state == State.ABSENT]:
-                self._out += self.drop(link.name)
+            self._awaited.clear()
+        for link in [one for one in self._router.links.values() if self._waits_in_vain(one, now)]:
+            if link.is_connected:
+                self._given_up.add(link.name)
+            self._out += self._drop(link)
         return self._taken()
+
+    def _waits_in_vain(self, link: Link, now: float) -> bool:
+        """Whether a neighbour has been away, or silent on a new channel, for so long that it is dropped."""
+        if link.state in (State.LISTENING, State.UP):
+            return False
+        if link.quiet_since is None:
+            link.quiet_since = now
+        if link.is_known:
+            return self._forget is not None and not link.is_connected and now - link.quiet_since >= self._forget
+        if link.is_connected:
+            return now - link.quiet_since >= self._patience
+        return link.name not in self._awaited
 
     # --- messages ------------------------------------------------------------------------------------------------
 

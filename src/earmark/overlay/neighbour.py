@@ -59,6 +59,8 @@ class Link(Asker):
     state: State = State.ABSENT
     is_known: bool = False
     """Whether the neighbour has ever told everything in this run."""
+    quiet_since: float | None = None
+    """The first tick since it left, or since a new channel on which it has not begun to tell."""
     run: int = 0
     wants: dict[int, Entry] = field(default_factory=dict)
     """By its label."""

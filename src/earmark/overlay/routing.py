@@ -129,7 +129,7 @@ class Router:
 
     def cut(self, link: Link) -> None:
         """The channel is gone."""
-        link.state = State.DOWN
+        link.state, link.quiet_since = State.DOWN, None
         link.owes, link.base = False, NEVER
         link.asked.clear()
         link.answered = link.heard = 0
