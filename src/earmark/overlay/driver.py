@@ -66,10 +66,10 @@ log = logging.getLogger("earmark.overlay")
 class Remote:
     """A neighbour or a client, as long as this broker runs: its link outlives connections."""
 
-    def __init__(self, party: Party, session: bytes, run: int) -> None:
+    def __init__(self, party: Party, session: bytes, link: Link[Any]) -> None:
         self.party = party
         self.session = session
-        self.link = _link(party, run)
+        self.link = link
         self.connection: Connection | None = None
         self.is_dialled = False
         self.wake = asyncio.Event()
@@ -98,10 +98,11 @@ class Remote:
         self.inbox_size = 0
 
 
-def _link(party: Party, run: int) -> Link[Any]:
+def _link(party: Party, run: int, resets: int) -> Link[Any]:
     return Link(
         _named(party),
         run,
+        resets=resets,
         most=ENDLESS if party.kind == "broker" else MOST_FOR_CLIENT,
         most_size=ENDLESS if party.kind == "broker" else MOST_QUEUED_SIZE,
         batch=BATCH,
@@ -128,6 +129,8 @@ class Driver:
         self.has_work = asyncio.Event()
         self.now = 0.0
         self._turn = 0
+        self._resets = 0
+        """With how many resets a new link begins: more than any link had that was given up."""
         self._filled: dict[Remote, None] = {}
         self._lost: dict[Remote, list[Message]] = {}
         if store is not None:
@@ -154,7 +157,7 @@ class Driver:
 
     def _remote(self, party: Party, session: bytes) -> Remote:
         if party not in self.remotes:
-            remote = self.remotes[party] = Remote(party, session, self.broker.run)
+            remote = self.remotes[party] = Remote(party, session, self._new_link(party))
             if party.kind == "broker":
                 self._neighbours.append(remote)
         return self.remotes[party]
@@ -167,6 +170,13 @@ class Driver:
         remote.session = session
         return remote
 
+    def _new_link(self, party: Party) -> Link[Any]:
+        return _link(party, self.broker.run, self._resets)
+
+    def _retire(self, link: Link[Any]) -> None:
+        """A link is given up. The next one with this peer begins above it: a client that knew this one sees the loss."""
+        self._resets = max(self._resets, link.epoch.resets + 1)
+
     def _start_again(self, remote: Remote) -> None:
         old = remote.link
         if old.is_open:
@@ -175,7 +185,8 @@ class Driver:
         doubtful = old.doubtful
         undelivered = [one.message for one in old.take_undelivered()]
         remote.clear()
-        remote.link = _link(remote.party, self.broker.run)
+        self._retire(old)
+        remote.link = self._new_link(remote.party)
         doubted = [*self._lost.pop(remote, []), *undelivered[:doubtful]]
         remote.shed += sum(isinstance(message, m.Notify) for message in doubted)
         self._lost[remote] = undelivered[doubtful:]
@@ -195,6 +206,7 @@ class Driver:
     def forget(self, client: str) -> None:
         """Forget a client that is away and will not come back, with its subscriptions."""
         remote = self.remotes.pop(Party("client", client))
+        self._retire(remote.link)
         self._filled.pop(remote, None)
         self._lost.pop(remote, None)
         if self.store is not None and (remote.wishes or client in self.store.preferences):
@@ -458,7 +470,7 @@ def _remote_status(remote: Remote) -> dict[str, object]:
         "queued_bytes": remote.link.size,
         "fullness": round(remote.fullness, 4),
         "inbox": sum(len(messages) for messages, _ in remote.inbox),
-        "resets": remote.link.epoch.resets,
+        "resets": remote.link.resets,
     }
     if remote.party.kind == "client":
         status["slow"] = remote.is_slow

@@ -93,6 +93,7 @@ class Link(Generic[T]):
 
     name: of the peer, for error messages.
     run: rises with each start of this end.
+    resets: with which number of resets to begin; above that of any earlier link of this run to this peer.
     most, most_size: bounds of the queue; a message that does not fit resets the link.
     batch, batch_size: a frame takes at most this many messages, and no further one once it has this size.
     timeout: seconds after which whatever is not acknowledged is sent again; None if the carrier never loses a frame
@@ -107,6 +108,7 @@ class Link(Generic[T]):
         name: str,
         run: int,
         *,
+        resets: int = 0,
         most: int = 65_536,
         most_size: int = 1 << 26,
         batch: int = 512,
@@ -118,7 +120,8 @@ class Link(Generic[T]):
         is_deferred: bool = False,
     ) -> None:
         self.name = name
-        self.epoch = Epoch(run, 0)
+        self.epoch = Epoch(run, resets)
+        self._first = resets
         self.peer: Epoch | None = None
         self.is_open = False
         self.most, self.most_size = most, most_size
@@ -154,6 +157,11 @@ class Link(Generic[T]):
     def channel(self) -> tuple[Epoch, Epoch | None]:
         """Names the channel; never the same again once it is lost."""
         return self.epoch, self.peer
+
+    @property
+    def resets(self) -> int:
+        """How often this end gave up."""
+        return self.epoch.resets - self._first
 
     # --- the carrier --------------------------------------------------------------------------------------------
 
@@ -311,14 +319,16 @@ class Link(Generic[T]):
             )
         if frame.number < 1 or frame.received < 0 or len(frame.messages) > self.batch:
             raise ProtocolError(f"{self.name}: a frame with number {frame.number}, {len(frame.messages)} messages")
-        if frame.epoch != self.peer or frame.peer != self.epoch:
-            return
-        if self._unconsumed + len(frame.messages) > self.window + self.batch:
+        if frame.peer != self.epoch or (self.peer is not None and frame.epoch < self.peer):
+            return  # of another channel, so nothing in it counts
+        is_new = frame.epoch != self.peer
+        sent, received = (0, 0) if is_new else (self._sent, self._received)
+        if not is_new and self._unconsumed + len(frame.messages) > self.window + self.batch:
             raise ProtocolError(f"{self.name}: expected at most {self.window:,} messages before an acknowledgement")
-        if frame.received > self._sent:
-            raise ProtocolError(f"{self.name}: acknowledged message {frame.received}, but only {self._sent} were sent")
-        if not self.ahead and frame.messages and frame.number > self._received + 1:
-            raise ProtocolError(f"{self.name}: expected message {self._received + 1}, got {frame.number}")
+        if frame.received > sent:
+            raise ProtocolError(f"{self.name}: acknowledged message {frame.received}, but only {sent} were sent")
+        if not self.ahead and frame.messages and frame.number > received + 1:
+            raise ProtocolError(f"{self.name}: expected message {received + 1}, got {frame.number}")
 
     def _acknowledge(self, received: int, now: float) -> None:
         if received <= self._acknowledged:
