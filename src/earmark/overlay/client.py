@@ -63,7 +63,6 @@ class _Request:
         self.message = message
         self.is_repeated = False
         self.is_done = False
-        self.refusal: str | None = None
 
     @property
     def is_publication(self) -> bool:
@@ -126,6 +125,8 @@ class AsyncClient:
         self._notifications: deque[Notify] = deque()
         self._waiters = 0
         self._refusals: deque[str] = deque(maxlen=MOST_REFUSALS)
+        """Why requests were refused, until somebody was told; of publications apart, since those may be many."""
+        self._refused_publications: deque[str] = deque(maxlen=MOST_REFUSALS)
         self._seen: dict[str, tuple[int, int]] = {}
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -242,12 +243,11 @@ class AsyncClient:
     def _refused(self, message: m.Refused) -> None:
         request = self._asked.get(message.number)
         if request is None:
-            self._refusals.append(message.reason)
+            self._refused_publications.append(message.reason)
             return
         key = _key(request.message)
         if request.is_repeated and self._settled.get(key) is not request.message:
             return  # withdrawn or replaced since, and the broker knew that already
-        request.refusal = message.reason
         self._refusals.append(message.reason)
         if self._settled.get(key) is request.message:
             del self._settled[key]
@@ -342,20 +342,21 @@ class AsyncClient:
         """Wait until everything asked so far is in force in all brokers. Raises RequestRefused for what was refused."""
         requests = [*self._asked.values(), *(one for one in self._outbox if not one.is_publication)]
         await self._wait(lambda: all(request.is_done for request in requests), seconds, "the requests are not in force")
-        if refusals := [request.refusal for request in requests if request.refusal is not None]:
-            for refusal in refusals:
-                with contextlib.suppress(ValueError):
-                    self._refusals.remove(refusal)
-            raise RequestRefused("; ".join(refusals[:20]))
+        self._report(self._refusals)
 
     async def flush(self, seconds: float | None = None) -> None:
         """Wait until the broker has taken everything that was asked and published. Raises RequestRefused as above."""
         await self._wait(
             lambda: not self._outbox and not self._link.queued, seconds, "the broker has not taken everything"
         )
-        if self._refusals:
-            refusals = [*self._refusals]
-            self._refusals.clear()
+        self._report(self._refusals, self._refused_publications)
+
+    def _report(self, *kinds: deque[str]) -> None:
+        """Raise what was refused and not reported yet."""
+        refusals = [refusal for kind in kinds for refusal in kind]
+        for kind in kinds:
+            kind.clear()
+        if refusals:
             raise RequestRefused("; ".join(refusals[:20]))
 
     async def _wait(self, is_true: Callable[[], bool], seconds: float | None, what: str) -> None:
