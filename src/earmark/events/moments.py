@@ -22,8 +22,8 @@ from earmark.events.arrays import Entry, EventArrays
 from earmark.events.frames import Keys, column_keys, is_frame, one_array
 from earmark.events.mappings import Reject, interval_of, is_null, value_at
 from earmark.flat.arrays import frozen
-from earmark.keys.cuts import date_key, midnight_key, timestamp_key
-from earmark.keys.schema import LIFE, Schema
+from earmark.keys.cuts import FIRST_MOMENT, LAST_MOMENT, date_key, midnight_key, timestamp_key
+from earmark.keys.schema import INT64_MIN, LIFE, Schema
 from earmark.language.literals import LiteralError, timestamp_value
 
 Moment: TypeAlias = datetime | date | str
@@ -32,16 +32,21 @@ _RESERVED = f"an event has a field {LIFE!r}, a name that stands for its time: gi
 
 
 def moment_key(value: Any, zone: tzinfo, what: str, error: type[EarmarkError] = SubscriptionError) -> int:
-    """The key of a moment; an error says what it was for."""
+    """The key of a moment, which is in the years 1 to 9999 of UTC; an error says what it was for."""
     given = value
     if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
+        year = value.astype("datetime64[Y]").astype(np.int64) + 1970
+        value = value.astype("datetime64[us]").item() if 1 <= year <= 9999 else None
     if isinstance(value, str):
         value = _read(value)
-    if isinstance(value, datetime):
-        return timestamp_key(value, zone)
-    if isinstance(value, date):
-        return midnight_key(date_key(value), zone)
+    if isinstance(value, date) and not is_null(value):  # a datetime is one too, and so is NaT
+        try:
+            key = timestamp_key(value, zone) if isinstance(value, datetime) else midnight_key(date_key(value), zone)
+        except (ValueError, TypeError, OverflowError):  # a subclass, or a zone, of someone else
+            key = INT64_MIN
+        if FIRST_MOMENT <= key <= LAST_MOMENT:
+            return key
+        raise error(f"expected a moment in the years 1 to 9999 of UTC for {what}, got {shown(given)}")
     raise error(f"expected a moment such as '2026-03-01 12:00:00' or a datetime for {what}, got {shown(given)}")
 
 

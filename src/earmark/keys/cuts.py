@@ -35,8 +35,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH_DATE, date.max.toordinal() - _EPOCH_DATE
-_FIRST_MOMENT = (datetime.min.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROSECOND
-_LAST_MOMENT = (datetime.max.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROSECOND
+FIRST_MOMENT = (datetime.min.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROSECOND
+LAST_MOMENT = (datetime.max.replace(tzinfo=_EPOCH.tzinfo) - _EPOCH) // _MICROSECOND
 _EXACT_DOUBLE = 2.0**53
 _MAX_DECIMAL_DIGITS = 38
 
@@ -93,7 +93,7 @@ def value_of_key(type_: AttributeType, key: int) -> Value:
                 return date.fromordinal(key + _EPOCH_DATE)
             return str(np.datetime64(key, "D"))
         case "timestamp":
-            if _FIRST_MOMENT <= key <= _LAST_MOMENT:
+            if FIRST_MOMENT <= key <= LAST_MOMENT:
                 return _EPOCH + timedelta(microseconds=key)
             return f"{np.datetime64(key, 'us')}Z"
         case "decimal":

@@ -38,7 +38,7 @@ from earmark.segment.arrays import EMPTY, REQUIRED, SegmentArrays, gather
 from earmark.segment.bound import arrays_of, resolved_sets, run_arrays
 from earmark.segment.ids import Base, Id, IdColumn, Ids, are_distinct, checked_id
 from earmark.segment.join import concat_all
-from earmark.segment.life import ALWAYS, Life, checked_life, life_attribute, lived
+from earmark.segment.life import ALWAYS, Life, checked_life, life_attribute, lived, moments_in
 from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
 
 
@@ -533,8 +533,13 @@ def named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:
 def rows_of_frame(table: Any) -> Iterator[dict[str, Any]]:
     """The rows of an Arrow table with a `condition` column, as mappings."""
     names = [n for n in _FIELDS if n != "params" and n in table.column_names]
+    lives = [n for n in names if n in ("starts", "ends")]
     for batch in table.select(names).to_batches(max_chunksize=10_000):
-        for row in batch.to_pylist():
+        rows = batch.drop_columns(lives).to_pylist()
+        for name in lives:
+            for row, moment in zip(rows, moments_in(batch.column(name)), strict=True):
+                row[name] = moment
+        for row in rows:
             for name in ("weights", "tags"):
                 if row.get(name) is not None:
                     row[name] = as_mapping(row[name])

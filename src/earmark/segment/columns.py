@@ -37,7 +37,7 @@ from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, Attribute
 from earmark.segment.arrays import REQUIRED, SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import MAX_ID, Base, Id, IdColumn, checked_id
-from earmark.segment.life import ALWAYS, checked_life, life_attribute
+from earmark.segment.life import ALWAYS, checked_life, key_before, life_attribute, moments_in
 from earmark.segment.segment import Tags
 
 Bounds = Mapping[str, tuple[str, str]]
@@ -283,16 +283,16 @@ def _lives(draft: Draft, frame: pa.Table, faults: Faults) -> list[Pieces]:
     keys = [np.full(frame.num_rows, key, np.int64) for key in open_]
     for name in names:
         coded = one_array(frame.column(name)).dictionary_encode()
-        found = [_moment(value.as_py(), zone, name) for value in coded.dictionary]
+        found = [_moment(value, zone, name) for value in moments_in(coded.dictionary)]
         codes = np.asarray(coded.indices.fill_null(_NAMELESS)).astype(np.int64)
         for row in np.flatnonzero(codes != _NAMELESS).tolist() if any(isinstance(f, str) for f in found) else ():
             if isinstance(problem := found[codes[row]], str):
                 faults.add(row, SubscriptionError(problem))
         plain = np.array([0 if isinstance(one, str) else one for one in found], np.int64)
         known = codes != _NAMELESS
-        keys[name == "ends"][known] = plain[codes[known]] - (name == "ends")
+        keys[name == "ends"][known] = plain[codes[known]]
     first, last = keys
-    for row in np.flatnonzero(first > last).tolist():
+    for row in faults.good(np.flatnonzero(first > last)).tolist():
         faults.checked(row, checked_life, *(frame.column(name)[row].as_py() for name in ("starts", "ends")), zone)
     rows = np.flatnonzero((first != open_.first) | (last != open_.last))
     kind = pa.timestamp("us", "UTC")
@@ -301,9 +301,9 @@ def _lives(draft: Draft, frame: pa.Table, faults: Faults) -> list[Pieces]:
 
 
 def _moment(value: Any, zone: tzinfo, name: str) -> int | str:
-    """The key of a moment, or what is wrong with it."""
+    """The key of a moment, for `ends` of the one before, or what is wrong with it."""
     try:
-        return moment_key(value, zone, name)
+        return key_before(value, zone) if name == "ends" else moment_key(value, zone, name)
     except SubscriptionError as problem:
         return problem.reason
 

@@ -163,7 +163,7 @@ def explain_clause(
         held = bool(constraint_holds(table, c, events, position))
         if name == LIFE:
             key = None if position == ABSENT else int(events.lo[position])
-            asked_of_life = life_text(life_of(segment, slot), key)
+            asked_of_life = life_text(life_of(segment, slot), key, schema.zone)
             given = (schema.time or "time", asked_of_life, event.get(LIFE), held, 0.0, 1.0, 0.0)
             constraints.append(ConstraintExplanation(*given))
             continue

@@ -18,11 +18,13 @@ from __future__ import annotations
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from earmark.errors import EarmarkError, SubscriptionError, shown
 from earmark.events.mappings import is_null
 from earmark.events.moments import moment_key
 from earmark.keys.bind import BoundClauses
-from earmark.keys.cuts import value_of_key
+from earmark.keys.cuts import FIRST_MOMENT, value_of_key
 from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, Draft, Kind, attribute_type
 from earmark.keys.sets import KeySet
 from earmark.segment.arrays import intervals_on
@@ -44,10 +46,28 @@ ALWAYS = Life()
 def checked_life(starts: Any, ends: Any, zone: tzinfo) -> Life:
     """A life span from its two moments, of which either may be absent."""
     first = INT64_MIN if is_null(starts) else moment_key(starts, zone, "starts")
-    last = INT64_MAX if is_null(ends) else moment_key(ends, zone, "ends") - 1
+    last = INT64_MAX if is_null(ends) else key_before(ends, zone)
     if first > last:
         raise SubscriptionError(f"expected starts before ends, got {shown(starts)} and {shown(ends)}")
     return Life(first, last)
+
+
+def key_before(ends: Any, zone: tzinfo) -> int:
+    """The key of the last moment before a life span ends."""
+    key = moment_key(ends, zone, "ends")
+    if key == FIRST_MOMENT:
+        raise SubscriptionError(f"expected ends after the first moment of the year 1 in UTC, got {shown(ends)}")
+    return key - 1
+
+
+def moments_in(column: pa.Array) -> list[Any]:
+    """The values of a column of moments, those beyond Python's calendar as text, for the checks to refuse."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
 
 
 def life_attribute(draft: Draft) -> Attribute:
@@ -85,15 +105,22 @@ def moments(life: Life) -> tuple[datetime | None, datetime | None]:
     return starts, ends  # type: ignore[return-value]
 
 
-def life_text(life: Life, key: int | None) -> str:
+def life_text(life: Life, key: int | None, zone: tzinfo) -> str:
     """What a life span says about an event of a time: that it had not started, or when it ended; else the span."""
-    starts, ends = (None if one is None else f"{one:%Y-%m-%d %H:%M:%S}" for one in moments(life))
+    starts, ends = (None if one is None else _text(one, zone) for one in moments(life))
     if key is not None and key > life.last:
         return f"ended on {ends}"
     if key is not None and key < life.first:
         return f"starts on {starts}"
     span = [f"starts on {starts}"] * (starts is not None) + [f"ends on {ends}"] * (ends is not None)
     return ", ".join(span)
+
+
+def _text(moment: datetime, zone: tzinfo) -> str:
+    try:
+        return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:  # the zone's calendar ends before
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def refuse_lives(segment: Segment, done: str) -> None:
