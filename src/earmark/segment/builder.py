@@ -285,6 +285,10 @@ class Builder:
         self._scores: dict[int, float] = {}
         self._tags: dict[int, Tags] = {}
         self._runs: dict[tuple[str, ...], Run | None] = {}
+        self.first: dict[str, int] = {}
+        """The row that was the first to use an attribute that the schema does not have."""
+        self.typed: dict[str, int] = {}
+        """The row that gave an attribute its type."""
 
     def __len__(self) -> int:
         """How many were taken."""
@@ -301,10 +305,16 @@ class Builder:
         clauses, text = clauses_and_text(given.condition)
         own = used_weights(given.weights, clauses)
         score, tags, life = checked_score(given.score), checked_tags(given.tags), self._life(given)
+        mark = len(self.draft.log)
         bound = self._binder.bind(clauses, one)
         if own:
             self._weights[len(self._ids)] = {self.draft.get(name).number: w for name, w in own.items()}
         self._take_bound(bound, life)
+        for name, before in self.draft.log[mark:]:
+            if before is None and name not in self.draft.schema.by_name:
+                self.first[name] = len(self._ids)
+            if self.draft.new[name].type is not None:
+                self.typed.setdefault(name, len(self._ids))
         self._append(one, text, score, tags)
 
     def _life(self, given: Subscription) -> Life:

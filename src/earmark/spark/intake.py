@@ -56,6 +56,8 @@ from earmark.spark import frames
 
 FAIL, REJECT = "fail", "reject"
 PART_ROWS = 100_000
+RUN_ROWS = 16_384
+"""Rows of a part whose conditions are bound together."""
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
 ADD, UPDATE, UPSERT, REMOVE = OPS = ("add", "update", "upsert", "remove")
 FIELDS = ("id", "condition", "weights", "score", "tags", "starts", "ends")
@@ -292,31 +294,43 @@ Read = tuple[Segment, list[int], list[dict[str, Any]], dict[str, Any]]
 
 
 def _parsed(plan: RowPlan, frame: pa.Table) -> Read:
-    builder = Builder(schema_of(plan.record))
-    draft = builder.draft
-    seen: set[Id] = set()
-    taken: list[int] = []
+    """Conditions, in runs of one shape; one by one where a row is wrong, and the others are taken without it."""
+    items = list(rows_of_frame(frame))
+    taken = list(range(len(items)))
     rejects: list[dict[str, Any]] = []
-    first: dict[str, int] = {}
-    typed: dict[str, int] = {}
     with collector_held():
-        for row, item in enumerate(rows_of_frame(frame)):
-            mark, slot = len(draft.log), len(builder)
-            try:
-                if item["id"] in seen:
-                    raise SubscriptionError(GIVEN_TWICE.format(item["id"]))
-                builder.take(item)
-            except EarmarkError as problem:
-                rejects.append(_rejected(frame, row, str(problem.at(id=None))))
-                continue
-            for name, before in draft.log[mark:]:
-                if before is None and name not in draft.schema.by_name:
-                    first[name] = slot
-                if draft.new[name].type is not None:
-                    typed.setdefault(name, slot)
-            seen.add(item["id"])
-            taken.append(row)
-    return builder.prepared().segment(0), taken, rejects, {"first": first, "typed": typed}
+        builder = _in_runs(plan, items) if len({item["id"] for item in items}) == len(items) else None
+        if builder is None:
+            builder, taken, rejects = _one_by_one(plan, frame, items)
+    return builder.prepared().segment(0), taken, rejects, {"first": builder.first, "typed": builder.typed}
+
+
+def _in_runs(plan: RowPlan, items: list[dict[str, Any]]) -> Builder | None:
+    """Return a builder that has taken all rows; None if one is wrong."""
+    builder = Builder(schema_of(plan.record))
+    for begin in range(0, len(items), RUN_ROWS):
+        if builder.take_many(items[begin : begin + RUN_ROWS], begin):
+            return None
+    return builder
+
+
+def _one_by_one(
+    plan: RowPlan, frame: pa.Table, items: list[dict[str, Any]]
+) -> tuple[Builder, list[int], list[dict[str, Any]]]:
+    """Return a builder that has taken the rows that are right, which those are, and what is wrong with the others."""
+    builder, taken, rejects = Builder(schema_of(plan.record)), [], []
+    seen: set[Id] = set()
+    for row, item in enumerate(items):
+        try:
+            if item["id"] in seen:
+                raise SubscriptionError(GIVEN_TWICE.format(item["id"]))
+            builder.take(item)
+        except EarmarkError as problem:
+            rejects.append(_rejected(frame, row, str(problem.at(id=None))))
+            continue
+        seen.add(item["id"])
+        taken.append(row)
+    return builder, taken, rejects
 
 
 def _ready_made(plan: RowPlan, frame: pa.Table) -> Read:
