@@ -28,7 +28,7 @@ from earmark.engine import compaction, searcher
 from earmark.events.choice import some_events
 from earmark.events.frames import encode_many
 from earmark.flat import bits
-from earmark.index import driver
+from earmark.index import blocks, driver
 from earmark.index.contract import Floor
 from earmark.index.driver import ArrayIndex
 from earmark.index.scan import Scan
@@ -41,7 +41,8 @@ SCHEMA = generate.WITH_NUMBERS
 
 @pytest.fixture(autouse=True)
 def tails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a tail, unless a test says otherwise."""
+    """Without a tail, unless a test says otherwise; and as if tables were large, where blocks look at that."""
+    monkeypatch.setattr(blocks, "SMALL", 0)
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
 

@@ -23,7 +23,7 @@ import earmark
 from earmark import index as indexes
 from earmark.engine import compaction
 
-few = settings(max_examples=max(1, settings.default.max_examples // 12))
+few = settings(max_examples=max(1, settings.default.max_examples // 30))
 TICKS = [generate.NOON + timedelta(microseconds=n) for n in (-2, -1, 0, 1, 2)]
 NONE: Weights = {}
 Life = tuple[Any, Any]

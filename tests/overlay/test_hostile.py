@@ -106,7 +106,7 @@ def test_hostile_messages_are_protocol_errors_and_change_nothing(policy, options
     run()
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.binary(max_size=60))
 def test_bytes_are_a_message_or_a_protocol_error(data):
     for content in (data, bytes([m.WIRE_VERSION]) + data):
@@ -114,7 +114,7 @@ def test_bytes_are_a_message_or_a_protocol_error(data):
         assert problem is None or str(problem).startswith("broker 'b': ")
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(messages, st.integers(0, 1_000), st.integers(0, 255))
 def test_a_changed_byte_is_a_message_or_a_protocol_error(message, place, byte):
     data = bytearray(m.encoded(message))

@@ -175,7 +175,7 @@ def reason_of(packet: Packet, speaker: Any) -> str | None:
     return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     frame=st.sampled_from(FRAMES),
     changes=st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), min_size=1, max_size=4),

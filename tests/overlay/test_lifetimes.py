@@ -27,5 +27,5 @@ def test_deliveries_equal_one_central_scan(policy):
     name, options, *settings_ = POLICIES[policy]
     fields = {"policy": name, "options": options, "settings": settings_[0] if settings_ else {}}
     machine = type(f"Lifetime of {policy}", (Lifetime,), fields)
-    examples, steps = (20, 40) if settings().max_examples <= 100 else (settings().max_examples, 200)
+    examples, steps = (6, 30) if settings().max_examples <= 100 else (settings().max_examples, 200)
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))

@@ -115,9 +115,9 @@ class CarryingDeferred(Carrying):
 
 
 TestCarrying = Carrying.TestCase
-TestCarrying.settings = settings(max_examples=100, stateful_step_count=60)
+TestCarrying.settings = settings(max_examples=40, stateful_step_count=50)
 TestCarryingDeferred = CarryingDeferred.TestCase
-TestCarryingDeferred.settings = settings(max_examples=100, stateful_step_count=60)
+TestCarryingDeferred.settings = settings(max_examples=40, stateful_step_count=50)
 
 
 @pytest.mark.parametrize("cuts", [0.0, 0.01])

@@ -220,6 +220,7 @@ def test_ranked_search_leaves_out_tiers_that_cannot_win() -> None:
 def test_a_batch_that_a_scan_answers_sooner_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Maker(7).made(20 if PLAIN else 100, 5 if PLAIN else 30)
     built = laid_out(table_arrays(made), "loose")
+    monkeypatch.setattr(blocks, "SMALL", 0)
     for asked, scanned in ((4, 0), (4, 10**9), (1000, 0)):
         monkeypatch.setattr(blocks, "ASKED_FROM", asked)
         monkeypatch.setattr(blocks, "SCANNED", scanned)
