@@ -234,7 +234,7 @@ class Lifetime(RuleBasedStateMachine):
         queues = [queue for (source, _), queue in self.network.channels.items() if source == name]
         inside = [message for queue in queues for message in queue]
         inside += [message for link in broker._router.links.values() for message in link.held]
-        inside += [message for client in broker._clients for message in client.waiting]
+        inside += [message for client in broker._clients for message in client.waiting.values()]
         self.excused |= {one.event["n"] for one in inside if isinstance(one, Publication | Notify)}
         self.network.restart(name)
         self.away -= {client for client in self.away if client.endswith(f"@{name}")}

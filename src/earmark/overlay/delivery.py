@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from earmark.errors import SubscriptionError
 from earmark.overlay.messages import Id, Message, Notify, Prefer, Publication, Shed, Subscribe
@@ -33,7 +34,10 @@ class Client(Asker):
     subscriptions: dict[Id, tuple[Entry, Subscribe]] = field(default_factory=dict)
     offers: dict[Id, Entry] = field(default_factory=dict)
     prefers: Prefer = field(default_factory=lambda: Prefer(0))
-    waiting: list[Notify] = field(default_factory=list)
+    waiting: dict[int, Notify] = field(default_factory=dict)
+    """By a number that rises."""
+    worst: list[tuple[float, int]] = field(default_factory=list)
+    """A heap of the best score and the number of each that waits."""
     shed: int = 0
     """Shed since it was last told."""
     shed_in_all: int = 0
@@ -42,14 +46,15 @@ class Client(Asker):
         """What to send it now: the notification, unless it waits."""
         if self.is_attached:
             return [notification]
-        self.waiting.append(notification)
+        number = next(reversed(self.waiting), 0) + 1
+        self.waiting[number] = notification
+        heappush(self.worst, (max(notification.scores, default=0.0), number))
         self._shed()
         return []
 
     def _shed(self) -> None:
         while len(self.waiting) > self.prefers.queue:
-            worst = min(range(len(self.waiting)), key=lambda place: max(self.waiting[place].scores, default=0.0))
-            del self.waiting[worst]
+            del self.waiting[heappop(self.worst)[1]]
             self.shed += 1
             self.shed_in_all += 1
 
@@ -62,8 +67,8 @@ class Client(Asker):
         """It is there: what waited for it."""
         self.is_attached = True
         shed: list[Message] = [Shed(self.shed)] if self.shed else []
-        messages = [*shed, *self.waiting]
-        self.waiting, self.shed = [], 0
+        messages = [*shed, *self.waiting.values()]
+        self.waiting, self.worst, self.shed = {}, [], 0
         return messages
 
 
@@ -96,7 +101,10 @@ class Clients:
         """Add a subscription, or raise a SubscriptionError."""
         if len(client.subscriptions) >= MOST_SUBSCRIPTIONS:
             raise SubscriptionError(f"expected at most {MOST_SUBSCRIPTIONS:,} subscriptions of one client")
-        self._table.add_now(entry.number, request.condition, request.weights, request.score)
+        try:
+            self._table.add_now(entry.number, request.condition, request.weights, request.score)
+        except SubscriptionError as problem:
+            raise problem.at(id=request.id) from None
         client.subscriptions[request.id] = entry, request
         self._owners[entry.number] = client, request.id
 
@@ -111,7 +119,10 @@ class Clients:
         """Add an advertisement, or raise a SubscriptionError."""
         if len(client.offers) >= MOST_SUBSCRIPTIONS:
             raise SubscriptionError(f"expected at most {MOST_SUBSCRIPTIONS:,} advertisements of one client")
-        self._offers.add_now(offer.number, offer.condition, {}, 0.0)
+        try:
+            self._offers.add_now(offer.number, offer.condition, {}, 0.0)
+        except SubscriptionError as problem:
+            raise SubscriptionError(f"advertisement {id!r}: {problem}") from None
         client.offers[id] = offer
 
     def unadvertise(self, client: Client, id: Id) -> Entry:

@@ -14,6 +14,7 @@ Complexity: a change O(1) until the next search; then amortised O(log n) indexin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +38,8 @@ TAIL_SHARE = 1 / 8
 """and as a share of the indexed ones."""
 
 
+_ANOTHER = "another subscription"
+"""Who taught a type, as those are told whose conditions or events contradict it."""
 MOST_OWNERS = 1 << 16
 _OWNER = MOST_OWNERS - 1
 
@@ -78,9 +81,18 @@ class Table:
         self._new[number] = Subscription(number, condition)
 
     def add_now(self, number: int, condition: str, weights: Mapping[str, float], score: float) -> None:
-        """Add a condition, or raise a SubscriptionError."""
+        """Add a condition, or raise a SubscriptionError, which shows nothing of other conditions."""
         self._apply()
-        self._version = updates.added_one(self._version, Subscription(number, condition, weights or None, score))
+        before = self._version.schema
+        try:
+            self._version = updates.added_one(self._version, Subscription(number, condition, weights or None, score))
+        except SubscriptionError as problem:
+            problem.reason = problem.reason.replace(f"first used so by subscription {number}: ", "first used so by ")
+            raise problem.at(id=None) from None
+        schema = self._version.schema
+        for attribute in [] if schema is before else [*schema]:
+            if not attribute.declared and attribute.origin != _ANOTHER:
+                schema.put(replace(attribute, origin=_ANOTHER))
 
     def remove(self, number: int) -> None:
         """Remove a condition."""
