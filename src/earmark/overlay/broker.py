@@ -29,11 +29,11 @@ from earmark.language.parse import parse_clauses
 from earmark.overlay import messages as m
 from earmark.overlay.delivery import Client, Clients
 from earmark.overlay.messages import Message, ProtocolError
-from earmark.overlay.neighbour import Asker, Link, Party
+from earmark.overlay.neighbour import Asker, Link, Party, Stale
 from earmark.overlay.offers import Offers
 from earmark.overlay.policies import LOCAL, Entry, PolicyError, Ranges, policy_of
 from earmark.overlay.publications import Publications
-from earmark.overlay.routing import Router, Sent, listed
+from earmark.overlay.routing import Router, Sent
 from earmark.overlay.table import Table
 from earmark.overlay.transitions import TABLE, State
 from earmark.segment.builder import prepare
@@ -42,7 +42,7 @@ __all__ = ["Broker", "Party", "Sent"]
 
 _PUBLISHING = (m.Publication, m.Publish)
 MOST_ENTRIES = 10_000_000
-"""Entries, and offers, of one link."""
+"""Entries, and offers, of one link; and stale ones, beside them."""
 
 
 class Broker:
@@ -287,12 +287,9 @@ class Broker:
 
     def _resynchronise(self, link: Link, message: m.Resynchronise) -> None:
         self._number(link, message.number)
-        for entry in link.wants.values():
-            link.stale.setdefault(entry.condition, []).append(entry)
-        link.wants = {}
-        for offer in link.offers.values():
-            link.stale_offers.setdefault(offer.condition, []).append(offer)
-        link.offers = {}
+        link.stale.add(link.wants.values())
+        link.stale_offers.add(link.offers.values())
+        link.wants, link.offers = {}, {}
         self._flush()
         said = self._router.policy.restart_ranges(link.name, self._others(link), message.space)
         self._out += self._router.heed(said)
@@ -302,11 +299,11 @@ class Broker:
 
     def _synchronised(self, link: Link, message: m.Synchronised) -> None:
         self._number(link, message.number)
-        for entry in listed(link.stale):
+        for entry in link.stale:
             self._router.table.remove(link.key(entry))
             self._remove(entry)
-        link.stale = {}
-        gone, link.stale_offers = listed(link.stale_offers), {}
+        link.stale = Stale()
+        gone, link.stale_offers = link.stale_offers, Stale()
         for offer in gone:
             self._out += self._router.unoffered(offer)
         self._flush()
@@ -321,14 +318,14 @@ class Broker:
         party = link.party
         if message.label in link.wants:
             raise _error(party, f"expected a new label, got {message.label} again")
-        if len(link.wants) >= MOST_ENTRIES:
-            raise _error(party, f"expected at most {MOST_ENTRIES:,} entries")
-        stale = link.stale.get(message.condition)
-        if not stale:
+        is_known = message.condition in link.stale
+        if _is_full(link.wants, link.stale, is_known):
+            raise _error(party, f"expected at most {MOST_ENTRIES:,} entries, and as many stale ones")
+        if not is_known:
             self._check_condition(party, message.condition)
         self._number(link, message.number)
-        if stale:
-            link.wants[message.label] = stale.pop()
+        if is_known:
+            link.wants[message.label] = link.stale.pop(message.condition)
             return
         entry = link.wants[message.label] = self._router.entry(link.name, message.condition)
         self._added[entry.number] = entry
@@ -362,14 +359,14 @@ class Broker:
             raise _error(link.party, "this network does not use advertisements")
         if message.label in link.offers:
             raise _error(link.party, f"expected a new label, got {message.label} again")
-        if len(link.offers) >= MOST_ENTRIES:
-            raise _error(link.party, f"expected at most {MOST_ENTRIES:,} offers")
-        stale = link.stale_offers.get(message.condition)
+        is_known = message.condition in link.stale_offers
+        if _is_full(link.offers, link.stale_offers, is_known):
+            raise _error(link.party, f"expected at most {MOST_ENTRIES:,} offers, and as many stale ones")
         self._check_condition(link.party, message.condition)
         self._flush()  # it is in force when what is told because of it is, which is yet to come
         self._number(link, message.number)
-        if stale:
-            link.offers[message.label] = stale.pop()
+        if is_known:
+            link.offers[message.label] = link.stale_offers.pop(message.condition)
             return
         offer = link.offers[message.label] = self._router.entry(link.name, message.condition)
         self._out += self._router.offered(offer)
@@ -501,8 +498,8 @@ def _link_status(link: Link, router: Router) -> dict[str, object]:
     return {
         "state": link.state.name.lower(),
         "run": link.run,
-        "wants": len(link.wants) + len(listed(link.stale)),
-        "offers": len(link.offers) + len(listed(link.stale_offers)),
+        "wants": len(link.wants) + len(link.stale),
+        "offers": len(link.offers) + len(link.stale_offers),
         "sent": link.sent,
         "acknowledged": link.acknowledged,
         "heard": link.heard,
@@ -522,6 +519,11 @@ def _client_status(client: Client) -> dict[str, object]:
         "last": client.last,
         "in force": client.answered,
     }
+
+
+def _is_full(told: Mapping[int, Entry], stale: Stale, is_known: bool) -> bool:
+    """Whether one more is too many; one that is known adds nothing to all there are."""
+    return len(told) >= MOST_ENTRIES or (not is_known and len(told) + len(stale) >= 2 * MOST_ENTRIES)
 
 
 def _error(party: Party, reason: str) -> ProtocolError:

@@ -15,6 +15,7 @@ nothing counts as in force beyond the link.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -42,12 +43,46 @@ class Asker:
     """Whether it can be told anything. A client that is not is told when it returns."""
     asked: deque[tuple[int, dict[str, int]]] = field(default_factory=deque)
     """Numbers not answered yet, and for each the numbers that links must acknowledge first."""
+    crowded: int = 64
+    """How many of them there are before those that wait for the same become one."""
     answered: int = 0
 
     @property
     def name(self) -> str:
         """Its name, unique among clients or among neighbours."""
         return self.party.name
+
+
+@dataclass(eq=False)
+class Stale:
+    """Entries of older channels that have not been told again yet."""
+
+    by_condition: dict[str, list[Entry]] = field(default_factory=dict)
+    count: int = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (entry for entries in self.by_condition.values() for entry in entries)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Entries become stale."""
+        for entry in entries:
+            self.by_condition.setdefault(entry.condition, []).append(entry)
+            self.count += 1
+
+    def __contains__(self, condition: object) -> bool:
+        return condition in self.by_condition
+
+    def pop(self, condition: str) -> Entry:
+        """Take out an entry that has been told again."""
+        entries = self.by_condition[condition]
+        entry = entries.pop()
+        if not entries:
+            del self.by_condition[condition]
+        self.count -= 1
+        return entry
 
 
 @dataclass(eq=False)
@@ -65,11 +100,10 @@ class Link(Asker):
     wants: dict[int, Entry] = field(default_factory=dict)
     """By its label."""
     offers: dict[int, Entry] = field(default_factory=dict)
-    stale: dict[str, list[Entry]] = field(default_factory=dict)
-    """By condition: entries of the last channel that have not been told again yet."""
+    stale: Stale = field(default_factory=Stale)
     admitted: set[int] | None = None
     """With advertisements: the numbers of entries that it hears of. None for all."""
-    stale_offers: dict[str, list[Entry]] = field(default_factory=dict)
+    stale_offers: Stale = field(default_factory=Stale)
     heard: int = 0
     """The last number from it on this channel."""
     sent: int = 0

@@ -10,7 +10,8 @@ has acknowledged what it had been told by then (neighbour.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from earmark.errors import EarmarkError
@@ -40,11 +41,6 @@ _MESSAGES: dict[type, Callable[..., m.Message]] = {
     UntellRanges: m.UnwantRanges,
 }
 """The message of a statement, whose fields follow a number."""
-
-
-def listed(stale: Mapping[str, list[Entry]]) -> list[Entry]:
-    """The entries of all conditions."""
-    return [entry for entries in stale.values() for entry in entries]
 
 
 class Router:
@@ -94,7 +90,7 @@ class Router:
         self.policy.close(link.name)
         said = self.policy.settle_ranges(link.name, self.links)
         sent = [*self.changed([], self.entries_of(link)), *self.heed(said)]
-        for offer in [*link.offers.values(), *listed(link.stale_offers)]:
+        for offer in [*link.offers.values(), *link.stale_offers]:
             sent += self.unoffered(offer)
         return [*sent, *self.synchronise(), *self.settle()]
 
@@ -138,7 +134,7 @@ class Router:
     @staticmethod
     def entries_of(link: Link) -> list[Entry]:
         """The entries that a neighbour told."""
-        return [*link.wants.values(), *listed(link.stale)]
+        return [*link.wants.values(), *link.stale]
 
     # --- what is wanted ----------------------------------------------------------------------------------------
 
@@ -252,8 +248,14 @@ class Router:
             for link in self.links.values()
             if link is not asker and not link.has_acknowledged(link.sent)
         }
-        asker.asked.append((number, needs))
+        _append(asker.asked, number, needs)
         self.waiting[id(asker)] = asker
+        if len(asker.asked) >= asker.crowded:
+            waiting, asker.asked = asker.asked, deque()
+            for earlier, needed in waiting:
+                self._is_in_force(needed)
+                _append(asker.asked, earlier, needed)
+            asker.crowded = max(64, 2 * len(asker.asked))
 
     def settle(self) -> list[Sent]:
         """InForce for all who need wait no longer."""
@@ -274,3 +276,10 @@ class Router:
             if link is None or link.has_acknowledged(needs[name]):
                 del needs[name]
         return not needs
+
+
+def _append(asked: deque[tuple[int, dict[str, int]]], number: int, needs: dict[str, int]) -> None:
+    """Note what a number waits for; it takes the place of one that waits for the same, as InForce is cumulative."""
+    if asked and asked[-1][1] == needs:
+        asked.pop()
+    asked.append((number, needs))
