@@ -47,6 +47,10 @@ def address_of(text: str) -> Address:
         host = ""
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise EarmarkError(f"expected an address HOST:PORT such as 127.0.0.1:7000 or [::1]:7000, got {text!r}")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise EarmarkError(f"expected an address HOST:PORT with a name of a host, got {text!r}") from None
     return Address(host, int(port))
 
 
@@ -67,7 +71,11 @@ def read_token(file: str | Path | None = None) -> bytes:
         token, where = os.environb[TOKEN_VARIABLE.encode()], f"the variable {TOKEN_VARIABLE}"
     else:
         raise EarmarkError(f"expected a token, from a token file or the variable {TOKEN_VARIABLE}")
-    token = token.strip()
+    return check_token(token.strip(), where)
+
+
+def check_token(token: bytes, where: str) -> bytes:
+    """Return a token, or raise an error that says where it is from, if it is too short to be safe, or too long."""
     if not LEAST_TOKEN <= len(token) <= MOST_TOKEN:
         raise EarmarkError(f"{where}: expected a token of {LEAST_TOKEN} to {MOST_TOKEN:,} bytes, got {len(token):,}")
     return token

@@ -109,7 +109,7 @@ class Prefer(Message, frozen=True):
     """Choose how to be notified: all matches, or for each publication the k best; `queue` bounds what waits."""
 
     number: Number
-    k: Number | None = None
+    k: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
     queue: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)] = 1_024
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -101,7 +102,10 @@ class Store:
         self._file = self._opened()
         try:
             self._lock()
-            self._read()
+            try:
+                self._read()
+            except OSError as problem:
+                raise self._problem(f"cannot be used: {problem.strerror or problem}") from None
             self.append([Started(name, max(self.run + 1, least))])
         except BaseException:
             self._file.close()
@@ -110,10 +114,14 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------
 
     def _opened(self) -> BinaryIO:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
-        except OSError as problem:
-            raise self._problem(f"cannot be opened: {problem.strerror}") from None
+            descriptor = os.open(self.path, flags, 0o600)
+        except (OSError, ValueError) as problem:
+            raise self._problem(f"cannot be opened: {getattr(problem, 'strerror', None) or problem}") from None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise self._problem("is not a regular file, which a broker needs")
         return os.fdopen(descriptor, "r+b", buffering=0)
 
     def _lock(self) -> None:
