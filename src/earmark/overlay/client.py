@@ -39,7 +39,7 @@ import msgspec
 
 from earmark.errors import EarmarkError
 from earmark.overlay import messages as m
-from earmark.overlay.access import address_of, check_reach, read_token
+from earmark.overlay.access import address_of, check_reach, check_token, read_token
 from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Refused, outgoing
 from earmark.overlay.connection import Connection, Delays, carry, dial, welcome_of
 from earmark.overlay.link import Arrival, Link
@@ -101,7 +101,7 @@ class AsyncClient:
         """Publications that were on their way when the broker stopped: delivered or lost."""
         self.duplicates = 0
         """Notifications that arrived a second time and were ignored."""
-        self._token = read_token(token_file) if token is None else token
+        self._token = read_token(token_file) if token is None else check_token(token, f"client {name!r}")
         self._tls, self._patience = tls, patience
         self._random = random if random is not None else Random()
         self._session = os.urandom(16)
@@ -188,9 +188,10 @@ class AsyncClient:
         )
         self._number = max(self._number, welcome_of(dialler).last)
         self._connection = connection
-        delays.reset()
         try:
             await carry(connection, self._link, self._wake, "listener", self._arrived)
+            if self._link.is_up:
+                delays.reset()
         finally:
             self._connection = None
             connection.abort()

@@ -21,6 +21,7 @@ from earmark.overlay.access import Address
 from earmark.overlay.channel import (
     MOST_GREETINGS,
     MOST_PACKET,
+    Challenge,
     Dialler,
     Greeting,
     Listener,
@@ -126,8 +127,12 @@ async def dial(
     session: bytes,
     tls: ssl.SSLContext | None = None,
     seconds: float = HANDSHAKE,
+    admit: Callable[[Challenge], None] | None = None,
 ) -> tuple[Connection, Dialler]:
-    """Connect to a listener and prove the token to each other. Raises OSError, TimeoutError or ProtocolError."""
+    """Connect to a listener and prove the token to each other. Raises OSError, TimeoutError or ProtocolError.
+
+    `admit` is told who answers, before the listener ends an older connection for this one, and may raise.
+    """
     sender = f"the broker at {address}"
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls, limit=READ)
@@ -139,7 +144,10 @@ async def dial(
                 packet = await connection.next_packet()
                 if packet is None:
                     raise ProtocolError(f"{sender}: ended the connection in the handshake")
-                connection.write(dialler.receive(packet))
+                answer = dialler.receive(packet)
+                if admit is not None and dialler.listener is not None and dialler.welcome is None:
+                    admit(dialler.listener)
+                connection.write(answer)
         except BaseException:
             connection.abort()
             raise

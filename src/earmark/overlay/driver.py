@@ -80,6 +80,8 @@ class Remote:
         self.away_since: float | None = None
         self.is_slow = False
         self.shed = 0
+        self.said = ""
+        """Why it was expelled last, until its link was up again."""
         self.last = 0
         """The highest number of a client's requests."""
         self.wishes: set[tuple[str, m.Id]] = set()
@@ -200,6 +202,8 @@ class Driver:
     def disconnected(self, remote: Remote) -> None:
         """No connection carries the link."""
         remote.connection, remote.away_since = None, self.now
+        if remote.link.is_up:
+            remote.said = ""
         if remote.party.kind == "client":
             self.broker.detach(remote.party.name)
 
@@ -328,7 +332,9 @@ class Driver:
 
     def expel(self, remote: Remote, problem: ProtocolError) -> None:
         """End the channel of whoever broke the protocol, and its connection, with the reason."""
-        log.warning("%s", problem)
+        if remote.said != str(problem):
+            log.warning("%s", problem)
+            remote.said = str(problem)
         if remote.link.is_open:
             remote.link.reset()
             self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])

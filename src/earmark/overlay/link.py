@@ -163,6 +163,11 @@ class Link(Generic[T]):
         """How often this end gave up."""
         return self.epoch.resets - self._first
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the channel is open, and the peer has said so on the last carrier."""
+        return self.is_open and self._is_heard
+
     # --- the carrier --------------------------------------------------------------------------------------------
 
     def restore(self) -> None:

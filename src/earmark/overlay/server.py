@@ -7,7 +7,8 @@
 One task reads and one writes per connection; one task handles all messages, in batches (driver.py). Only one
 connection counts per name: a newer one of the same session takes over, since its end has given up the older. Another
 session is refused as long as the first is connected. If two brokers dial each other, the connection of the one whose
-name sorts first counts.
+name sorts first counts. Whoever finds that a peer is connected, because it has two addresses or dialled itself, leaves
+it alone until that connection ends.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from typing import Any, Self
 import msgspec
 
 from earmark.errors import EarmarkError
-from earmark.overlay.access import Address, address_of, check_reach
+from earmark.overlay.access import Address, address_of, check_reach, check_token
 from earmark.overlay.broker import Broker, Party
-from earmark.overlay.channel import MOST_STATUS, Greeting, status_of, status_packet
+from earmark.overlay.channel import MOST_STATUS, Challenge, Greeting, status_of, status_packet
 from earmark.overlay.connection import HANDSHAKE, READ, Connection, Delays, accept, carry, dial
 from earmark.overlay.driver import MOST_QUEUED, PATIENCE, Driver, Remote
 from earmark.overlay.messages import ProtocolError
@@ -38,15 +39,20 @@ from earmark.overlay.store import Store
 MOST_STRANGERS = 64
 """Connections in the handshake."""
 MOST_CONNECTIONS = 4_096
+QUIET = 60.0
+"""Seconds for which the same reason to refuse somebody is not logged again."""
+MOST_WARNED = 256
 TICK = 0.1
 PEER_DELAY = 2.0
 """Longest delay between attempts to reach a peer."""
+LOOK_AGAIN = 30.0
+"""Seconds after which a peer that was found connected is dialled again: another may have its address by now."""
 
 log = logging.getLogger("earmark.overlay")
 
 
 class Connected(ProtocolError):
-    """A neighbour dials that is connected, in the direction that counts."""
+    """A neighbour dials, or is dialled, that is connected in the direction that counts."""
 
 
 class BrokerServer:
@@ -81,6 +87,7 @@ class BrokerServer:
         if not 1 <= len(name) <= 256:
             raise EarmarkError(f"expected a name of 1 to 256 characters, got {name[:300]!r}")
         self.name = name
+        check_token(token, f"broker {name!r}")
         self.address = address_of(listen)
         check_reach(self.address, tls is not None, allow_remote)
         self._peers = [address_of(peer) for peer in peers]
@@ -112,6 +119,8 @@ class BrokerServer:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers = 0
+        self._warned: dict[str, float] = {}
+        """Reasons that were logged, and until when they are not logged again."""
         self._connections = 0
         self._failure: asyncio.Future[None] | None = None
 
@@ -145,7 +154,8 @@ class BrokerServer:
 
     def _fail(self, problem: BaseException) -> None:
         if self._failure is not None and not self._failure.done():
-            log.error("the broker stops: %s", problem, exc_info=problem)
+            trace = None if isinstance(problem, EarmarkError) else problem  # a sentence says it all
+            log.error("the broker stops: %s", problem, exc_info=trace)
             self._failure.set_exception(problem)
 
     async def failed(self) -> None:
@@ -208,7 +218,10 @@ class BrokerServer:
             await self._serve(connection)
         except (ProtocolError, TimeoutError) as problem:
             reason = str(problem) or f"{connection.sender}: the handshake took too long"
-            log.log(logging.DEBUG if isinstance(problem, Connected) else logging.WARNING, "%s", reason)
+            if isinstance(problem, Connected):
+                log.debug("%s", reason)
+            else:
+                self._warn(reason)
             connection.refuse(reason)
         except asyncio.CancelledError:
             pass
@@ -218,6 +231,17 @@ class BrokerServer:
             self._connections -= 1
             self._tasks.discard(task)
             connection.close()
+
+    def _warn(self, reason: str) -> None:
+        """Log why somebody is refused, unless that was logged not long ago: most come back at once."""
+        now = asyncio.get_running_loop().time()
+        if now < self._warned.get(reason, now):
+            return
+        self._warned.pop(reason, None)
+        self._warned[reason] = now + QUIET
+        if len(self._warned) > MOST_WARNED:
+            del self._warned[next(iter(self._warned))]
+        log.warning("%s", reason)
 
     async def _serve(self, connection: Connection) -> None:
         self._strangers += 1
@@ -286,22 +310,37 @@ class BrokerServer:
         delays = Delays(self._random, most=PEER_DELAY)
         said = ""
         while True:
-            connection: Connection | None = None
+            found: list[Remote] = []
             try:
-                connection = await self._dialled(address)
-                if connection is not None:
+                if await self._dialled(address, found):
                     delays.reset()
+                    said = ""
             except (ProtocolError, TimeoutError, OSError) as problem:
                 if (reason := f"peer {address}: {problem or 'no answer'}") != said:
-                    log.warning("%s", reason)
+                    log.log(logging.DEBUG if isinstance(problem, Connected) else logging.WARNING, "%s", reason)
                     said = reason
-            finally:
-                if connection is not None:
-                    connection.close()
+            for remote in found:
+                await self._gone(remote)
             await asyncio.sleep(delays.next())
 
-    async def _dialled(self, address: Address) -> Connection | None:
-        """Dial once, and carry the link until the connection ends; None if it is connected the other way."""
+    async def _gone(self, remote: Remote) -> None:
+        """Wait until a neighbour is no longer connected, or for LOOK_AGAIN seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AGAIN):
+                while remote.connection is not None:
+                    await asyncio.sleep(TICK)
+
+    async def _dialled(self, address: Address, found: list[Remote]) -> bool:
+        """Dial once, carry the link until the connection ends, and return whether the link was up.
+
+        A neighbour that is connected already is added to `found`.
+        """
+
+        def admit(listener: Challenge) -> None:
+            remote = self.driver.remotes.get(Party("broker", listener.name))
+            if remote is not None and remote.connection is not None:
+                self._check_dialled(listener, remote, found)
+
         connection, dialler = await dial(
             address,
             token=self._token,
@@ -310,21 +349,35 @@ class BrokerServer:
             session=self._session,
             tls=self._peer_tls,
             seconds=self._handshake,
+            admit=admit,
         )
-        assert dialler.listener is not None
-        name, session = dialler.listener.name, dialler.listener.session
         try:
+            assert dialler.listener is not None
+            name, session = dialler.listener.name, dialler.listener.session
             if name == self.name:
                 raise ProtocolError(f"broker {name!r}: this broker has the same name")
             remote = self.driver.remotes.get(Party("broker", name))
-            if remote is not None and remote.connection is not None and not remote.is_dialled and name < self.name:
-                return None
+            if (
+                remote is not None
+                and remote.connection is not None
+                and not (remote.is_dialled and remote.session == session)
+            ):
+                self._check_dialled(dialler.listener, remote, found)
             remote = self.driver.remote(Party("broker", name), session)
             async with self._taking_over(remote, connection):
                 await self._carry(remote, connection, is_dialled=True)
-            return connection
+            return remote.link.is_up
         finally:
             connection.close()
+
+    def _check_dialled(self, listener: Challenge, remote: Remote, found: list[Remote]) -> None:
+        """Raise if this end should not take over the link to a neighbour that is connected."""
+        if remote.session != listener.session:
+            found.append(remote)
+            raise ProtocolError(f"broker {listener.name!r}: another broker with this name is connected")
+        if remote.is_dialled or listener.name < self.name:
+            found.append(remote)
+            raise Connected(f"broker {listener.name!r}: is connected already")
 
     def status(self) -> dict[str, object]:
         """Tables, links, queues and counters, JSON-able."""
