@@ -68,3 +68,11 @@ def test_mistakes_get_a_sentence(earmark: Earmark, files: tuple[Path, Path]) -> 
     assert "missing.csv" in earmark("backtest", files[0], "missing.csv").sentence
     assert "age >" in earmark("backtest", "--condition", "age >", files[1]).sentence
     assert "found.txt" in earmark("backtest", *files, "-o", "found.txt").sentence
+
+
+def test_backtest_at_a_time(earmark: Earmark, tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("id,condition,ends\na,age > 1,2020-01-01\nb,age > 1,\n")
+    (tmp_path / "one.jsonl").write_text('{"age": 5}\n')
+    for at, expected in (("2019-12-31", 1), ("2020-01-01", 0)):
+        rows = earmark("backtest", "old.csv", "one.jsonl", "--at", at, "--json").rows()
+        assert [row["matches"] for row in rows] == [expected, 1]

@@ -158,10 +158,11 @@ def explain(subscriptions: str, id: str, event: str, as_json: bool, at: str | No
 @options.output
 @options.json_rows
 @options.event_id
+@options.at
 @options.rejects
 @options.index()
 @options.reading
-def backtest(sources: tuple[str, ...], condition: str | None, **given: Any) -> None:
+def backtest(sources: tuple[str, ...], condition: str | None, at: str | None, **given: Any) -> None:
     """Count how often each subscription would have matched: rows of (subscription, matches, share, sample).
 
     SUBSCRIPTIONS and EVENTS are as for `earmark match`; with --condition there is no file of subscriptions. The share
@@ -182,7 +183,8 @@ def backtest(sources: tuple[str, ...], condition: str | None, **given: Any) -> N
     from earmark.matcher import Matcher
 
     subscriptions = sources[0] if condition is None else None
-    run(Matcher.match_many, subscriptions=subscriptions, condition=condition or "", events=sources[-1], **given)
+    search = partial(Matcher.match_many, at=at)
+    run(search, subscriptions=subscriptions, condition=condition or "", events=sources[-1], **given)
 
 
 _COLUMNS = "Event column to keep. May be repeated.  [default: all]"
