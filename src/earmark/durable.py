@@ -112,6 +112,7 @@ class Book(Matcher):
         mmap: bool,
     ) -> Book:
         folders.refuse_foreign(root)
+        _check_options(root, new, index, index_options)  # before anything is written
         try:
             root.mkdir(parents=True, exist_ok=True)
             lock = WriterLock(root)
@@ -311,6 +312,7 @@ class Book(Matcher):
         """Change a subscription, as `Matcher.update`; with `if_change`, only if that change was its last one."""
         make = edits.update(Subscription(id, condition, weights, score, tags, params, starts, ends))
         if if_change is not None:
+            _check_number(if_change, "for if_change")
             make = partial(self._compared, id, if_change, make)
         self._change("update", make)
 
@@ -508,6 +510,9 @@ class Book(Matcher):
 
     def undo(self, change: int, *, author: str | None = None, message: str | None = None) -> None:
         """Take a change back, by another one; an error names the subscriptions that have changed since."""
+        _check_text(author, "an author")
+        _check_text(message, "a message")
+        _check_number(change, "to undo")
         with self._history() as journal:
             stored = journal.change(past.number_of(journal, change))
             if stored is None or stored.kind in (*STARTS, past.ERASE):
@@ -549,6 +554,8 @@ class Book(Matcher):
         of the book and of the journal).
         """
         one = checked_id(id)
+        _check_text(author, "an author")
+        _check_text(message, "a message")
         self._check_writable()
         if pins := folders.pinned(self.path):
             raise EarmarkError(f"version {min(pins)} is pinned and may have {id!r}: unpin it first")
@@ -596,14 +603,25 @@ def _journal_of(
     root: Path, new: Mapping[str, Any], index: str | None, index_options: Mapping[str, Any] | None, durability: str
 ) -> Journal:
     """The journal of a folder, made now where it has none. The caller holds the lock."""
-    if not folders.is_book(root):
-        given = {name: value for name, value in new.items() if value is not None}
-        model = Matcher(index or DEFAULT_INDEX, index_options=index_options, **given)  # says what is wrong with them
+    model = _check_options(root, new, index, index_options)
+    if model is not None:
         return opening.create(root, model.index, model._options, model._version.schema, durability)
-    _refuse_options(new, "a book that exists")
     if not folders.has_journal(root):
         return opening.adopt(root, index_options or {}, durability)
     return Journal.open(root, durability=durability)
+
+
+def _check_options(
+    root: Path, new: Mapping[str, Any], index: str | None, index_options: Mapping[str, Any] | None
+) -> Matcher | None:
+    """Raise where options are wrong; returns a matcher that has those of a new book, None where there is a book."""
+    if folders.is_book(root):
+        _refuse_options(new, "a book that exists")
+        if index is not None:
+            Matcher(index, index_options=index_options)
+        return None
+    given = {name: value for name, value in new.items() if value is not None}
+    return Matcher(index or DEFAULT_INDEX, index_options=index_options, **given)
 
 
 def _refuse_options(new: Mapping[str, Any], what: str) -> None:
@@ -612,8 +630,17 @@ def _refuse_options(new: Mapping[str, Any], what: str) -> None:
 
 
 def _check_text(text: Any, what: str) -> None:
-    if text is not None and (not isinstance(text, str) or len(text) > 10_000):
+    if text is None:
+        return
+    if not isinstance(text, str) or len(text) > 10_000:
         raise EarmarkError(f"expected {what} of at most 10,000 characters, got {text!r:.100}")
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        raise EarmarkError(f"expected {what} without lone surrogates, which UTF-8 does not have, got {text!r:.100}")
+
+
+def _check_number(change: Any, purpose: str) -> None:
+    if isinstance(change, bool) or not isinstance(change, int):
+        raise EarmarkError(f"expected the number of a change {purpose}, got {change!r:.100}")
 
 
 def _follow(book: weakref.ref[Book]) -> None:

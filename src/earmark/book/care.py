@@ -135,6 +135,11 @@ def repair(path: Any) -> list[str]:
     root = folders.root_of(path).resolve()
     if not root.is_dir():
         raise TableError(f"{str(root)!r} is not a folder")
+    if not any((root / name).exists() for name in (folders.MANIFEST, JOURNAL, folders.SEGMENTS)):
+        raise TableError(f"{str(root)!r} is not an earmark book, and there is nothing to repair it from")
+    with suppress(TableError):
+        if not folders.has_journal(root):
+            raise EarmarkError(f"the book {str(root)!r} has no journal to repair it from: save or publish it again")
     lock = WriterLock(root)
     try:
         return _repair(root)
@@ -143,9 +148,6 @@ def repair(path: Any) -> list[str]:
 
 
 def _repair(root: Path) -> list[str]:
-    with suppress(TableError):
-        if not folders.has_journal(root):
-            raise EarmarkError(f"the book {str(root)!r} has no journal to repair it from: save or publish it again")
     done: list[str] = []
     checkpoint = _best_checkpoint(root)
     site = root / f".building-{secrets.token_hex(8)}"
@@ -289,6 +291,7 @@ def backup(root: Path, path: Any) -> None:
     target = folders.root_of(path)
     if target.exists():
         raise TableError(f"{str(target)!r} exists; a backup goes to a new folder")
+    _refuse_inside(target)
     site = target.with_name(f".building-{secrets.token_hex(8)}")
     try:
         site.mkdir(parents=True)
@@ -307,6 +310,13 @@ def backup(root: Path, path: Any) -> None:
         raise TableError(f"the backup cannot be written to {str(target)!r}: {problem.strerror or problem}") from None
     finally:
         shutil.rmtree(site, ignore_errors=True)
+
+
+def _refuse_inside(target: Path) -> None:
+    """Raise where a folder would be inside a book."""
+    for folder in target.resolve().parents:
+        if folders.is_book(folder):
+            raise TableError(f"{str(target)!r} is inside the book {str(folder)!r}; a backup goes to a folder outside")
 
 
 def _copy_version(root: Path, site: Path) -> None:
