@@ -150,6 +150,8 @@ class Book(Matcher):
             raise
 
         if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
+            with made._commits.quiet():  # what was erased is still in the segments of the old checkpoint
+                made._replace(forgetting.of_the_living(made._latest(), made._build))
             made._finish_erasing()
         return made
 

@@ -99,8 +99,11 @@ def _tables(form: str, segment: Any, slots: Any) -> Iterator[Part]:
 def without(version: Version, id: Id, build: Build | None) -> Version:
     """A version that has no trace of an id: neither its text and tags, nor names and constants that only it used."""
     place = version.find(id)
-    if place is not None:
-        version = version.removed([place])
+    return of_the_living(version if place is None else version.removed([place]), build)
+
+
+def of_the_living(version: Version, build: Build | None) -> Version:
+    """A version with the same subscriptions, and no trace of those that were removed."""
     segment = on_its_own(version.joined(version.segments))
     schema = segment.schema
     for attribute in version.schema:
