@@ -544,7 +544,8 @@ class Book(Matcher):
             journal = self._commits_now().journal
             until = past.number_of(journal, before) - isinstance(before, int)
             until = min(until, self._checkpoints.change)
-            if until <= max(journal.first, 1):
+            oldest = journal.change(until) if until >= journal.first else None
+            if oldest is None or oldest.kind == "retain":
                 return
             forgetting.forget(journal, until, opening.as_of(self.path, journal, until))
             journal.vacuum()

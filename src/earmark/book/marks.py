@@ -56,6 +56,7 @@ class WriterLock:
                 f"{str(root)!r} is open for writing by {holder(root)}; close it there, or open it with readonly=True"
             ) from None
         about = {"process": os.getpid(), "host": socket.gethostname(), "machine": machine(), "since": time.time()}
+        about["boot"] = boot()
         content = json.dumps({**about, "checksum": _checksum(about)}).encode()
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, content, 0)
@@ -74,10 +75,20 @@ class WriterLock:
 
 
 def machine() -> str:
-    """What tells this machine, as long as it runs, from others."""
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    """What tells this machine from others, also after it was started again.
+
+    With the name of the host, since machines that were copied from one image may have the same id.
+    """
+    with suppress(OSError, ValueError):
+        return f"{Path('/etc/machine-id').read_text().strip()} {socket.gethostname()}"
     return socket.gethostname()
+
+
+def boot() -> str | None:
+    """What tells this machine, as long as it runs, from others; its containers share it, whatever their names are."""
+    with suppress(OSError, ValueError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return None
 
 
 def _about(root: Path) -> dict[str, Any]:
@@ -108,7 +119,10 @@ def holder(root: Path) -> str:
 
 def was_elsewhere(root: Path) -> bool:
     """Whether the last writer ran on another machine, whose journal cannot be read from here while it changes."""
-    written_by = _about(root).get("machine")
+    about = _about(root)
+    written_by, during = about.get("machine"), about.get("boot")
+    if isinstance(during, str) and during == boot():
+        return False
     return isinstance(written_by, str) and written_by != machine()
 
 

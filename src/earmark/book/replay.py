@@ -104,9 +104,10 @@ def _teach(draft: Draft, id: Id, state: State) -> None:
 
 def _typed(version: Version, kind: str, types: Any) -> Version:
     if kind == "retype":
-        for name, type_ in types.items():
+        known = {name: type_ for name, type_ in types.items() if name in version.schema.by_name}
+        for name, type_ in known.items():
             version = updates.retyped(version, name, type_)
-        return version
+        types = {name: type_ for name, type_ in types.items() if name not in known}  # their users were erased
     draft = Draft(version.schema)
     draft.declare(types)
     return version.with_schema(draft.commit())

@@ -169,6 +169,7 @@ def test_readers_elsewhere_follow_checkpoints(tmp_path: Path, monkeypatch: pytes
     with filled(tmp_path / "b") as m:
         m.checkpoint()
         monkeypatch.setattr("earmark.book.marks.machine", lambda: "another")
+        monkeypatch.setattr("earmark.book.marks.boot", lambda: "another")
         reader = earmark.open(tmp_path / "b", readonly=True, follow=False)
         m.remove("s0")
         reader.refresh()
