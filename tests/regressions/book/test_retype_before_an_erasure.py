@@ -15,6 +15,6 @@ def test_the_journal_is_repeated(tmp_path: Path) -> None:
         m.retype("age", "integer")
         m.erase("gone")
         m.add("more", "city = 'd'")
-        assert m.as_of(5).ids() == m.as_of(3).ids() + ["more"] == ["kept", "more"]
+        assert m.as_of(5).ids() == [*m.as_of(3).ids(), "more"] == ["kept", "more"]
         assert str(m.as_of(5).attributes["age"]) == str(m.attributes["age"])
     assert care.check(tmp_path / "b") == []
