@@ -240,8 +240,8 @@ def test_a_bar_goes_away_when_it_is_done(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_demo_shows_how_the_load_goes(script: Path, tmp_path: Path) -> None:
-    bar = re.compile(r"adding +\[.*\] +\d+/50000 +\d\d:\d\d:\d\d")
-    shown = on_a_terminal(script, tmp_path, "demo", "--campaigns", "50000", stop=bar)
+    bar = re.compile(r"adding +\[.*\] +\d+/200000 +\d\d:\d\d:\d\d")
+    shown = on_a_terminal(script, tmp_path, "demo", "--campaigns", "200000", stop=bar)
     assert bar.search(shown)
     assert shown.splitlines()[-1] == "earmark: interrupted; nothing was left half-written"  # below the bar
 
