@@ -35,6 +35,7 @@ import json
 import threading
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,6 +195,10 @@ def _read(spark: SparkSession, sink: Folder, which: str, below: str) -> DataFram
     return spark.read.schema(schema).option("basePath", address(root / below)).parquet(*there)
 
 
+_writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""By stream, held while a batch is matched. A query that is stopped does not wait for the function of its batch."""
+
+
 @dataclass(frozen=True)
 class BatchWork:
     """What is done with every micro-batch. On Connect it is sent to the server, so it has no state."""
@@ -211,6 +216,10 @@ class BatchWork:
 
     def __call__(self, events: DataFrame, batch: int) -> None:
         """Match a batch, once."""
+        with _writing[self.owner]:
+            self._match(events, batch)
+
+    def _match(self, events: DataFrame, batch: int) -> None:
         begun = time.time()
         if self.sink.done(batch) is not None:
             return
@@ -345,22 +354,30 @@ class Stream:
                 break
             time.sleep(POLL / 4)
         self.query.stop()
+        writing = _writing[self.work.owner]
+        if writing.acquire(timeout=max(0.0, until - time.monotonic())):  # a batch that had just begun
+            writing.release()
         self._finish()
 
     def _finish(self) -> None:
         """Wait for the last reports, and raise what the callback raised."""
-        if self._watch.is_alive() and threading.current_thread() is not self._watch:
+        if self.on_progress is not None and threading.current_thread() is not self._watch:
             self._watch.join(DEFAULT_WAIT)
+            self._tell()
         if self._problem is not None:
             problem, self._problem = self._problem, None
             raise problem
 
     def _watching(self) -> None:
+        while self.active and self._problem is None:
+            self._tell()
+            time.sleep(POLL)
+        self._tell()
+
+    def _tell(self) -> None:
         try:
-            while self.active:
+            if self._problem is None:
                 self._report()
-                time.sleep(POLL)
-            self._report()
         except Exception as problem:  # the callback is the user's: await_end and stop raise what it raised
             self._problem = problem
 
