@@ -94,18 +94,17 @@ def next_compaction(version: Version) -> CompactionPlan | None:
     """What is worth doing next, if anything."""
     known = waiting = 0
     largest: IndexedSegment | None = None
-    moment = retiring() if LIFE in version.schema.by_name else INT64_MIN
+    ends, generation = LIFE in version.schema.by_name, version.schema.generation
+    moment = retiring() if ends else INT64_MIN
     for one in version.segments:
         slots = len(one)
-        if _is_retired(one, moment) and one.generation == version.schema.generation:
-            if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
-                return CompactionPlan((one,))
-            continue
-        if one.is_sealed and _ended(one, moment) > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
-            return CompactionPlan((one,))
         if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
             return CompactionPlan((one,))
-        if one.generation != version.schema.generation:
+        if ends and _is_retired(one, moment) and one.generation == generation:
+            continue
+        if ends and one.is_sealed and _ended(one, moment) > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
+            return CompactionPlan((one,))
+        if one.generation != generation:
             older = [one for one in version.segments if one.generation != version.schema.generation]
             same = [one for one in version.segments if one not in older and not one.is_sealed]
             return CompactionPlan((*older, *same))

@@ -80,7 +80,8 @@ def update(given: Subscription) -> Make:
     """A subscription changes; fields that are `KEEP` stay."""
 
     def make(version: Version) -> Edit:
-        return Edit(updates.updated(version, given), [updates.place_of(version, given.id)], 1)
+        place = updates.place_of(version, given.id)
+        return Edit(updates.updated(version, place, given), [place], 1)
 
     return make
 

@@ -36,7 +36,7 @@ KEEP: Any = object()
 
 def added_one(version: Version, given: Subscription) -> Version:
     """The version with one new subscription at the end of the order of insertion."""
-    row = builder.take_one(version.schema, given).row(version.next_sequence)
+    row = builder.row_of(version.schema, given, version.next_sequence)
     if version.id_type not in (None, type(row.id)) or version.find(row.id) is not None:
         refuse(builder.id_problems([row.id], [None], version))
     return version.appended(row)
@@ -72,9 +72,8 @@ def places_of(version: Version, ids: Sequence[Id]) -> list[Place]:
     return places
 
 
-def updated(version: Version, given: Subscription) -> Version:
-    """The version with a subscription changed; fields that are `KEEP` stay as they were."""
-    place = place_of(version, given.id)
+def updated(version: Version, place: Place, given: Subscription) -> Version:
+    """The version with the subscription at a place changed; fields that are `KEEP` stay as they were."""
     segment, slot = version.segments[place.number].segment, place.slot
     keeps_condition = given.condition is KEEP
     if given.params is not None and keeps_condition:
@@ -97,6 +96,8 @@ def updated(version: Version, given: Subscription) -> Version:
 
 def _life(segment: Segment, slot: int, given: Subscription) -> tuple[Any, Any]:
     """The life span after an update."""
+    if LIFE not in segment.schema.by_name:
+        return None if given.starts is KEEP else given.starts, None if given.ends is KEEP else given.ends
     starts, ends = moments(life_of(segment, slot))
     return starts if given.starts is KEEP else given.starts, ends if given.ends is KEEP else given.ends
 
@@ -105,7 +106,7 @@ def replaced(version: Version, place: Place, given: Subscription) -> Version:
     """The version with a subscription in the place of another, whose place in the order it takes."""
     rest = version.removed([place])
     sequence = int(version.segments[place.number].segment.arrays.sequence[place.slot])
-    return rest.appended(builder.take_one(rest.schema, given).row(sequence))
+    return rest.appended(builder.row_of(rest.schema, given, sequence))
 
 
 def revalued(version: Version, place: Place, given: Subscription) -> Version:

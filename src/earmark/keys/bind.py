@@ -27,6 +27,7 @@ from earmark.keys.schema import (
     AttributeType,
     Draft,
     Kind,
+    Schema,
     type_of,
 )
 from earmark.keys.sets import Intervals, KeySet, complement, union
@@ -143,20 +144,6 @@ class Binder:
                 self._known[key] = found
         return found
 
-    def bind_compared(self, clauses: Iterable[Iterable[Compared]]) -> BoundClauses | None:
-        """The same for comparisons of numbers with plain literals, by far the most there are; None for any other."""
-        bound: BoundClauses = []
-        for clause in clauses:
-            constraints: list[Constraint] = []
-            for one in clause:
-                found = self._compared(*one)
-                if found is None:
-                    return None
-                constraints.append(found)
-            constraints.sort(key=itemgetter(0))
-            bound.append(constraints)
-        return bound
-
     def _compared(self, name: str, operator: str, values: Iterable[Any]) -> Constraint | None:
         form = _FORMS.get(operator)
         attribute = self.draft.get(name)
@@ -242,6 +229,30 @@ class Binder:
                 raise _clash(attribute, leaf, value)
             cuts.append(found)
         return cuts
+
+
+def bound_numbers(schema: Schema, clause: Iterable[Compared]) -> list[tuple[int, int, int]] | None:
+    """A clause of comparisons as (attribute, first key, last key), ascending; None unless all are of plain numbers.
+
+    By far the most conditions are such clauses, on attributes that the schema knows as numbers.
+    """
+    found: list[tuple[int, int, int]] = []
+    by_name = schema.by_name
+    for name, operator, values in clause:
+        attribute, form = by_name.get(name), _FORMS.get(operator)
+        if attribute is None or form is None:
+            return None
+        type_ = attribute.type
+        if type_ is None or type_.kind is not Kind.NUMBER or type_.keyed:
+            return None
+        keys = []
+        for value in values:
+            if (type(value) is not int and type(value) is not float) or not -_SURE < value < _SURE:
+                return None
+            keys.append(float_key(value))
+        found.append((attribute.number, *form(*keys)))
+    found.sort()
+    return found
 
 
 def resolved(one: Bound, strings: StringKeys) -> KeySet:

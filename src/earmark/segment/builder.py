@@ -20,6 +20,7 @@ from functools import cached_property
 from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, 
 from earmark.events.mappings import checked_weights
 from earmark.events.moments import Moment
 from earmark.flat.arrays import I64, frozen
-from earmark.keys.bind import Binder, BoundClauses, leaves
+from earmark.keys.bind import Binder, BoundClauses, bound_numbers, leaves
 from earmark.keys.runs import Planner, Run
 from earmark.keys.schema import Draft, Schema
 from earmark.language.normal import Clauses
@@ -331,20 +332,6 @@ class Builder:
             self._weights.setdefault(row, {})[number] = REQUIRED
         self._bound[row] = bound
 
-    def take_compared(self, given: Subscription) -> bool:
-        """The same for a condition of known shape that compares numbers; False for others, which leaves no trace."""
-        text = given.condition
-        if type(text) is not str or given.weights or given.params is not None or self.draft.schema.strict:
-            return False
-        clauses = compared(text)
-        bound = None if clauses is None else self._binder.bind_compared(clauses)
-        if bound is None:
-            return False
-        one, score, tags = checked_id(given.id), checked_score(given.score), checked_tags(given.tags)
-        self._take_bound(bound, self._life(given))
-        self._append(one, text, score, tags)
-        return True
-
     def _append(self, one: Id, text: str, score: float, tags: Tags) -> None:
         if score:
             self._scores[len(self._ids)] = score
@@ -498,38 +485,74 @@ def _wrong_rows(builder: Builder, items: list[Any], first: int, numbered: bool) 
     return [(row, named(problem, row if numbered else None, items[row - first])) for row, problem in wrong]
 
 
-def take_one(schema: Schema, given: Subscription) -> Builder:
-    """A builder that has taken one subscription."""
-    builder = Builder(schema)
+def row_of(schema: Schema, given: Subscription, sequence: int) -> Row:
+    """One subscription, with this place in the order of insertion."""
     try:
-        if not builder.take_compared(given):
+        row = _compared_row(schema, given, sequence)
+        if row is None:
             builder = Builder(schema)
             builder.take(given)
+            row = builder.row(sequence)
+        return row
     except EarmarkError as problem:
         raise named(problem, None, given) from None
-    return builder
 
 
-_collector_is_off = False  # by us; an interruption may leave it off, and the next call turns it on again
+def _compared_row(schema: Schema, given: Subscription, sequence: int) -> Row | None:
+    """The same for a condition of known shape that compares numbers and teaches nothing new; None for others."""
+    text = given.condition
+    if type(text) is not str or given.weights or given.params is not None or schema.strict:
+        return None
+    if given.starts is not None or given.ends is not None or (clauses := compared(text)) is None:
+        return None
+    ends, attr, starts, lo, hi = [0], [], [0], [], []
+    for clause in clauses:
+        constraints = bound_numbers(schema, clause)
+        if constraints is None:
+            return None
+        for number, low, high in constraints:
+            attr.append(number)
+            if low <= high:
+                lo.append(low)
+                hi.append(high)
+            starts.append(len(lo))
+        ends.append(len(attr))
+    one, score, tags = checked_id(given.id), checked_score(given.score), checked_tags(given.tags)
+    scores = [score] if score else []
+    arrays: list[Any] = [[0, len(clauses)], ends, attr, [0] * len(attr), starts, lo, hi, [], scores, [sequence]]
+    return Row(schema, SegmentArrays._make(arrays), one, text, tags)
+
+
+class _Hold:
+    """One use of `collector_held`."""
+
+
+_holds: WeakSet[_Hold] = WeakSet()  # of all threads; one whose end was interrupted goes with its frame
+_collector_is_off = False  # by us; an interruption may leave it off, and the next use turns it on again
 
 
 @contextmanager
 def collector_held() -> Iterator[None]:
     """Hold back the cyclic garbage collector: a batch makes many objects that stay, and no cycles among them.
 
-    It would look through all of them again and again, a fifth of the time that a large batch takes.
+    It would look through all of them again and again, a fifth of the time that a large batch takes. Uses may nest; the
+    last one to end turns the collector on again, unless the caller had turned it off.
     """
     global _collector_is_off
     if not gc.isenabled() and not _collector_is_off:  # the caller has turned it off
         yield
         return
-    _collector_is_off = True
-    gc.disable()
+    hold = _Hold()
     try:
+        _holds.add(hold)
+        _collector_is_off = True
+        gc.disable()
         yield
     finally:
-        gc.enable()
-        _collector_is_off = False
+        _holds.discard(hold)
+        if not _holds:
+            gc.enable()
+            _collector_is_off = False
 
 
 def named(problem: EarmarkError, row: int | None, item: Any) -> EarmarkError:

@@ -15,7 +15,7 @@ for other integers, 8 for strings, once an id was looked up.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -129,14 +129,15 @@ class Base:
         if isinstance(column, PackedStrings):
             if not isinstance(one, str):
                 return None
-            key: Any = np.uint32(hash(one.encode()) & _HASH)
+            key = hash(one.encode()) & _HASH
         elif type(one) is int and -(2**63) <= one < 2**63:
             key = one
         else:
             return None
         keys, order = self._in_order()
-        at = int(keys.searchsorted(key, "right")) - 1
-        while at >= 0 and keys[at] == key:
+        listed: Any = memoryview(keys)  # type: ignore[arg-type]
+        at = bisect_right(listed, key) - 1  # numpy would release the interpreter, and wait to get it back
+        while at >= 0 and listed[at] == key:
             slot = at if order is None else int(order[at])
             if self[slot] == one:
                 return slot

@@ -72,10 +72,11 @@ class _Room:
     given up, by an exception or otherwise).
     """
 
-    __slots__ = ("_columns", "_views", "claimed")
+    __slots__ = ("_columns", "_elements", "_views", "claimed")
 
     def __init__(self, segment: Segment) -> None:
         self._columns: list[Any] = [*segment.arrays, segment.asked.start, segment.asked.joined, segment.tagset]
+        self._elements: list[Any] = [None] * len(self._columns)  # by column: its memory, once there is room to write
         self._views = [read_only(column) for column in self._columns]
         self.claimed = len(segment)
 
@@ -89,7 +90,12 @@ class _Room:
                 column, before = np.empty(max(16, end, size + spare), column.dtype), column
                 column[:size] = before[:size]
                 self._columns[at], self._views[at] = column, read_only(column)
-            column[size:end] = values
+                self._elements[at] = memoryview(column)  # type: ignore[arg-type]
+            if type(values) is list and (elements := self._elements[at]) is not None:  # one by one is quicker
+                for place, value in enumerate(values, size):
+                    elements[place] = value
+            else:
+                column[size:end] = values
         return self._views[at][:end]
 
     def put_some(self, at: int, size: int, old: Any, values: Any, count: int, default: float) -> Any:
