@@ -118,8 +118,18 @@ class Matcher:
         self._compactor = Compactor(self._writing, self._latest, self._replace, self._build)
 
     def _planned(self, table: SegmentArrays) -> ArrayIndex[Any]:
-        """The index that suits a table, by recent events."""
-        return auto.planned(table, **self._options, recent=self._seen.recent(self._version.schema.generation))
+        """The index that suits a table, by recent events; beside a much larger one, of the same kind."""
+        plans = [one.index.plan for one in self._version.segments if one.index is not None and one.index.plan]
+        largest = max(plans, key=lambda plan: plan.subscriptions, default=None)
+        among = self._options.get("among", ())
+        if largest is not None and (index := auto.followed(table, largest, among)) is not None:
+            return index
+        recent = self._seen.recent(self._version.schema.generation)
+        return auto.planned(table, **self._plan_options(), recent=recent)
+
+    def _plan_options(self) -> dict[str, Any]:
+        """The options of 'auto'; where they do not say what to plan for, it is what was asked of late."""
+        return {"k": self._seen.wanted(), **self._options}
 
     def _replace(self, version: Version) -> None:
         """Let readers see a version: the commit point of every change."""
@@ -380,7 +390,7 @@ class Matcher:
         index as it was meanwhile.
         """
         if self.index == "auto":
-            self._rearrange(lambda version: updates.replanned(version, read(version, events), self._options))
+            self._rearrange(lambda version: updates.replanned(version, read(version, events), self._plan_options()))
             return self.plan()
         found: list[Adaptation] = []
 
@@ -431,8 +441,9 @@ class Matcher:
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
         the event's, by attribute; `at` is as for `match`.
         """
-        version, one = self._one(event, weights, at)
-        return [Match(*best) for best in Searcher(version, Ask.best(k, mode, _tags(scope))).best(one)]
+        ask = Ask.best(k, mode, _tags(scope))
+        version, one = self._one(event, weights, at, ask)
+        return [Match(*best) for best in Searcher(version, ask).best(one)]
 
     def match_many(
         self,
@@ -454,7 +465,7 @@ class Matcher:
         time of all the events, as for `match`.
         """
         searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores), thread_count(threads))
-        return searcher.whole(self._read(searcher.version, events, None, on_error, rejects, at), "match_reader")
+        return searcher.whole(self._read(searcher, events, None, on_error, rejects, at), "match_reader")
 
     def match_reader(
         self,
@@ -493,7 +504,7 @@ class Matcher:
         `weights` is one mapping for all events, or one for each; the rest as for `top_k` and `match_many`.
         """
         searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)), thread_count(threads))
-        return searcher.whole(self._read(searcher.version, events, weights, on_error, rejects, at), "top_k_reader")
+        return searcher.whole(self._read(searcher, events, weights, on_error, rejects, at), "top_k_reader")
 
     def top_k_reader(
         self,
@@ -525,7 +536,7 @@ class Matcher:
         at = settled_moment(searcher.version.schema, at)
 
         def read_group(group: Any, own: list[Reject] | None) -> Batch:
-            return self._read(searcher.version, group, weights, on_error, own, at)
+            return self._read(searcher, group, weights, on_error, own, at)
 
         return searcher.reader(events, read_group, rejects)
 
@@ -634,26 +645,27 @@ class Matcher:
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _one(self, event: Event, weights: Weights | None, at: Moment | None) -> tuple[Version, One]:
+    def _one(self, event: Event, weights: Weights | None, at: Moment | None, ask: Ask = ALL) -> tuple[Version, One]:
         """A single event as keys, with the version whose keys they are."""
         version = self._version
         one = read_one(version, event, weights, at)
-        self._seen.note_one(one.entries, event, version.schema.generation)
+        self._seen.note_one(one.entries, event, version.schema.generation, ask.ranked)
         return version, one
 
     def _read(
         self,
-        version: Version,
+        searcher: Searcher,
         events: Any,
         weights: Any,
         on_error: OnError,
         rejects: list[Reject] | None,
         at: Moment | None,
     ) -> Batch:
-        """Many events as keys of a version."""
+        """Many events as keys of the version that is searched."""
+        version = searcher.version
         batch = read(version, events, weights, on_error, rejects, at)
         names = [as_arrow(events).column_names] if is_frame(events) else events
-        self._seen.note(batch.events, version.schema.generation, names)
+        self._seen.note(batch.events, version.schema.generation, names, searcher.ask.ranked)
         return batch
 
 

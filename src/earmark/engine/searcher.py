@@ -55,6 +55,11 @@ class Ask(NamedTuple):
         """The k best, as a user asks for them."""
         return cls(asked_k(k), asked_relaxed(mode), scope)
 
+    @property
+    def ranked(self) -> int:
+        """How many best an index is planned for; 0 for all matches, and for relaxed search, which has no plans."""
+        return 0 if self.k is None or self.relaxed else self.k
+
 
 ALL = Ask()
 COLUMNS = ("event", "subscription", "score")

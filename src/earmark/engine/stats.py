@@ -131,7 +131,7 @@ class Seen:
         self._attributes: tuple[set[int], set[int]] = (set(), set())
         self._fields: tuple[set[str], set[str]] = (set(), set())
         self._counts = (0, 0)
-        self._recent: deque[tuple[int, list[Entry]]] = deque(maxlen=RECENT)
+        self._recent: deque[tuple[int, list[Entry], int]] = deque(maxlen=RECENT)
 
     def _count(self, events: int) -> None:
         if self._counts[0] >= WINDOW:
@@ -140,17 +140,17 @@ class Seen:
             self._counts = (0, self._counts[0])
         self._counts = (self._counts[0] + events, self._counts[1])
 
-    def note_one(self, entries: list[Entry], event: Mapping[str, Any], generation: int) -> None:
-        """Take note of a single event, in keys of this generation."""
+    def note_one(self, entries: list[Entry], event: Mapping[str, Any], generation: int, k: int = 0) -> None:
+        """Take note of a single event, in keys of this generation, and of how many best were wanted; 0: all."""
         self._count(1)
         if not self._counts[0] % EVERY:
-            self._recent.append((generation, entries))
+            self._recent.append((generation, entries, k))
         self._attributes[0].update([entry[0] for entry in entries])
         if len(self._fields[0]) < MOST_FIELDS:
             self._fields[0].update(event)
 
-    def note(self, encoded: EventArrays, generation: int, events: Iterable[Any]) -> None:
-        """Take note of events in keys of this generation, and of the fields of some of them as they came."""
+    def note(self, encoded: EventArrays, generation: int, events: Iterable[Any], k: int = 0) -> None:
+        """Take note of events as `note_one` does, and of the fields of some of them as they came."""
         count = len(encoded.start) - 1
         self._count(count)
         if len(encoded.attr):
@@ -158,7 +158,7 @@ class Seen:
         for e in range(0, count, max(1, -(-count // OF_A_BATCH))):
             own = slice(int(encoded.start[e]), int(encoded.start[e + 1]))
             columns = (encoded.attr[own].tolist(), encoded.lo[own].tolist(), encoded.hi[own].tolist())
-            self._recent.append((generation, [(*entry, "") for entry in zip(*columns, strict=True)]))
+            self._recent.append((generation, [(*entry, "") for entry in zip(*columns, strict=True)], k))
         fields = self._fields[0]
         for event in islice(events, 0, None, EVERY):
             if len(fields) < MOST_FIELDS and isinstance(event, Mapping | list):
@@ -166,11 +166,19 @@ class Seen:
 
     def recent(self, generation: int) -> EventArrays | None:
         """Some of the last events, if there were enough in keys of this generation."""
-        events = [entries for own, entries in tuple(self._recent) if own == generation]
+        events = [entries for own, entries, _ in tuple(self._recent) if own == generation]
         if len(events) < FEWEST:
             return None
         starts = [0, *accumulate(map(len, events))]
         return event_arrays(starts, [entry for entries in events for entry in entries])
+
+    def wanted(self) -> int:
+        """How many best most of the last events were asked for; 0 where most were asked for all matches, or few came.
+
+        Of several numbers the middle one.
+        """
+        wanted = sorted(k for _, _, k in tuple(self._recent))
+        return wanted[len(wanted) // 2] if len(wanted) >= FEWEST else 0
 
     def unseen(self, segment: Segment) -> Unseen:
         """What events and the conditions of a segment do not share. O(constraints)."""

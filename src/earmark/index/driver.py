@@ -126,6 +126,11 @@ class ArrayIndex(Generic[A]):
             self._pinned = Pinned(Searched(self._table, self._read_by_kernels()))
         return self._pinned
 
+    @staticmethod
+    def _further_kernels() -> tuple[Any, ...]:
+        """Kernels beside those above without which an index is not ready to be searched."""
+        return ()
+
     # --- making --------------------------------------------------------------------------------------------------
 
     @classmethod

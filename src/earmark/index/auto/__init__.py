@@ -44,7 +44,12 @@ SMALL, LARGE, CONSTRAINTS = 2_048, 16_384, 1 << 20
 """Subscriptions of the samples that race, and about how many constraints the larger may have."""
 EVENTS, REPEATED, SINGLES, FIRST = 64, 4, 16, 8
 """Events that are asked: as a batch, how often in it, alone, and first, to see who is far behind."""
-RACERS = 3
+SMALL_BESIDE = 8
+"""A segment that is so many times smaller than the largest has its kind of index: a race costs more than the build."""
+RACERS, RACERS_OF_ONE = 3, 5
+"""Who races, and who does where there is one attribute, for which indexes are built quickly."""
+CELL_BEST = 20
+"""The most best subscriptions that a cell table looks up, as it is built by default."""
 FAR = 8.0
 """Who is estimated, or found at first, to be so many times slower than the best does not race."""
 BETTER = 0.9
@@ -96,24 +101,39 @@ def _segment_tree(slots: int, facts: Facts) -> float:
     return 1_000 + 10.0 * slots * facts.clauses * facts.matched
 
 
+def _interval_tree(slots: int, facts: Facts) -> float:
+    return 1_000 + 6.0 * slots * facts.clauses * facts.matched
+
+
+def _cell_table(slots: int, facts: Facts) -> float:
+    looks_up = facts.clauses <= 1 and facts.nulls == 0
+    return 1_000 if looks_up else _segment_tree(slots, facts)
+
+
 class Kind(NamedTuple):
     """A candidate: its estimate in nanoseconds an event, and for which books it is one at all."""
 
     estimate: Callable[[int, Facts], float]
     most_attributes: int = 1 << 30
-    ranks: bool = True
-    """Whether it ranks by itself; others score all that matches."""
+    least_k: int = 0
+    most_k: int = 1 << 30
+    """For which searches it is one: from so many best, where 0 is all matches, to so many. Who ranks by scoring all
+    that matches ends at 0."""
     dearer: float = 0.0
     """By which share of itself the same work costs more for each doubling beyond the sample: what does not fit into
     the processor's cache is waited for, by trees most of all."""
+    looks_up: bool = False
+    """Whether its answers are looked up, where no constraint was compared: then work does not grow with the book."""
 
 
 KINDS = {
     "blocks": Kind(_blocks),
     "be_star_tree": Kind(_be_star_tree, dearer=0.15),
-    "bitsets": Kind(_bitsets, 64, False),
+    "bitsets": Kind(_bitsets, 64, most_k=0),
     "scan": Kind(_scan),
-    "vcr": Kind(_vcr, 2, False),
+    "vcr": Kind(_vcr, 2, most_k=0),
+    "cell_table": Kind(_cell_table, 1, least_k=1, most_k=CELL_BEST, looks_up=True),
+    "interval_tree": Kind(_interval_tree, 1),
     "segment_tree": Kind(_segment_tree, 1),
     "sopt_r_tree": Kind(_segment_tree, 1),
 }
@@ -159,6 +179,20 @@ def planned(
     return index
 
 
+def followed(table: SegmentArrays, plan: Plan, among: Sequence[str] = ()) -> ArrayIndex[Any] | None:
+    """The index for a table that is small beside the one that was planned: of the same kind, without a race.
+
+    None where it is not small, or so small that it is scanned, or where that kind is not a candidate.
+    """
+    slots = len(table.sequence)
+    if plan.index not in (among or KINDS) or not FEW < slots <= plan.subscriptions // SMALL_BESIDE:
+        return None
+    index = builder(plan.index)(read_only_table(table))
+    chosen = Candidate(plan.index, plan.candidates[0].estimated, note="as the largest segment has it")
+    index.plan = replace(plan, subscriptions=slots, sampled=0, candidates=(chosen,), work=0.0, seconds=0.0)
+    return index
+
+
 def _check(among: Sequence[str], k: int) -> None:
     if isinstance(among, str) or not all(name in KINDS for name in among):
         raise EarmarkError(f"expected candidates among {', '.join(KINDS)}, got {among!r}")
@@ -168,28 +202,33 @@ def _check(among: Sequence[str], k: int) -> None:
 
 def _candidates(slots: int, facts: Facts, among: Sequence[str], k: int) -> list[Candidate]:
     """Those that fit a book, by their estimates; those that do not race have a note that says why."""
-    fit = [name for name in among if facts.attributes <= KINDS[name].most_attributes and (KINDS[name].ranks or not k)]
+    fit = [name for name in among if _fits(KINDS[name], facts, k)]
     costs = {name: KINDS[name].estimate(slots, facts) / 1e3 for name in fit or among}
     if slots <= FEW and "scan" in among:
         return [Candidate("scan", costs["scan"], note=f"at most {FEW} subscriptions are scanned")]
     ordered = sorted(costs, key=lambda name: costs[name])
     near = [name for name in ordered if costs[name] <= FAR * costs[ordered[0]]]
     ready = [name for name in near if is_ready(name)] or [next(name for name in KINDS if name in near)]
+    racers = ready[: RACERS if facts.attributes > 1 else RACERS_OF_ONE]
     notes = {}
     for name in ordered:
         if name not in near:
             notes[name] = "by its estimate far behind"
         elif name not in ready:
             notes[name] = "not compiled on this machine, so it did not race (`earmark warm`)"
-        elif name not in ready[:RACERS]:
+        elif name not in racers:
             notes[name] = "others are estimated to be quicker"
     return [Candidate(name, costs[name], note=notes.get(name, "")) for name in ordered]
 
 
+def _fits(kind: Kind, facts: Facts, k: int) -> bool:
+    return facts.attributes <= kind.most_attributes and kind.least_k <= k <= kind.most_k
+
+
 def is_ready(name: str) -> bool:
     """Whether the kernels of an index were compiled on this machine."""
-    kernel: Any = class_of(name)._match_kernel
-    return is_compiled(kernel, "enter_match_")
+    index = class_of(name)
+    return is_compiled(index._match_kernel, "enter_match_") and all(map(is_compiled, index._further_kernels()))
 
 
 def _chosen(candidates: Sequence[Candidate], costs: Mapping[str, float]) -> str:
@@ -289,7 +328,8 @@ class Course:
         """By name, the microseconds of an event at full size: what even a small book costs, and a part that grows."""
         found = {}
         for name, (_, small, large) in race.items():
-            growth = self.work(race[name]).nanoseconds / max(large.work.nanoseconds, 1e-9)
+            looked_up = KINDS[name].looks_up and not large.work.compared
+            growth = 1.0 if looked_up else self.work(race[name]).nanoseconds / max(large.work.nanoseconds, 1e-9)
             growth *= 1 + KINDS[name].dearer * math.log2(max(1, self._slots) / max(1, len(self.large.sequence)))
             pairs = ((BATCH_SHARE * small.batch, large.batch), (SINGLE_SHARE * small.single, large.single))
             found[name] = sum(min(fixed, cost) + max(0.0, cost - fixed) * growth for fixed, cost in pairs)

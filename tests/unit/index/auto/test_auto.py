@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from pathlib import Path
@@ -141,6 +142,36 @@ def test_what_is_not_compiled_does_not_race(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.usefixtures("all_ready")
+@pytest.mark.parametrize(("k", "there"), [(0, False), (3, True), (auto.CELL_BEST, True), (auto.CELL_BEST + 1, False)])
+def test_candidates_of_one_attribute(k: int, there: bool) -> None:
+    """A cell table is for rankings that it looks up; an interval tree for all searches."""
+    one = {candidate.index for candidate in auto.planned(boxes(600, 1), k=k).plan.candidates}
+    two = {candidate.index for candidate in auto.planned(boxes(600, 2), k=k).plan.candidates}
+    assert ("cell_table" in one) == there and "interval_tree" in one
+    assert not {"cell_table", "interval_tree"} & two
+
+
+def test_a_cell_table_looks_up_as_many_as_auto_says() -> None:
+    build = inspect.signature(indexes.class_of("cell_table").build)
+    assert build.parameters["best"].default == auto.CELL_BEST
+
+
+@pytest.mark.usefixtures("all_ready")
+def test_looking_up_is_no_more_work_in_a_larger_book(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few match in the sample, many in the book: answers still have at most k, and one look-up each."""
+    monkeypatch.setattr(auto, "SMALL", 300)
+    monkeypatch.setattr(auto, "LARGE", 900)
+    table = boxes(9_000, 1)
+    plan = auto.planned(table, ("cell_table",), k=5).plan
+    assert plan.index == "cell_table"
+    course = auto.Course(table, events_like(table, 20), 5)
+    race = course.raced("cell_table")
+    assert race is not None and not race.large.work.compared
+    grown = 1 + auto.KINDS["cell_table"].dearer * math.log2(10)
+    assert course.expected({"cell_table": race})["cell_table"] <= grown * race.large.cost * (1 + 1e-9)
+
+
+@pytest.mark.usefixtures("all_ready")
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("k", [0, 3])
 def test_answers_are_those_of_a_scan(seed: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +260,19 @@ def test_a_book_that_outgrows_its_plan_is_planned_again() -> None:
     assert m.match({"a": 500, "b": 9}) == [500]
 
 
+def test_a_segment_beside_a_much_larger_one_has_its_kind_of_index() -> None:
+    plan = auto.planned(boxes(8_000, 3)).plan
+    assert plan is not None
+    index = auto.followed(boxes(900, 3), plan)
+    assert index is not None and index.plan is not None
+    index.check()
+    assert (index.plan.index, index.plan.subscriptions, index.plan.sampled) == (plan.index, 900, 0)
+    assert index.plan.reason == "as the largest segment has it" and Plan.of(index.plan.record()) == index.plan
+    assert auto.followed(boxes(1_001, 3), plan) is None  # not small
+    assert auto.followed(boxes(auto.FEW, 3), plan) is None  # scanned
+    assert auto.followed(boxes(900, 3), plan, [name for name in auto.KINDS if name != plan.index]) is None
+
+
 def test_work_that_drifts_is_planned_again() -> None:
     m = filled(2_000, among=("blocks",))
     index = m._version.segments[0].index
@@ -276,3 +320,41 @@ def test_events_that_were_searched_are_planned_by() -> None:
         m.match({"a": i, "b": 2})
     m.compact()
     assert m.plan()[0].recent
+
+
+@pytest.mark.usefixtures("all_ready")
+@pytest.mark.parametrize("together", [False, True])
+def test_plans_are_for_what_was_asked_of_late(together: bool) -> None:
+    """Rankings most of the time: planned for the k best. Relaxed ones and an option of the user do not count."""
+    rows = [{"id": i, "condition": f"a BETWEEN {i} AND {i + 50}"} for i in range(600)]
+    events = [{"a": i} for i in range(600)]
+
+    def asked(m: Matcher, k: int, mode: Any = "exact") -> None:
+        if together:
+            for first in range(0, 600, 100):
+                m.top_k_many(events[first : first + 100], k, mode=mode)
+        else:
+            for event in events:
+                m.top_k(event, k, mode=mode)
+
+    m = Matcher()
+    m.add_many(rows)
+    assert [plan.k for plan in m.plan()] == [0]
+    asked(m, 7)
+    m.compact()
+    assert [plan.k for plan in m.plan()] == [7]
+    assert m.match({"a": 60}) == list(range(10, 61))
+    for _ in range(60):
+        m.match_many(events)
+    m.adapt(events[:100])
+    assert [plan.k for plan in m.plan()] == [0]
+    other = Matcher(index_options={"k": 3})
+    other.add_many(rows)
+    asked(other, 7)
+    other.compact()
+    assert [plan.k for plan in other.plan()] == [3]
+    relaxed = Matcher()
+    relaxed.add_many(rows)
+    asked(relaxed, 7, "relaxed")
+    relaxed.compact()
+    assert [plan.k for plan in relaxed.plan()] == [0]
