@@ -6,7 +6,6 @@ The figures are drawings; the ten intervals here are the one set that satisfies 
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from typing import Any
 
@@ -364,9 +363,16 @@ def test_exact_matching_by_intersection_needs_no_more_than_k_matches() -> None:
         assert routed.work.matched <= k * 15
 
 
-def test_counts_of_nodes_are_those_of_the_drawing() -> None:
-    """`scored/arrays.py` draws the example with branching 2."""
-    index = IRTree.build(scored_intervals(PAPER), branching=2, leaf=0)
-    fills: I64 = index.arrays.block_fill.astype(np.int64)
-    assert Counter(fills.tolist()) == Counter({2: 7, 1: 2})
-    assert index.arrays.node_key.tolist() in ([55, 30, 90], [55, 90, 30])
+def test_arrays_are_those_of_the_drawing() -> None:
+    """`ranked/arrays.py` draws the example with branching 2; scores there are 11 - number."""
+    arrays = IRTree.build(scored_intervals(PAPER), branching=2, leaf=0).arrays
+    assert arrays.node_key.tolist() == [55, 90, 30]
+    assert arrays.node[: 2 * NODE].tolist() == [2, 1, 2, 1, 1, -1, -1, 5, 1, 1]
+    assert arrays.node_score[:4].tolist() == [10, 10, 9, 9]
+    assert arrays.block_start[:6].tolist() == [0, 2, 3, 5, 7, 9]
+    assert arrays.block_fill.tolist() == [2, 1, 2, 2, 2, 2, 2, 1, 2]
+    leaves = [numbers(arrays.ref[arrays.block_start[b] :][: arrays.block_fill[b]]) for b in (0, 1, 3, 4, 6, 7)]
+    assert leaves == [[1, 3], [10], [2, 4], [7, 8], [5, 6], [9]]
+    inner = [int(arrays.block_start[b]) + i for b in (2, 5, 8) for i in (0, 1)]
+    drawn = [(int(arrays.lo[i]), int(arrays.hi[i]), int(arrays.score[i])) for i in inner]
+    assert drawn == [(30, 55, 10), (0, 100, 1), (65, 90, 9), (65, 100, 4), (0, 30, 6), (10, 45, 2)]

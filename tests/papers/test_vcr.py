@@ -12,6 +12,7 @@ import pytest
 from earmark.flat import bits
 from earmark.index.vcr import VcrIndex
 from earmark.index.vcr.arrays import VCRS
+from earmark.index.vcr.build import add_keys, find, home
 from earmark.index.vcr.rectangles import (
     CORNER,
     OVERLAPPED,
@@ -185,6 +186,42 @@ def test_overlapped_activates_fewer_vcrs() -> None:
         for way in (SIMPLE, OVERLAPPED)
     }
     assert activated[OVERLAPPED] < activated[SIMPLE]
+
+
+@pytest.mark.parametrize("size", [10_007, 10_000, 1 << 13])
+def test_clustered_ids_are_spread_over_a_hash_table_of_any_size(size: int) -> None:
+    """Section 2.2.3: randomised first. Half full, a table of random numbers has runs of about 1.5 places."""
+    for stride in (1, 20, 20 * 300):
+        keys = np.full(size, -1, np.int64)
+        codes = 10**6 + stride * np.arange(size // 2, dtype=np.int64)
+        assert add_keys(codes, keys, size) == size // 2
+        steps_taken = [(find(keys, int(code)) - home(int(code), size)) % size for code in codes[::7]]
+        assert np.mean(steps_taken) < 1.0
+
+
+OPTIONS: dict[str, tuple[object, object]] = {
+    "attributes": ((0,), (0, 1)),
+    "longest": ((4, 4), (16, 8)),
+    "cells": ((20, 20), (200, 200)),
+    "mode": ("points", "cells"),
+    "decomposition": ("simple", "overlapped"),
+    "store": ("array", "hashed"),
+    "numbering": ("corner", "shape"),
+    "hash_size": (40_009, 80_021),
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_changes_the_index(option: str) -> None:
+    """Its arrays differ, and its answers do not."""
+    made = skew("90-10", 2_000, events=50)
+    fixed = {"store": "hashed"} if option == "hash_size" else {}
+    first, second = (VcrIndex.build(made.table(), **fixed, **{option: value}) for value in OPTIONS[option])
+    same = [np.array_equal(a, b) for a, b in zip(first.arrays, second.arrays, strict=True)]
+    names = dict(zip(first.arrays._fields, same, strict=True))
+    assert not all(equal for name, equal in names.items() if name not in ("options", "info")), names
+    answers = [index.match_many(made.events(), bits.all_set(2_000)) for index in (first, second)]
+    assert [column.tolist() for column in answers[0]] == [column.tolist() for column in answers[1]]
 
 
 def test_the_drawings_of_the_page_are_the_code_s() -> None:

@@ -73,7 +73,9 @@ class Lifetime(RuleBasedStateMachine):
         for slot in chosen:
             self.made.subscriptions[slot].score = self.random.choice((-7.0, 0.0, 0.1, 55.0))
         self.index = self.index.copy()
-        self.index.rescore(table_arrays(self.made), np.array(chosen, np.int32))
+        slots = np.array(chosen, np.int32)
+        self.index.remove(slots)
+        self.index.insert(table_arrays(self.made), slots)
 
     @rule()
     def keep_a_reader(self) -> None:

@@ -9,13 +9,13 @@ The running example of the paper, as an interval tree with R-trees of branching 
 11 - number); an inner block is drawn as (extent: best score):
 
     node 0   key 55                 block 2: ([30,55]: 10) ([0,100]: 1)      block 0: 1 3     block 1: 10
-      left   node 1   key 30        block 5: ([0,30]: 6) ([10,45]: 2)        block 3: 5 6     block 4: 9
-      right  node 2   key 90        block 8: ([65,90]: 9) ([65,100]: 4)      block 6: 2 4     block 7: 7 8
+      right  node 1   key 90        block 5: ([65,90]: 9) ([65,100]: 4)      block 3: 2 4     block 4: 7 8
+      left   node 2   key 30        block 8: ([0,30]: 6) ([10,45]: 2)        block 6: 5 6     block 7: 9
 
-    node         rows of (left, right, block, blocks, height): (1, 2, 2, 1, 1) (-1, -1, 5, 1, 1) ..
+    node         rows of (left, right, block, blocks, height): (2, 1, 2, 1, 1) (-1, -1, 5, 1, 1) ..
                  a list without a tree has height 0 and counts its blocks, which follow one another
-    node_score   rows of (best below, best of its own): (10, 10) (6, 6) ..
-    block_start  0 2 3 5 7 8 ..    block_fill  2 1 2 2 1 2 ..     where a block's entries are in lo, hi, score, ref
+    node_score   rows of (best below, best of its own): (10, 10) (9, 9) ..
+    block_start  0 2 3 5 7 9 ..    block_fill  2 1 2 2 2 2 ..     where a block's entries are in lo, hi, score, ref
     ref          slot of an entry; child of an inner one
 
 The segment tree keeps each interval once, in the order of its list, and per node the ascending positions:

@@ -141,10 +141,19 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
         check.check_order(self._arrays, self._table, self.keyed)
         check.check_content(self._arrays, self._table)
 
-    def stabbed(self, attribute: int, lo: int, hi: int | None = None, relaxed: bool = False) -> Stabbed:
-        """Iterate over the entries of an attribute's list that the keys lo..hi meet, best first."""
-        kind = int(relaxed and self._arrays.info[sc.REGIME] != sc.SHARED)
-        chosen = self._arrays.list_of[kind :: sc.KINDS]
+    def stabbed(self, attribute: int, lo: int, hi: int | None = None) -> Stabbed:
+        """Iterate over the scored intervals of an attribute that the keys lo..hi meet, best first.
+
+        This is the paper's getnext(). The score is that by which the list is sorted (`lists.py`): with relaxed lists
+        that of the constraint, otherwise that of the clause. What is loose is in no list.
+        """
+        info = self._arrays.info
+        relaxed = info[sc.REGIME] in (sc.BY_WEIGHT, sc.BY_SUM)
+        if not relaxed and info[sc.MOST_CONSTRAINTS] > 1 and not len(self._arrays.needed):
+            raise EarmarkError(
+                "a clause is listed under only one of its attributes: build it with modes='both' or intersect=True"
+            )
+        chosen = self._arrays.list_of[int(relaxed) :: sc.KINDS]
         which = int(chosen[attribute]) if 0 <= attribute < len(chosen) else sc.EMPTY
         return Stabbed(self._arrays, self._table, which, lo, lo if hi is None else hi)
 

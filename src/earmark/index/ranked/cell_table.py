@@ -82,6 +82,10 @@ class CellTable(SoptRTree):
             raise EarmarkError(f"expected best from 1 to {MOST}, got {best}")
         return cls._built(table, ScoredOptions(branching, 0, modes, intersect, sc.FOREST, sc.POINTS, best))
 
+    @staticmethod
+    def _further_kernels() -> tuple[Any, ...]:
+        return paint, look_up
+
     @classmethod
     def _grow(cls, lists: ScoredLists, arrays: ScoredArrays, options: ScoredOptions) -> ScoredArrays:
         grown = super()._grow(lists, arrays, options)

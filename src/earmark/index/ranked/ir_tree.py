@@ -10,7 +10,7 @@ The paper's ten intervals (number = rank), branching 2:
       left   key 30   5 6 | 9                                             SUBTREE 90 -> run of 90: 2 4 | 7 8
       right  key 90   2 4 | 7 8                                           heap gives 2 4 7 8 10
 
-Arrays: `arrays.py`. `insert`, `remove` and `rescore` change a copy that has room to grow (`update.py`);
+Arrays: `arrays.py`. `insert` and `remove` change a copy that has room to grow (`update.py`);
 `copy` shares everything until one of the two is changed.
 
 Invariant: that of the interval tree; extents are bounding intervals of intervals with a common point, hence without
@@ -102,11 +102,6 @@ class IRTree(ScoredIndex):
         info[sc.LOOSE] = kept[: info[sc.LOOSE]].sum()
         arrays = arrays._replace(info=info, loose=arrays.loose[kept], loose_score=arrays.loose_score[kept])
         self._publish(arrays, -gone[:count])
-
-    def rescore(self, table: SegmentArrays, slots: I32) -> None:
-        """Follow a table that differs from the present one only in the scores or weights of these slots."""
-        self.remove(slots)
-        self.insert(table, slots)
 
     def check(self) -> None:
         """Raise AssertionError unless the invariant holds for the slots in the index, and no extent has a hole."""

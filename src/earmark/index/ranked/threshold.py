@@ -23,6 +23,8 @@ greatest over the lists j of head j + what the other heads leave for a weight.
 In a list equal scores go by sequence. So when reaching T takes a head's score in every open list (no lower score
 there would be lost in rounding: `STEP`), whoever reaches it has no earlier sequence than any head.
 
+*Pruned* is what waits in the sources when the search ends: subtrees, runs, blocks and entries, each of them once.
+
 *Loose* clauses (`lists.py`) are a further list by whole score.
 
 Invariant: T and a merge's heads are never below the score of an unseen slot, in float64 as `clause_score` adds it.
@@ -40,7 +42,7 @@ import earmark.index.ranked.arrays as sc
 import earmark.index.ranked.walk as walk
 from earmark.flat.arrays import F64, I64
 from earmark.flat.machine import at
-from earmark.index.counters import CANDIDATES, MATCHED, SCORED
+from earmark.index.counters import CANDIDATES, MATCHED, PRUNED, PRUNED_LEAVES, SCORED
 from earmark.index.kernels import Asked, Searched, TopK
 from earmark.index.marks import is_set
 from earmark.index.ranked.arrays import Listing, ScoredParts, Trees, int64
@@ -234,6 +236,7 @@ def rank_event(top: TopK, e: int, way: Way) -> bool:
         else:
             pick, slot = in_turn(top, lane, in_order, way, opened, pick, loose_slot, loose_score)
         if slot < 0:
+            put_aside(scratch, opened, way.loose_end - next_loose, work)
             return in_order
         score = head_score(scratch, pick) if pick >= 0 else loose_score
         which = int(at(scratch.source, at(scratch.active, pick) + walk.WHICH)) if pick >= 0 else sc.EMPTY
@@ -257,7 +260,32 @@ def rank_event(top: TopK, e: int, way: Way) -> bool:
         if way.merged and at(heaps.size, lane) == k:
             bound, since = reach_of(way, score, at(table.sequence, slot))
             if settled(heaps, lane, k, in_order, table.sequence, bound, since):
+                put_aside(scratch, opened, way.loose_end - next_loose - is_entry(scratch, pick), work)
                 return in_order
+
+
+@inlined
+def is_entry(scratch: WalkScratch, pick: int) -> bool:
+    """Whether the head of a source is an entry by itself, not a run with more behind it."""
+    if pick < 0:
+        return False
+    head = at(scratch.heap_ref, at(scratch.source, at(scratch.active, pick) + walk.BASE))
+    return bool((head & walk.KIND_MASK) == walk.ENTRY)
+
+
+@inlined
+def put_aside(scratch: WalkScratch, opened: int, others: int, work: I64) -> None:
+    """Count what the bound makes unnecessary: all that waits in the open sources, and others that need no look."""
+    work[PRUNED] += others
+    for i in range(opened):
+        s = at(scratch.active, i)
+        base, count = at(scratch.source, s + walk.BASE), at(scratch.source, s + walk.COUNT)
+        work[PRUNED] += count
+        if at(scratch.source, s + walk.BY_BLOCKS):
+            for element in range(base, base + count):
+                waiting = at(scratch.heap_ref, element)
+                leaf = ((waiting >> walk.KIND_BITS) & walk.HEIGHT_MASK) == 0
+                work[PRUNED_LEAVES] += leaf and (waiting & walk.KIND_MASK) == walk.BLOCK
 
 
 @inlined

@@ -77,7 +77,7 @@ class SegmentTree(ScoredIndex):
     ranked-pubsub, 2.1.2 and 2.2.1. The endpoints cut the line into atomic segments, the leaves of a balanced binary
     tree; an interval is stored at the highest nodes whose extents it covers, at most two per level. Whatever is
     stored on the path of a value is stabbed by it, so a search has nothing to skip: each node's part is in score
-    order, and a heap merges the path. The price is space: an interval of a million is stored ten to forty times.
+    order, and a heap merges the path. The price is space: an interval of a million is stored up to forty times.
 
         cuts 0 10 30 31 46 ..       value 20: leaf [10, 29]       path: its part, its parent's, .., the root's
 
@@ -220,7 +220,7 @@ class RTree(ScoredIndex):
     `scored=False` the leaves are in the order of their left ends, the tree of 2.1.3: few holes, and no order of
     scores; the search goes by the best score below an extent.
 
-        branching 4      [0,90]: 10            [0,100]: 6             [0,100]: 2
+        branching 4      [30,90]: 10           [0,100]: 6             [0,100]: 2
                          1 2 3 4               5 6 7 8                9 10           (number = rank, 1 is best)
 
     In the arrays, a list is the run of a single node.

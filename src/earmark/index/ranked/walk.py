@@ -38,7 +38,7 @@ import earmark.index.ranked.arrays as sc
 from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bisection import bisect_right
 from earmark.flat.machine import VECTOR, at, at_most, check_inside, ctz64, load, splat
-from earmark.index.counters import CANDIDATES, COMPARED, COUNTERS, MOST_COUNTERS, back_to, work_so_far
+from earmark.index.counters import CANDIDATES, COMPARED, COUNTERS, LEAVES, MOST_COUNTERS, back_to, work_so_far
 from earmark.index.counters import NODES as NODES_SEEN
 from earmark.index.kernels import Asked, Matches, Searched
 from earmark.index.marks import close_event, is_set, new_marks
@@ -261,6 +261,7 @@ def next_in_run(trees: Trees, run: I64, stack: U64, r: int, node: int, key_lo: i
             work[NODES_SEEN] += 1
             work[COMPARED] += at(trees.block_fill, block)
             work[VISITS + height - depth] += 1
+            work[LEAVES] += height == depth
             entering = False
         mask = at(stack, level + 1)
         if mask == 0:
@@ -337,8 +338,7 @@ def pull(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, begin: bool,
         sink(score, ref, slot, sequence, base, at(scratch.source, s + COUNT))
         if kind in (SUBTREE, BLOCK):
             if kind == SUBTREE and segments:
-                work[NODES_SEEN] += 1
-                _open_segment_node(trees, scratch, sequence, s, value)
+                _open_segment_node(trees, scratch, sequence, s, value, work)
             else:
                 _open(trees, scratch, sequence, s, kind, value, work)
 
@@ -364,6 +364,7 @@ def _open(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, kind: int, 
         start, fill = int64(at(trees.block_start, block)), int(at(trees.block_fill, block))
         mask = overlap_mask(trees.lo, trees.hi, start, fill, key_lo, key_hi)
         work[VISITS + height] += 1
+        work[LEAVES] += height == 0
         work[COMPARED] += fill
         while mask:
             entry = start + ctz64(mask)
@@ -415,6 +416,7 @@ def _begin_segments(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, w
         if not point:
             entry = int64(at(trees.part_best, root + 1))
         elif begin < end:
+            work[LEAVES] += 1
             r = at(scratch.source, s + RUNS)
             scratch.source[s + RUNS] = r + 1
             scratch.run[r * RUN_ROW + LEFT_OVER], scratch.run[r * RUN_ROW + HERE] = end, begin
@@ -427,7 +429,7 @@ def _begin_segments(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, w
 
 
 @inlined
-def _open_segment_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, node: int) -> None:
+def _open_segment_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int, node: int, work: I64) -> None:
     """Open a segment tree's node for an interval event: its children, and entries that no node further left gives."""
     lists, row = trees.lists, at(scratch.source, s + WHICH) * sc.LIST
     root, size, cuts = at(lists, row + sc.ROOT), at(lists, row + sc.SIZE), at(lists, row + sc.CUT_FIRST)
@@ -438,6 +440,8 @@ def _open_segment_node(trees: Trees, scratch: WalkScratch, sequence: I64, s: int
     first -= size
     middle = first + (width >> 1)
     begin, end = at(trees.part_start, root + node), at(trees.part_start, root + node + 1)
+    work[NODES_SEEN] += 1
+    work[LEAVES] += begin < end
     for i in range(begin - 2, end):  # the two places before the entries represent the children
         if i >= begin:
             entry = int64(at(trees.part, i))
@@ -528,7 +532,8 @@ def _match_event(
             work[NODES_SEEN] += 1
             if segments:
                 waiting = _open_part(trees, scratch.run, nodes, which, node, waiting, key_lo, key_hi)
-                in_run = True
+                in_run = at(scratch.run, HERE) < at(scratch.run, LEFT_OVER)
+                work[LEAVES] += in_run
             else:
                 waiting = _push_children(trees, nodes, node, waiting, key_lo, key_hi)
                 in_run = at(trees.node, node * sc.NODE + sc.FIRST_BLOCK) >= 0

@@ -63,7 +63,8 @@ def test_scores_change_without_a_rebuild() -> None:
     chosen = np.arange(0, len(score), 7, dtype=np.int32)
     score[chosen] = np.random.default_rng(1).integers(-5, 90, len(chosen))
     changed = table._replace(score=frozen(score))
-    index.rescore(changed, chosen)
+    index.remove(chosen)
+    index.insert(changed, chosen)
     index.check()
     assert len(index.arrays.node_key) == nodes
     for key in range(0, 600, 37):

@@ -11,11 +11,16 @@ from tests.unit.index.ranked.scored_cases import (
     PAPER,
     STRUCTURES,
     naive_stabbed,
+    point,
     random_intervals,
     random_made,
     scored_intervals,
 )
-from tests.unit.made import GREATEST, table_arrays
+from tests.unit.made import GREATEST, Constraint, Made, Subscription, event_arrays, table_arrays
+
+from earmark.errors import EarmarkError
+from earmark.flat import bits
+from earmark.index.ranked.trees import RTree
 
 OPTIONS: list[tuple[str, int, list[dict[str, Any]]]] = [
     ("interval_tree", 0, [{}, {"leaf": 0}, {"sort": "endpoint", "leaf": 2}, {"intersect": True}]),
@@ -48,8 +53,48 @@ def test_getnext_gives_each_interval_once_and_best_first(name: str, base: int, o
         for _ in range(10):
             lo = random.choice([random.randrange(domain + longest), int(table.lo[3]), int(table.hi[5])])
             for hi in (lo, min(lo + random.randrange(domain), GREATEST), GREATEST):
-                relaxed = options.get("modes") == "relaxed"
-                assert list(index.stabbed(0, lo, hi, relaxed)) == naive_stabbed(table, lo, hi)
+                assert list(index.stabbed(0, lo, hi)) == naive_stabbed(table, lo, hi)
+
+
+@every_structure
+def test_getnext_gives_every_interval_of_an_attribute_whatever_else_a_clause_asks(name: str) -> None:
+    """Exact lists have a clause once, so that they alone cannot answer; they say so."""
+    made = Made([Subscription([{0: Constraint([(i, 9)]), 1: Constraint([(0, i)])}], 0.0, i) for i in range(9)], [])
+    table, wanted = table_arrays(made), list(range(6))
+    for options in ({}, {"modes": "relaxed"}, {"modes": "exact", "intersect": True}):
+        index = STRUCTURES[name].build(table, **options)
+        assert [slot for slot, _ in index.stabbed(0, 5)] == wanted
+        assert [slot for slot, _ in index.stabbed(1, 3)] == list(range(3, 9))
+    with pytest.raises(EarmarkError, match="intersect=True"):
+        STRUCTURES[name].build(table, modes="exact").stabbed(0, 5)
+
+
+@every_structure
+def test_work_counts_leaves_and_what_is_put_aside(name: str) -> None:
+    """More answers open more leaves and put less aside; the whole answer puts nothing aside."""
+    n = 60 if PLAIN else 2000
+    table = random_intervals(7, n, 1000, 400, 10**6)
+    index = STRUCTURES[name].build(table, **({"best": 1} if name == "cell_table" else {}))
+    events = event_arrays(Made([], []), [point(500)])
+    found = len(index.match_many(events, bits.all_set(n))[1])
+    assert found > 5
+    assert 0 < index.work.leaves <= index.work.nodes
+    counted = []
+    for k in (2, 5, n):
+        index.top_k_many(events, k, bits.all_set(n))
+        counted.append(index.work)
+    assert 0 < counted[0].leaves <= counted[1].leaves <= counted[2].leaves
+    assert counted[0].pruned > 0
+    assert counted[1].pruned > 0
+    assert counted[2].pruned == 0
+    assert counted[2].matched == found
+
+
+def test_leaves_put_aside_are_counted_where_blocks_wait_by_score() -> None:
+    n = 60 if PLAIN else 2000
+    index = RTree.build(random_intervals(7, n, 1000, 400, 10**6), branching=4, scored=False)
+    index.top_k_many(event_arrays(Made([], []), [point(500)]), 1, bits.all_set(n))
+    assert 0 < index.work.pruned_leaves < index.work.pruned
 
 
 @every_structure
