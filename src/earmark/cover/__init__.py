@@ -41,6 +41,7 @@ _NAMES = {
     "merging.merge": "merge Merged",
     "merging.traffic": "Traffic",
     "ranges.projection": "Measured Projection",
+    "ranges.subsets": "SubsetProjections",
     "ranges.subsumption": "RangeChange Subsumption",
     "ranges.summary": "RangeSummary Summary summarize",
     "ranges.table": "Ranges RangeSet RangeTable",

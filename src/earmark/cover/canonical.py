@@ -351,6 +351,39 @@ def reports(table: SegmentArrays, above: int, clause: int, below: int) -> bool:
     return outranks(table, above, below)
 
 
+@inlined
+def same_constraint(table: SegmentArrays, a: int, b: int) -> bool:
+    """Whether two constraints take the same on the same attribute."""
+    begin, first = at(table.interval_start, a), at(table.interval_start, b)
+    count = at(table.interval_start, a + 1) - begin
+    if at(table.attr, a) != at(table.attr, b) or at(table.accepts_null, a) != at(table.accepts_null, b):
+        return False
+    if at(table.interval_start, b + 1) - first != count:
+        return False
+    for i in range(count):
+        if at(table.lo, begin + i) != at(table.lo, first + i) or at(table.hi, begin + i) != at(table.hi, first + i):
+            return False
+    return True
+
+
+@inlined
+def differ_once(table: SegmentArrays, a: int, b: int) -> bool:
+    """Whether two clauses with as many constraints differ in at most one of them, on the same attribute.
+
+    Their union is then one clause. (Where only one has a constraint on some attribute, it must be inside the other.)
+    """
+    begin, first = at(table.constraint_start, a), at(table.constraint_start, b)
+    count, different = at(table.constraint_start, a + 1) - begin, 0
+    if at(table.constraint_start, b + 1) - first != count:
+        return False
+    for i in range(count):
+        if not same_constraint(table, begin + i, first + i):
+            different += 1
+            if different > 1 or at(table.attr, begin + i) != at(table.attr, first + i):
+                return False
+    return True
+
+
 @kernel
 def covers(table: SegmentArrays, above: int, below: int) -> bool:
     """`stands_above`, for callers outside kernels."""

@@ -232,6 +232,13 @@ class CoverIndex:
         """Others that may share an event with this one, in order of insertion: all that do are among them."""
         return [other for other in self._named(self.members.meeting(self.slot(id))) if other != id]
 
+    def mergeable(self, id: Id) -> list[Id]:
+        """Others that make one condition with this one that takes what the two take and no more, by insertion.
+
+        Either one covers the other, or they differ on one attribute alone (`merge` writes the condition).
+        """
+        return self._named(self.members.mergeable(self.slot(id)))
+
     def covers(self, above: Id, below: Id) -> bool:
         """Whether every event that matches `below` matches `above` too; of equal conditions, the older one covers."""
         return self.members.covers(self.slot(above), self.slot(below))

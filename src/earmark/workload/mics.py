@@ -88,9 +88,9 @@ def mics(
     return dense(lo, hi, value, CELLS * grain)
 
 
-def table_2(distribution: str, subscriptions: int, publications: int = 10_000) -> Workload:
+def table_2(distribution: str, subscriptions: int, publications: int = 10_000, *, seed: int = 2008) -> Workload:
     """Draw data with the traffic of the paper's Table 2, projected on the first three attributes."""
-    return mics(distribution, subscriptions, publications, drawn=True, asked=TABLE_2_ASKED)
+    return mics(distribution, subscriptions, publications, drawn=True, asked=TABLE_2_ASKED, seed=seed)
 
 
 def _odds(distribution: str, exponent: float) -> F64:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from earmark.cover.canonical import check_continues, clause_contains, covers, reports, stands_above
+from earmark.cover.canonical import check_continues, clause_contains, covers, differ_once, reports, stands_above
 from earmark.cover.exact import WORK, Decision, decide
 from earmark.errors import EarmarkError, check_whole, require
 from earmark.flat.arrays import I32, I64, U64, grown, read_only
@@ -195,6 +195,18 @@ class Members:
         self._limit(slot, None)
         return self.members()
 
+    def aligned(self, slot: int) -> I32:
+        """Members, ascending, that include all that are `mergeable` with the slot: here, all members."""
+        self._limit(slot, None)
+        return self.members()
+
+    def mergeable(self, slot: int) -> I32:
+        """Members, ascending, that make one clause with the slot that takes what the two take, and no more.
+
+        Either one of the two covers the other, or each has one clause and they differ on one attribute alone.
+        """
+        return keep_mergeable(self.table, slot, self.aligned(slot))
+
     def covers(self, above: int, below: int) -> bool:
         """Whether one slot covers another, in the strict order."""
         return bool(covers(self.table, above, below))
@@ -252,6 +264,25 @@ def keep_covered(table: SegmentArrays, slot: int, candidates: I32, k: int) -> I3
         if last - first == 1 and begin < end and not clause_contains(table, first, begin):
             continue  # most end here, before the test in full
         if stands_above(table, slot, other):
+            out[found] = other
+            found += 1
+    return out[:found]
+
+
+@kernel
+def keep_mergeable(table: SegmentArrays, slot: int, candidates: I32) -> I32:
+    """The candidates that make one clause with the slot, in their order."""
+    out, found = np.empty(len(candidates), np.int32), 0
+    first, is_one = at(table.clause_start, slot), at(table.clause_start, slot + 1) - at(table.clause_start, slot) == 1
+    for i in range(len(candidates)):
+        other = candidates[i]
+        begin = at(table.clause_start, other)
+        both = is_one and at(table.clause_start, other + 1) - begin == 1
+        if other != slot and (
+            (both and differ_once(table, first, begin))
+            or stands_above(table, other, slot)
+            or stands_above(table, slot, other)
+        ):
             out[found] = other
             found += 1
     return out[:found]

@@ -1,4 +1,4 @@
-"""Which cover this subscription, which does it cover, which meet it? MICS's Subscription Indexing, for covering.
+"""Which cover this subscription, which does it cover, which meet it, which merge with it? MICS's Subscription Indexing.
 
 mics.txt, section 5. The members are in a `MicsIndex` (index/mics/): the ranges of Hilbert's curve that their clauses
 fill on a few attributes lead to lists of slots. A subscription is looked up there like an event, and the exact tests
@@ -7,6 +7,7 @@ fill on a few attributes lead to lists of slots. A subscription is looked up the
     covering    whoever contains a clause contains the first cell of its box      one number is looked up
     covered     whatever is inside has cells inside                               the ranges of all clauses
     meeting     whatever shares an event shares a cell                            the same; `exact.py` decides
+    aligned     whatever merges takes the same on all attributes but one          the same, and a slab for each axis
 
              known to the index                            tail: looked at one by one         void: without a clause
     slots    0 1 2 . 4 5 . . 8 9 ...                       3 11 17                            6
@@ -20,7 +21,7 @@ have cost as much as that: so neither one question nor a hundred thousand take m
 
 Invariant (`check`): that of `MicsIndex`; each member is in exactly one of index, tail and void; what is in the index
 and not a member is in `removed`.
-Complexity: covering O(bits + one chain of blocks + candidates), covered and meeting O(ranges log blocks + candidates),
+Complexity: covering O(bits + one chain of blocks + candidates), the others O(ranges log blocks + candidates),
 and a scan of the tail and of what is too wide for the lists; insert and remove O(entries) once per group of changes.
 
 Where we differ from the paper: it looks up whether a range is *inside* the table of all ranges, which tells whether a
@@ -125,6 +126,15 @@ class Mics(Members):
         found = self._index.meeting_one(self.table, slot, self._live)
         return np.union1d(found, self._tail_slots) if len(self._tail_slots) else found
 
+    def aligned(self, slot: int) -> I32:
+        """Members, ascending, that include all that are `mergeable` with the slot."""
+        self._limit(slot, None)
+        if not self._clauses(slot):
+            return self.members()
+        found = self._index.aligned_one(self.table, slot, self._live)
+        waiting = np.union1d(self._tail_slots, self._void_slots)
+        return np.union1d(found, waiting) if len(waiting) else found
+
     def covered(self, slot: int, k: int | None = None) -> I32:
         """Up to k members that the slot covers, ascending."""
         limit, met = self._limit(slot, k), self.meeting(slot)
@@ -186,6 +196,11 @@ class Auto(Linear):
         """Members, ascending, that include all that share an event with a slot; all where it never matches."""
         index = self._ready()
         return super().meeting(slot) if index is None or not self._clauses(slot) else index.meeting(slot)
+
+    def aligned(self, slot: int) -> I32:
+        """Members, ascending, that include all that are `mergeable` with the slot."""
+        index = self._ready()
+        return super().aligned(slot) if index is None else index.aligned(slot)
 
     def _ready(self) -> Mics | None:
         """The index, if there is one; makes one when it is time to."""

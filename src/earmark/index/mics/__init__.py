@@ -4,7 +4,7 @@ A few attributes, the most selective, span a space of cells. A clause is a box o
 numbers on Hilbert's curve, and the ranges lead to lists of slots. An event is in one cell: its number is looked up
 once, the lists found there are candidates, and each is verified exactly. `arrays.py` draws it, `plan.py` chooses
 attributes and cells, `build.py` fills the lists, `search.py` searches. Subscriptions are looked up in the same lists,
-for covering and subsumption.
+for covering, subsumption and merging.
 
 **Invariant** (`check`): an event that a slot matches is in a block of the slot, or the slot is residual. The lists
 are exactly those of the slots' decompositions.
@@ -45,7 +45,7 @@ from earmark.index.driver import read_only_table
 from earmark.index.mics.arrays import MicsArrays
 from earmark.index.mics.build import assembled, check_lists, extended, options_of, place, without
 from earmark.index.mics.plan import MOST_AXES, MOST_PIECES, NO_PLAN, MicsOptions, checked_options, planned
-from earmark.index.mics.search import Question, find_slots, match_events
+from earmark.index.mics.search import ALIGNED, HOLDING, MEETING, Question, find_slots, match_events
 from earmark.index.staged import StagedIndex
 from earmark.segment.arrays import SegmentArrays
 
@@ -130,9 +130,8 @@ class MicsIndex(StagedIndex[MicsArrays]):
     def meeting(self, table: SegmentArrays, slots: I32, sifted: bool = False) -> tuple[I64, I32]:
         """Per subscription of some table the slots here whose boxes meet its own: (pointers, slots), ascending.
 
-        Whoever covers it, or subsumes it with others, or could be merged with it, is among them (section 5); so is
-        every slot that is scanned. A subscription that nothing satisfies meets nothing. `sifted`: without those that
-        the sieve rules out.
+        Whoever covers it, or subsumes it with others, is among them (section 5); so is every slot that is scanned. A
+        subscription that nothing satisfies meets nothing. `sifted`: without those that the sieve rules out.
         """
         sieve = self._sieve if sifted else NO_SIEVE
         parts, counters = [np.empty(0, np.int32)], np.zeros(COUNTERS, np.int64)
@@ -151,10 +150,18 @@ class MicsIndex(StagedIndex[MicsArrays]):
 
         One look-up, as for an event. A subscription without clauses is held by none.
         """
-        return self._looked_up(table, slot, self._sieve, eligible, holding=True)
+        return self._looked_up(table, slot, self._sieve, eligible, HOLDING)
 
-    def _looked_up(self, table: SegmentArrays, slot: int, sieve: Space, eligible: U64, holding: bool = False) -> I32:
-        question = Question(read_only_table(table), slot, sieve, read_only(eligible), self._scanned, holding)
+    def aligned_one(self, table: SegmentArrays, slot: int, eligible: U64) -> I32:
+        """Eligible slots whose boxes meet that of a subscription, but perhaps for one attribute.
+
+        Whoever makes one condition with it, and nothing more, is among them: boxes that touch, or that take the same
+        on all attributes but one.
+        """
+        return self._looked_up(table, slot, self._sieve, eligible, ALIGNED)
+
+    def _looked_up(self, table: SegmentArrays, slot: int, sieve: Space, eligible: U64, kind: int = MEETING) -> I32:
+        question = Question(read_only_table(table), slot, sieve, read_only(eligible), self._scanned, kind)
         scratch, found = self._spare_scratch(), ~FIRST_ROOM
         while found < 0:
             counters, out = np.zeros(COUNTERS, np.int64), np.empty(~found, np.int32)

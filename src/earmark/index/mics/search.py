@@ -10,17 +10,25 @@ An event with an interval on an axis is a box of cells, and its ranges are looke
 number, and all blocks that begin inside it. A slot can then be found more than once, so what is found is first marked
 (`marks.py`), and verified when all is.
 
-**Subscriptions** are looked up in the same lists. What covers one or is covered by it, what subsumes it with others or
-could be merged with it, has an event in common with it, and so a cell of its box:
+**Subscriptions** are looked up in the same lists. What covers one or is covered by it, and what subsumes it with
+others, has an event in common with it, and so a cell of its box. What merges with it perfectly need not: it may begin
+where the box ends, or be elsewhere on one attribute, but on every other attribute it takes the same.
 
     meeting    the ranges of the boxes are looked up, as for an event with intervals
     holding    who contains a clause contains the first cell of its box: one number is looked up, one chain of blocks
+    aligned    the ranges of the box, and for each axis those of the box without a limit there (a slab)
 
-Either way the sieve is asked before a slot is marked, with the clause's cells in place of an event's. It compares `low`
-with the highest cells of an entry and `high` with its lowest:
+       . . . . . . . .     q    the box that is looked up
+       . . . . . . . .     m    touches it: the union is a box, though the two share no cell
+       . . q q m m . .     p    the same rows, elsewhere on the other axis: the union is one condition, with IN or OR
+       p . q q m m . .     meeting looks at q alone, aligned also at the slabs above, below, left and right of it
+
+In each case the sieve is asked before a slot is marked, with the clause's cells in place of an event's. It compares
+`low` with the highest cells of an entry and `high` with its lowest:
 
     meeting    low = the clause's lowest cells,  high = its highest       do the two overlap?
     holding    low = the clause's highest cells, high = its lowest        does the entry reach as far on both sides?
+    aligned    as meeting, with one attribute without a limit: the slab's; for the box itself, any that is not an axis
 
 Slots that are scanned are marked too. What is marked is read off in ascending order, once each.
 
@@ -36,7 +44,7 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.curves.hilbert import decompose, number_of
-from earmark.curves.space import NULL_CELL, Space, cell_of, clause_boxes
+from earmark.curves.space import NO_AXIS, NULL_CELL, Space, cell_of, clause_boxes
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I32, I64, U64
 from earmark.flat.machine import at, ctz64, popcount64
@@ -290,6 +298,10 @@ def verify_marked(searched: Searched[MicsArrays], asked: Asked, e: int, scratch:
 # --- subscriptions ---------------------------------------------------------------------------------------------
 
 
+MEETING, HOLDING, ALIGNED = 0, 1, 2
+"""Whose boxes meet one of its own; may hold that of its first clause; meet one but for a single attribute."""
+
+
 class Question(NamedTuple):
     """A subscription that is looked up, a slot of some table; the sieve; who is eligible, and who is scanned."""
 
@@ -298,42 +310,65 @@ class Question(NamedTuple):
     sieve: Space
     eligible: U64
     scanned: I32
-    holding: bool
-    """Whose boxes may hold that of its first clause; otherwise, whose boxes meet one of its own."""
+    kind: int
+    """MEETING, HOLDING or ALIGNED."""
 
 
 @kernel
 def find_slots(index: MicsArrays, question: Question, scratch: U64, out: I32, work: I64) -> int:
     """The eligible slots that the question asks for, and those that are scanned; returns as `read_marked` does."""
-    table, sieve, slot, holding = question.table, question.sieve, question.slot, question.holding
+    table, sieve, slot, kind = question.table, question.sieve, question.slot, question.kind
     words = words_of(scratch)
     space = Space(index.attr, index.axis_of, index.cut_start, index.cuts, index.bits)
-    axes, bits, tops = len(index.attr), index.bits[0], field_tops(len(sieve.attr))
+    axes, bits = len(index.attr), index.bits[0]
     clause, box, fields = np.empty(1, np.int64), np.empty((4, axes), np.int64), np.empty((2, len(sieve.attr)), np.int64)
     corner, levels = np.empty((bits + 1, axes), np.int64), np.empty((2, bits + 1, 4), np.int64)
     ranges = np.empty((2, int(MOST_RANGES)), np.int64)
     some = False
     begin, end = at(table.clause_start, slot), at(table.clause_start, slot + 1)
-    for one in range(begin, min(begin + 1, end) if holding else end):
+    for one in range(begin, min(begin + 1, end) if kind == int(HOLDING) else end):
         clause[0] = one
-        clause_boxes(space, table, clause, box[0:1], box[1:2])
-        clause_boxes(sieve, table, clause, fields[0:1], fields[1:2])
-        if is_empty(box) or is_empty(fields):
-            continue
-        some = True
-        if len(index.code):
-            low, high = packed(fields[1 if holding else 0]), packed(fields[0 if holding else 1])
-            cells = Sieved(len(sieve.attr) > 0, low, high | tops, tops)
-            if holding:
+        for free in range(axes if kind == int(ALIGNED) else 0, -1, -1):  # 0: the box itself; then axis free - 1
+            clause_boxes(space, table, clause, box[0:1], box[1:2])
+            clause_boxes(sieve, table, clause, fields[0:1], fields[1:2])
+            if is_empty(box) or is_empty(fields):
+                break
+            some = True
+            if not len(index.code):
+                break
+            if kind == int(ALIGNED):
+                widen(space, sieve, free - 1, box, fields)
+            if kind == int(HOLDING):
                 ranges[:, 0], pieces = number_of(box[0], bits), 1
             else:
                 pieces = cover_box(box, bits, corner, levels, ranges)
+            cells = sieved(fields, kind == int(HOLDING))
             for i in range(pieces):
                 mark_range(index, ranges[0, i], ranges[1, i], cells, scratch, words, work)
     if some:
         for i in range(len(question.scanned)):
             mark(scratch, words, int(at(question.scanned, i)) | int(MAYBE), True)
     return read_marked(scratch, words, question.eligible, out)
+
+
+@inlined
+def widen(space: Space, sieve: Space, axis: int, box: I64, fields: I64) -> None:
+    """Lift the limits of a box, and of its cells in the sieve, on an axis; or, with -1, on what is not an axis."""
+    if axis >= 0:
+        box[0, axis], box[1, axis] = 0, (1 << space.bits[0]) - 1
+    for field in range(len(sieve.attr)):
+        attr = at(sieve.attr, field)
+        own = at(space.axis_of, attr) if attr < len(space.axis_of) else int(NO_AXIS)
+        if own == axis:  # NO_AXIS is -1
+            fields[0, field], fields[1, field] = 0, (1 << sieve.bits[0]) - 1
+
+
+@inlined
+def sieved(fields: I64, holding: bool) -> Sieved:
+    """A clause's lowest and highest cells in the sieve as the words it compares."""
+    axes, lowest = fields.shape[1], 1 if holding else 0
+    tops = field_tops(axes)
+    return Sieved(axes > 0, packed(fields[lowest]), packed(fields[1 - lowest]) | tops, tops)
 
 
 @inlined

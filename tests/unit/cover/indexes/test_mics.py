@@ -80,6 +80,7 @@ def test_nobody_who_matters_is_missed(seed: int, lists: str) -> None:
         assert sorted(index.covering(slot).tolist()) == linear.covering(slot).tolist()
         assert index.covered(slot).tolist() == linear.covered(slot).tolist()
         assert index.covered(slot, 2).tolist() == linear.covered(slot, 2).tolist()
+        assert index.mergeable(slot).tolist() == linear.mergeable(slot).tolist()
 
 
 class Lives(RuleBasedStateMachine):
@@ -126,6 +127,7 @@ class Lives(RuleBasedStateMachine):
             assert set(self.index.meeting(slot).tolist()) >= sharing(self.made, slot, self.live)
             assert sorted(self.index.covering(slot).tolist()) == linear.covering(slot).tolist()
             assert self.index.covered(slot).tolist() == linear.covered(slot).tolist()
+            assert self.index.mergeable(slot).tolist() == linear.mergeable(slot).tolist()
 
     def teardown(self) -> None:
         if hasattr(self, "patch"):

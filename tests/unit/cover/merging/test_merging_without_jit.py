@@ -12,7 +12,7 @@ from earmark import Matcher
 from earmark.events.frames import encode_many
 from earmark.cover import Verdict, merge, subsumed, summarize
 from earmark.cover.canonical import canonical
-from benchmarks.linear_boxes import LinearBoxes
+from earmark.report.rivals.linear_boxes import LinearBoxes
 from earmark.cover.ranges.subsumption import Subsumption
 from earmark.curves.space import boxes_of_clauses
 
