@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, Self, TypedDict, Unpack
 
@@ -134,6 +134,29 @@ def check_whole(number: int, what: str, least: int, most: int | None = None) -> 
     if not good or number < least or (most is not None and number > most):
         bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise EarmarkError(f"expected an integer {bounds} for {what}, got {number!r}")
+
+
+def check_flag(value: object, what: str) -> None:
+    """Raise unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise EarmarkError(f"expected True or False for {what}, got {value!r}")
+
+
+def check_seconds(value: object, what: str) -> None:
+    """Raise unless the value is a number of seconds, from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise EarmarkError(f"expected a number of seconds for {what}, got {value!r}")
+
+
+def checked_names(values: object, what: str) -> list[str]:
+    """The strings of a list or another collection; raise for anything else."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise EarmarkError(f"expected a list of strings for {what}, got {values!r}")
+    names = [*values]
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise EarmarkError(f"expected a list of strings for {what}, got {name!r} in it")
+    return names
 
 
 def require(holds: object, what: str) -> None:

@@ -57,8 +57,13 @@ def _values(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) 
     help="An option of the policy. Repeatable.",
 )
 @options.attribute_types
+@click.option(
+    "--advertisements",
+    is_flag=True,
+    help="Send subscriptions only to where something is advertised that they may match. All brokers agree on it.",
+)
 @click.option("--token-file", metavar="FILE", help=_TOKEN)
-@click.option("--state", metavar="FILE", help="Keep local subscriptions here, so that they survive a restart.")
+@click.option("--state", metavar="FILE", help="Keep what local clients ask for here, so that it survives a restart.")
 @click.option(
     "--forget-after",
     metavar="SECONDS",
@@ -78,6 +83,7 @@ def broker(
     policy: str,
     policy_options: Mapping[str, object],
     attributes: Mapping[str, str],
+    advertisements: bool,
     token_file: str | None,
     state: str | None,
     forget_after: float | None,
@@ -115,6 +121,7 @@ def broker(
         policy=policy,
         options=policy_options,
         attributes=attributes or None,
+        advertisements=advertisements,
         state=state,
         forget_after=forget_after,
         tls=None if tls_cert is None else listening_context(tls_cert, tls_key),

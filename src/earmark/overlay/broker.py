@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from earmark.errors import EarmarkError, EventError
+from earmark.errors import EarmarkError, EventError, check_flag, check_seconds, check_whole, checked_names
 from earmark.events.mappings import checked_weights
 from earmark.keys.schema import Schema
 from earmark.language.parse import parse_clauses
@@ -36,11 +36,13 @@ from earmark.overlay.publications import Publications
 from earmark.overlay.routing import Router, Sent
 from earmark.overlay.table import Table
 from earmark.overlay.transitions import TABLE, State
-from earmark.segment.builder import prepare
+from earmark.segment.builder import collector_held, prepare
 
 __all__ = ["Broker", "Party", "Sent"]
 
 _PUBLISHING = (m.Publication, m.Publish)
+FEW = 64
+"""Messages of a batch from which on the garbage collector is held back."""
 MOST_ENTRIES = 10_000_000
 """Entries, and offers, of one link; and stale ones, beside them."""
 
@@ -60,6 +62,7 @@ class Broker:
         zone: str = "UTC",
         advertisements: bool = False,
         holding: int = 10_000,
+        holding_bytes: int = 1 << 26,
         patience: float = 30.0,
         forget: float | None = None,
     ) -> None:
@@ -68,19 +71,27 @@ class Broker:
         `options` are the policy's. `attributes` declares types, the same in all brokers of a network. With
         `advertisements`, subscriptions travel only to where something is advertised that they may match, and clients
         may publish only what they have advertised; all brokers agree on it. Without, advertising has no effect.
-        `holding` is how many publications are held for a neighbour that cannot take them yet. `patience` is how many
+        `holding` is how many publications are held for a neighbour that cannot take them yet, and `holding_bytes` how
+        many bytes of them. `patience` is how many
         seconds after the first tick to wait for `neighbours` that have not told everything, and how long a new channel
         may stay silent; `forget` is how many seconds after a neighbour has left it is dropped, None for never.
         """
+        check_whole(run, "run", 0, 2**63 - 1)
+        check_whole(holding, "holding", 0)
+        check_whole(holding_bytes, "holding_bytes", 0)
+        check_seconds(patience, "patience")
+        check_flag(advertisements, "advertisements")
+        if forget is not None:
+            check_seconds(forget, "forget")
+        expected = checked_names(neighbours, "neighbours")
         self.name = name
         self.run = run
         rules = policy_of(policy, options or {})
         attributes = rules.declare(attributes or {}, zone)
         self._router = Router(name, run, rules, policy, Table(attributes, zone), Offers() if advertisements else None)
         self._clients = Clients(attributes, zone)
-        self._publications = Publications(name, run, self._router, self._clients, holding)
+        self._publications = Publications(name, run, self._router, self._clients, (holding, holding_bytes))
         self._patience, self._forget = patience, forget
-        expected = [*neighbours]
         self._awaited = set(expected)
         """Neighbours whose place is kept until they have told everything, or patience ends."""
         self._given_up: set[str] = set()
@@ -137,11 +148,19 @@ class Broker:
             self._router.table.remove(link.key(entry))
         return self._router.drop(link)
 
-    def attach(self, client: str) -> list[Sent]:
-        """A client is there: what waited for it, and what is in force."""
+    def attach(self, client: str, most: int | None = None, most_bytes: int | None = None) -> list[Sent]:
+        """A client is there: what waited for it, and what is in force.
+
+        With `most` and `most_bytes`, no more notifications than this; if others wait, the client stays detached, and is
+        to be attached again when it has taken these (`waiting`).
+        """
         known, party = self._clients.of(client), Party("client", client)
         in_force = [m.InForce(known.answered)] if known.answered else []
-        return [(party, message) for message in (*in_force, *known.attach())]
+        return [(party, message) for message in (*in_force, *known.attach(most, most_bytes))]
+
+    def waiting(self, client: str) -> int:
+        """How many notifications wait for a client."""
+        return len(self._clients.of(client).waiting)
 
     def detach(self, client: str) -> list[Sent]:
         """A client is away. Its subscriptions stay, and its notifications wait."""
@@ -208,6 +227,12 @@ class Broker:
         A ProtocolError is about the first message that is wrong. The ones before it have taken effect: the error says
         how many these are (`handled`), and has what to send for them (`sent`). Those after it have not been looked at.
         """
+        if len(messages) < FEW:
+            return self._received(messages)
+        with collector_held():
+            return self._received(messages)
+
+    def _received(self, messages: Sequence[tuple[Message, Party]]) -> list[Sent]:
         publishing = False
         if len(messages) > 1:
             _look_at_conditions(messages)
@@ -402,6 +427,7 @@ class Broker:
             return
         try:
             parse_clauses(condition)
+            check_work(condition)
         except EarmarkError as problem:
             raise _error(party, str(problem)) from None
         _remember([condition])
@@ -428,6 +454,7 @@ class Broker:
             if _same(known[1], request):
                 return
             raise EarmarkError(f"there is a subscription {request.id!r} already; withdraw it first")
+        check_work(request.condition)
         entry = self._router.entry(LOCAL, request.condition)
         self._clients.subscribe(client, entry, request)
         self._added[entry.number] = entry
@@ -449,6 +476,7 @@ class Broker:
             return
         if known is not None:
             raise EarmarkError(f"there is an advertisement {request.id!r} already; withdraw it first")
+        check_work(request.condition)
         offer = self._router.entry(LOCAL, request.condition)
         self._clients.advertise(client, offer, request.id)
         if self._router.offers is not None:
@@ -505,6 +533,7 @@ def _link_status(link: Link, router: Router) -> dict[str, object]:
         "heard": link.heard,
         "answered": link.answered,
         "held": len(link.held),
+        "held_bytes": link.held.size,
         "lost": link.lost,
     } | router.policy.status(link.name)
 
@@ -533,17 +562,42 @@ def _error(party: Party, reason: str) -> ProtocolError:
 _sound: set[str] = set()
 """Conditions that are well formed, as some broker of this process has seen."""
 MOST_SOUND, LONGEST_SOUND = 1 << 16, 1_000
+MOST_WORK = 2_048
+"""Constraints in the normal form of one condition: comparing it with others takes up to a second, and grows with the
+square."""
 
 
 def _look_at_conditions(messages: Sequence[tuple[Message, Party]]) -> None:
     """Remember the conditions that neighbours want, if all are well formed: many at once is quicker than one by one."""
     wanted = [message.condition for message, _ in messages if isinstance(message, m.Want)]
-    conditions = [condition for condition in wanted if condition not in _sound]
+    conditions = [condition for condition in wanted if condition not in _sound and is_plain(condition)]
     try:
         prepare(Schema("UTC"), [*enumerate(conditions)])
     except EarmarkError:
         return
     _remember(conditions)
+
+
+def is_plain(condition: str) -> bool:
+    """Whether the normal form of a condition is short without looking at it: it only joins comparisons by AND."""
+    lowered = condition.lower()
+    return len(condition) <= LONGEST_SOUND and "or" not in lowered and "not" not in lowered
+
+
+def work_of(condition: str) -> int:
+    """How many constraints the normal form of a condition has, at least 1; raise an EarmarkError where it is wrong."""
+    return max(1, sum(map(len, parse_clauses(condition))))
+
+
+def check_work(condition: str) -> None:
+    """Raise an EarmarkError where a condition takes a broker too long."""
+    if is_plain(condition):
+        return
+    if (work := work_of(condition)) > MOST_WORK:
+        raise EarmarkError(
+            f"expected a condition whose normal form has at most {MOST_WORK:,} constraints, got {work:,}: "
+            "split it into several subscriptions"
+        )
 
 
 def _remember(conditions: Sequence[str]) -> None:

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from earmark.errors import SubscriptionError
-from earmark.overlay.messages import Id, Message, Notify, Prefer, Publication, Shed, Subscribe
+from earmark.overlay.messages import Id, Message, Notify, Prefer, Publication, Shed, Subscribe, encoded
 from earmark.overlay.neighbour import Asker, Party
 from earmark.overlay.policies import Entry
 from earmark.overlay.table import Table
 
+MOST_WAITING_BYTES = 1 << 26
+"""Bytes of notifications that wait for one client; when there are more, the worst are shed, and counted."""
 MOST_SUBSCRIPTIONS = 1_000_000
 """Subscriptions, and advertisements, of one client."""
 
@@ -34,8 +36,9 @@ class Client(Asker):
     subscriptions: dict[Id, tuple[Entry, Subscribe]] = field(default_factory=dict)
     offers: dict[Id, Entry] = field(default_factory=dict)
     prefers: Prefer = field(default_factory=lambda: Prefer(0))
-    waiting: dict[int, Notify] = field(default_factory=dict)
-    """By a number that rises."""
+    waiting: dict[int, tuple[Notify, int]] = field(default_factory=dict)
+    """By a number that rises, with the bytes of its binary form."""
+    waiting_bytes: int = 0
     worst: list[tuple[float, int]] = field(default_factory=list)
     """A heap of the best score and the number of each that waits."""
     shed: int = 0
@@ -47,14 +50,19 @@ class Client(Asker):
         if self.is_attached:
             return [notification]
         number = next(reversed(self.waiting), 0) + 1
-        self.waiting[number] = notification
+        size = len(encoded(notification))
+        self.waiting[number] = notification, size
+        self.waiting_bytes += size
         heappush(self.worst, (max(notification.scores, default=0.0), number))
         self._shed()
         return []
 
     def _shed(self) -> None:
-        while len(self.waiting) > self.prefers.queue:
-            del self.waiting[heappop(self.worst)[1]]
+        while len(self.waiting) > self.prefers.queue or self.waiting_bytes > MOST_WAITING_BYTES:
+            number = heappop(self.worst)[1]
+            if number not in self.waiting:  # it has been sent
+                continue
+            self.waiting_bytes -= self.waiting.pop(number)[1]
             self.shed += 1
             self.shed_in_all += 1
 
@@ -63,12 +71,24 @@ class Client(Asker):
         self.prefers = prefers
         self._shed()
 
-    def attach(self) -> list[Message]:
-        """It is there: what waited for it."""
-        self.is_attached = True
-        shed: list[Message] = [Shed(self.shed)] if self.shed else []
-        messages = [*shed, *self.waiting.values()]
-        self.waiting, self.worst, self.shed = {}, [], 0
+    def attach(self, most: int | None = None, most_bytes: int | None = None) -> list[Message]:
+        """It is there: what waited for it, at least one and at most so many and so many bytes.
+
+        It stays detached if others wait.
+        """
+        messages: list[Message] = [Shed(self.shed)] if self.shed else []
+        self.shed = taken = size = 0
+        for number in [*self.waiting]:
+            notification, each = self.waiting[number]
+            is_enough = most is not None and taken >= most
+            if taken and (is_enough or (most_bytes is not None and size + each > most_bytes)):
+                self.is_attached = False
+                return messages
+            del self.waiting[number]
+            self.waiting_bytes -= each
+            messages.append(notification)
+            taken, size = taken + 1, size + each
+        self.is_attached, self.worst = True, []
         return messages
 
 

@@ -25,8 +25,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from earmark.errors import EarmarkError
 from earmark.overlay import messages as m
-from earmark.overlay.broker import Broker, Party, Sent
+from earmark.overlay.broker import MOST_WORK as BROKER_WORK
+from earmark.overlay.broker import Broker, Party, Sent, is_plain, work_of
 from earmark.overlay.channel import (
     BATCH,
     BATCH_SIZE,
@@ -40,7 +42,17 @@ from earmark.overlay.channel import (
 from earmark.overlay.connection import Connection
 from earmark.overlay.link import Arrival, Link
 from earmark.overlay.messages import Message, ProtocolError
-from earmark.overlay.store import Change, Forgotten, Kept, Neighbour, Preferred, Store, Withdrawn
+from earmark.overlay.store import (
+    Advertised,
+    Change,
+    Forgotten,
+    Kept,
+    Neighbour,
+    Preferred,
+    Store,
+    Unadvertised,
+    Withdrawn,
+)
 
 MOST_QUEUED = 65_536
 """Messages that wait for one neighbour before others have to wait, twice. More may wait at once if the broker says so
@@ -57,6 +69,8 @@ IDLE = 300.0
 """Seconds after which a client that is away and wants nothing is forgotten."""
 PATIENCE = 30.0
 """Seconds after which a neighbour that is away no longer slows others down."""
+MOST_WORK = 10_000
+"""Constraints in the conditions of one batch, apart from plain ones; then others get their turn."""
 FULL = 0.5
 NEARLY_ALL = 0.9
 
@@ -93,6 +107,20 @@ class Remote:
         if self.party.kind == "client":
             return self.link.fullness
         return max(self.link.queued / MOST_QUEUED, self.link.size / MOST_QUEUED_SIZE)
+
+    def next_messages(self, most: int) -> tuple[Sequence[Message], int]:
+        """Take the messages of the next frame, as many as are this much work, and at least one; and their work."""
+        messages, size = self.inbox.popleft()
+        taken = work = 0
+        for message in messages:
+            if taken and work >= most:
+                break
+            taken, work = taken + 1, work + _work(message)
+        left = size * (len(messages) - taken) // len(messages)
+        if taken < len(messages):
+            self.inbox.appendleft((messages[taken:], left))
+        self.inbox_size -= size - left
+        return messages[:taken], work
 
     def clear(self) -> None:
         """Drop what has arrived and was not taken."""
@@ -139,10 +167,11 @@ class Driver:
             self._restore(store)
 
     def _restore(self, store: Store) -> None:
-        """Give the broker the subscriptions of its clients back, before anybody is connected."""
-        asked: list[tuple[m.Subscribe | m.Prefer, Party]] = [
+        """Give the broker back what its clients asked for, before anybody is connected."""
+        asked: list[tuple[m.Subscribe | m.Advertise | m.Prefer, Party]] = [
             *((prefer, Party("client", client)) for client, prefer in store.preferences.items()),
             *((subscribe, Party("client", client)) for (client, _), subscribe in store.subscriptions.items()),
+            *((advertise, Party("client", client)) for (client, _), advertise in store.advertisements.items()),
         ]
         asked.sort(key=lambda one: one[0].number)
         for start in range(0, len(asked), 10_000):
@@ -152,8 +181,8 @@ class Driver:
         for request, party in asked:
             remote = self._remote(party, b"")
             remote.last = max(remote.last, request.number)
-            if isinstance(request, m.Subscribe):
-                remote.wishes.add(("subscription", request.id))
+            if isinstance(request, m.Subscribe | m.Advertise):
+                remote.wishes.add((_kind(request), request.id))
 
     # --- who is there -------------------------------------------------------------------------------------------
 
@@ -234,7 +263,8 @@ class Driver:
             self._filled[remote] = None
             if remote.inbox_size > MOST_INBOX:
                 raise ProtocolError(f"{remote.link.name}: sent more than {MOST_INBOX:,} bytes without waiting")
-        if remote.is_slow and remote.connection is not None and remote.link.queued < SLOW // 4:
+        has_room = remote.link.is_open and remote.link.queued < SLOW // 4 and remote.link.fullness < FULL / 2
+        if remote.is_slow and remote.connection is not None and has_room:
             self._attach(remote)
         if self._has_ready():
             self.has_work.set()
@@ -261,7 +291,8 @@ class Driver:
         if remote.shed:
             self._dispatch([(remote.party, m.Shed(remote.shed))])
             remote.shed = 0
-        self._dispatch(self.broker.attach(remote.party.name))
+        self._dispatch(self.broker.attach(remote.party.name, SLOW, MOST_QUEUED_SIZE // 4))
+        remote.is_slow = self.broker.waiting(remote.party.name) > 0
 
     def _channel_is_lost(self, remote: Remote, undelivered: Iterable[Message]) -> None:
         remote.clear()
@@ -277,13 +308,13 @@ class Driver:
         """Handle a batch of messages; return whether there were any."""
         batch: list[tuple[Message, Party]] = []
         taken: list[tuple[Remote, Any, int]] = []
-        ready = list(self._ready())
+        ready, work = list(self._ready()), 0
         self._turn += 1
         for place in range(len(ready)):
             remote = ready[(place + self._turn) % len(ready)]
-            while remote.inbox and len(batch) < most:
-                messages, size = remote.inbox.popleft()
-                remote.inbox_size -= size
+            while remote.inbox and len(batch) < most and work < MOST_WORK:
+                messages, more = remote.next_messages(MOST_WORK - work)
+                work += more
                 batch += [(message, remote.party) for message in messages]
                 taken.append((remote, remote.link.channel, len(messages)))
             if not remote.inbox:
@@ -363,6 +394,12 @@ class Driver:
     def _changes(self, client: str, message: Message) -> list[Change]:
         if isinstance(message, m.Unsubscribe):
             return [Withdrawn(client, message.id)]
+        if isinstance(message, m.Unadvertise):
+            return [Unadvertised(client, message.id)]
+        if isinstance(message, m.Advertise):
+            advertised = self.store.advertisements.get((client, message.id)) if self.store is not None else None
+            is_new = advertised is None or advertised.condition != message.condition
+            return [Advertised(client, message)] if is_new else []
         if isinstance(message, m.Prefer):
             preferred = self.store.preferences.get(client) if self.store is not None else None
             is_new = preferred is None or (preferred.k, preferred.queue) != (message.k, message.queue)
@@ -454,6 +491,17 @@ class Driver:
             absent = {"state": "absent"} if party.kind == "broker" else {}
             table.setdefault(party.name, absent).update(_remote_status(remote))
         return status
+
+
+def _work(message: Message) -> int:
+    """How much work a message is, in constraints of its condition."""
+    condition: str = getattr(message, "condition", "")
+    if not condition or is_plain(condition):
+        return 0
+    try:
+        return min(work_of(condition), BROKER_WORK)
+    except EarmarkError:
+        return 0
 
 
 def _wish(message: m.Subscribe) -> tuple[Any, ...]:

@@ -15,11 +15,11 @@ nothing counts as in force beyond the link.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from earmark.overlay.messages import Publication
+from earmark.overlay.messages import Publication, encoded
 from earmark.overlay.policies import Entry
 from earmark.overlay.table import owned
 from earmark.overlay.transitions import CONNECTED, State
@@ -85,6 +85,48 @@ class Stale:
         return entry
 
 
+class Held:
+    """Publications that wait for a neighbour, oldest first, bounded in number and in bytes of their binary form."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Publication, int]] = deque()
+        self.size = 0
+        """Bytes of all of them."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Publication]:
+        return (publication for publication, _ in self._waiting)
+
+    def add(self, publication: Publication) -> None:
+        """Add the newest."""
+        size = len(encoded(publication))
+        self._waiting.append((publication, size))
+        self.size += size
+
+    def add_before(self, publications: Sequence[Publication]) -> None:
+        """Add some, in order, that are older than all others."""
+        rows = [(publication, len(encoded(publication))) for publication in publications]
+        self._waiting.extendleft(reversed(rows))
+        self.size += sum(size for _, size in rows)
+
+    def shorten(self, most: int, most_size: int) -> int:
+        """Drop the oldest until at most so many, and so many bytes, are left; returns how many were dropped."""
+        dropped = 0
+        while len(self._waiting) > most or self.size > most_size:
+            self.size -= self._waiting.popleft()[1]
+            dropped += 1
+        return dropped
+
+    def take_all(self) -> list[Publication]:
+        """Remove and return all of them."""
+        publications = [*self]
+        self._waiting.clear()
+        self.size = 0
+        return publications
+
+
 @dataclass(eq=False)
 class Link(Asker):
     """One neighbour: what it wants, what it offers, and how far either side is."""
@@ -113,7 +155,7 @@ class Link(Asker):
     """Whether it has not been told Synchronised yet on this channel."""
     base: int = NEVER
     """Nothing is in force beyond the link until this number is acknowledged."""
-    held: deque[Publication] = field(default_factory=deque)
+    held: Held = field(default_factory=Held)
     lost: int = 0
     """Held publications that were dropped, since they were too many or nobody came for them."""
 

@@ -4,7 +4,7 @@
 highest seen of its origin is a duplicate: something that was sent again after a reset.
 **Held.** A neighbour without a channel gets what it wants when it is back. Of a neighbour that has not told what it
 wants (this broker started again, or the neighbour is new), everything is held, and sent as far as it is wanted once it
-has told. At most `holding` per link; then the oldest go, and are counted as lost.
+has told. At most `holding` per link, in number and in bytes; then the oldest go, and are counted as lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_ORIGINS = 65_536
 class Publications:
     """What is on its way through one broker."""
 
-    def __init__(self, name: str, run: int, router: Router, clients: Clients, holding: int) -> None:
+    def __init__(self, name: str, run: int, router: Router, clients: Clients, holding: tuple[int, int]) -> None:
         self._name, self._run = name, run
         self._router, self._clients, self._holding = router, clients, holding
         self._last = 0
@@ -99,23 +99,18 @@ class Publications:
     # --- held ----------------------------------------------------------------------------------------------------
 
     def _hold(self, link: Link, publication: Publication) -> None:
-        link.held.append(publication)
-        if len(link.held) > self._holding:
-            link.held.popleft()
-            link.lost += 1
+        link.held.add(publication)
+        link.lost += link.held.shorten(*self._holding)
 
     def hold_again(self, link: Link, undelivered: Iterable[Message]) -> None:
         """Hold the publications of a channel that is gone; they are older than those held since."""
         again = [message for message in undelivered if isinstance(message, Publication)]
-        link.held.extendleft(reversed(again))
-        while len(link.held) > self._holding:
-            link.held.popleft()
-            link.lost += 1
+        link.held.add_before(again)
+        link.lost += link.held.shorten(*self._holding)
 
     def flush_held(self, link: Link) -> list[Sent]:
         """What was held for a neighbour that has told everything, as far as it wants it."""
-        held, party = [*link.held], link.party
-        link.held.clear()
+        held, party = link.held.take_all(), link.party
         if not held:
             return []
         wanted = self._wanting([one.event for one in held])

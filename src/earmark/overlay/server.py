@@ -60,8 +60,9 @@ class BrokerServer:
 
     listen: HOST:PORT; port 0 takes any free one, see `address`.
     peers: addresses of neighbours to dial. Neighbours that dial this broker need not be named.
-    options, attributes: of the policy, and types of attributes; see Broker.
-    state: file for local subscriptions; without it they are lost with the process.
+    options, attributes, advertisements: of the policy, types of attributes, and whether subscriptions travel only to
+        where something is advertised that they may match; see Broker.
+    state: file for subscriptions and advertisements of clients; without it they are lost with the process.
     forget_after: seconds after which a client that is away is forgotten, with its subscriptions; None for never.
     tls, peer_tls: contexts for listening and for dialling (access.py).
     """
@@ -76,6 +77,7 @@ class BrokerServer:
         policy: str = "covering",
         options: Mapping[str, object] | None = None,
         attributes: Mapping[str, str] | None = None,
+        advertisements: bool = False,
         state: str | Path | None = None,
         tls: ssl.SSLContext | None = None,
         peer_tls: ssl.SSLContext | None = None,
@@ -105,6 +107,7 @@ class BrokerServer:
                 policy=policy,
                 options=options or {},
                 attributes=attributes,
+                advertisements=advertisements,
                 run=now if store is None else store.run,
                 neighbours=() if store is None else sorted(store.neighbours),
                 holding=MOST_QUEUED,

@@ -8,7 +8,8 @@ the last record can be torn by a crash; it is cut off when the file is opened. W
 file takes its place, with what counts now. Nothing in the file is executed: records are typed msgpack, checked on
 reading, and whatever does not fit is refused with a sentence.
 
-**Invariant.** `subscriptions`, `preferences`, `neighbours` and `run` are what the file gives, read from its beginning.
+**Invariant.** `subscriptions`, `advertisements`, `preferences`, `neighbours` and `run` are what the file gives, read
+from its beginning.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from earmark.errors import EarmarkError
-from earmark.overlay.messages import Id, Name, Number, Prefer, Subscribe
+from earmark.overlay.messages import Advertise, Id, Name, Number, Prefer, Subscribe
 
 MAGIC = b"earmark broker 1\n"
 MOST_RECORD = 1 << 24
@@ -58,6 +59,20 @@ class Withdrawn(msgspec.Struct, frozen=True, tag="withdrawn", forbid_unknown_fie
     id: Id
 
 
+class Advertised(msgspec.Struct, frozen=True, tag="advertised", forbid_unknown_fields=True):
+    """A client advertised."""
+
+    client: Name
+    advertise: Advertise
+
+
+class Unadvertised(msgspec.Struct, frozen=True, tag="unadvertised", forbid_unknown_fields=True):
+    """A client withdrew an advertisement."""
+
+    client: Name
+    id: Id
+
+
 class Preferred(msgspec.Struct, frozen=True, tag="preferred", forbid_unknown_fields=True):
     """A client chose how to be notified."""
 
@@ -78,7 +93,7 @@ class Neighbour(msgspec.Struct, frozen=True, tag="neighbour", forbid_unknown_fie
     is_gone: bool = False
 
 
-Change: TypeAlias = Started | Kept | Withdrawn | Preferred | Forgotten | Neighbour
+Change: TypeAlias = Started | Kept | Withdrawn | Advertised | Unadvertised | Preferred | Forgotten | Neighbour
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(list[Change])
 
@@ -94,6 +109,7 @@ class Store:
         self.name = name
         self.run = 0
         self.subscriptions: dict[tuple[str, Id], Subscribe] = {}
+        self.advertisements: dict[tuple[str, Id], Advertise] = {}
         self.preferences: dict[str, Prefer] = {}
         self.neighbours: set[str] = set()
         self.cut = 0
@@ -203,12 +219,17 @@ class Store:
             self.subscriptions[change.client, change.subscribe.id] = change.subscribe
         elif isinstance(change, Withdrawn):
             self.subscriptions.pop((change.client, change.id), None)
+        elif isinstance(change, Advertised):
+            self.advertisements[change.client, change.advertise.id] = change.advertise
+        elif isinstance(change, Unadvertised):
+            self.advertisements.pop((change.client, change.id), None)
         elif isinstance(change, Preferred):
             self.preferences[change.client] = change.prefer
         elif isinstance(change, Forgotten):
             self.preferences.pop(change.client, None)
-            for key in [key for key in self.subscriptions if key[0] == change.client]:
-                del self.subscriptions[key]
+            for kept in (self.subscriptions, self.advertisements):
+                for key in [key for key in kept if key[0] == change.client]:
+                    del kept[key]
         elif isinstance(change, Neighbour):
             (self.neighbours.discard if change.is_gone else self.neighbours.add)(change.name)
         else:
@@ -242,7 +263,8 @@ class Store:
 
     @property
     def _living(self) -> int:
-        return len(self.subscriptions) + len(self.preferences) + len(self.neighbours) + 1
+        wishes = len(self.subscriptions) + len(self.advertisements)
+        return wishes + len(self.preferences) + len(self.neighbours) + 1
 
     def _write_again(self) -> None:
         """Write what counts now into a new file, and put it in the place of the old one."""
@@ -273,6 +295,8 @@ class Store:
             yield Preferred(client, prefer)
         for (client, _), subscribe in self.subscriptions.items():
             yield Kept(client, subscribe)
+        for (client, _), advertise in self.advertisements.items():
+            yield Advertised(client, advertise)
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from earmark.cover.relation_graph import CompleteGraph, RelationGraph, StrictPoset
-from earmark.errors import EarmarkError, check_whole
+from earmark.errors import EarmarkError, check_flag, check_whole
 from earmark.overlay.policies import Entry, Policy, Statement, Tell, Untell
 from earmark.overlay.policies.rows import LinkIndex, Rows
 
@@ -48,6 +48,7 @@ class Covering(Policy):
         """
         if graph not in GRAPHS:
             raise EarmarkError(f"expected one of {', '.join(GRAPHS)} for graph, got {graph!r}")
+        check_flag(withdraw, "withdraw")
         if burst is not None:
             check_whole(burst, "burst", 1)
         self._graph, self._k, self._withdraw, self._burst = graph, k, withdraw, burst

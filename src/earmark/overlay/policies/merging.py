@@ -24,7 +24,7 @@ from typing import Any
 from earmark.cover.merging.traffic import check_budget
 from earmark.cover.ranges.budget import BudgetTable, Weights
 from earmark.cover.ranges.table import MOST_GAP
-from earmark.errors import EarmarkError, check_whole
+from earmark.errors import EarmarkError, check_whole, shortened
 from earmark.overlay.policies.ranges import GapTable, Outgoing, RangePolicy
 from earmark.overlay.space import MOST_RANGES, Space
 
@@ -54,6 +54,8 @@ class Merging(RangePolicy):
         super().__init__(space, most)
         check_whole(gap, "gap", 0, MOST_GAP)
         check_whole(hops, "hops", 1, 1 << 16)
+        if not isinstance(sample, Sequence) or not all(isinstance(event, Mapping) for event in sample):
+            raise EarmarkError(f"expected a list of events for sample, got {shortened(repr(sample), 60)}")
         self._gap, self._share, self._sample = gap, 0.0, list(sample)
         self._is_budgeted = budget is not None
         if budget is not None:
