@@ -31,10 +31,10 @@ from contenders import Bars, Race, figures, median, race, told_ratio, unequal
 from earmark import Matcher
 from earmark.engine.batch import read
 from earmark.index.scan import Scan
+from earmark.report.protocol import QUICK_REPEATS, REPEATS, clocked, machine
 from earmark.workload.standard import SUBSCRIPTIONS, WORKLOADS, Workload
 from engines.base import is_dense
 from load import bounds, event_dicts, event_frame, ranges
-from protocol import QUICK_REPEATS, REPEATS, clocked, machine
 from results import Figure, Result
 from run import sizes
 from tables import machine_line, size_name, terminal

@@ -30,13 +30,13 @@ from earmark.events.frames import encode_many
 from earmark.index.auto import KINDS
 from earmark.index.one import OneEvent
 from earmark.keys.schema import Schema
+from earmark.report.protocol import QUICK_REPEATS, REPEATS
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import prepare
 from earmark.warming import warm_index
 from earmark.workload import begen, mics, skew, standard
 from earmark.workload.ads import Campaigns, visitors
 from earmark.workload.standard import Workload, dense
-from protocol import QUICK_REPEATS, REPEATS
 from results import Figure, Result
 from run import listed, sizes
 from tables import number, size_name

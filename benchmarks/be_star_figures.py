@@ -29,8 +29,8 @@ from typing import Any, NamedTuple
 
 from contenders import BULK, COUNTED, DYNAMIC, MERGED, RIGID, SCAN, Bars, Contender, all_eligible, median, race, unequal
 from contenders import figures as as_figures
+from earmark.report.protocol import QUICK_REPEATS, REPEATS, clocked
 from earmark.workload.begen import Setting, generate
-from protocol import QUICK_REPEATS, REPEATS, clocked
 from results import Figure, Result
 from run import listed
 from tables import number, size_name

@@ -31,9 +31,9 @@ from contenders import BULK, RIGID, SCAN, Bars, all_eligible, median, race, uneq
 from contenders import figures as as_figures
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import frozen
+from earmark.report.protocol import QUICK_REPEATS, REPEATS
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.begen import Setting, generate
-from protocol import QUICK_REPEATS, REPEATS
 from results import Figure, Result
 from tables import number, size_name
 

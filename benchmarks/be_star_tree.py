@@ -32,10 +32,10 @@ from contenders import (
     told_ratio,
 )
 from contenders import figures as as_figures
+from earmark.report.protocol import clocked
 from earmark.workload.standard import WORKLOADS, Workload
 from engines.base import Answer, Pointed, difference, match_keys
 from measure import reference
-from protocol import clocked
 from results import Figure
 from tables import baseline_of, number, size_name, terminal
 

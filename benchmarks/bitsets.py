@@ -26,7 +26,7 @@ from blocks import by_processor
 from contenders import Bars, median, race, told_ratio
 from contenders import figures as as_figures
 from earmark import Matcher
-from protocol import QUICK_REPEATS, REPEATS
+from earmark.report.protocol import QUICK_REPEATS, REPEATS
 from results import Figure, Result
 from run import sizes
 from tables import size_name, terminal

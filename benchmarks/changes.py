@@ -44,9 +44,9 @@ from blocks import by_processor
 from contenders import Bars, race
 from earmark import Matcher
 from earmark.matcher import DEFAULT_INDEX
+from earmark.report.protocol import QUICK_REPEATS, REPEATS, Peak, resident_bytes
 from earmark.workload.standard import SUBSCRIPTIONS, WORKLOADS, Workload
 from load import bounds
-from protocol import QUICK_REPEATS, REPEATS, Peak, resident_bytes
 from readers import BAR as READERS_BAR
 from readers import busy, latencies
 from results import PER_EVENT, Figure, Result

@@ -14,9 +14,9 @@ import numpy as np
 from earmark import index
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
+from earmark.report.protocol import QUICK_REPEATS, REPEATS, clocked, summary
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.standard import SUBSCRIPTIONS, Workload
-from protocol import QUICK_REPEATS, REPEATS, clocked, summary
 from results import PER_EVENT, Figure, Result
 from run import listed, sizes
 from tables import number

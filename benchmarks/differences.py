@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from earmark.errors import EarmarkError
-from protocol import summary
+from earmark.report.protocol import summary
 from results import Figure, Result, read
 from tables import number, size_name, with_spread
 

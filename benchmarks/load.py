@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from earmark import Matcher
+from earmark.report.protocol import QUICK_REPEATS, REPEATS, timed
 from earmark.workload.standard import SUBSCRIPTIONS, WORKLOADS, Workload
 from engines.base import is_dense
-from protocol import QUICK_REPEATS, REPEATS, timed
 from results import Figure, Result
 from tables import number, with_spread
 

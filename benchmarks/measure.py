@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 import engines
+from earmark.report.protocol import Peak, clocked, resident_bytes, timed
 from earmark.workload.standard import Workload
 from engines.base import Answer, Engine, Numbers, difference, match_keys
-from protocol import Peak, clocked, resident_bytes, timed
 from results import PER_EVENT, Figure
 
 SLICE = 10

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cover import clocked, told
+from covering import clocked, told
 from earmark.cover.ranges.table import Ranges, RangeTable
 from earmark.flat.arrays import I64
 from results import Figure, Result

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from earmark.errors import EarmarkError
-from protocol import Summary, machine, summary
+from earmark.report.protocol import Summary, machine, summary
 
 VERSION = 1
 PER_EVENT = "µs/event"

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import engines
 from earmark.errors import EarmarkError
+from earmark.report.protocol import QUICK_REPEATS, REPEATS, machine
 from earmark.workload.standard import SUBSCRIPTIONS, WORKLOADS
 from fresh import measure_fresh, write_data
 from measure import reference
-from protocol import QUICK_REPEATS, REPEATS, machine
 from results import Figure, Result, pooled, read
 from tables import filled, groups, machine_line, markdown, overview, size_name, terminal
 

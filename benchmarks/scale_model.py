@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from earmark.flat.arrays import F64
+from earmark.report.protocol import clocked, summary
 from earmark.spark import Snapshot, ensure_java, match, workload
 from earmark.spark.matching import prepared
 from earmark.spark.search import result_batches, searched
-from protocol import clocked, summary
 from results import PER_EVENT, Figure, Result
 from spark_runner import both_clocks, session, taken_by
 from tables import number

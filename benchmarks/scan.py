@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 import engines
+from earmark.report.protocol import QUICK_REPEATS, REPEATS
 from earmark.workload.standard import WORKLOADS, Workload
 from engines.base import Answer, Numbers, Pointed
 from engines.earmark_index import EarmarkIndex
 from measure import reference, search_series
-from protocol import QUICK_REPEATS, REPEATS
 from results import PER_EVENT, Figure, Result
 from tables import baseline_of, size_name, terminal
 

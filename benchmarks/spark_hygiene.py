@@ -32,10 +32,10 @@ from earmark import Matcher
 from earmark.cover.audit import first_equal
 from earmark.cover.canonical import covers
 from earmark.cover.indexes.blocks import CoverBlocks
+from earmark.report.protocol import clocked
 from earmark.spark import audit, backtest, merge
 from earmark.workload import blocks
 from earmark.workload.rectangles import BOX_DOMAIN, boxes, table_of
-from protocol import clocked
 from results import Figure
 from spark_runner import ATTRIBUTES, CORES, Report, bounds_of_w2, measured, parser_of
 

@@ -31,12 +31,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from earmark.report.protocol import QUICK_REPEATS, clocked, summary
 from earmark.spark import Snapshot, match, register
 from earmark.spark.frames import Columns
 from earmark.spark.matching import search_of
 from earmark.spark.search import match_batches
 from earmark.workload import blocks
-from protocol import QUICK_REPEATS, clocked, summary
 from results import PER_EVENT, Figure
 from spark_runner import (
     ATTRIBUTES,

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from earmark.report.protocol import clocked
 from earmark.spark import Snapshot, match, shard_counts, workload
 from earmark.spark.frames import Columns
 from earmark.spark.matching import prepared
 from earmark.spark.search import Search, match_batches
-from protocol import clocked
 from results import Figure
 from spark_runner import MIB, Report, digest, measured, parser_of, run
 

@@ -26,7 +26,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay, "SIZES", {True: ((12, 5), {"line:2": 15, "line:3": 10}, (10,)), False: None})
     monkeypatch.setattr(overlay, "DIMENSIONS", (2, 3))
     monkeypatch.setattr(overlay, "QUICK_POLICIES", ("flood", "covering"))
-    monkeypatch.setattr(overlay, "SCALE", (("line:3", 2_000, 1_000), ("star:4", 1_000, 500)))
+    monkeypatch.setattr(overlay, "SCALE", (("line:3", 2_000, 1_000, None), ("star:4", 1_000, 500, 100)))
 
 
 def test_everything_is_run_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from earmark.errors import EarmarkError
-from protocol import Peak, clocked, machine, resident_bytes, summary, timed
+from earmark.report.protocol import Peak, clocked, machine, resident_bytes, summary, timed
 from results import PER_EVENT, Figure, Result, pooled, read
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)]+)\)")
-HOME = re.compile(r"https://(?:github\.com|raw\.githubusercontent\.com)/earmark-match/earmark/(?:(?:blob|tree)/)?main/(.+)")
+HOME = re.compile(
+    r"https://(?:github\.com|raw\.githubusercontent\.com)/earmark-match/earmark/(?:(?:blob|tree)/)?main/(.+)"
+)
 
 
 def test_links_are_absolute_and_lead_to_files() -> None:
@@ -39,7 +41,9 @@ def test_versions_agree() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == f">={SUPPORTED[0]}"
-    said = [c.rpartition(" ")[2] for c in project["classifiers"] if c.startswith("Programming Language :: Python :: 3.")]
+    said = [
+        c.rpartition(" ")[2] for c in project["classifiers"] if c.startswith("Programming Language :: Python :: 3.")
+    ]
     assert said == list(SUPPORTED)
     for page in ("README.md", "CONTRIBUTING.md"):
         assert f"{SUPPORTED[0]} to {SUPPORTED[-1]}" in (ROOT / page).read_text(), page

@@ -32,6 +32,7 @@ from earmark.cli.demo import demo
 from earmark.cli.generate import generate
 from earmark.cli.hygiene import audit, merge
 from earmark.cli.match import backtest, explain, match, stream, top_k
+from earmark.cli.paper import paper
 from earmark.cli.prepare import publish, save, warm
 from earmark.cli.simulate import simulate
 from earmark.errors import EarmarkError
@@ -213,5 +214,6 @@ for command in (
     warm,
     broker,
     simulate,
+    paper,
 ):
     main.add_command(command)

@@ -3,8 +3,9 @@
 mics.txt, section 7: "linear" algorithms look at every subscription of the table. Boxes are rows of low and high cells,
 as `curves/space.py` makes them:
 
-    rows    low_0 high_0 low_1 high_1 …        a row a box, in the order in which they came
+    rows    low_0 high_0 low_1 high_1 …        one row per box, in the order of arrival
 
+    holding     some row contains a point: stop at the first ("does any match?")
     covered     some row contains the box: stop at the first
     subsumed    every cell of the box is in some row: mark the cells that each row takes, stop when all are marked
     mergeable   a row that with the box makes a box and nothing more: equal on all axes but one, where the two touch or
@@ -39,7 +40,7 @@ class LinearBoxes:
         return self.count
 
     def add(self, low: I64, high: I64) -> None:
-        """Append boxes, a row each."""
+        """Append boxes, one row each."""
         need = self.count + len(low)
         if need > len(self.rows):
             grown = np.empty((max(need, 2 * len(self.rows)), self.rows.shape[1]), np.int64)
@@ -47,6 +48,10 @@ class LinearBoxes:
             self.rows = grown
         self.rows[self.count : need, 0::2], self.rows[self.count : need, 1::2] = low, high
         self.count = need
+
+    def holding(self, points: I64) -> NDArray[np.bool_]:
+        """Which of these points are inside some row."""
+        return self.covered(points, points)
 
     def covered(self, low: I64, high: I64) -> NDArray[np.bool_]:
         """Which of these boxes lie inside one row."""

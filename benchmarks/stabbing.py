@@ -1,19 +1,10 @@
-"""The scored interval indexes of ranked publish/subscribe: W3, Table 2 and Figures 6 to 9, every answer compared.
+"""W3: a million scored intervals of one attribute, the 20 best; every answer compared.
 
-    python benchmarks/ranked.py [--quick] [--only PART ...] [--json FILE]
+    python benchmarks/stabbing.py [--quick] [--json FILE]
 
-    w3        a million scored intervals of one attribute, the 20 best: short (~100 stabbed), mid (~10,000), long
-              (~250,000). Bars: SOPT-R-tree and IR-tree below 10 µs a query, the cell table below 0.3 µs, every build
-              below 10 s
-    space     Table 2: bytes and references on the paper's data. Bars: the segment tree has at least 10 times the
-              references of the others; the IR-tree at most twice the bytes of the interval tree
-    getnext   Figure 6: the time for 1 to 1,000 answers in one dimension. Bar: at 20, the SOPT-R-tree is the fastest or
-              within 10 % of it
-    dimensions  Figures 7 and 8: relaxed search in 1 to 8 dimensions. Bar: the slowest is closer to the SOPT-R-tree in
-              8 dimensions than in 1
-    overlap   Figure 9: relaxed search in 4 dimensions, intervals from long to short. Bars: the scored R-tree's loss
-              against the SOPT-R-tree, in time and in nodes visited, is greater for short intervals than for long
-              ones; all others are faster with short ones
+Intervals are short (~100 stabbed by a query), mid (~10,000) or long (~250,000). Bars: SOPT-R-tree and IR-tree below
+10 µs a query, the cell table below 0.3 µs, every build below 10 s. The experiments of the paper on ranked
+publish/subscribe are `earmark paper ranked`.
 
 Times are of the processor, not of the clock: all searches here run in one thread, and other work on the machine then
 counts less. The reference is the scan. Exit code 1 when a bar is missed or an answer is wrong.
@@ -37,7 +28,6 @@ from earmark.flat.arrays import frozen
 from earmark.index.ranked import cell_table, ir_tree, sopt_r_tree, trees
 from earmark.index.scan import Scan
 from earmark.segment.arrays import SegmentArrays
-from earmark.workload.zipf import zipf
 from results import PER_EVENT, Figure, Result
 from tables import number, size_name
 
@@ -68,7 +58,6 @@ class Run:
         self.repeats = 3 if quick else 5
         self.figures: list[Figure] = []
         self.missed: list[str] = []
-        self.nodes: dict[str, float] = {}
 
     def note(
         self, workload: str, n: int, engine: str, what: str, unit: str, values: list[float], events: int = 0
@@ -188,111 +177,15 @@ def w3(run: Run) -> None:
             run.bar(f"{name_of_set}: {name} is built in {number(builds[name])} s (bar 10)", builds[name] < 10)
 
 
-def space(run: Run) -> None:
-    """Table 2."""
-    sizes = (100_000,) if run.quick else (100_000, 200_000, 500_000, 1_000_000)
-    for n in sizes:
-        table = zipf(intervals=n, queries=1).table()
-        print(f"\nTable 2, {size_name(n)} intervals of the paper's data: MiB, references an interval")
-        taken, references = {}, {}
-        for name, build in STRUCTURES.items():
-            index = build(table)
-            taken[name], references[name] = index.nbytes / 2**20, index.references / n
-            run.note("table 2", n, name, "memory", "MiB", [taken[name]])
-            run.note("table 2", n, name, "references", "an interval", [references[name]])
-            print(f"  {name:26} {taken[name]:8,.1f} {references[name]:6.1f}", flush=True)
-        most = max(value for name, value in references.items() if name != "segment_tree")
-        ratio = references["segment_tree"] / most
-        run.bar(f"the segment tree stores {ratio:.1f} x the references of the others (bar 10)", ratio >= 10)
-        ratio = taken["ir_tree"] / taken["interval_tree"]
-        run.bar(f"the IR-tree takes {ratio:.2f} x the bytes of the interval tree (bar 2)", ratio <= 2)
-
-
-def compared(run: Run, title: str, label: str, table: SegmentArrays, events: EventArrays, k: int, relaxed: bool,
-             options: dict[str, Any]) -> dict[str, float]:  # fmt: skip
-    """µs per event of each structure on one set; a line each."""
-    wanted = reference(table, events, k, relaxed, 50)
-    taken, answers = {}, None
-    run.nodes = {}
-    for name, build in STRUCTURES.items():
-        index = build(table, **options)
-        taken[name], answer = search(run, name, index, table, events, k, relaxed, wanted, title, label)
-        if answers is not None and not all(np.array_equal(a, b) for a, b in zip(answer, answers, strict=True)):
-            run.wrong(title, len(table.sequence), name, label)
-        answers = answer
-        run.nodes[name] = index.work.nodes / (len(events.start) - 1)
-        del index
-    told = "  ".join(f"{name} {number(value)}" for name, value in taken.items())
-    print(f"  {label:22} {told}", flush=True)
-    return taken
-
-
-def getnext(run: Run) -> None:
-    """Figure 6."""
-    n = 100_000 if run.quick else 1_000_000
-    data = zipf(intervals=n, queries=1_000)
-    table, events = data.table(), data.events()
-    print(f"\nFigure 6, {size_name(n)} intervals of the paper's data, µs for so many getnext()")
-    for k in (1, 5, 20, 100, 1_000):
-        taken = compared(run, "figure 6", f"{k} answers", table, events, k, False, {})
-        if k == K:
-            ratio = taken["sopt_r_tree"] / min(taken.values())
-            run.bar(f"at 20 the SOPT-R-tree takes {ratio:.2f} x the fastest (bar 1.1)", ratio <= 1.1)
-
-
-def dimensions(run: Run) -> None:
-    """Figures 7 and 8."""
-    n = 20_000 if run.quick else 100_000
-    print(f"\nFigures 7 and 8, {size_name(n)} subscriptions of the paper's data, relaxed, top {K}, µs a query")
-    spread = {}
-    for d in (1, 2, 3, 4, 8):
-        data = zipf(intervals=n, queries=100, dimensions=d)
-        taken = compared(run, "figure 7", f"{d} dimensions", data.table(), data.events(), K, True, {"modes": "relaxed"})
-        spread[d] = max(taken.values()) / taken["sopt_r_tree"]
-    told = ", ".join(f"{value:.1f} in {d}" for d, value in spread.items())
-    run.bar(f"slowest against SOPT-R-tree: {told} dimensions (bar: less in 8 than in 1)", spread[8] < spread[1])
-
-
-def overlap(run: Run) -> None:
-    """Figure 9."""
-    n = 20_000 if run.quick else 100_000
-    print(f"\nFigure 9, {size_name(n)} subscriptions in 4 dimensions, relaxed, top {K}, µs a query by skew of lengths")
-    taken, loss = {}, []
-    skews = (0.0, 0.75, 1.5, 2.5)
-    for skew in skews:
-        data = zipf(intervals=n, queries=100, dimensions=4, skew_length=skew)
-        label = f"skew {skew}"
-        taken[skew] = compared(run, "figure 9", label, data.table(), data.events(), K, True, {"modes": "relaxed"})
-        loss.append(run.nodes["r_tree"] / run.nodes["sopt_r_tree"])
-    in_time = [taken[skew]["r_tree"] / taken[skew]["sopt_r_tree"] for skew in skews]
-    told = ", ".join(f"{value:.2f} at {skew}" for skew, value in zip(skews, in_time, strict=True))
-    run.bar(
-        f"time of the scored R-tree against the SOPT-R-tree: {told} (bar: more for the shortest)",
-        in_time[-1] > in_time[0],
-    )
-    told = ", ".join(f"{value:.2f} at {skew}" for skew, value in zip(skews, loss, strict=True))
-    run.bar(
-        f"nodes of the scored R-tree against the SOPT-R-tree: {told} (bar: more for the shortest)", loss[-1] > loss[0]
-    )
-    improved = [name for name in STRUCTURES if name != "r_tree" and taken[skews[-1]][name] < taken[skews[0]][name]]
-    run.bar(f"faster with short intervals than with long ones: {', '.join(improved)} (bar: all but the R-tree)",
-            len(improved) == len(STRUCTURES) - 1)  # fmt: skip
-
-
-PARTS = {"w3": w3, "space": space, "getnext": getnext, "dimensions": dimensions, "overlap": overlap}
-
-
 def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a tenth of the intervals, three repeats")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="not all parts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
     options = parser.parse_args(None if arguments is None else list(arguments))
     run = Run(options.quick)
-    for part in options.only:
-        PARTS[part](run)
+    w3(run)
     if options.json:
-        Result("ranked", {"quick": options.quick, "parts": options.only}, run.figures).write(options.json)
+        Result("stabbing", {"quick": options.quick}, run.figures).write(options.json)
     print(f"\n{len(run.missed)} bars missed" + "".join(f"\n  {told}" for told in run.missed))
     return 1 if run.missed else 0
 

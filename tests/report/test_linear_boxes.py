@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from earmark.errors import EarmarkError
-from linear_boxes import LinearBoxes
+from earmark.report.rivals.linear_boxes import LinearBoxes
 
 interval = st.tuples(st.integers(0, 6), st.integers(0, 4)).map(lambda p: (p[0], min(7, p[0] + p[1])))
 

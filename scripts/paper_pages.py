@@ -1,0 +1,34 @@
+"""Write the numbers of docs/results.md and docs/papers/*.md from the committed results, docs/results/.
+
+    python scripts/paper_pages.py [--check]
+
+With --check nothing is written; exit code 1 says that a page differs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from earmark.report.pages import filled, pages
+from earmark.report.papers import all_keys
+from earmark.report.results import read_all
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def main() -> int:
+    measurements = read_all(DOCS / "results", all_keys())
+    stale = []
+    for page in pages(DOCS):
+        text = page.read_text(encoding="utf-8")
+        if (wanted := filled(text, measurements)) != text:
+            stale.append(page.name)
+            if "--check" not in sys.argv:
+                page.write_text(wanted, encoding="utf-8")
+    print("differ: " + ", ".join(stale) if stale else "all pages are up to date")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""`earmark paper`: run the experiments of the five papers, and judge their claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from earmark.cli import options
+from earmark.errors import EarmarkError
+
+NAMES = ("list", "all", "shen", "mics", "vcr", "ranked", "be-star")
+
+
+@click.command(short_help="Run the experiments of the papers: tables, plots and verdicts.")
+@click.argument("paper", type=click.Choice(NAMES), metavar="list|all|PAPER")
+@click.option("--figure", type=int, metavar="N", help="Only this figure.")
+@click.option("--table", type=int, metavar="N", help="Only this table.")
+@options.choice(
+    "--scale", "quick", ("tiny", "quick", "full"), "Sizes: the papers' (full), all in ten minutes, or a test."
+)
+@click.option("--out", default="report", show_default=True, metavar="FOLDER", help="Where results and report go.")
+@options.number("--seed", 2003, "Seed of everything random.", least=0)
+def paper(paper: str, figure: int | None, table: int | None, scale: str, out: str, seed: int) -> None:
+    """Run the experiments of a paper on this code, and judge what the paper claims by what is measured.
+
+    PAPER is shen (covering), mics, vcr, ranked (ranked publish/subscribe) or be-star; `all` runs all of them, and
+    `list` says what there is. Each experiment leaves JSON (with raw samples), SVG and PNG in the folder; report.html
+    shows all results of the folder, with the papers' numbers beside ours. Needs earmark[report].
+
+    \b
+    Examples
+      earmark paper list
+      earmark paper vcr --figure 6
+      earmark paper all --scale full --out full-report
+    """
+    from earmark.report.papers import PAPERS, chosen, experiments_of
+    from earmark.report.plots import check_installed
+    from earmark.report.run import run
+
+    if paper == "list":
+        for known in PAPERS:
+            click.echo(f"{known.name}  {known.title}")
+            for experiment in experiments_of(known.name):
+                click.echo(f"  {experiment.label:<10} {experiment.title}")
+        return
+    if figure is not None and table is not None:
+        raise EarmarkError("expected --figure or --table, got both")
+    part = f"figure-{figure}" if figure is not None else f"table-{table}" if table is not None else None
+    experiments = chosen(paper, part)
+    check_installed()
+    folder = Path(out)
+    run(experiments, scale, folder, click.echo, seed)
+    click.echo(f"report: {folder / 'report.html'}")

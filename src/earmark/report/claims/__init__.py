@@ -1,0 +1,352 @@
+"""Claims of the papers, one TOML file per paper: what each says, and how a measurement is judged by it.
+
+A claim is about a *quantity* at some places (x) of one panel: the median of a series, of one of its operation counts
+(`count`), or its ratio to (or `how = "difference"` from) another series (`over`, perhaps of another panel,
+`over_panel`). The rules are a closed set:
+
+    between    at every place the quantity is at least `least` and at most `most` (either may be left out)
+    growth     the quantity at the last place, divided by that at the first, is between `least` and `most`
+    monotone   the quantity only rises (`direction = "up"`) or only falls ("down") from place to place; `slack`
+    best       the place with the least quantity is one of `expected`, or one of those is within `slack` of the least
+    first      `series` is the least of its panel, or among `rivals`, at every place; the next is at least `least` times
+               as much
+    last       `series` is the greatest of its panel, or among `rivals`, at every place, at least `least` times the next
+    spread     at every place the greatest of the panel, divided by the least, is between `least` and `most`
+    order      the quantities of all `series` (a list), in this order, do not fall, at every place; `slack`
+    printed    the quantity is within `within` (0.1 is 10 %) of the number that the paper prints, where it prints one
+
+`at` lists the places; without it, all. "first" and "last" are the ends of the panel, whatever the scale. `slack` is a
+factor (1.05 forgives 5 %), 1 unless given. `scales` lists the scales at which a claim is judged: both, or only full.
+
+A claim about a place that was not measured, or whose answer was wrong, fails. Claims of one paper are written before
+the run that judges them and not changed after it; `explanations/` says why the failing ones fail.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from importlib import resources
+from itertools import pairwise
+from typing import Any
+
+from earmark.errors import EarmarkError
+from earmark.report.experiment import Measurement, Series, X
+
+HOLDS, FAILS = "holds", "fails"
+JUDGED = ("quick", "full")
+ENDS = ("first", "last")
+LIMITED = ("between", "growth", "spread")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper, and the rule by which it is judged."""
+
+    paper: str
+    id: str
+    section: str
+    text: str
+    experiment: str
+    panel: str
+    rule: str
+    series: str | list[str]
+    over: str = ""
+    over_panel: str = ""
+    how: str = "ratio"
+    count: str = ""
+    at: tuple[X, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    direction: str = "up"
+    slack: float = 1.0
+    expected: tuple[X, ...] = ()
+    rivals: tuple[str, ...] = ()
+    within: float = 0.1
+    scales: tuple[str, ...] = JUDGED
+
+    def __post_init__(self) -> None:
+        problem = (
+            f"unknown rule {self.rule!r}" if self.rule not in RULES
+            else f"direction must be up or down, got {self.direction!r}" if self.direction not in ("up", "down")
+            else f"how must be ratio or difference, got {self.how!r}" if self.how not in ("ratio", "difference")
+            else f"scales must be among {JUDGED}, got {self.scales}" if not set(self.scales) <= set(JUDGED)
+            else "needs least or most" if self.rule in LIMITED and self.least is self.most is None
+            else "needs expected" if self.rule == "best" and not self.expected
+            else "needs several series" if (self.rule == "order") != isinstance(self.series, list)
+            else ""
+        )  # fmt: skip
+        if problem:
+            raise EarmarkError(f"claim {self.paper}/{self.id}: {problem}")
+
+    @property
+    def key(self) -> str:
+        """ "vcr/figure-6"."""
+        return f"{self.paper}/{self.experiment}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds in a measurement, with the number that decides."""
+
+    claim: Claim
+    status: str
+    detail: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim holds."""
+        return self.status == HOLDS
+
+    def __str__(self) -> str:
+        return f"{self.status}, {self.detail}" if self.holds else f"{self.status}: {self.detail}"
+
+
+class Unmeasured(Exception):
+    """A place that a claim is about has no number; the message says why."""
+
+
+def claims_of(paper: str) -> list[Claim]:
+    """Return the claims of a paper."""
+    file = resources.files(__package__) / f"{paper}.toml"
+    if not file.is_file():
+        return []
+    rows = tomllib.loads(file.read_text(encoding="utf-8")).get("claim", [])
+    claims = [_claim(paper, row) for row in rows]
+    ids = [claim.id for claim in claims]
+    if len(set(ids)) < len(ids):
+        raise EarmarkError(f"{paper}.toml: two claims have the same id")
+    return claims
+
+
+def _claim(paper: str, row: dict[str, Any]) -> Claim:
+    known = {field.name for field in fields(Claim)} - {"paper"}
+    if not set(row) <= known:
+        raise EarmarkError(f"{paper}.toml: claim {row.get('id')!r} has unknown fields {sorted(set(row) - known)}")
+    listed = {
+        name: tuple(value) if name != "series" else value for name, value in row.items() if isinstance(value, list)
+    }
+    return Claim(paper=paper, **(row | listed))
+
+
+def explanations_of(paper: str) -> dict[str, str]:
+    """Return why claims of a paper fail, by id."""
+    file = resources.files("earmark.report") / "explanations" / f"{paper}.toml"
+    return dict(tomllib.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+
+def verdicts(measurement: Measurement, claims: Iterable[Claim] | None = None) -> list[Verdict]:
+    """Return the verdict on every claim about an experiment that is judged at the scale of the measurement."""
+    known = claims_of(measurement.paper) if claims is None else claims
+    return [
+        judge(claim, measurement)
+        for claim in known
+        if claim.key == measurement.key and measurement.scale in claim.scales
+    ]
+
+
+def judge(claim: Claim, measurement: Measurement) -> Verdict:
+    """Return the verdict on one claim."""
+    try:
+        holds, detail = RULES[claim.rule](claim, measurement)
+    except Unmeasured as why:
+        return Verdict(claim, FAILS, str(why))
+    return Verdict(claim, HOLDS if holds else FAILS, detail)
+
+
+# --- quantities -----------------------------------------------------------------------------------------------------
+
+
+def _places(claim: Claim, measurement: Measurement) -> list[X]:
+    places = measurement.places(claim.panel)
+    if not places:
+        raise Unmeasured(f"nothing was measured for {claim.panel}")
+    ends = {"first": places[0], "last": places[-1]}
+    return [ends.get(x, x) if isinstance(x, str) else x for x in claim.at] or places
+
+
+def _value(series: Series, x: X, count: str) -> float:
+    point = series.at(x)
+    if point is None:
+        raise Unmeasured(f"{series.name} was not measured at {text_of(x)}")
+    if not point.samples:
+        raise Unmeasured(f"{series.name} at {text_of(x)} is {point.status}: {point.note}")
+    if count and count not in point.counts:
+        raise EarmarkError(f"{series.panel!r}, {series.name!r}: no count {count!r}, only {sorted(point.counts)}")
+    return point.counts[count] if count else point.median
+
+
+def _quantity(claim: Claim, measurement: Measurement, x: X, name: str = "") -> float:
+    """Return the quantity of a claim at one place."""
+    series = name or str(claim.series)
+    value = _value(measurement.find(claim.panel, series), x, claim.count)
+    if not claim.over:
+        return value
+    other = _value(measurement.find(claim.over_panel or claim.panel, claim.over), x, claim.count)
+    return value - other if claim.how == "difference" else divided(value, other)
+
+
+def _shown(claim: Claim, value: float, measurement: Measurement) -> str:
+    if claim.over and claim.how == "ratio":
+        return times(value)
+    return f"{number(value)} {claim.count or measurement.panel(claim.panel).unit}"
+
+
+# --- rules ----------------------------------------------------------------------------------------------------------
+
+
+def _between(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    values = {x: _quantity(claim, measurement, x) for x in _places(claim, measurement)}
+    worst = min(values, key=lambda x: _margin(values[x], claim))
+    shown = f"{_shown(claim, values[worst], measurement)} at {_axis(claim, measurement)} {text_of(worst)}"
+    return _margin(values[worst], claim) >= 0, shown if len(
+        values
+    ) == 1 else f"{shown}, the least favourable of {len(values)}"
+
+
+def _margin(value: float, claim: Claim) -> float:
+    """Return how far a value is inside the limits; negative outside. NaN counts as outside."""
+    limits = [value - claim.least] if claim.least is not None else []
+    limits += [claim.most - value] if claim.most is not None else []
+    least = min(limits)
+    return least if least == least else float("-inf")
+
+
+def _growth(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    places = _places(claim, measurement)
+    grown = divided(_quantity(claim, measurement, places[-1]), _quantity(claim, measurement, places[0]))
+    axis = _axis(claim, measurement)
+    return _margin(grown, claim) >= 0, f"{times(grown)} from {axis} {text_of(places[0])} to {text_of(places[-1])}"
+
+
+def _monotone(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    values = [_quantity(claim, measurement, x) for x in _places(claim, measurement)]
+    ordered = values if claim.direction == "up" else values[::-1]
+    holds = all(low <= high * claim.slack for low, high in pairwise(ordered))
+    return holds, ", ".join(_shown(claim, value, measurement) for value in values)
+
+
+def _best(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    values = {x: _quantity(claim, measurement, x) for x in _places(claim, measurement)}
+    best = min(values, key=lambda x: values[x])
+    near = [x for x in values if values[x] <= values[best] * claim.slack]
+    axis = _axis(claim, measurement)
+    expected = " or ".join(text_of(x) for x in claim.expected)
+    detail = f"the least is {_shown(claim, values[best], measurement)} at {axis} {text_of(best)}"
+    if best in claim.expected:
+        return True, detail
+    if missing := [x for x in claim.expected if x not in values]:
+        return False, f"{detail}; {text_of(missing[0])} was not measured"
+    there = min(values[x] for x in claim.expected)
+    return bool(set(near) & set(claim.expected)), f"{detail}, against {_shown(claim, there, measurement)} at {expected}"
+
+
+def _first(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    return _leads(claim, measurement, lambda value, others: (min(others), divided(min(others)[0], value)))
+
+
+def _last(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    return _leads(claim, measurement, lambda value, others: (max(others), divided(value, max(others)[0])))
+
+
+def _leads(
+    claim: Claim,
+    measurement: Measurement,
+    compared: Callable[[float, list[tuple[float, str]]], tuple[tuple[float, str], float]],
+) -> tuple[bool, str]:
+    """Judge how far a series is ahead of (or behind) its nearest rival; `compared` returns the rival and the ratio."""
+    everyone = [series.name for series in measurement.of_panel(claim.panel)]
+    rivals = [name for name in claim.rivals or everyone if name != claim.series]
+    leads = []
+    for x in _places(claim, measurement):
+        others = [(_quantity(claim, measurement, x, name), name) for name in rivals]
+        (_, rival), lead = compared(_quantity(claim, measurement, x), others)
+        leads.append((lead, rival, x))
+    lead, rival, x = min(leads, key=lambda row: row[0] if row[0] == row[0] else float("-inf"))
+    detail = f"{times(lead)} against {rival} at {_axis(claim, measurement)} {text_of(x)}"
+    return lead >= (1.0 if claim.least is None else claim.least), detail
+
+
+def _spread(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    everyone = [series.name for series in measurement.of_panel(claim.panel)]
+    spreads = {}
+    for x in _places(claim, measurement):
+        values = [(_quantity(claim, measurement, x, name), name) for name in everyone]
+        spreads[x] = divided(max(values)[0], min(values)[0]), max(values)[1], min(values)[1]
+    worst = min(spreads, key=lambda x: _margin(spreads[x][0], claim))
+    spread, slowest, fastest = spreads[worst]
+    detail = f"{slowest} is {times(spread)} {fastest} at {_axis(claim, measurement)} {text_of(worst)}"
+    return _margin(spread, claim) >= 0, detail
+
+
+def _order(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    for x in _places(claim, measurement):
+        values = [(_quantity(claim, measurement, x, name), name) for name in claim.series]
+        for (low, first), (high, second) in pairwise(values):
+            if not low <= high * claim.slack:
+                where = f"{_axis(claim, measurement)} {text_of(x)}"
+                return False, f"{first} takes {times(divided(low, high))} what {second} does at {where}"
+    return True, f"at all {len(_places(claim, measurement))} places"
+
+
+def _printed(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    series = str(claim.series)
+    rows = []
+    for x in _places(claim, measurement):
+        theirs = measurement.printed_at(claim.panel, series, x)
+        if theirs is not None:
+            ours = _quantity(claim, measurement, x)
+            rows.append((abs(divided(ours, theirs) - 1), ours, theirs, x))
+    if not rows:
+        raise Unmeasured(f"the paper prints nothing for {series} where it was measured")
+    off, ours, theirs, x = max(rows, key=lambda row: row[0])
+    detail = f"{number(ours)} against {number(theirs)} printed at {_axis(claim, measurement)} {text_of(x)}"
+    return off <= claim.within, detail if len(rows) == 1 else f"{detail}, the furthest off of {len(rows)}"
+
+
+RULES: dict[str, Callable[[Claim, Measurement], tuple[bool, str]]] = {
+    "between": _between,
+    "growth": _growth,
+    "monotone": _monotone,
+    "best": _best,
+    "first": _first,
+    "last": _last,
+    "spread": _spread,
+    "order": _order,
+    "printed": _printed,
+}
+
+
+# --- words ----------------------------------------------------------------------------------------------------------
+
+
+def _axis(claim: Claim, measurement: Measurement) -> str:
+    return measurement.panel(claim.panel).x
+
+
+def divided(value: float, other: float) -> float:
+    """Return a ratio; infinite or NaN where the other is 0."""
+    if other:
+        return value / other
+    return float("inf") if value else float("nan")
+
+
+def times(ratio: float) -> str:
+    """Return a ratio as text: "2.1×"."""
+    return f"{ratio:.2f}×" if ratio < 1 else f"{ratio:.1f}×" if ratio < 100 else f"{ratio:,.0f}×"
+
+
+def number(value: float) -> str:
+    """Return a number with three significant digits or all before the point, as text."""
+    if value != value:
+        return "–"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    size = abs(value)
+    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
+
+
+def text_of(x: X) -> str:
+    """Return a place on the x axis as text."""
+    return x if isinstance(x, str) else number(float(x))

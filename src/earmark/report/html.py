@@ -1,0 +1,188 @@
+"""The report: one HTML file that needs nothing else, for a desktop, a phone and a printer."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from earmark.report.claims import Verdict, explanations_of, number, text_of, verdicts
+from earmark.report.experiment import Measurement, Panel, Point
+from earmark.report.papers import PAPERS
+
+STYLE = """
+:root { --ink: #1c2530; --soft: #5d6875; --line: #dde2e8; --good: #136f3a; --bad: #b3261e; --paper: #fff; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 62rem; padding: 1.2rem; color: var(--ink); background: var(--paper);
+       font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0 .8rem; }
+h2 { font-size: 1.3rem; margin: 2.6rem 0 .4rem; padding-top: .8rem; border-top: 3px solid var(--ink); }
+h3 { font-size: 1.08rem; margin: 2rem 0 .3rem; }
+h4 { font-size: .95rem; margin: 1.1rem 0 .2rem; }
+p { margin: .35rem 0; } .soft, caption, dt { color: var(--soft); } small, .soft { font-size: .88rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .9rem; margin: .5rem 0; font-size: .93rem; }
+dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
+figure { margin: 0; } figure img { width: 100%; height: auto; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: .8rem; margin: .7rem 0; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; margin: .3rem 0 .8rem; }
+th, td { padding: .22rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+thead th { border-bottom: 2px solid var(--line); font-weight: 600; }
+td small { color: var(--soft); }
+ul.verdicts { list-style: none; padding: 0; margin: .5rem 0; }
+ul.verdicts li { padding: .35rem 0 .35rem .8rem; border-left: 4px solid var(--good); margin: .35rem 0; }
+ul.verdicts li.fails { border-color: var(--bad); }
+.holds b { color: var(--good); } .fails b { color: var(--bad); }
+details summary { cursor: pointer; color: var(--soft); font-size: .9rem; }
+nav a { margin-right: .9rem; white-space: nowrap; }
+@media (max-width: 40rem) { body { padding: .8rem; font-size: 15px; } dl { grid-template-columns: 1fr; gap: 0; }
+  dd { margin-bottom: .4rem; } th, td { padding: .2rem .4rem; } }
+@media print {
+  .panels { grid-template-columns: 1fr 1fr; }
+  body { max-width: none; font-size: 10pt; padding: 0; } nav { display: none; } details { display: none; }
+  h2 { break-before: page; } figure, table, li { break-inside: avoid; } .wide { overflow: visible; }
+  table { font-size: 7.5pt; } th, td { padding: 1pt 3pt; } a { color: inherit; text-decoration: none; } }
+"""
+
+
+def page(measurements: Sequence[Measurement], pictures: Mapping[str, Sequence[str]]) -> str:
+    """Return the report of measurements of one scale; `pictures` has the SVGs of their panels by key."""
+    scale = measurements[0].scale if measurements else "no"
+    judged = {measurement.key: verdicts(measurement) for measurement in measurements}
+    every = [verdict for group in judged.values() for verdict in group]
+    parts = [
+        f"<h1>Five papers, reproduced: {scale} run</h1>",
+        f"<p>{_count(every)} Medians of the samples, with the least and the greatest; "
+        "<em>printed</em> is the paper's own number.</p>",
+        _machine(measurements),
+    ]
+    groups = [(paper, [m for m in measurements if m.paper == paper.name]) for paper in PAPERS]
+    groups = [(paper, group) for paper, group in groups if group]
+    links = " ".join(f'<a href="#{paper.name}">{paper.name}</a>' for paper, _ in groups)
+    parts.append(f"<nav>{links}</nav>")
+    for paper, group in groups:
+        own = [verdict for measurement in group for verdict in judged[measurement.key]]
+        parts.append(f'<h2 id="{paper.name}">{_text(paper.title)}</h2><p>{_count(own)}</p>')
+        explained = explanations_of(paper.name)
+        parts += [_experiment(m, pictures.get(m.key, ()), judged[m.key], explained) for m in group]
+    body = "\n".join(parts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>earmark: five papers, {scale} run</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _count(group: Sequence[Verdict]) -> str:
+    if not group:
+        return "No claims are judged at this scale."
+    return f"{sum(verdict.holds for verdict in group)} of {len(group)} claims hold."
+
+
+def _machine(measurements: Sequence[Measurement]) -> str:
+    if not measurements:
+        return ""
+    machine: dict[str, Any] = measurements[0].machine
+    loads = [float(measurement.machine["load_average"]) for measurement in measurements]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    dates = sorted(measurement.date for measurement in measurements)
+    hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    rows = {
+        "Machine": f"{hardware}; {machine['system']}",
+        "Load": f"{min(loads):.1f} to {max(loads):.1f} processes on average",
+        "Versions": f"{versions}; commit {', '.join(sorted({str(m.machine['commit']) for m in measurements}))}",
+        "When": f"{dates[0]} to {dates[-1]}, {sum(m.seconds for m in measurements) / 60:.1f} minutes of measuring",
+    }
+    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in rows.items()) + "</dl>"
+
+
+def _experiment(
+    measurement: Measurement, drawn: Sequence[str], group: Sequence[Verdict], explained: Mapping[str, str]
+) -> str:
+    rows = {
+        "The paper": measurement.published,
+        "Here": measurement.setting,
+        "Differs": measurement.differs,
+        "Seed": f"{measurement.seed}; took {measurement.seconds:.0f} s",
+    }
+    settings = "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in rows.items() if value)
+    head = f"{measurement.label}: {measurement.title}"
+    section = f'<small class="soft">section {measurement.section}</small>'
+    parts = [f'<section id="{measurement.key}"><h3>{_text(head)} {section}</h3>']
+    parts.append(f"<dl>{settings}</dl>")
+    parts += [f"<p class=soft>The paper: {_text(note)}</p>" for note in measurement.notes]
+    parts.append(_verdicts(group, explained))
+    parts.append(f'<div class="panels">{"".join(_picture(svg, head) for svg in drawn)}</div>')
+    parts += [_table(measurement, panel) for panel in measurement.panels]
+    return "\n".join([*parts, "</section>"])
+
+
+def _verdicts(group: Sequence[Verdict], explained: Mapping[str, str]) -> str:
+    items = []
+    for verdict in group:
+        why = explained.get(verdict.claim.id, "") if not verdict.holds else ""
+        reason = f"<br><small>{_text(why)}</small>" if why else ""
+        text = f"{_text(verdict.claim.text)} <small class=soft>(section {_text(verdict.claim.section)})</small>"
+        items.append(f'<li class="{verdict.status}">{text}<br><b>{_text(str(verdict))}</b>{reason}</li>')
+    return f'<ul class="verdicts">{"".join(items)}</ul>' if items else ""
+
+
+def _picture(svg: str, name: str) -> str:
+    """Return an SVG as an image of the page: its ids then cannot meet those of another one."""
+    small = re.sub(r"\s*\n\s*", "\n", svg)
+    data = base64.b64encode(small.encode()).decode()
+    return f'<figure><img alt="{_text(name)}" src="data:image/svg+xml;base64,{data}"></figure>'
+
+
+def _table(measurement: Measurement, panel: Panel) -> str:
+    """Return the numbers of a panel: medians, spread, printed numbers and operation counts."""
+    lines = measurement.of_panel(panel.name)
+    if not lines:
+        return ""
+    head = "".join(f"<th>{_text(series.name)}</th>" for series in lines)
+    rows = []
+    for x in measurement.places(panel.name):
+        cells = []
+        for series in lines:
+            printed = measurement.printed_at(panel.name, series.name, x)
+            cells.append(f"<td>{_cell(series.at(x), printed)}</td>")
+        rows.append(f"<tr><td>{_text(text_of(x))}</td>{''.join(cells)}</tr>")
+    table = (
+        f'<div class="wide"><table><thead><tr><th>{_text(panel.x)}</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    return f"<h4>{_text(panel.name)}, {_text(panel.unit)}</h4>{table}{_counts(measurement, panel)}"
+
+
+def _cell(point: Point | None, printed: float | None) -> str:
+    theirs = "" if printed is None else f"<br><small>printed {number(printed)}</small>"
+    if point is None:
+        return f"–{theirs}"
+    if not point.samples:
+        return f'<span title="{_text(point.note)}">{point.status}</span>{theirs}'
+    low, high = number(point.low), number(point.high)
+    spread = f"<br><small>{low} to {high}</small>" if len(point.samples) > 1 and low != high else ""
+    return f"{number(point.median)}{spread}{theirs}"
+
+
+def _counts(measurement: Measurement, panel: Panel) -> str:
+    rows = []
+    names = list(dict.fromkeys(name for s in measurement.of_panel(panel.name) for p in s.points for name in p.counts))
+    for series in measurement.of_panel(panel.name):
+        for point in series.points:
+            if point.counts:
+                cells = "".join(f"<td>{number(point.counts[n]) if n in point.counts else ''}</td>" for n in names)
+                rows.append(f"<tr><td>{_text(series.name)}</td><td>{_text(text_of(point.x))}</td>{cells}</tr>")
+    if not rows:
+        return ""
+    head = "".join(f"<th>{_text(name)}</th>" for name in ["series", panel.x, *names])
+    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    return f"<details><summary>Operation counts</summary>{table}</details>"
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))

@@ -1,0 +1,110 @@
+"""Blocks of the documentation that are generated from results, so that no number in it is written by hand.
+
+A page marks a block, and everything between the two lines is replaced (`python scripts/paper_pages.py`):
+
+    <!-- results: vcr/figure-6 -->
+    <!-- end of results -->
+
+A block is `PAPER/EXPERIMENT` (setting, verdicts, tables), `PAPER` (all verdicts of a paper), or `all` (the count of
+verdicts by paper, and the machine). A test compares the pages with what the committed results generate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from earmark.errors import EarmarkError
+from earmark.report.claims import Verdict, explanations_of, number, text_of, verdicts
+from earmark.report.experiment import Measurement, Panel, Point
+from earmark.report.papers import PAPERS, all_keys, experiments_of
+
+BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+MISSING = "*Not in the committed run.*\n"
+
+
+def filled(page: str, measurements: Sequence[Measurement]) -> str:
+    """Return a page with its blocks made from measurements."""
+    return BLOCK.sub(lambda block: f"{block[1]}\n{generated(block[2], measurements)}\n{block[3]}", page)
+
+
+def generated(name: str, measurements: Sequence[Measurement]) -> str:
+    """Return the Markdown of one block."""
+    by_key = {measurement.key: measurement for measurement in measurements}
+    if name == "all":
+        return _overview(measurements)
+    if name in {paper.name for paper in PAPERS}:
+        chosen = [by_key[e.key] for e in experiments_of(name) if e.key in by_key]
+        return _verdicts([verdict for measurement in chosen for verdict in verdicts(measurement)]) or MISSING
+    if name not in all_keys():
+        raise EarmarkError(f"expected the name of a paper or an experiment, or all, in a block, got {name!r}")
+    return _experiment(by_key[name]) if name in by_key else MISSING
+
+
+def _experiment(measurement: Measurement) -> str:
+    setting = f"*The paper:* {measurement.published}. *Here:* {measurement.setting}."
+    parts = [f"{setting} {measurement.differs}".rstrip() + "\n", _verdicts(verdicts(measurement))]
+    parts += [_table(measurement, panel) for panel in measurement.panels if measurement.of_panel(panel.name)]
+    return "\n".join(part for part in parts if part)
+
+
+def _verdicts(group: Sequence[Verdict]) -> str:
+    if not group:
+        return ""
+    rows = ["| claim | section | verdict |", "|---|---|---|"]
+    for verdict in group:
+        why = "" if verdict.holds else explanations_of(verdict.claim.paper).get(verdict.claim.id, "")
+        shown = f"**{verdict.status}**{str(verdict).removeprefix(verdict.status)}{'. ' + why if why else ''}"
+        rows.append(f"| {_cell(verdict.claim.text)} | {verdict.claim.section} | {_cell(shown)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _table(measurement: Measurement, panel: Panel) -> str:
+    lines = measurement.of_panel(panel.name)
+    names = " | ".join(_cell(series.name) for series in lines)
+    rows = [f"| {_cell(panel.x)} | {names} |", "|---" * (len(lines) + 1) + "|"]
+    for x in measurement.places(panel.name):
+        cells = [_number(series.at(x), measurement.printed_at(panel.name, series.name, x)) for series in lines]
+        rows.append(f"| {_cell(text_of(x))} | {' | '.join(cells)} |")
+    return f"{measurement.label}, {panel.name}, {panel.unit}:\n\n" + "\n".join(rows) + "\n"
+
+
+def _number(point: Point | None, printed: float | None) -> str:
+    theirs = "" if printed is None else f" (paper: {number(printed)})"
+    if point is None:
+        return f"–{theirs}"
+    return (number(point.median) if point.samples else point.status) + theirs
+
+
+def _overview(measurements: Sequence[Measurement]) -> str:
+    rows = ["| paper | experiments | claims that hold | seconds |", "|---|---|---|---|"]
+    for paper in PAPERS:
+        group = [measurement for measurement in measurements if measurement.paper == paper.name]
+        judged = [verdict for measurement in group for verdict in verdicts(measurement)]
+        held = f"{sum(verdict.holds for verdict in judged)} of {len(judged)}"
+        seconds = sum(measurement.seconds for measurement in group)
+        link = f"[{paper.title}](papers/{paper.page})"
+        rows.append(f"| {link} | {len(group)} of {len(experiments_of(paper.name))} | {held} | {seconds:.0f} |")
+    return "\n".join(rows) + f"\n\n{_machine(measurements)}"
+
+
+def _machine(measurements: Sequence[Measurement]) -> str:
+    if not measurements:
+        return MISSING
+    machine, dates = measurements[0].machine, sorted(measurement.date for measurement in measurements)
+    loads = [float(measurement.machine["load_average"]) for measurement in measurements]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    return (
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; load "
+        f"average {min(loads):.1f} to {max(loads):.1f}; scale `{measurements[0].scale}`, {dates[0][:10]}; {versions}.\n"
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def pages(docs: Path) -> list[Path]:
+    """Return the pages that may have blocks."""
+    return [docs / "results.md", *sorted((docs / "papers").glob("*.md"))]

@@ -1,0 +1,1 @@
+"""The algorithms without an index that papers compare theirs with, compiled."""

@@ -1,0 +1,26 @@
+"""The numbers of the papers' pages are those of the committed results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from earmark.report.claims import explanations_of, verdicts
+from earmark.report.pages import filled, pages
+from earmark.report.papers import all_keys
+from earmark.report.results import read_all
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", pages(DOCS), ids=lambda page: page.name)
+def test_page_is_what_the_results_generate(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert filled(text, read_all(DOCS / "results", all_keys())) == text, "run python scripts/paper_pages.py"
+
+
+def test_every_claim_that_fails_is_explained() -> None:
+    for measurement in read_all(DOCS / "results", all_keys()):
+        for verdict in verdicts(measurement):
+            assert verdict.holds or verdict.claim.id in explanations_of(measurement.paper), verdict.claim.id
