@@ -28,7 +28,7 @@ from earmark.segment.explain import condition_text
 from earmark.segment.forms import score_at, subscription_at, weights_at
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.life import life_of, moments
-from earmark.segment.segment import Row, Segment, no_arrays
+from earmark.segment.segment import Row, Segment, no_arrays, uses_of
 
 KEEP: Any = object()
 """In place of a field of a subscription that an update leaves as it is."""
@@ -125,7 +125,8 @@ def revalued(version: Version, place: Place, given: Subscription) -> Version:
     weight = [weights.get(names[number], 1.0) for number in arrays.attr]
     weight = weight if any(one != 1.0 for one in weight) else []
     columns = [*columns[:-3], weight, [score] if score else [], columns[-1]]
-    row = Row(version.schema, SegmentArrays._make(columns), given.id, old.text(slot), tags)
+    arrays = SegmentArrays._make(columns)
+    row = Row(version.schema, arrays, given.id, old.text(slot), tags, uses_of(arrays, version.schema))
     # first the new, then away with the old: between them, no attribute is without a user
     return version.appended(row).removed([place])
 

@@ -358,7 +358,8 @@ class Version:
         """The version with new subscriptions, under their schema, in its unsealed segment."""
         if not len(segment.arrays.sequence):
             return self.with_schema(segment.schema)
-        schema, uses = segment.schema, uses_of(segment.arrays, segment.schema)
+        schema = segment.schema
+        uses = segment.uses if isinstance(segment, Row) else uses_of(segment.arrays, schema)
         last = self.segments[-1] if self.segments else None
         if last is not None and not last.is_sealed and last.generation == schema.generation:
             segments = (*self.segments[:-1], last.appended(segment))

@@ -126,6 +126,10 @@ class Listed(Generic[T]):
         """Whether nothing has been appended since."""
         return len(self._items) == self.size
 
+    def shares(self, other: Listed[T]) -> bool:
+        """Whether both are moments of one list."""
+        return self._items is other._items
+
     @property
     def items(self) -> list[T]:
         """The objects, and perhaps others behind them that belong to later moments. Not to be changed."""

@@ -7,12 +7,14 @@ batch is good and the constants have keys, `resolved` finishes the sets on strin
 
 from __future__ import annotations
 
+import struct
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
-from operator import itemgetter
-from typing import Any, TypeAlias
+from operator import gt, itemgetter
+from typing import Any, NamedTuple, TypeAlias
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, shortened
 from earmark.keys.cuts import Cut, cut, decimal_room
@@ -34,7 +36,7 @@ from earmark.keys.sets import Intervals, KeySet, complement, union
 from earmark.keys.strings import StringKeys, successor
 from earmark.language.literals import LiteralError, cast_text, like_prefix
 from earmark.language.normal import Clauses
-from earmark.language.parse import Compared
+from earmark.language.parse import Template
 from earmark.language.predicate import AnyOf, Atom, Leaf, Mode, atom_sql, literal_sql
 
 _SMALL = 10**18
@@ -231,28 +233,79 @@ class Binder:
         return cuts
 
 
-def bound_numbers(schema: Schema, clause: Iterable[Compared]) -> list[tuple[int, int, int]] | None:
-    """A clause of comparisons as (attribute, first key, last key), ascending; None unless all are of plain numbers.
+class NumberShape(NamedTuple):
+    """What all conditions of one template are as arrays, where they only compare attributes with whole numbers.
 
-    By far the most conditions are such clauses, on attributes that the schema knows as numbers.
+    The arrays are those of a segment with one slot; `lo` and `hi` come from the literals (`intervals`).
     """
-    found: list[tuple[int, int, int]] = []
-    by_name = schema.by_name
-    for name, operator, values in clause:
-        attribute, form = by_name.get(name), _FORMS.get(operator)
-        if attribute is None or form is None:
-            return None
-        type_ = attribute.type
-        if type_ is None or type_.kind is not Kind.NUMBER or type_.keyed:
-            return None
-        keys = []
-        for value in values:
-            if (type(value) is not int and type(value) is not float) or not -_SURE < value < _SURE:
-                return None
-            keys.append(float_key(value))
-        found.append((attribute.number, *form(*keys)))
-    found.sort()
-    return found
+
+    clause_ends: list[int]
+    attr: list[int]
+    accepts_null: list[int]
+    interval_start: list[int]
+    uses: dict[int, int]
+    low: list[tuple[int, int]]
+    """By constraint: the place of the literal that is its lower bound, and what is added to the key."""
+    high: list[tuple[int, int]]
+    doubles: struct.Struct
+    integers: struct.Struct
+
+    @classmethod
+    def of(cls, template: Template, schema: Schema) -> NumberShape | None:
+        """The shape under a schema; None unless it knows all the attributes, and as plain numbers."""
+        literals = len(template.kinds)
+        ends, attr, low, high = [0], [], [], []
+        for clause in template.comparisons or ():
+            constraints = []
+            for name, operator, places in clause:
+                attribute = schema.by_name.get(name)
+                type_ = None if attribute is None else attribute.type
+                if attribute is None or type_ is None or type_.kind is not Kind.NUMBER or type_.keyed:
+                    return None
+                constraints.append((attribute.number, *_ENDS[operator](literals, *places)))
+            for number, lower, upper in sorted(constraints):
+                attr.append(number)
+                low.append(lower)
+                high.append(upper)
+            ends.append(len(attr))
+        starts, doubles, integers = list(range(len(attr) + 1)), f"<{literals}d", f"<{literals}q"
+        uses = dict(Counter(attr))
+        return cls(
+            ends, attr, [0] * len(attr), starts, uses, low, high, struct.Struct(doubles), struct.Struct(integers)
+        )
+
+    def intervals(self, literals: list[int]) -> tuple[list[int], list[int]] | None:
+        """First and last keys of each constraint; None where one is empty. The literals are doubles, not negative."""
+        keys = self.integers.unpack(self.doubles.pack(*literals)) + _OPEN_KEYS
+        lo = [keys[place] + more for place, more in self.low]
+        hi = [keys[place] + more for place, more in self.high]
+        return None if any(map(gt, lo, hi)) else (lo, hi)
+
+
+_OPEN_KEYS = (-FLOAT_INF_KEY, FLOAT_NAN_KEY)
+"""Behind the keys of literals: the ends of what compares with numbers."""
+_ENDS: dict[str, Callable[..., tuple[tuple[int, int], tuple[int, int]]]] = {
+    "=": lambda literals, at: ((at, 0), (at, 0)),
+    "<": lambda literals, at: ((literals, 0), (at, -1)),
+    "<=": lambda literals, at: ((literals, 0), (at, 0)),
+    ">": lambda literals, at: ((at, 1), (literals + 1, 0)),
+    ">=": lambda literals, at: ((at, 0), (literals + 1, 0)),
+    "BETWEEN": lambda literals, first, last: ((first, 0), (last, 0)),
+}
+"""`_FORMS` by the places of literals, behind which are `_OPEN_KEYS`."""
+_MAX_SHAPES = 4096
+
+
+def number_shape(schema: Schema, template: Template) -> NumberShape | None:
+    """The shape of a template under a schema, remembered."""
+    shapes: dict[Template, NumberShape | None] = schema.shapes
+    try:
+        return shapes[template]
+    except KeyError:
+        if len(shapes) >= _MAX_SHAPES:
+            shapes.clear()
+        shape = shapes[template] = NumberShape.of(template, schema)
+        return shape
 
 
 def resolved(one: Bound, strings: StringKeys) -> KeySet:

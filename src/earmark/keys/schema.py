@@ -178,6 +178,8 @@ class Schema:
         self.by_name: dict[str, Attribute] = {}
         self.names: list[str] = []
         self.strings: dict[int, StringKeys] = {}
+        self.shapes: dict[Any, Any] = {}
+        """By template of a condition, what `bind.number_shape` knows of it."""
         self.generation = next(_generations)
         """Under schemas of one generation, a key that is in use means the same, and so does an attribute's number."""
 

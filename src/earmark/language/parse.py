@@ -25,10 +25,12 @@ from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, QUOTED, UNIT, Hole, Kind, Lexed, lex, units_are_slots
 from earmark.locks import remade_lock
 
-Compared: TypeAlias = tuple[str, str, list[Any]]
-"""An attribute, an operator, and the literals that it is compared with."""
+Compared: TypeAlias = tuple[str, str, tuple[int, ...]]
+"""An attribute, an operator, and the places of the literals that it is compared with."""
 COMPARISONS = frozenset(("=", "<", "<=", ">", ">=", "BETWEEN"))
 _MAX_TEMPLATES = 4096
+_SURE_DIGITS = 15
+"""A whole number of so many digits is a double, exactly."""
 _MAX_TEMPLATE_LEAVES = 256
 _MAX_TEMPLATE_TEXT = 4096
 
@@ -110,21 +112,19 @@ def known_template(between: tuple[str, ...]) -> Template | None:
     return _templates.get(between)
 
 
-def compared(text: str) -> list[list[Compared]] | None:
-    """The clauses of a text of known shape that has nothing but comparisons with literals; None for any other."""
+def compared(text: str) -> tuple[Template, list[int]] | None:
+    """The template and the literals of a text that only compares attributes with whole numbers; None for any other.
+
+    None as well where no text of its shape was parsed before.
+    """
     if len(text) > MAX_TEXT:
         return None
     between, tokens = split_units(text)
     template = _templates.get(between)
-    if template is None or template.comparisons is None:
+    if template is None or template.comparisons is None or len(max(tokens, key=len)) > _SURE_DIGITS:
         return None
-    try:
-        values = _literals(template.kinds, tokens)
-    except _BadLiteral:
-        return None
-    if values is None:
-        return None
-    return [[(name, how, [values[at] for at in places]) for name, how, places in one] for one in template.comparisons]
+    digits = "".join(tokens)
+    return (template, list(map(int, tokens))) if digits.isdigit() and digits.isascii() else None
 
 
 # --- templates -----------------------------------------------------------------------------------------------
@@ -160,10 +160,12 @@ class Template:
         self.size = len(self.leaves) + sum(len(atoms) for clause in self.clauses for _, atoms in clause)
         self.comparisons = self._comparisons()
 
-    def _comparisons(self) -> list[list[tuple[str, str, tuple[int, ...]]]] | None:
-        """The clauses as (attribute, operator, places of literals), where each constraint is one such comparison."""
+    def _comparisons(self) -> list[list[Compared]] | None:
+        """The clauses as comparisons with numbers; None unless each constraint is one."""
         listed = [(name, atoms) for clause in self.clauses for name, atoms in clause]
-        if self.derived or not all(len(atoms) == 1 and type(atoms[0]) is int for _, atoms in listed):
+        if self.derived or not self.kinds or any(kind is not KINDS["number"] for kind in self.kinds):
+            return None
+        if not all(len(atoms) == 1 and type(atoms[0]) is int for _, atoms in listed):
             return None
         if not all(operator in COMPARISONS and mode is Mode.TRUE for _, operator, _, mode in self.leaves):
             return None

@@ -28,7 +28,7 @@ from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, 
 from earmark.events.mappings import checked_weights
 from earmark.events.moments import Moment
 from earmark.flat.arrays import I64, frozen
-from earmark.keys.bind import Binder, BoundClauses, bound_numbers, leaves
+from earmark.keys.bind import Binder, BoundClauses, leaves, number_shape
 from earmark.keys.runs import Planner, Run
 from earmark.keys.schema import Draft, Schema
 from earmark.language.normal import Clauses
@@ -40,7 +40,7 @@ from earmark.segment.bound import arrays_of, resolved_sets, run_arrays
 from earmark.segment.ids import Base, Id, IdColumn, Ids, are_distinct, checked_id
 from earmark.segment.join import concat_all
 from earmark.segment.life import ALWAYS, Life, checked_life, life_attribute, lived, moments_in
-from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
+from earmark.segment.segment import NO_TAGS, Row, Segment, Tags, uses_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +195,8 @@ def id_problems(
 
 def checked_score(score: Any) -> float:
     """A static score: finite."""
+    if type(score) is float and math.isfinite(score):
+        return score
     if isinstance(score, bool) or (not isinstance(score, int | float) and not hasattr(score, "__float__")):
         raise SubscriptionError(f"score must be a number, got {shown(score)}")
     try:
@@ -414,7 +416,8 @@ class Builder:
             [given.get(number, 1.0) for number in numbers] if given else [],
             *([score] if score else [], [sequence]),
         ]
-        return Row(schema, SegmentArrays._make(columns), self._ids[0], self._asked[0], self._tags.get(0, NO_TAGS))
+        arrays = SegmentArrays._make(columns)
+        return Row(schema, arrays, self._ids[0], self._asked[0], self._tags.get(0, NO_TAGS), uses_of(arrays, schema))
 
     def prepared(self) -> Prepared:
         """What was taken."""
@@ -499,28 +502,23 @@ def row_of(schema: Schema, given: Subscription, sequence: int) -> Row:
 
 
 def _compared_row(schema: Schema, given: Subscription, sequence: int) -> Row | None:
-    """The same for a condition of known shape that compares numbers and teaches nothing new; None for others."""
+    """The same for a condition of known shape that compares whole numbers and teaches nothing new; None for others."""
     text = given.condition
     if type(text) is not str or given.weights or given.params is not None or schema.strict:
         return None
-    if given.starts is not None or given.ends is not None or (clauses := compared(text)) is None:
+    if given.starts is not None or given.ends is not None or (found := compared(text)) is None:
         return None
-    ends, attr, starts, lo, hi = [0], [], [0], [], []
-    for clause in clauses:
-        constraints = bound_numbers(schema, clause)
-        if constraints is None:
-            return None
-        for number, low, high in constraints:
-            attr.append(number)
-            if low <= high:
-                lo.append(low)
-                hi.append(high)
-            starts.append(len(lo))
-        ends.append(len(attr))
+    template, literals = found
+    shape = number_shape(schema, template)
+    intervals = None if shape is None else shape.intervals(literals)
+    if shape is None or intervals is None:
+        return None
     one, score, tags = checked_id(given.id), checked_score(given.score), checked_tags(given.tags)
-    scores = [score] if score else []
-    arrays: list[Any] = [[0, len(clauses)], ends, attr, [0] * len(attr), starts, lo, hi, [], scores, [sequence]]
-    return Row(schema, SegmentArrays._make(arrays), one, text, tags)
+    columns: list[Any] = [
+        *([0, len(shape.clause_ends) - 1], shape.clause_ends, shape.attr, shape.accepts_null, shape.interval_start),
+        *(*intervals, [], [score] if score else [], [sequence]),
+    ]
+    return Row(schema, SegmentArrays._make(columns), one, text, tags, shape.uses)
 
 
 class _Hold:

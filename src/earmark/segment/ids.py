@@ -251,11 +251,6 @@ class Ids:
         return self._tail.items[first - self.first : self._tail.size]
 
     @property
-    def is_last(self) -> bool:
-        """Whether nothing has been appended since."""
-        return self._tail.is_last
-
-    @property
     def column(self) -> IdColumn:
         """The ids as arrays: what files store."""
         if self.base is not None and not self._tail.size:
@@ -305,6 +300,20 @@ class Ids:
         if self._tail.size:
             made._arrow = self._arrow
         return made
+
+    def extended_by(self, one: Id) -> Ids:
+        """These ids and another behind them."""
+        tail = self._tail
+        if not self.size or tail.size >= max(_FEW, self.first // 4):
+            return self.extended(Ids.of([one]))
+        made = Ids(self.base, tail.extended([one]))
+        if tail.size:
+            made._arrow = self._arrow
+        return made
+
+    def follows(self, others: Ids) -> bool:
+        """Whether these are the others with more behind them, and in the memory of the others."""
+        return self.base is others.base and self._tail.shares(others._tail)
 
     def take(self, slots: I64) -> Ids:
         """The ids of these slots, in this order."""

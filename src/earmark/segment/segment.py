@@ -17,7 +17,7 @@ Complexity: `appended` O(what is appended), amortised; the first time it copies 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -57,6 +57,8 @@ class Row(NamedTuple):
     id: Id
     text: str
     tags: Tags
+    uses: Mapping[int, int]
+    """`uses_of` its arrays."""
 
     def segment(self) -> Segment:
         """A segment of this row alone."""
@@ -82,21 +84,36 @@ class _Room:
 
     def put(self, at: int, size: int, values: Any) -> Any:
         """Write behind the first elements of a column; all that it has then, read-only. Amortised O(values)."""
-        end = size + len(values)
-        if end > size:
-            column = self._columns[at]
-            if end > len(column):
-                spare = size // (2 if size < _MANY else 16)
-                column, before = np.empty(max(16, end, size + spare), column.dtype), column
-                column[:size] = before[:size]
-                self._columns[at], self._views[at] = column, read_only(column)
-                self._elements[at] = memoryview(column)  # type: ignore[arg-type]
-            if type(values) is list and (elements := self._elements[at]) is not None:  # one by one is quicker
+        return self.put_all(((at, size, values),))[0]
+
+    def put_all(self, writes: Sequence[tuple[int, int, Any]]) -> list[Any]:
+        """The same for several columns: the number of each, how many elements it has, and what goes behind them."""
+        made, views, memory = [], self._views, self._elements
+        for at, size, values in writes:
+            elements, end = memory[at], size + len(values)
+            if end > size and (elements is None or end > len(elements)) and end > len(self._columns[at]):
+                elements = self._grow(at, size, end)
+            if elements is None:
+                if end > size:
+                    self._columns[at][size:end] = values
+            elif type(values) is list:  # one by one is quicker
                 for place, value in enumerate(values, size):
                     elements[place] = value
-            else:
-                column[size:end] = values
-        return self._views[at][:end]
+            elif type(values) is bytes:
+                elements[size:end] = values
+            elif end > size:
+                self._columns[at][size:end] = values
+            made.append(views[at][:end])
+        return made
+
+    def _grow(self, at: int, size: int, end: int) -> Any:
+        """Give a column room for so many elements, and for more of them later; its memory."""
+        before, spare = self._columns[at], size // (2 if size < _MANY else 16)
+        column = np.empty(max(16, end, size + spare), before.dtype)
+        column[:size] = before[:size]
+        self._columns[at], self._views[at] = column, read_only(column)
+        self._elements[at] = memoryview(column)  # type: ignore[arg-type]
+        return self._elements[at]
 
     def put_some(self, at: int, size: int, old: Any, values: Any, count: int, default: float) -> Any:
         """The same for a column that is stored from the first value on that is not its default."""
@@ -253,33 +270,39 @@ class Segment:
         if room is None or room.claimed != slots:
             room = _Room(self)
         room.claimed = slots + count  # first: an exception from here on leaves elements that no segment has
-        put, clauses = room.put, len(old.constraint_start) - 1
-        arrays = SegmentArrays(
-            put(0, slots + 1, _shifted(new.clause_start, clauses)),
-            put(1, clauses + 1, _shifted(new.constraint_start, constraints)),
-            put(2, constraints, new.attr),
-            put(3, constraints, new.accepts_null),
-            put(4, constraints + 1, _shifted(new.interval_start, intervals)),
-            put(5, intervals, new.lo),
-            put(6, intervals, new.hi),
-            room.put_some(7, constraints, old.weight, new.weight, len(new.attr), 1.0),
-            room.put_some(8, slots, old.score, new.score, count, 0.0),
-            put(9, slots, new.sequence),
-        )
-        end = len(self.asked.joined)
+        clauses, end = len(old.constraint_start) - 1, len(self.asked.joined)
+        text: Any
+        ends: Any
         if isinstance(other, Row):
-            text = np.frombuffer(other.text.encode(), np.uint8)
-            ids, is_ordered = Ids.of([other.id]), True
-            ends: Any = [end + len(text)]
+            text = other.text.encode()
+            ends, ids, is_ordered = [end + len(text)], self.ids.extended_by(other.id), True
         else:
-            ids, text, ends, is_ordered = other.ids, other.asked.joined, other.asked.start[1:] + end, other.is_ordered
-        asked = PackedStrings(put(_START, slots + 1, ends), put(_JOINED, end, text))
+            text, ends = other.asked.joined, other.asked.start[1:] + end
+            ids, is_ordered = self.ids.extended(other.ids), other.is_ordered
+        *columns, sequence, starts, joined = room.put_all(
+            (
+                (0, slots + 1, _shifted(new.clause_start, clauses)),
+                (1, clauses + 1, _shifted(new.constraint_start, constraints)),
+                (2, constraints, new.attr),
+                (3, constraints, new.accepts_null),
+                (4, constraints + 1, _shifted(new.interval_start, intervals)),
+                (5, intervals, new.lo),
+                (6, intervals, new.hi),
+                (9, slots, new.sequence),
+                (_START, slots + 1, ends),
+                (_JOINED, end, text),
+            )
+        )
+        weight = room.put_some(7, constraints, old.weight, new.weight, len(new.attr), 1.0)
+        score = room.put_some(8, slots, old.score, new.score, count, 0.0)
         numbers, tagsets = self._with_tags(other)
         tagset = room.put_some(_TAGSET, slots, self.tagset, numbers, count, 0)
-        was_last, extended = self.ids.is_last, self.ids.extended(ids)
-        lookups = self.lookups if was_last and extended.base is self.ids.base else Lookups()  # one line shares them
+        lookups = self.lookups if ids.follows(self.ids) else Lookups()  # one line shares them
         is_ordered = is_ordered and self.is_ordered and (not slots or bool(new.sequence[0] > old.sequence[-1]))
-        return Segment(other.schema, arrays, extended, asked, tagset, tagsets, lookups, room, is_ordered)
+        arrays = SegmentArrays._make((*columns, weight, score, sequence))
+        return Segment(
+            *(other.schema, arrays, ids, PackedStrings(starts, joined), tagset, tagsets, lookups, room, is_ordered)
+        )
 
     def _with_tags(self, other: Segment | Row) -> tuple[I32, Listed[Tags]]:
         """The numbers of the other's sets of tags, none where it has no tags, and the sets that they are of."""
