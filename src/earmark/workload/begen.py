@@ -156,7 +156,7 @@ class Generator:
         self.random.shuffle(target)
         parts = [self.subscriptions(target[i : i + CHUNK]) for i in range(0, len(target), CHUNK)]
         attr, lo, hi = (np.concatenate(column) for column in zip(*parts, strict=True))
-        weight = self.weights(attr, self.rarity(attr))
+        weight = drawn_weights(self.random, setting.weights, attr, rarities(attr, setting.dimensions))
         return Workload(attr, lo, hi, event_attr, event_value, setting.dimensions, setting.cardinality, weight)
 
     def events(self) -> tuple[I32, I64, I64]:
@@ -173,7 +173,7 @@ class Generator:
             extra = self._attributes(size[begin : begin + CHUNK] - core, taken=self.profile_attr[chunk])
             attr = np.concatenate([self.profile_attr[chunk], extra], axis=1)
             value = np.concatenate([self.profile_value[chunk] + shift, self._values_of(extra)], axis=1)
-            parts.append(_sorted_rows(attr, np.where(attr == UNUSED, LEAST, value)))
+            parts.append(sorted_rows(attr, np.where(attr == UNUSED, LEAST, value)))
         attr, value = (np.concatenate(column) for column in zip(*parts, strict=True))
         return attr, value, profile
 
@@ -215,7 +215,7 @@ class Generator:
         below = self.random.integers(0, width - setting.jitter)
         lo = np.where(unused, LEAST, np.maximum(value - below, 0))
         hi = np.where(unused, GREATEST, np.minimum(value - below + width - 1, setting.cardinality - 1))
-        attr, lo, hi = _sorted_rows(attr, lo, hi)
+        attr, lo, hi = sorted_rows(attr, lo, hi)
         return attr, lo, hi
 
     def _of_profiles(self, target: I64, size: I64, widest: int) -> tuple[I32, I64]:
@@ -262,25 +262,27 @@ class Generator:
         value: I64 = np.clip(self.centres[attr, which] + near, 0, self.last)
         return value
 
-    def rarity(self, attr: I32) -> F64:
-        """Return inv(a) of each attribute: the count of the rarest one divided by its own count."""
-        count = np.bincount(attr[attr != UNUSED], minlength=self.setting.dimensions)
-        inverse: F64 = count[count > 0].min(initial=1 << 62) / np.maximum(count, 1)
-        return inverse
 
-    def weights(self, attr: I32, rarity: F64) -> F64:
-        """Draw a weight for each predicate, by how rare its attribute is."""
-        if self.setting.weights == "none":
-            return NO_WEIGHTS
-        used = attr != UNUSED
-        inv = np.where(used, rarity[attr], 1.0)
-        drawn = inv * self.random.normal(0.8, 0.05, size=attr.shape)
-        if self.setting.weights == "printed":
-            return np.where(used, np.maximum(inv, drawn), 0.0)
-        return np.where(used, np.clip(drawn, inv * 1e-9, inv), 0.0)
+def rarities(attr: I32, dimensions: int) -> F64:
+    """Return inv(a) of each attribute: the count of the rarest one divided by its own count."""
+    count = np.bincount(attr[attr != UNUSED], minlength=dimensions)
+    inverse: F64 = count[count > 0].min(initial=1 << 62) / np.maximum(count, 1)
+    return inverse
 
 
-def _sorted_rows(attr: I32, *columns: I64) -> tuple[Any, ...]:
+def drawn_weights(random: np.random.Generator, form: str, attr: I32, rarity: F64) -> F64:
+    """Draw a weight for each predicate, by how rare its attribute is; `form` is one of WEIGHTS."""
+    if form == "none":
+        return NO_WEIGHTS
+    used = attr != UNUSED
+    inv = np.where(used, rarity[attr], 1.0)
+    drawn = inv * random.normal(0.8, 0.05, size=attr.shape)
+    if form == "printed":
+        return np.where(used, np.maximum(inv, drawn), 0.0)
+    return np.where(used, np.clip(drawn, inv * 1e-9, inv), 0.0)
+
+
+def sorted_rows(attr: I32, *columns: I64) -> tuple[Any, ...]:
     """Return the rows with attributes ascending, UNUSED first."""
     order = np.argsort(attr, axis=1)
     return tuple(np.take_along_axis(column, order, 1) for column in (attr, *columns))

@@ -156,7 +156,7 @@ def _begen(seed: int) -> tuple[Workload, float, F64]:
     """Return the first block, the share of it that is aimed, and how rare each attribute is."""
     generator = _begen_generator(seed)
     data = generator.workload()
-    return data, generator.share, generator.rarity(data.sub_attr)
+    return data, generator.share, begen.rarities(data.sub_attr, generator.setting.dimensions)
 
 
 def _begen_subscriptions(seed: int, block: int, until: int) -> Workload:
@@ -167,7 +167,8 @@ def _begen_subscriptions(seed: int, block: int, until: int) -> Workload:
     profile = generator.random.integers(0, generator.setting.profiles, size=CHUNK)
     aimed = generator.random.random(CHUNK) < share
     attr, lo, hi = generator.subscriptions(np.where(aimed, profile, standard.UNUSED))
-    return first._replace(sub_attr=attr, sub_lo=lo, sub_hi=hi, sub_weight=generator.weights(attr, rarity))
+    weight = begen.drawn_weights(generator.random, generator.setting.weights, attr, rarity)
+    return first._replace(sub_attr=attr, sub_lo=lo, sub_hi=hi, sub_weight=weight)
 
 
 def _begen_events(seed: int, block: int, until: int) -> Workload:
