@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -36,7 +37,11 @@ def _steps(experiment: Experiment, scale: str, seed: int) -> Generator[None, Non
     """Run one experiment step by step; the generator returns the measurement."""
     begun = time.perf_counter()
     bench = Bench(experiment, scale, seed)
-    yield from experiment.run(bench)
+    gc.freeze()  # the collector runs before every measurement, and would look at all of Numba each time
+    try:
+        yield from experiment.run(bench)
+    finally:
+        gc.unfreeze()
     return Measurement(
         paper=experiment.paper,
         name=experiment.name,
