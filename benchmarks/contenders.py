@@ -41,7 +41,6 @@ class Contender(NamedTuple):
 
 BULK = Contender("BE*-B", "be_star_tree")
 """All subscriptions known in advance, which is how a Matcher builds it."""
-DYNAMIC = Contender("BE*", "be_star_tree", {"bulk": False})
 RIGID = Contender("BE", "be_tree")
 MERGED = Contender("k-index", "k_index")
 COUNTED = Contender("k-index, counting", "k_index", {"merge": "counting"})

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from tests.benchmarks.tiny import dense, sparse
 
-import be_star_figures
 import be_star_orders
 import be_star_tree
 import contenders
@@ -133,48 +132,6 @@ def test_a_missed_bar_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     bars = be_star_tree.judge(found, 1000, judged=True)
     assert bars.missed == ["w1u, against numpy", "w1u, against BE", "w1u, bulk build", "w1u, inserts into 90 %"]
     assert "w1u: BE*-B against numpy 10.0 x" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("only", ["clusters,construction", "match probability"])
-def test_be_star_figures(only: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "r.json"
-    asked = ["--quick", "--size", "200", "--events", "20", "--only", only, "--json", str(file)]
-    assert be_star_figures.main(asked) == 0
-    out = capsys.readouterr().out
-    wanted = {
-        "clusters,construction": [
-            "Fig. 7a,b: clusters, uniform; 200 subscriptions unless varied, 20 events",
-            "BE* saves ",
-            "clusters 2 against N/A, Zipf: BE* ",
-            "paper: k-index 20.84 x",
-            "Table II(b), Zipf, 200: BE* ",
-        ],
-        "match probability": [
-            "Fig. 9: match probability, Zipf",
-            "BE* top 1: ",
-            "k-index top 5: ",
-            "uniform, 9 %: predicates that top 1 of BE*-B saves (k-index: ",
-        ],
-    }
-    for part in wanted[only]:
-        assert part in out, part
-    assert {one.status for one in read(file).figures} == {"ok"}
-
-
-def test_every_sweep_of_table_three() -> None:
-    names = [one.name for one in be_star_figures.sweeps(100_000, quick=False)]
-    assert names == [
-        "cardinality",
-        "dimensions",
-        "sizes",
-        "clusters",
-        "cluster size",
-        "workload size",
-        "match probability",
-    ]
-    with pytest.raises(SystemExit):
-        be_star_figures.main(["--only", "nothing"])
 
 
 @pytest.mark.slow
