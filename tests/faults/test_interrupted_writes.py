@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from earmark import Matcher
+from earmark.engine import compaction
 from faults.injection import Injection
 
 INDEXES = ("scan", "be_star_tree", "blocks")
@@ -134,6 +135,23 @@ def test_every_line(kind: str, index: str) -> None:
             m = book(index)
         if not interrupted:  # there are fewer lines by now: a shape that was new is known
             break
+
+
+def test_lines_of_a_compaction_that_the_writer_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small compaction is part of the change that makes it worthwhile: that happened, whatever becomes of it."""
+    monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
+    monkeypatch.setattr(compaction, "TAIL_SHARE", 0)
+    monkeypatch.setattr(compaction, "SHARE_AT_ONCE", 2)
+    change, whole, undisturbed = CHANGES["add"], Injection(), book("blocks")
+    before = answers(undisturbed)
+    assert not whole(lambda: change(undisturbed))
+    assert undisturbed.stats()["compactions"] > 0 and not undisturbed._compactor.is_running
+    after = answers(undisturbed)
+    for at in range(0, len(whole.lines), 37):
+        m, injection = book("blocks"), Injection(at, PROBLEMS[at % 2])
+        injection(lambda m=m: change(m))
+        m._compactor.forgive()
+        check(m, before, after, injection.where)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ old ones in the version of that moment, and repeats what has happened to them si
 costs O(segments + changes since), so a writer waits for no more than that, and a reader for nothing.
 
 A batch that is large beside what is there is indexed by the thread that adds it, before it is published
-(`settled`).
+(`settled`). What is small beside the rest of the book is compacted by the writer as well, once its change is published.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ SMALLEST_SHRINK = 1024
 SHRINK_SHARE = 1 / 4
 """A segment is made again when more of its slots than these are removed, or have ended: so many, and so many for each
 living one."""
+AT_ONCE, SHARE_AT_ONCE = 1 << 14, 1 / 32
+"""So many slots, and such a share of all, are compacted by the writer that made it worthwhile. That takes milliseconds,
+once in a thousand changes; a thread beside it would take the interpreter away from every writer and reader for longer
+than that."""
 RETIRE_AFTER = 24 * 3600 * 1_000_000
 """Microseconds since the end of a subscription before it may leave for a retired segment: no answer depends on it."""
 
@@ -68,6 +72,10 @@ class CompactionPlan:
     inputs: tuple[IndexedSegment, ...]
     absorbs: bool = False
     """The first is sealed and its index takes the rows of the others in."""
+
+    def is_small(self, slots: int) -> bool:
+        """Whether it is little work, for a book of so many slots."""
+        return sum(map(len, self.inputs)) <= min(AT_ONCE, SHARE_AT_ONCE * slots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +332,13 @@ class Compactor:
             self._report()
             return
         try:
-            if not self.is_running and next_compaction(self._current()) is not None:
+            if self.is_running or (plan := next_compaction(self._current())) is None:
+                return
+            with alone():
+                while plan is not None and plan.is_small(self._current().slots):
+                    self._install(self._made(self._keyed(plan), plan))
+                    plan = next_compaction(self._current())
+            if plan is not None:
                 self._thread = threading.Thread(target=self._work, name="earmark-compaction", daemon=True)
                 self._thread.start()
         except Exception as problem:  # the change has happened: it must not look as if it had not
@@ -365,20 +379,30 @@ class Compactor:
 
     def _compact_once(self) -> bool:
         with self._lock:
-            version = self._current()
-            plan = next_compaction(version)
+            plan = next_compaction(self._current())
             if plan is None:
                 self._thread = None
                 return False
-            version = keyed(version, plan)
-            if version is not self._current():
-                self._publish(version)
+            version = self._keyed(plan)
+        self._install(self._made(version, plan))
+        return True
+
+    def _keyed(self, plan: CompactionPlan) -> Version:
+        """The present version, published with the constants that the plan needs. The caller holds the lock."""
+        version = keyed(self._current(), plan)
+        if version is not self._current():
+            self._publish(version)
+        return version
+
+    def _made(self, version: Version, plan: CompactionPlan) -> CompactionResult:
         done = run(version, plan, self._build)
         for output in done.outputs:
             output.segment.ids.prepare()
+        return done
+
+    def _install(self, done: CompactionResult) -> None:
         with self._lock:
             made = installed(self._current(), done)
             if made is not None:
                 self._publish(made)
                 self.compactions += 1
-        return True
