@@ -24,7 +24,7 @@ from pathlib import Path
 import engines
 from earmark.errors import EarmarkError
 from earmark.report.protocol import QUICK_REPEATS, REPEATS, machine
-from earmark.workload.standard import SUBSCRIPTIONS, WORKLOADS
+from earmark.workload.standard import EVENTS, SUBSCRIPTIONS, WORKLOADS
 from fresh import measure_fresh, write_data
 from measure import reference
 from results import Figure, Result, pooled, read
@@ -55,6 +55,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--engines", type=listed, help=f"default: {','.join(engines.names())}")
     parser.add_argument("--baseline", default=engines.BASELINE, help="the engine that ratios are against (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="threads of each engine that has them (%(default)s)")
+    parser.add_argument("--events", type=int, default=EVENTS, help="the first events of each workload (%(default)s)")
     parser.add_argument("--repeats", type=int, help=f"runs that count (default: {REPEATS})")
     parser.add_argument("--rounds", type=int, default=1, help="times the engines take turns (%(default)s)")
     parser.add_argument("--time-limit", type=float, metavar="S", help="seconds an engine, workload and size (120)")
@@ -71,8 +72,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     unknown = [name for name in options.workloads if name not in WORKLOADS]
     if unknown:
         parser.error(f"there is no workload called {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
-    if min(options.repeats, options.rounds, options.threads) < 1 or options.time_limit <= 0:
-        parser.error("repeats, rounds, threads and the time limit must be positive")
+    if min(options.events, options.repeats, options.rounds, options.threads) < 1 or options.time_limit <= 0:
+        parser.error("events, repeats, rounds, threads and the time limit must be positive")
     try:
         for name in options.engines:
             engines.make(name)
@@ -92,6 +93,8 @@ def measured(options: argparse.Namespace) -> Iterator[Figure]:
         for name in options.workloads:
             say(f"{name}: drawing {size_name(options.sizes[-1])} subscriptions")
             whole = WORKLOADS[name](subscriptions=options.sizes[-1])
+            few = {column: getattr(whole, column)[: options.events] for column in ("event_attr", "event_value")}
+            whole = whole._replace(**few)
             for size in options.sizes:
                 workload = whole.head(size)
                 say(f"{name} {size_name(size)}: reference answers")
@@ -125,7 +128,7 @@ def measure_all(options: argparse.Namespace) -> Result:
     for (workload, size), group in groups(measured(options)):
         show(workload, size, group, options.baseline)
         figures += group
-    kept = ("workloads", "sizes", "engines", "baseline", "threads", "repeats", "rounds", "time_limit")
+    kept = ("workloads", "sizes", "engines", "baseline", "threads", "events", "repeats", "rounds", "time_limit")
     return Result("run", {name: getattr(options, name) for name in kept}, figures, facts)
 
 
