@@ -1,8 +1,9 @@
 """Write the numbers of docs/results.md and docs/papers/*.md from the committed results, docs/results/.
 
-    python scripts/paper_pages.py [--check]
+    python scripts/paper_pages.py [--check | --unexplained]
 
-With --check nothing is written; exit code 1 says that a page differs.
+With --check nothing is written; exit code 1 says that a page differs. With --unexplained it prints the failing claims
+that have no explanation yet, with their operation counts, as TOML to fill in (src/earmark/report/explanations/).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from earmark.report.pages import filled, pages
+from earmark.report.pages import filled, pages, unexplained
 from earmark.report.papers import all_keys
 from earmark.report.results import read_all
 
@@ -19,6 +20,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def main() -> int:
     measurements = read_all(DOCS / "results", all_keys())
+    if "--unexplained" in sys.argv:
+        print(unexplained(measurements))
+        return 0
     stale = []
     for page in pages(DOCS):
         text = page.read_text(encoding="utf-8")

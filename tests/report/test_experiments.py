@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ import pytest
 
 from earmark.errors import EarmarkError
 from earmark.index.ranked.sopt_r_tree import SoptRTree
-from earmark.report import results
+from earmark.report import pages, results
 from earmark.report.bench import Bench
 from earmark.report.claims import claims_of, judge, verdicts
 from earmark.report.experiment import SCALES, SKIPPED, WRONG, Experiment
-from earmark.report.pages import filled
+from earmark.report.pages import filled, unexplained
 from earmark.report.papers import PAPERS, chosen
 from earmark.report.papers import vcr as vcr_paper
 from earmark.report.run import measure, write_report
@@ -117,3 +118,14 @@ def test_blocks_of_pages_are_replaced() -> None:
     assert "Not in the committed run" in filled(page, [])
     with pytest.raises(EarmarkError, match="figure-77"):
         filled(page.replace("figure-9", "figure-77"), [])
+
+
+def test_failing_claims_are_listed_with_their_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    (experiment,) = chosen("vcr", "figure-9")
+    full = replace(measure(experiment, "tiny"), scale="full")
+    ids = [verdict.claim.id for verdict in verdicts(full) if not verdict.holds]
+    record = tomllib.loads(unexplained([full]))
+    assert ids and list(record) == ids
+    assert "#   overlapped at 300: " in unexplained([full]) and "VCRs in use" in unexplained([full])
+    monkeypatch.setattr(pages, "explanations_of", lambda paper: dict.fromkeys(ids, "since the data is tiny"))
+    assert unexplained([full]) == ""

@@ -101,6 +101,37 @@ def _machine(measurements: Sequence[Measurement]) -> str:
     )
 
 
+def unexplained(measurements: Sequence[Measurement]) -> str:
+    """Return the failing claims that lack an explanation, as TOML to fill in for `explanations/PAPER.toml`.
+
+    Comments give the verdict, and the operation counts of the series that the claim is about.
+    """
+    parts = []
+    for measurement in measurements:
+        explained = explanations_of(measurement.paper)
+        for verdict in verdicts(measurement):
+            if not verdict.holds and verdict.claim.id not in explained:
+                parts += [
+                    f"# {measurement.key}: {verdict.claim.text}",
+                    f"# {verdict}",
+                    *_counters(verdict, measurement),
+                ]
+                parts += [f'{verdict.claim.id} = ""', ""]
+    return "\n".join(parts)
+
+
+def _counters(verdict: Verdict, measurement: Measurement) -> list[str]:
+    claim = verdict.claim
+    named = {claim.over, *claim.rivals, *(claim.series if isinstance(claim.series, list) else [claim.series])}
+    rows = []
+    for series in measurement.of_panel(claim.panel):
+        if series.name in named:
+            for point in series.points:
+                counts = ", ".join(f"{name} {number(value)}" for name, value in point.counts.items())
+                rows.append(f"#   {series.name} at {text_of(point.x)}: {number(point.median)}; {counts}")
+    return rows
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
