@@ -117,6 +117,14 @@ def _close(bar: Any) -> None:
         bar.__exit__(None, None, None)
 
 
+def clear_line() -> None:
+    """Clear the line of an open bar, so that a message can be printed there; the bar's next update draws it below."""
+    for bar in _open:
+        if bar.file.isatty():
+            bar.file.write("\r\x1b[K")
+            bar.file.flush()
+
+
 def end_bars() -> None:
     """Leave the line of a bar that an error interrupts, before the error is shown."""
     for bar in list(_open):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from earmark.progress import shares
+from earmark.progress import clear_line, shares
 from earmark.report import results
 from earmark.report.bench import SEED, Bench
 from earmark.report.claims import verdicts
@@ -77,6 +77,7 @@ def run(
     for step in shares(_all_steps(experiments, scale, seed), "experiments"):
         if step.measurement is not None:
             results.write(step.measurement, folder)
+            clear_line()
             say(summary(step.measurement))
     write_report(folder)
 
