@@ -56,7 +56,7 @@ def page(measurements: Sequence[Measurement], pictures: Mapping[str, Sequence[st
     parts = [
         f"<h1>Five papers, reproduced: {scale} run</h1>",
         f"<p>{_count(every)} Medians of the samples, with the least and the greatest; "
-        "<em>printed</em> is the paper's own number.</p>",
+        "<em>printed</em> is the paper's own number, a hollow mark in a figure.</p>",
         _machine(measurements),
     ]
     groups = [(paper, [m for m in measurements if m.paper == paper.name]) for paper in PAPERS]
@@ -185,4 +185,4 @@ def _counts(measurement: Measurement, panel: Panel) -> str:
 
 
 def _text(value: object) -> str:
-    return html.escape(str(value))
+    return html.escape(str(value)).replace(" %", "\u00a0%")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -133,11 +134,24 @@ def _short(x: Any) -> str:
     return text_of(x)
 
 
+def _steps(low: float, high: float) -> tuple[float, ...]:
+    """Return the digits at which a logarithmic axis has labels: more of them where it spans fewer decades."""
+    decades = math.log10(high / low) if low > 0 else 9.0
+    return (1.0, 2.0, 5.0) if decades < 3 else (1.0,)
+
+
 def _finish(axis: Any, panel: Panel) -> None:
     if panel.log_y:
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
         axis.set_yscale("log")
-    else:
+        axis.yaxis.set_major_locator(LogLocator(subs=_steps(*axis.get_ylim())))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    elif axis.get_ylim()[0] >= 0 or panel.kind != "bars":
         axis.set_ylim(bottom=0)
+    else:
+        axis.axhline(0, color="#444", lw=0.8)
     axis.set_title(panel.name, fontsize=10, loc="left")
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.unit)
