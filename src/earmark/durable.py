@@ -48,6 +48,7 @@ from earmark.language.predicate import Condition
 from earmark.locks import remade_lock
 from earmark.matcher import DEFAULT_INDEX, Matcher, Weights
 from earmark.segment.builder import Subscription
+from earmark.segment.combine import Combine, combination
 from earmark.segment.ids import Id, checked_id
 
 EVERY = 0.25
@@ -67,6 +68,7 @@ def open(
     nan: Literal["value", "null"] | None = None,
     time: str | None = None,
     index_options: Mapping[str, Any] | None = None,
+    combine: Combine = "sum",
     durability: Literal["full", "normal"] = "full",
     author: str | None = None,
     readonly: bool = False,
@@ -75,21 +77,25 @@ def open(
 ) -> Book:
     """The book in a folder, as a matcher whose changes last; a new one, unless there is one.
 
-    A saved book, or one that Spark published, gets a journal and goes on from there. `index`, `index_options` and
-    `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict`, `nan` and `time` are those of a new book. With
-    `durability="full"` a change survives the loss of power when its call returns, with "normal" the end of the process.
-    `author` is who makes the changes. One process may write; with `readonly` any number may read, and `follow` what is
-    written within a second; without it when `refresh` is called.
+    A saved book, or one that Spark published, gets a journal and goes on from there. `index`, `index_options`,
+    `combine` (which is not kept with the book) and `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict`,
+    `nan` and `time` are those of a new book. With `durability="full"` a change survives the loss of power when its call
+    returns, with "normal" the end of the process. `author` is who makes the changes. One process may write; with
+    `readonly` any number may read, and `follow` what is written within a second; without it when `refresh` is called.
     """
     if durability not in DURABILITY:
         raise EarmarkError(f"expected 'full' or 'normal' for durability, got {durability!r}")
     _check_text(author, "an author")
+    ranked_by = combination(combine)
     root = folders.root_of(path).resolve()
     new = {"attributes": attributes, "zone": zone, "strict": strict, "nan": nan, "time": time}
     if readonly:
         _refuse_options(new, "a book that is opened read-only")
-        return Book._reading(root, index, index_options, follow, mmap)
-    return Book._writing_to(root, new, index, index_options, durability, author, mmap)
+        book = Book._reading(root, index, index_options, follow, mmap)
+    else:
+        book = Book._writing_to(root, new, index, index_options, durability, author, mmap)
+    book._combination = ranked_by
+    return book
 
 
 class Book(Matcher):
@@ -499,7 +505,7 @@ class Book(Matcher):
             number = past.number_of(journal, moment)
             past.check_kept(journal, number)
             version = opening.as_of(self.path, journal, number)
-        made = Matcher(self.index, index_options=self._options)
+        made = Matcher(self.index, index_options=self._options, combine=self._combination.given)
         made._start(settled(version, made._build))
         made._refusal = f"this is {str(self.path)!r} as of change {number}, which takes no changes"
         return made

@@ -174,7 +174,7 @@ class KernelCache:
             target_context.refresh()
             compiled = self._load(folder, sig, target_context)
         if compiled is None:
-            note.begins(cached=folder is not None)
+            note.begins(cached=folder is not None, is_shared=self.is_enabled)
         return compiled
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -245,14 +245,19 @@ class Note:
         self._active = self._said = -math.inf
         self._before = 0
 
-    def begins(self, cached: bool) -> None:
-        """A kernel is about to be compiled; `cached`: into a folder, so that the next process need not."""
+    def begins(self, cached: bool, is_shared: bool = True) -> None:
+        """A kernel is about to be compiled; `cached`: into a folder, so that the next process need not.
+
+        Not `is_shared`: it has a function of a user's in it, and is not kept.
+        """
         now, call = time.monotonic(), _call_of_the_api()
         what = f" for {call}" if call else ""
         if call != self._call or now - self._active > PAUSE_ENDS:
             self._call, self._before = call, self.compiled
             if cached:
                 text = f"{what}, once on this machine; it takes seconds (`earmark warm` does it ahead of time) ..."
+            elif not is_shared:
+                text = f"{what}, at every start, because they contain a function of yours ..."
             else:
                 text = (
                     f"{what}, at every start, because no cache folder of yours can be written "

@@ -49,6 +49,7 @@ from earmark.segment import arrow
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.builder import Subscription, checked_tags
 from earmark.segment.columns import Bounds
+from earmark.segment.combine import Combine, combination
 from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_matching
 from earmark.segment.forms import reader_of, subscription_at, to_frame
 from earmark.segment.ids import Id, checked_id
@@ -84,6 +85,7 @@ class Matcher:
         nan: Literal["value", "null"] = "value",
         time: str | None = None,
         index_options: Mapping[str, Any] | None = None,
+        combine: Combine = "sum",
     ) -> None:
         """Make an empty matcher.
 
@@ -93,7 +95,11 @@ class Matcher:
         `strict`, conditions may use declared attributes only. `nan="null"` takes an event's NaN for NULL, as mappings
         made from pandas frames mean it; by default NaN is a number above all others, as in Spark. `time` names the
         attribute that tells when an event happened, for subscriptions that have a life span.
+
+        `combine` says how scores are made of weights: "sum", "max", "min", "product", or a function of two numbers that
+        never decreases (docs/ranking.md).
         """
+        self._combination = combination(combine)
         build = indexes.builder(index, index_options)
         if index_options:
             build(no_arrays())  # which says what is wrong with them
@@ -317,7 +323,7 @@ class Matcher:
         with self._writing:
             schema = self._version.schema
             given = (self.index, schema.zone_name, schema.strict, schema.nan_is_null, schema.time, self._options)
-            return _unpickled, (*given, arrow.to_bytes(arrow.to_arrow(self._version.whole)))
+            return _unpickled, (*given, self._combination.given, arrow.to_bytes(arrow.to_arrow(self._version.whole)))
 
     def ids(self) -> list[Id]:
         """The live ids in order of insertion."""
@@ -412,7 +418,7 @@ class Matcher:
         All matches, or the `k` best. In the measures of the papers, summed over events and segments.
         """
         version = self._version
-        ask = ALL if k is None else Ask.best(k, mode, NO_TAGS)
+        ask = ALL if k is None else Ask.best(k, mode, NO_TAGS, self._combination)
         return Searcher(version, ask).profile(read(version, events))
 
     # --- searching -------------------------------------------------------------------------------------------
@@ -441,7 +447,7 @@ class Matcher:
         `mode` "exact" ranks those that match; "relaxed" those of which at least one constraint holds. `weights` are
         the event's, by attribute; `at` is as for `match`.
         """
-        ask = Ask.best(k, mode, _tags(scope))
+        ask = Ask.best(k, mode, _tags(scope), self._combination)
         version, one = self._one(event, weights, at, ask)
         return [Match(*best) for best in Searcher(version, ask).best(one)]
 
@@ -464,7 +470,8 @@ class Matcher:
         `threads` threads search, by default as many as the process has cores; the answers are the same. `at` is the
         time of all the events, as for `match`.
         """
-        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores), thread_count(threads))
+        ask = Ask(scope=_tags(scope), scores=scores, combination=self._combination)
+        searcher = Searcher(self._version, ask, thread_count(threads))
         return searcher.whole(self._read(searcher, events, None, on_error, rejects, at), "match_reader")
 
     def match_reader(
@@ -483,7 +490,8 @@ class Matcher:
         Events may also be an iterator of mappings or a RecordBatchReader, of any length. All are matched against the
         subscriptions of the moment of this call.
         """
-        searcher = Searcher(self._version, Ask(scope=_tags(scope), scores=scores), thread_count(threads))
+        ask = Ask(scope=_tags(scope), scores=scores, combination=self._combination)
+        searcher = Searcher(self._version, ask, thread_count(threads))
         return self._reader(searcher, events, None, on_error, rejects, at)
 
     def top_k_many(
@@ -503,7 +511,8 @@ class Matcher:
 
         `weights` is one mapping for all events, or one for each; the rest as for `top_k` and `match_many`.
         """
-        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)), thread_count(threads))
+        ask = Ask.best(k, mode, _tags(scope), self._combination)
+        searcher = Searcher(self._version, ask, thread_count(threads))
         return searcher.whole(self._read(searcher, events, weights, on_error, rejects, at), "top_k_reader")
 
     def top_k_reader(
@@ -520,7 +529,8 @@ class Matcher:
         at: Moment | None = None,
     ) -> pa.RecordBatchReader:
         """`top_k_many` piece by piece, as `match_reader`; `weights` is one mapping for all events."""
-        searcher = Searcher(self._version, Ask.best(k, mode, _tags(scope)), thread_count(threads))
+        ask = Ask.best(k, mode, _tags(scope), self._combination)
+        searcher = Searcher(self._version, ask, thread_count(threads))
         return self._reader(searcher, events, weights, on_error, rejects, at)
 
     def _reader(
@@ -545,7 +555,7 @@ class Matcher:
         version, (number, slot) = self._find(id)
         segment, at = version.segments[number].segment, settled_moment(version.schema, at)
         one = read_one(version, event, weights, at).for_segment(segment)
-        return explain_slot(segment, slot, one, timed(version.schema, event, at))
+        return explain_slot(segment, slot, one, timed(version.schema, event, at), self._combination)
 
     def near_misses(
         self,
@@ -607,20 +617,21 @@ class Matcher:
         version: int | None = None,
         index: str | None = None,
         index_options: Mapping[str, Any] | None = None,
+        combine: Combine = "sum",
         mmap: bool = True,
         verify: bool = False,
     ) -> Matcher:
         """The matcher that was saved to a folder, or the book that Spark published to it, mapped unless `mmap=False`.
 
         The newest version, unless one is given by its number. The saved index is used as it is, unless another is asked
-        for: then that one is built. `index_options` are not saved: give them again where later builds are to have them.
+        for: then that one is built. `index_options` and `combine` are not saved: give them again where they matter.
         Checksums are compared once on each host; they detect accidents. Where someone may have changed a folder and its
         checksums, `verify` compares the answers of the stored index with a scan.
         """
         if index is not None:
             indexes.builder(index, index_options)  # says what is wrong before anything is read
         loaded, saved, shelf = saving.load(folder, version, mmap, index)
-        made = cls(index or saved, index_options=index_options)
+        made = cls(index or saved, index_options=index_options, combine=combine)
         if made.index != saved and made._build is not None:
             loaded = loaded.reindexed(made._build)
         if verify:
@@ -684,9 +695,11 @@ def _unpickled(
     nan_is_null: bool,
     time: str | None,
     options: Mapping[str, Any],
+    combine: Combine,
     subscriptions: bytes,
 ) -> Matcher:
-    made = Matcher(index, zone=zone, nan="null" if nan_is_null else "value", time=time, index_options=options)
+    nan: Literal["null", "value"] = "null" if nan_is_null else "value"
+    made = Matcher(index, zone=zone, nan=nan, time=time, index_options=options, combine=combine)
     made.add_many(arrow.from_bytes(subscriptions), progress=False)
     made._version.schema.strict = strict  # only now: what is learned is not declared
     return made

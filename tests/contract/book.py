@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from random import Random
@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 from tests.oracle import generate
-from tests.oracle.ranking import Clause, Interval, clause_sum, clauses, holds
+from tests.oracle.ranking import Clause, Interval, clause_combined, clause_sum, clauses, holds
 from tests.oracle.syntax import Node, to_sql
 
 import earmark
@@ -60,6 +60,8 @@ class Book:
 
     entries: dict[Any, Entry] = field(default_factory=dict)
     order: Sequence[str] = ()
+    combine: Callable[[float, float], float] | None = None
+    """How terms are combined; None: they are added to the static score, one after another."""
 
     def update(self, one: Any, **changes: Any) -> None:
         """Replace fields; the place in the order stays, as it does in a dict."""
@@ -72,13 +74,18 @@ class Book:
             if not (scope or {}).items() <= entry.tags.items():
                 continue
             scores = [
-                clause_sum(held, row, entry.weights, weights, entry.score, self.order)
+                self.score(held, row, entry, weights)
                 for held, whole in outcomes(entry.node, row)
                 if whole or (mode == "relaxed" and held)
             ]
             if scores:
                 found.append((one, max(scores)))
         return found
+
+    def score(self, held: Clause, row: Row, entry: Entry, weights: Weights) -> float:
+        """What the constraints that hold make of an entry."""
+        given = (held, row, entry.weights, weights, entry.score, self.order)
+        return clause_sum(*given) if self.combine is None else clause_combined(*given, self.combine)
 
 
 _known: dict[tuple[int, int], tuple[Node, Row, list[tuple[Clause, bool]]]] = {}

@@ -12,6 +12,7 @@ that fails drops its clause. An OR over one attribute is one constraint, not sev
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -213,6 +214,22 @@ def clause_sum(
         if row.get(name) is not None:
             total += weights.get(name, 1.0) * event_weights.get(name, 1.0)
     return total
+
+
+def clause_combined(
+    clause: Clause,
+    row: Mapping[str, Any],
+    weights: Mapping[str, float],
+    event_weights: Mapping[str, float],
+    static: float,
+    order: Sequence[str],
+    combine: Callable[[float, float], float],
+) -> float:
+    """The score of a clause whose terms are combined two by two; an attribute that the row lacks gives no term."""
+    place = {name: position for position, name in enumerate(order)}
+    names = sorted(clause, key=lambda n: place.get(n, len(place)))
+    terms = [weights.get(n, 1.0) * event_weights.get(n, 1.0) for n in names if row.get(n) is not None]
+    return static + (functools.reduce(combine, terms) if terms else 0.0)
 
 
 def points(constraint: Constraint, box: Interval) -> list[Any]:

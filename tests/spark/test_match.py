@@ -83,6 +83,14 @@ def test_weights_of_each_event(spark: SparkSession, case: Case) -> None:
     assert found == expected(case.matcher.top_k_many(case.events, 4, weights=own))
 
 
+def test_other_scores_are_the_matchers(case: Case) -> None:
+    matcher = matcher_of(case.rows, attributes=generate.SCHEMA, combine="product")
+    found = answers(match(case.frame, case.snapshot, 4, combine="product", columns=["row"]))
+    assert found == expected(matcher.top_k_many(case.events, 4))
+    found = answers(match(case.frame, case.snapshot, combine="product", columns=["row"]))
+    assert found == expected(matcher.match_many(case.events))
+
+
 def test_intervals(spark: SparkSession, case: Case) -> None:
     from pyspark.sql.functions import col, struct, when
 
@@ -301,6 +309,7 @@ def test_carried_columns_keep_their_types(spark: SparkSession, tmp_path: Path) -
         ("SELECT struct(1 AS b) AS a", {}, "expected a struct with the fields lo and hi"),
         ("SELECT 1 AS a", {"weights": "w"}, "the name of a map column, got 'w'"),
         ("SELECT 1 AS a", {"weights": {"a": -1.0}}, "not negative"),
+        ("SELECT 1 AS a", {"combine": max}, "expected one of 'sum', 'max', 'min', 'product' on Spark, got <built-in"),
         ("SELECT 1 AS a", {"scope": {"a": 1}}, "a scope must map strings to strings"),
     ],
 )

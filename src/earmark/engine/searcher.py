@@ -25,6 +25,7 @@ from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index.contract import Floor, Work
 from earmark.index.driver import MOST_ANSWERS, check_room
 from earmark.index.one import borrow, give_back
+from earmark.segment.combine import BY_SUM, Combination
 from earmark.segment.explain import NearMiss, near_miss, nearest
 from earmark.segment.ids import Id, Ids
 from earmark.segment.segment import NO_TAGS, Segment, Tags
@@ -49,16 +50,21 @@ class Ask(NamedTuple):
     """Whether all matches come with their scores."""
     places: bool = False
     """Whether answers come with segment and slot."""
+    combination: Combination = BY_SUM
+    """How the terms of a score are combined."""
 
     @classmethod
-    def best(cls, k: Any, mode: Any, scope: Tags) -> Ask:
+    def best(cls, k: Any, mode: Any, scope: Tags, combination: Combination = BY_SUM) -> Ask:
         """The k best, as a user asks for them."""
-        return cls(asked_k(k), asked_relaxed(mode), scope)
+        return cls(asked_k(k), asked_relaxed(mode), scope, combination=combination)
 
     @property
     def ranked(self) -> int:
-        """How many best an index is planned for; 0 for all matches, and for relaxed search, which has no plans."""
-        return 0 if self.k is None or self.relaxed else self.k
+        """How many best an index is planned for; 0 for all matches, and for relaxed search, which has no plans.
+
+        Scores other than the sum are those of all matches.
+        """
+        return 0 if self.k is None or self.relaxed or not self.combination.is_sum else self.k
 
 
 ALL = Ask()
@@ -164,7 +170,7 @@ class Searcher:
             entries = event.entries_for(indexed.segment)
             room.take(entries, event.weights_of(entries))
             index = indexed.searched_by(eligible)
-            slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed)
+            slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed, self.ask.combination)
             give_back(room)
             return list(zip(indexed.segment.ids.named(slots), scores, strict=True))
         parts = [self._scored(one, 0, 1) for one in self._each(event.batch)[0]]
@@ -232,7 +238,7 @@ class Searcher:
         if not self.ask.scores:
             return starts, slots, np.broadcast_to(0.0, len(slots))
         events = hits.events._replace(start=hits.events.start[begin : end + 1])
-        return starts, slots, self.version.segments[hits.number].scores(events, starts, slots)
+        return starts, slots, self.version.segments[hits.number].scores(events, starts, slots, self.ask.combination)
 
     def _hits(self, number: int, batch: Batch, chosen: I64 | None = None, floor: Floor | None = None) -> Hits:
         """What one segment answers to some events of a batch, or all; only what is better than the floor.
@@ -247,9 +253,8 @@ class Searcher:
         if ask.k is None:
             return Hits(number, chosen, events, *indexed.match_many(events, eligible, self.threads), None)
         index = indexed.searched_by(eligible)
-        return Hits(
-            number, chosen, events, *index.top_k_many(events, ask.k, eligible, ask.relaxed, floor, self.threads)
-        )
+        best = index.top_k_many(events, ask.k, eligible, ask.relaxed, floor, self.threads, ask.combination)
+        return Hits(number, chosen, events, *best)
 
     def _each(self, batch: Batch) -> tuple[list[Hits], I64]:
         """The answers of every segment; and for each how many events were searched in it, and answers found.

@@ -38,6 +38,7 @@ from earmark.index.one import OneEvent
 from earmark.index.scan import Scan
 from earmark.keys.schema import INT64_MAX, LIFE, Schema
 from earmark.segment.arrays import SegmentArrays, gather
+from earmark.segment.combine import Combination, scoring_of
 from earmark.segment.evaluate import score_matches
 from earmark.segment.ids import Id, distinct
 from earmark.segment.join import join, with_constants_of
@@ -197,9 +198,13 @@ class IndexedSegment:
             slots = frozen(slots[np.lexsort((self.segment.arrays.sequence[slots], numbers))])
         return starts, slots
 
-    def scores(self, events: EventArrays, starts: I64, slots: I32) -> F64:
+    def scores(self, events: EventArrays, starts: I64, slots: I32, combination: Combination) -> F64:
         """The score of each match."""
-        return score_matches(self.segment.arrays, self.segment.fixed_scores, events, starts, slots)
+        table = self.segment.arrays
+        if combination.is_sum:
+            return score_matches(table, self.segment.fixed_scores, events, starts, slots)
+        scored: F64 = scoring_of(combination).score_matches(table, events, starts, slots, combination.code)
+        return scored
 
     # --- checks ----------------------------------------------------------------------------------------------
 

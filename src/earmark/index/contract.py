@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import F64, I32, I64, U64
+from earmark.segment.combine import BY_SUM, Combination
 
 
 class Work(NamedTuple):
@@ -89,7 +90,15 @@ class Index(Protocol):
     def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
         """The same for every event, on up to so many threads: (event_ptr, slots)."""
 
-    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
+    def top_k(
+        self,
+        events: EventArrays,
+        k: int,
+        eligible: U64,
+        relaxed: bool = False,
+        e: int = 0,
+        combination: Combination = BY_SUM,
+    ) -> tuple[I32, F64]:
         """The at most k best eligible slots for event e, with their scores, best first."""
 
     def top_k_many(
@@ -100,6 +109,7 @@ class Index(Protocol):
         relaxed: bool = False,
         floor: Floor | None = None,
         threads: int = 1,
+        combination: Combination = BY_SUM,
     ) -> tuple[I64, I32, F64]:
         """The same for every event: (event_ptr, slots, scores); only what is better than the event's floor."""
 

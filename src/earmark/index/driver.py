@@ -6,6 +6,7 @@ A subclass declares what differs (`kernels.py` has the shape of kernels):
 
     _match_kernel        finds all that match
     _rank_kernel         finds the k best; None: what matches is scored, and the best are kept
+    _combined_kernel()   finds the k best by another score than the sum, where the structure has bounds for that
     _one_kernel          finds all that match a single event, where another way is quicker for that
     _new_scratch()       working memory for one search; kernels leave it as they found it, so that it is used again
     _relaxed_by_scan     relaxed search, in which any constraint may hold, is that of a scan
@@ -38,15 +39,17 @@ from earmark.flat import bits
 from earmark.flat.arrays import F64, I32, I64, U64, pointers_of, read_only
 from earmark.flat.machine import at
 from earmark.flat.pinned import Pinned
+from earmark.index.combined import rank_all, rank_rows
 from earmark.index.contract import Adaptation, Floor, Work
 from earmark.index.counters import COUNTERS, MATCHED, SCORED
 from earmark.index.kernels import Asked, Matches, Searched, entrance_of, run
 from earmark.index.marks import rank_matches
 from earmark.index.one import OneEvent
-from earmark.index.ranking import NO_SLOT, Heaps, new_heaps
+from earmark.index.ranking import new_heaps, ranked
 from earmark.index.stored import from_stored
 from earmark.jit import BOUNDS, JIT, kernel
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.combine import BY_SUM, Combination
 from earmark.threads import RUNS, cores, in_parallel, runs_of
 
 A = TypeVar("A", bound=tuple[Any, ...])
@@ -225,11 +228,19 @@ class ArrayIndex(Generic[A]):
         pointers, slots = in_event_order(order, pointers_of(counts), slots, threads=threads)
         return pointers, slots
 
-    def top_k(self, events: EventArrays, k: int, eligible: U64, relaxed: bool = False, e: int = 0) -> tuple[I32, F64]:
+    def top_k(
+        self,
+        events: EventArrays,
+        k: int,
+        eligible: U64,
+        relaxed: bool = False,
+        e: int = 0,
+        combination: Combination = BY_SUM,
+    ) -> tuple[I32, F64]:
         """The at most k best eligible slots for event e, best first: (slots, scores)."""
         check_event(events, e)
         asked = self._asked(events, k, eligible, relaxed, e, e + 1)
-        _, slots, scores = self._best(asked)
+        _, slots, scores = self._best(asked, combination=combination)
         return slots, scores
 
     def top_k_many(
@@ -240,6 +251,7 @@ class ArrayIndex(Generic[A]):
         relaxed: bool = False,
         floor: Floor | None = None,
         threads: int = 1,
+        combination: Combination = BY_SUM,
     ) -> tuple[I64, I32, F64]:
         """Per event the at most k best, best first: (event_ptr, slots, scores).
 
@@ -247,7 +259,7 @@ class ArrayIndex(Generic[A]):
         left out.
         """
         asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)
-        counts, slots, scores = self._best(asked, floor, threads)
+        counts, slots, scores = self._best(asked, floor, threads, combination)
         return pointers_of(counts), slots, scores
 
     # --- a single event ------------------------------------------------------------------------------------------
@@ -288,11 +300,13 @@ class ArrayIndex(Generic[A]):
         self._counted = one.counted(self._counters, found)
         return one.slots[:found].tolist()  # type: ignore[no-any-return]
 
-    def best_of_one(self, one: OneEvent, k: int, eligible: U64, relaxed: bool) -> tuple[list[int], list[float]]:
+    def best_of_one(
+        self, one: OneEvent, k: int, eligible: U64, relaxed: bool, combination: Combination = BY_SUM
+    ) -> tuple[list[int], list[float]]:
         """The at most k best eligible slots for a single event, best first: (slots, scores)."""
-        kernel = type(self)._rank_kernel
+        kernel = type(self)._rank_kernel if combination.is_sum else None
         if not JIT or kernel is None or self._slot_major or (relaxed and self._relaxed_by_scan):
-            slots, scores = self.top_k(one.events, k, eligible, relaxed)
+            slots, scores = self.top_k(one.events, k, eligible, relaxed, combination=combination)
             return slots.tolist(), scores.tolist()
         k = checked_k(k, self._table)
         searched, scratch = self._searched, self._spare_scratch()
@@ -339,6 +353,10 @@ class ArrayIndex(Generic[A]):
     def _scan_is_quicker(self, asked: Asked) -> bool:
         """Whether a scan should answer this batch: exact matching, or ranking where k is not 0."""
         return False
+
+    def _combined_kernel(self, asked: Asked, combination: Combination) -> Any:
+        """The rank kernel for a score other than the sum; None: what qualifies is scored, and the best are kept."""
+        return None
 
     def _known(self, eligible: U64) -> U64:
         """The eligible slots that the index knows, of those that its table has."""
@@ -432,25 +450,47 @@ class ArrayIndex(Generic[A]):
         k = checked_k(k, self._table)
         return Asked(events, read_only(eligible), first, last, self._first_slot, k, bool(relaxed), heaviest)
 
-    def _best(self, asked: Asked, floor: Floor | None = None, threads: int = 1) -> tuple[I64, I32, F64]:
+    def _best(
+        self, asked: Asked, floor: Floor | None = None, threads: int = 1, combination: Combination = BY_SUM
+    ) -> tuple[I64, I32, F64]:
         """(answers per event, slots, scores) of the k best, by the way that suits."""
-        if asked.relaxed and self._relaxed_by_scan:
-            asked = asked._replace(eligible=self._known(asked.eligible))
-            counts, slots, scores, self._counted = self._scan._ranks(asked, floor, threads=threads)
+
+        def ranks(index: ArrayIndex[Any], asked: Asked, floor: Floor | None) -> tuple[I64, I32, F64]:
+            if combination.is_sum:
+                counts, slots, scores, self._counted = index._ranks(asked, floor, threads=threads)
+            else:
+                counts, slots, scores, self._counted = index._combined_ranks(asked, floor, threads, combination)
             return counts, slots, scores
+
+        if asked.relaxed and self._relaxed_by_scan:
+            return ranks(self._scan, asked._replace(eligible=self._known(asked.eligible)), floor)
         order = self._order(asked.events) if asked.last - asked.first > 1 else None
         sorted_asked, sorted_floor = asked, floor
         if order is not None:
             sorted_asked = asked._replace(events=some_events(asked.events, order))
             sorted_floor = None if floor is None else Floor(floor[0][order], floor[1][order])
         if self._scan_is_quicker(sorted_asked):
-            counts, slots, scores, self._counted = self._scan._ranks(asked, floor, threads=threads)
-            return counts, slots, scores
-        counts, slots, scores, self._counted = self._ranks(sorted_asked, sorted_floor, threads=threads)
+            return ranks(self._scan, asked, floor)
+        counts, slots, scores = ranks(self, sorted_asked, sorted_floor)
         if order is not None:
             pointers, slots, scores = in_event_order(order, pointers_of(counts), slots, scores, threads=threads)
             counts = np.diff(pointers)
         return counts, slots, scores
+
+    def _combined_ranks(
+        self, asked: Asked, floor: Floor | None, threads: int, combination: Combination
+    ) -> tuple[I64, I32, F64, I64]:
+        """`_ranks` by another score than the sum."""
+        asked = asked._replace(code=combination.code)
+        kernel = self._combined_kernel(asked, combination)
+        if kernel is not None:
+            return self._ranks(asked, floor, kernel, threads)
+        rank, lanes = (rank_rows, None) if asked.relaxed else (rank_all, self._lanes)
+        if not asked.relaxed and self._residual is not None:
+            lanes = MATCHED_AT_ONCE  # which share the scan of what is residual
+        most = max(1, min(HEAP_ENTRIES // asked.k, MATCHED_AT_ONCE))
+        ranks = self._by_group(asked, lambda group: rank(self, group, floor, combination), threads, lanes, most)
+        return ranks
 
     def _ranks(
         self, asked: Asked, floor: Floor | None, kernel: Callable[..., None] | None = None, threads: int = 1
@@ -566,26 +606,6 @@ def merge_runs(counts: I64, slots: I32, more: I64, others: I32, both: I32) -> No
             else:
                 both[i + j] = at(others, j)
                 j += 1
-
-
-def ranked(heaps: Heaps, k: int, floored: bool = False) -> tuple[I64, I32, F64]:
-    """What sorted heaps of k places hold, which are not written to any more: (how many each, slots, scores).
-
-    `floored`: the heaps began with a floor, whose entries are left out; they are behind all answers.
-    """
-    size = heaps.size
-    if floored:
-        answers = (heaps.slot != NO_SLOT).reshape(len(size), k) & (np.arange(k) < size[:, None])
-        size = answers.sum(axis=1)
-    return without_gaps(k, size, heaps.slot, heaps.score)
-
-
-def without_gaps(k: int, size: I64, slot: I32, score: F64) -> tuple[I64, I32, F64]:
-    """The first `size` of the k places of each event: (how many each, slots, scores)."""
-    if not (size == k).all():
-        kept = (np.arange(k) < size[:, None]).ravel()
-        slot, score = slot[kept], score[kept]
-    return size, slot, score
 
 
 def in_event_order(order: I32 | None, pointers: I64, *columns: NDArray[Any], threads: int = 1) -> tuple[Any, ...]:

@@ -58,6 +58,8 @@ class Asked(NamedTuple):
     relaxed: bool = False
     heaviest: float = 1.0
     """No event weight of the batch is greater."""
+    code: int = 0
+    """How the terms of a score are combined, by name (`segment/combine.py`)."""
 
 
 class Matches(NamedTuple):

@@ -118,3 +118,23 @@ def sort_heap(heaps: Heaps, base: int, size: int) -> None:
     for last in range(size - 1, 0, -1):
         _swap(heaps, base, base + last)
         _sift_down(heaps, base, last)
+
+
+def ranked(heaps: Heaps, k: int, floored: bool = False) -> tuple[I64, I32, F64]:
+    """What sorted heaps of k places hold, which are not written to any more: (how many each, slots, scores).
+
+    `floored`: the heaps began with a floor, whose entries are left out; they are behind all answers.
+    """
+    size = heaps.size
+    if floored:
+        answers = (heaps.slot != NO_SLOT).reshape(len(size), k) & (np.arange(k) < size[:, None])
+        size = answers.sum(axis=1)
+    return without_gaps(k, size, heaps.slot, heaps.score)
+
+
+def without_gaps(k: int, size: I64, slot: I32, score: F64) -> tuple[I64, I32, F64]:
+    """The first `size` of the k places of each event: (how many each, slots, scores)."""
+    if not (size == k).all():
+        kept = (np.arange(k) < size[:, None]).ravel()
+        slot, score = slot[kept], score[kept]
+    return size, slot, score

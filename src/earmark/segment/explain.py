@@ -18,6 +18,7 @@ from earmark.keys.schema import LIFE, Attribute, Kind, Schema
 from earmark.language.parse import parse_clauses
 from earmark.language.predicate import atom_sql, literal_sql, name_sql
 from earmark.notebook import html_table
+from earmark.segment.combine import BY_SUM, Combination, scoring_of
 from earmark.segment.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.segment.evaluate import near_misses as find_near_misses
 from earmark.segment.ids import Id
@@ -31,7 +32,7 @@ MISSING = None
 class ConstraintExplanation:
     """One constraint of a clause: everything the clause asks of one attribute.
 
-    `part` is what it adds to the score: `weight`, the subscription's, times `event_weight`; 0 when it does not hold or
+    `part` is its term of the score: `weight`, the subscription's, times `event_weight`; 0 when it does not hold or
     the event lacks the attribute.
     """
 
@@ -83,6 +84,8 @@ class Explanation:
     static_score: float
     """The subscription's own score, to which the constraints add their parts."""
     clauses: tuple[ClauseExplanation, ...]
+    combine: str = "sum"
+    """How the parts become one number, to which the static score is added (`Matcher`)."""
 
     def __str__(self) -> str:
         return "\n".join([f"{self.id!r} {self.verdict}", *self.lines()])
@@ -101,10 +104,12 @@ class Explanation:
     @property
     def verdict(self) -> str:
         """Whether it matches, in words."""
-        return f"matches, score {self.score:g}" if self.score is not None else "does not match"
+        if self.score is None:
+            return "does not match"
+        return f"matches, score {self.score:g}" + (f" by {self.combine}" if self.combine != "sum" else "")
 
     def lines(self) -> list[str]:
-        """One line per constraint; where a clause holds, in front of each what it adds to the score."""
+        """One line per constraint; where a clause holds, in front of each its part of the score."""
         lines = []
         several = len(self.clauses) > 1
         for i, clause in enumerate(self.clauses, 1):
@@ -119,7 +124,8 @@ class Explanation:
         constraints = [str(constraint) for constraint in clause.constraints] or ["✓ always true"]
         if clause.score is None:
             return constraints
-        parts = [f"+ {constraint._product()}" for constraint in clause.constraints] or [""]
+        sign = "+ " if self.combine == "sum" else "  "
+        parts = [f"{sign}{constraint._product()}" for constraint in clause.constraints] or [""]
         if self.static_score:
             parts.insert(0, f"  {self.static_score:g}")
             constraints.insert(0, "static score")
@@ -142,17 +148,26 @@ class NearMiss:
         return f"<NearMiss: {self.id!r} misses by {'; '.join(f'{f.asked} ({f._given()})' for f in self.failing)}>"
 
 
-def explain_slot(segment: Segment, slot: int, events: EventArrays, event: Mapping[str, Any]) -> Explanation:
+def explain_slot(
+    segment: Segment, slot: int, events: EventArrays, event: Mapping[str, Any], combination: Combination = BY_SUM
+) -> Explanation:
     """The explanation of one slot and one event."""
     pairs = zip(_clauses_of(segment, slot), clause_texts(segment, slot), strict=True)
-    clauses = tuple(explain_clause(segment, slot, clause, asked, events, event) for clause, asked in pairs)
+    clauses = tuple(explain_clause(segment, slot, clause, asked, events, event, combination) for clause, asked in pairs)
     scores = [c.score for c in clauses if c.score is not None]
     static = float(static_score(segment.arrays, slot))
-    return Explanation(segment.ids[slot], bool(scores), max(scores, default=None), static, clauses)
+    best = max(scores, default=None)
+    return Explanation(segment.ids[slot], bool(scores), best, static, clauses, combination.name)
 
 
 def explain_clause(
-    segment: Segment, slot: int, clause: int, asked: dict[str, str], events: EventArrays, event: Mapping[str, Any]
+    segment: Segment,
+    slot: int,
+    clause: int,
+    asked: dict[str, str],
+    events: EventArrays,
+    event: Mapping[str, Any],
+    combination: Combination = BY_SUM,
 ) -> ClauseExplanation:
     """Every constraint of a clause against the event."""
     table, schema = segment.arrays, segment.schema
@@ -175,8 +190,17 @@ def explain_clause(
             got = as_interval(got)
         constraints.append(ConstraintExplanation(name, asked[name], got, held, weight, event_weight, part))
     held = all(c.held for c in constraints)
-    score = float(clause_score(table, clause, events, 0, False, static_score(table, slot))[1]) if held else None
+    score = _score(segment, slot, clause, events, combination) if held else None
     return ClauseExplanation(tuple(constraints), held, score)
+
+
+def _score(segment: Segment, slot: int, clause: int, events: EventArrays, combination: Combination) -> float:
+    """The score that a clause which holds gives its slot."""
+    table, static = segment.arrays, static_score(segment.arrays, slot)
+    if combination.is_sum:
+        return float(clause_score(table, clause, events, 0, False, static)[1])
+    value = scoring_of(combination).clause_value(table, clause, events, 0, False, combination.code)[1]
+    return float(static + value)
 
 
 # --- what was asked ------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ from earmark.errors import EarmarkError, EventError
 from earmark.events.mappings import checked_weights
 from earmark.events.moments import Moment
 from earmark.segment.builder import checked_tags
+from earmark.segment.combine import NAMES as COMBINATIONS
 from earmark.segment.segment import NO_TAGS
 from earmark.spark import frames
 from earmark.spark.frames import RANK, RESULTS, Columns, EventProjection, as_nullable, struct_of
@@ -81,6 +82,7 @@ def match(
     columns: Sequence[str] | None = None,
     scope: Scope = None,
     weights: Weights | str | None = None,
+    combine: str = "sum",
     event: str | None = None,
     at: Moment | None = None,
     on_error: OnError = "raise",
@@ -100,7 +102,8 @@ def match(
     Results are all matches in order of insertion, or the `k` best, best first; `mode` "relaxed" ranks subscriptions of
     which at least one constraint holds (it needs `k`). `columns` are the event columns to carry along (all by default;
     naming only the ids saves time). `scope` restricts the search to subscriptions with these tags; `weights` are the
-    events', one mapping for all or the name of a map column. The DataFrame may be a batch or a stream.
+    events', one mapping for all or the name of a map column; `combine` says how they make a score: "sum", "max", "min"
+    or "product" (docs/ranking.md). The DataFrame may be a batch or a stream.
 
     An attribute is the column of its name, or by dotted name a field of a struct or a key of a map; a struct of
     exactly `lo` and `hi` is an interval. `event` names the column that holds the whole event, a map or a struct; by
@@ -126,7 +129,8 @@ def match(
     snapshot = Snapshot.of(snapshot)
     shape = Shape(rank, how, tuple(with_columns), prefix)
     asked: Any = {"k": k, "mode": mode, "columns": columns, "scope": scope, "weights": weights, "event": event}
-    ready = prepared(events, snapshot, **asked, at=at, on_error=on_error, missing=missing, shape=shape)
+    asked |= {"combine": combine, "at": at, "on_error": on_error, "missing": missing, "shape": shape}
+    ready = prepared(events, snapshot, **asked)
     if route == SHUFFLE:
         if metrics is not None:
             raise EarmarkError("metrics need the route 'local'")
@@ -243,6 +247,7 @@ def prepared(
     columns: Sequence[str] | None = None,
     scope: Scope = None,
     weights: Weights | str | None = None,
+    combine: str = "sum",
     event: str | None = None,
     at: Moment | None = None,
     on_error: OnError = "raise",
@@ -271,7 +276,16 @@ def prepared(
     schema = StructType([as_nullable(field) for field, _ in carried] + struct_of(types).fields)
     made = projection.columns(carried, list(types))
     made = made._replace(rank=shape.rank, details=shape.details, left=shape.how == "left")
-    return MatchPlan(projection.selected(), search._replace(on_error=on_error), made, schema)
+    search = search._replace(on_error=on_error, combine=_checked_combine(combine))
+    return MatchPlan(projection.selected(), search, made, schema)
+
+
+def _checked_combine(combine: Any) -> str:
+    """The name of a way to combine weights; a function is refused, since every task would compile it again."""
+    if not isinstance(combine, str) or combine not in COMBINATIONS:
+        known = ", ".join(map(repr, COMBINATIONS))
+        raise EarmarkError(f"combine: expected one of {known} on Spark, got {combine!r}")
+    return combine
 
 
 def search_of(

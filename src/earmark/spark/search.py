@@ -29,6 +29,7 @@ from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError, TooManyAnswers, shortened, shown
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import I64
+from earmark.segment.combine import combination
 from earmark.segment.explain import condition_text
 from earmark.segment.segment import Tags
 from earmark.spark.frames import Columns, arrow_id_type, encoded
@@ -58,6 +59,7 @@ class Search(NamedTuple):
     scope: Tags
     weights: dict[str, float] | None
     on_error: OnError = "raise"
+    combine: str = "sum"
 
     def opened(self) -> Version:
         """Open the version in this process, once."""
@@ -65,7 +67,7 @@ class Search(NamedTuple):
 
     def searcher(self, version: Version, *, places: bool = False, scores: bool = True) -> Searcher:
         """Return a searcher of the version."""
-        return Searcher(version, Ask(self.k, self.relaxed, self.scope, scores, places))
+        return Searcher(version, Ask(self.k, self.relaxed, self.scope, scores, places, combination(self.combine)))
 
     def read(self, version: Version, columns: Columns, batch: pa.RecordBatch) -> EventBatch:
         """Return the events of a batch as keys."""

@@ -39,17 +39,18 @@ from earmark.errors import EarmarkError, require
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.arrays import F64, I32, I64, U64, pointers_of
+from earmark.flat.arrays import I32
 from earmark.index.be_star_tree.arrays import TreeArrays, copied, empty_tree
 from earmark.index.be_star_tree.change import TreeChange
 from earmark.index.be_star_tree.check import check_tree
 from earmark.index.be_star_tree.search import TreeScratch, match_events, new_scratch
-from earmark.index.be_star_tree.topk import rank_events, ranked
+from earmark.index.be_star_tree.topk import rank_events, rank_events_by
 from earmark.index.contract import TreeAdaptation
 from earmark.index.counters import COUNTERS
 from earmark.index.driver import ArrayIndex, read_only_events, read_only_table
 from earmark.index.kernels import Asked
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.combine import Combination, scoring_of
 
 SPLITS = ("exhaustive", "approximate")
 RANKINGS = ("popularity", "histogram")
@@ -211,24 +212,8 @@ class BEStarTree(ArrayIndex[TreeArrays]):
 
     # --- searching -------------------------------------------------------------------------------------------
 
-    def top_k_by(
-        self,
-        step: Callable[[float, float, float], float],
-        events: EventArrays,
-        k: int,
-        eligible: U64,
-        relaxed: bool = False,
-    ) -> tuple[I64, I32, F64]:
-        """Find the k best under another score: step(total, weight, event weight), from the static score on (`topk.py`).
-
-        `step` must not decrease in any argument nor fall below `total`: then the same step over the maxima of a node
-        bounds it. It is a Python function that Numba can compile; it is compiled once.
-        """
-        if not callable(step):
-            raise EarmarkError(f"expected a function of (total, weight, event weight), got {step!r}")
-        asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)
-        counts, slots, scores, self._counted = self._ranks(asked, None, ranked(getattr(step, "py_func", step)))
-        return pointers_of(counts), slots, scores
+    def _combined_kernel(self, asked: Asked, combination: Combination) -> Any:
+        return rank_events_by(scoring_of(combination))
 
     def _new_scratch(self) -> TreeScratch:
         return new_scratch(self._arrays, len(self._table.clause_start) - 1)

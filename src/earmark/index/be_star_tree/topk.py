@@ -19,14 +19,12 @@ maxima of an event's 15.
 
 Relaxed search visits everything that bounds do not exclude, since no box can.
 
-Another score: `ranked(step)` makes the kernel for scores of the form step(... step(step(static, w1, e1), w2, e2) ...)
-over the constraints of the matching clause that the event has, in ascending order of attributes. `step` must not
-decrease in any argument, and step(t, w, e) >= t; the same function applied to a node's maxima then bounds the node.
+Another score than the sum (`segment/combine.py`): `rank_events_by` makes the kernel for it. What the maxima of a node
+combine to, at most, bounds the node. A clause is bounded by its sum where that is no less, by "max" and "min".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -44,9 +42,10 @@ from earmark.index.counters import COMPARED, LEAVES, MATCHED, NODES, PRUNED, PRU
 from earmark.index.kernels import Asked, Searched, TopK
 from earmark.index.marks import clear_marks, first_time, is_set
 from earmark.index.ranking import Heaps, push, raised, sort_heap
-from earmark.jit import JIT, embedded, inlined
+from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.evaluate import ABSENT, constraint_holds, find_attribute, slot_score, static_score
+from earmark.segment.combine import GREATEST, MAX, MIN, Compiled, Scoring
+from earmark.segment.evaluate import slot_score, static_score
 
 
 class Sought(NamedTuple):
@@ -98,9 +97,9 @@ def heaviest_weight(events: EventArrays, e: int) -> float:
 
 
 @embedded
-def sum_bound(searched: Searched[TreeArrays], events: EventArrays, sought: Sought, b: int, part: int) -> float:
+def sum_bound(searched: Searched[TreeArrays], asked: Asked, sought: Sought, b: int, part: int) -> float:
     """No clause of a bucket (part 0) or of its l-node (part 1) scores higher."""
-    tree, e, heaviest = searched.arrays, sought.e, sought.heaviest
+    tree, events, e, heaviest = searched.arrays, asked.events, sought.e, sought.heaviest
     static, most = float(at(tree.top, b * be.TOP + 2 * part)), float(at(tree.top, b * be.TOP + 2 * part + 1))
     most = most * heaviest if heaviest > 0.0 else 0.0
     if len(tree.peak):
@@ -115,7 +114,7 @@ def sum_bound(searched: Searched[TreeArrays], events: EventArrays, sought: Sough
 
 
 @embedded
-def sum_entry_bound(searched: Searched[TreeArrays], sought: Sought, entry: int, slot: int) -> float:
+def sum_entry_bound(searched: Searched[TreeArrays], asked: Asked, sought: Sought, entry: int, slot: int) -> float:
     """The clause of an entry scores no higher."""
     heaviest, most = sought.heaviest, float(at(searched.arrays.most, entry))
     most = most * heaviest if heaviest > 0.0 else 0.0
@@ -140,14 +139,6 @@ def may_enter(top: TopK, sought: Sought, bound: float, first: int) -> bool:
     return bool(bound == worst and first < at(heaps.sequence, lane * k))
 
 
-def _uncached(function: Any, compiled: Any = embedded) -> Any:
-    """Compile a function, but not into the cache on disk, which cannot tell closures apart."""
-    made = compiled(function)
-    if JIT:
-        made._cache.disable()
-    return made
-
-
 @embedded
 def next_pnode(top: TopK, sought: Sought) -> int:
     """Take the best p-node that may enter out of the max-heap; its root bucket, or NONE at the end."""
@@ -165,25 +156,25 @@ def next_pnode(top: TopK, sought: Sought) -> int:
     return be.NONE
 
 
-class Scoring(NamedTuple):
-    """A score, as kernels use it, and how the kernels made from these functions are compiled.
+class Bounds(NamedTuple):
+    """A score and its bounds, as kernels use them, and how the kernels made from these functions are compiled.
 
-    bound_of(searched, events, sought, b, part)        no clause of a bucket, or of its l-node, scores higher
-    entry_bound_of(searched, sought, entry, slot)      the clause of an entry scores no higher
-    score_of(table, slot, events, e, relaxed)          whether a slot qualifies, and its score
+    bound_of(searched, asked, sought, b, part)              no clause of a bucket, or of its l-node, scores higher
+    entry_bound_of(searched, asked, sought, entry, slot)    the clause of an entry scores no higher
+    score_of(table, asked, slot, e)                         whether a slot qualifies, and its score
     """
 
     bound_of: Any
     entry_bound_of: Any
     score_of: Any
-    embedded: Callable[[Any], Any] = _uncached
+    compiled: Compiled
 
 
-def _lnode_scan(scoring: Scoring) -> Any:
+def _lnode_scan(bounds: Bounds) -> Any:
     """The search of an l-node under a score."""
-    entry_bound_of, score_of = scoring.entry_bound_of, scoring.score_of
+    entry_bound_of, score_of = bounds.entry_bound_of, bounds.score_of
 
-    @scoring.embedded
+    @bounds.compiled(embedded)
     def scan_lnode(top: TopK, sought: Sought, b: int) -> None:
         """Score the clauses of an l-node that may enter and that hold."""
         searched, asked, scratch, work, relaxed = top.searched, top.asked, top.scratch, top.work, top.asked.relaxed
@@ -199,7 +190,7 @@ def _lnode_scan(scoring: Scoring) -> Any:
             slot = at(tree.slot, at(tree.clause, entry))
             if not is_set(asked.eligible, slot):
                 continue
-            bound = entry_bound_of(searched, sought, entry, slot)
+            bound = entry_bound_of(searched, asked, sought, entry, slot)
             if not may_enter(top, sought, bound, at(table.sequence, slot)):
                 work[int(PRUNED)] += 1
                 continue
@@ -210,7 +201,7 @@ def _lnode_scan(scoring: Scoring) -> Any:
                 if relaxed:
                     clause = at(tree.clause, entry)
                     work[int(COMPARED)] += at(table.constraint_start, clause + 1) - at(table.constraint_start, clause)
-                qualifies, score = score_of(table, slot, asked.events, sought.e, relaxed)
+                qualifies, score = score_of(table, asked, slot, sought.e)
                 if qualifies:
                     work[int(MATCHED)] += 1
                     push(top.heaps, sought.e - asked.first, asked.k, score, at(table.sequence, slot), slot)
@@ -218,11 +209,11 @@ def _lnode_scan(scoring: Scoring) -> Any:
     return scan_lnode
 
 
-def _event_search(scoring: Scoring) -> Any:
+def _event_search(bounds: Bounds) -> Any:
     """The search for one event under a score."""
-    bound_of, scan_lnode = scoring.bound_of, _lnode_scan(scoring)
+    bound_of, scan_lnode = bounds.bound_of, _lnode_scan(bounds)
 
-    @scoring.embedded
+    @bounds.compiled(embedded)
     def admit(top: TopK, sought: Sought, height: int, end: int, queued: bool) -> int:
         """Of the buckets height..end of the stack, keep those that may enter, or move them to the max-heap (`queued`).
 
@@ -231,7 +222,7 @@ def _event_search(scoring: Scoring) -> Any:
         tree, scratch = top.searched.arrays, top.scratch
         for i in range(height, end):
             b = whole(at(scratch.stack, i))
-            bound = bound_of(top.searched, top.asked.events, sought, b, 0)
+            bound = bound_of(top.searched, top.asked, sought, b, 0)
             if not may_enter(top, sought, bound, at(tree.first, 2 * b)):
                 top.work[int(PRUNED)] += 1
             elif queued:
@@ -241,7 +232,7 @@ def _event_search(scoring: Scoring) -> Any:
                 height += 1
         return height
 
-    @scoring.embedded
+    @bounds.compiled(embedded)
     def rank_event(top: TopK, sought: Sought) -> None:
         """Search for one event, whose values are spread."""
         tree, asked, scratch, work = top.searched.arrays, top.asked, top.scratch, top.work
@@ -262,7 +253,7 @@ def _event_search(scoring: Scoring) -> Any:
             if not asked.relaxed and not search.meets_own(tree, b, scratch):
                 continue
             if at(tree.link, b * be.LINK + be.COUNT):
-                bound = bound_of(top.searched, asked.events, sought, b, 1)
+                bound = bound_of(top.searched, asked, sought, b, 1)
                 if may_enter(top, sought, bound, at(tree.first, 2 * b + 1)):
                     work[int(LEAVES)] += 1
                     scan_lnode(top, sought, b)
@@ -275,11 +266,11 @@ def _event_search(scoring: Scoring) -> Any:
     return rank_event
 
 
-def _ranked(scoring: Scoring) -> Any:
+def _ranked(bounds: Bounds) -> Any:
     """The search for the k best under a score."""
-    rank_event = _event_search(scoring)
+    rank_event = _event_search(bounds)
 
-    @scoring.embedded
+    @bounds.compiled(embedded)
     def rank_events(
         searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, heaps: Heaps, work: I64
     ) -> None:
@@ -296,57 +287,39 @@ def _ranked(scoring: Scoring) -> Any:
     return rank_events
 
 
-rank_events = _ranked(Scoring(sum_bound, sum_entry_bound, slot_score, embedded))
+@embedded
+def sum_score(table: SegmentArrays, asked: Asked, slot: int, e: int) -> tuple[bool, float]:
+    """Whether a slot qualifies for event e, and its score."""
+    return slot_score(table, slot, asked.events, e, asked.relaxed)
+
+
+rank_events = _ranked(Bounds(sum_bound, sum_entry_bound, sum_score, lambda how: how))
 """The search under the weighted sum."""
 
 
 @cache
-def ranked(step: Callable[[float, float, float], float]) -> Any:
-    """The search under another monotone score, folded by `step` (see the module's docstring). Compiled, not cached."""
-    fold = _uncached(step, inlined)
+def rank_events_by(scoring: Scoring) -> Any:
+    """The search under another score."""
+    slot_score_by, most_of = scoring.slot_score, scoring.most_of
 
-    @_uncached
-    def bound_of(searched: Searched[TreeArrays], events: EventArrays, sought: Sought, b: int, part: int) -> float:
-        tree = searched.arrays
-        total = float(at(tree.top, b * be.TOP + 2 * part))
-        base = (2 * b + part) * be.BINS
+    @scoring.compiled(embedded)
+    def bound_of(searched: Searched[TreeArrays], asked: Asked, sought: Sought, b: int, part: int) -> float:
+        tree, events = searched.arrays, asked.events
+        base, most = (2 * b + part) * be.BINS, -1.0
         for i in range(at(events.start, sought.e), at(events.start, sought.e + 1)):
-            peak = 1.0
-            if len(tree.peak):
-                peak = float(at(tree.peak, base + (at(events.attr, i) & (be.BINS - 1))))
-            total = fold(total, peak, at(events.weight, i) if len(events.weight) else 1.0)
-        return raised(total, 0.0)
+            peak = float(at(tree.peak, base + (at(events.attr, i) & (be.BINS - 1)))) if len(tree.peak) else 1.0
+            term = peak * (at(events.weight, i) if len(events.weight) else 1.0)
+            most = most_of(most, min(term, GREATEST), asked.code)
+        return raised(float(at(tree.top, b * be.TOP + 2 * part)), max(most, 0.0))
 
-    @_uncached
-    def entry_bound_of(searched: Searched[TreeArrays], sought: Sought, entry: int, slot: int) -> float:
+    @scoring.compiled(embedded)
+    def entry_bound_of(searched: Searched[TreeArrays], asked: Asked, sought: Sought, entry: int, slot: int) -> float:
+        if asked.code == MAX or asked.code == MIN:
+            return sum_entry_bound(searched, asked, sought, entry, slot)
         return np.inf
 
-    @_uncached
-    def clause_score_of(
-        table: SegmentArrays, clause: int, events: EventArrays, e: int, relaxed: bool, static: float
-    ) -> tuple[bool, float]:
-        total = static
-        begin, end = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
-        qualifies = begin == end or not relaxed
-        for c in range(begin, end):
-            position = find_attribute(events, e, at(table.attr, c))
-            if not constraint_holds(table, c, events, position):
-                if not relaxed:
-                    return False, 0.0
-                continue
-            qualifies = True
-            if position != ABSENT:
-                weight = at(table.weight, c) if len(table.weight) else 1.0
-                total = fold(total, weight, at(events.weight, position) if len(events.weight) else 1.0)
-        return qualifies, total
+    @scoring.compiled(embedded)
+    def score_of(table: SegmentArrays, asked: Asked, slot: int, e: int) -> tuple[bool, float]:
+        return slot_score_by(table, slot, asked.events, e, asked.relaxed, asked.code)  # type: ignore[no-any-return]
 
-    @_uncached
-    def score_of(table: SegmentArrays, slot: int, events: EventArrays, e: int, relaxed: bool) -> tuple[bool, float]:
-        found, best = False, 0.0
-        for clause in range(at(table.clause_start, slot), at(table.clause_start, slot + 1)):
-            qualifies, score = clause_score_of(table, clause, events, e, relaxed, static_score(table, slot))
-            if qualifies and (not found or score > best):
-                found, best = True, score
-        return found, best
-
-    return _ranked(Scoring(bound_of, entry_bound_of, score_of))
+    return _ranked(Bounds(bound_of, entry_bound_of, score_of, scoring.compiled))

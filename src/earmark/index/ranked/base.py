@@ -20,11 +20,12 @@ from earmark.index.kernels import Asked
 from earmark.index.ranked import check
 from earmark.index.ranked.arrays import ScoredArrays, ScoredParts, Trees
 from earmark.index.ranked.lists import Layout, ScoredLists, clause_sums, joined, lay_out, needed
-from earmark.index.ranked.threshold import rank_events
+from earmark.index.ranked.threshold import rank_events, rank_events_by
 from earmark.index.ranked.walk import ALL_COUNTERS, WalkScratch, make_scratch
 from earmark.index.stored import element_types
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.combine import Combination, scoring_of
 
 MODES = ("both", "exact", "relaxed")
 
@@ -164,6 +165,12 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
 
     def _new_scratch(self) -> WalkScratch:
         return make_scratch(self._arrays, len(self._table.sequence))
+
+    def _combined_kernel(self, asked: Asked, combination: Combination) -> Any:
+        regime = self._arrays.info[sc.REGIME]
+        if regime == sc.SHARED or (asked.relaxed and regime == sc.ABSENT_LISTS):
+            return type(self)._rank_kernel  # which is right for clauses of one term each, or says that it cannot
+        return rank_events_by(scoring_of(combination)) if asked.relaxed else None
 
     def _rank_group(self, asked: Asked, floor: Floor | None, kernel: Any) -> tuple[I64, I32, F64, I64]:
         if asked.relaxed and self._arrays.info[sc.REGIME] == sc.ABSENT_LISTS:

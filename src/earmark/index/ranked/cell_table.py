@@ -39,7 +39,6 @@ from earmark.flat.machine import at
 from earmark.index.contract import Floor
 from earmark.index.counters import CANDIDATES, MATCHED
 from earmark.index.counters import NODES as NODES_SEEN
-from earmark.index.driver import without_gaps
 from earmark.index.kernels import Asked
 from earmark.index.marks import is_set
 from earmark.index.ranked.arrays import ScoredArrays, int64
@@ -48,6 +47,7 @@ from earmark.index.ranked.check import list_entries
 from earmark.index.ranked.lists import ScoredLists
 from earmark.index.ranked.sopt_r_tree import SoptRTree, cells
 from earmark.index.ranked.walk import list_for
+from earmark.index.ranking import without_gaps
 from earmark.index.stored import element_types
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays

@@ -27,6 +27,9 @@ there would be lost in rounding: `STEP`), whoever reaches it has no earlier sequ
 
 *Loose* clauses (`lists.py`) are a further list by whole score.
 
+*Other scores* than the sum (`segment/combine.py`): relaxed search is by the threshold, with what the heads combine to
+in T. Loose clauses are all looked at.
+
 Invariant: T and a merge's heads are never below the score of an unseen slot, in float64 as `clause_score` adds it.
 Complexity: merge O((k + rejected) getnext); threshold instance optimal (Fagin, Lotem, Naor), at worst every interval
 that the event meets.
@@ -34,7 +37,8 @@ that the event meets.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +53,8 @@ from earmark.index.ranked.arrays import Listing, ScoredParts, Trees, int64
 from earmark.index.ranked.walk import WalkScratch
 from earmark.index.ranking import SLACK, Heaps, push, raised, sort_heap
 from earmark.jit import embedded, inlined
+from earmark.segment.arrays import SegmentArrays
+from earmark.segment.combine import GREATEST, Compiled, Scoring
 from earmark.segment.evaluate import slot_score
 
 UNSETTLED = -(2**63)
@@ -183,87 +189,6 @@ def way_of(searched: Searched[ScoredParts], asked: Asked, e: int) -> Way:
     )
 
 
-@embedded
-def rank_events(searched: Searched[ScoredParts], asked: Asked, scratch: WalkScratch, heaps: Heaps, work: I64) -> None:
-    """Leave the k best of each event in its heap, best first (`kernels.py`)."""
-    top = TopK(searched, asked, scratch, heaps, work)
-    for e in range(asked.first, asked.last):
-        walk.next_stamp(scratch)
-        if not rank_event(top, e, way_of(searched, asked, e)):
-            sort_heap(heaps, (e - asked.first) * asked.k, heaps.size[e - asked.first])
-
-
-@inlined
-def rank_event(top: TopK, e: int, way: Way) -> bool:
-    """Search for one event. Returns whether the answers are a list already (see `keep`).
-
-    One loop opens the sources, and then goes from candidate to candidate: there is one place where a source is
-    pulled and one where a slot is scored, because both are merged into this function wherever they are called.
-    """
-    searched, asked, scratch, heaps, work = top.searched, top.asked, top.scratch, top.heaps, top.work
-    trees, listing, table, events = searched.arrays.trees, searched.arrays.listing, searched.table, asked.events
-    position, end = at(events.start, e), at(events.start, e + 1)
-    lane, k, next_loose = e - asked.first, asked.k, way.loose
-    opened, base, runs = 0, int64(0), int64(0)  # open sources, and where the heap and the runs of the next one begin
-    given, times, giver = sc.EMPTY, 0, sc.EMPTY  # the slot that lists gave last, how many gave it, and the last of them
-    pick, in_order = sc.EMPTY, bool(at(heaps.size, lane) == 0)
-    while True:
-        begin, s = position < end, int64(sc.EMPTY)
-        if begin:
-            s = int64(next_source(top, position, way.kind, opened, base, runs))
-            position += 1
-            if s == sc.EMPTY:
-                continue
-        elif pick >= 0:
-            s = at(scratch.active, pick)
-        if s >= 0:
-            walk.pull(trees, scratch, table.sequence, s, begin, work)
-            if begin:
-                if at(scratch.source, s + walk.COUNT) > 0:
-                    scratch.active[opened] = s
-                    which = int(at(scratch.source, s + walk.WHICH))
-                    base, runs = walk.after_source(trees, which, way.wide, base, runs)
-                    opened += 1
-                continue
-            if at(scratch.source, s + walk.COUNT) == 0:
-                opened -= 1
-                for i in range(pick, opened):
-                    scratch.active[i] = scratch.active[i + 1]
-                pick -= 1
-        loose_slot, loose_score = loose_head(listing, next_loose, way.loose_end)
-        if way.merged:
-            pick, slot = best_head(scratch, table.sequence, opened, loose_slot, loose_score)
-        else:
-            pick, slot = in_turn(top, lane, in_order, way, opened, pick, loose_slot, loose_score)
-        if slot < 0:
-            put_aside(scratch, opened, way.loose_end - next_loose, work)
-            return in_order
-        score = head_score(scratch, pick) if pick >= 0 else loose_score
-        which = int(at(scratch.source, at(scratch.active, pick) + walk.WHICH)) if pick >= 0 else sc.EMPTY
-        next_loose += pick < 0
-        work[CANDIDATES] += 1
-        if way.counting and pick >= 0:  # an intersection: the last of its lists makes a slot a candidate
-            times = 1 if slot != given else times + (which != giver)
-            given, giver = slot, which
-            known = times != at(listing.needed, slot)
-            times += not known
-        else:
-            known = not way.once and walk.seen_before(scratch, slot)
-        if not known and is_set(asked.eligible, slot):
-            qualifies, value = True, score
-            if not is_sure(trees, way, which):
-                qualifies, value = slot_score(table, slot, events, e, asked.relaxed)
-                work[SCORED] += 1
-            if qualifies:
-                work[MATCHED] += 1
-                in_order = keep(heaps, lane, k, in_order, table.sequence, value, slot)
-        if way.merged and at(heaps.size, lane) == k:
-            bound, since = reach_of(way, score, at(table.sequence, slot))
-            if settled(heaps, lane, k, in_order, table.sequence, bound, since):
-                put_aside(scratch, opened, way.loose_end - next_loose - is_entry(scratch, pick), work)
-                return in_order
-
-
 @inlined
 def is_entry(scratch: WalkScratch, pick: int) -> bool:
     """Whether the head of a source is an entry by itself, not a run with more behind it."""
@@ -334,30 +259,6 @@ def best_head(scratch: WalkScratch, sequence: I64, opened: int, loose_slot: int,
         if slot < 0 or head > score or (head == score and at(sequence, of) < at(sequence, slot)):
             pick, score, slot = i, head, of
     return pick, slot
-
-
-@inlined
-def in_turn(
-    top: TopK, lane: int, in_order: bool, way: Way, opened: int, pick: int, loose_slot: int, loose_score: float
-) -> tuple[int, int]:
-    """Choose the next of the open sources and the loose slots in turn, without those that can give nothing better."""
-    heaps, k, sequence = top.heaps, top.asked.k, top.searched.table.sequence
-    lists_done, loose_done = opened == 0, loose_slot < 0
-    if at(heaps.size, lane) == k:
-        if not lists_done:
-            bound, since = unseen_bound(top, opened, worst_score(heaps, lane, k, in_order))
-            lists_done = settled(heaps, lane, k, in_order, sequence, bound, since)
-        if not loose_done:
-            bound, since = reach_of(way, loose_score, at(sequence, loose_slot))
-            loose_done = settled(heaps, lane, k, in_order, sequence, bound, since)
-    if lists_done and loose_done:
-        return sc.EMPTY, sc.EMPTY
-    pick += 1
-    if lists_done or (pick >= opened and not loose_done):
-        return sc.EMPTY, loose_slot
-    if pick >= opened:
-        pick = 0
-    return pick, head_slot(top.scratch, pick)
 
 
 @inlined
@@ -442,3 +343,210 @@ def bound_by_sum(bounds: F64, weight: F64, scratch: WalkScratch, opened: int, fe
             whole = head + at(terms, i) * (scale - 1.0) / scale
         best = max(best, whole + max(min(total - at(terms, i), greatest * (few - 1)), 0.0))
     return float(best + (abs(best) + abs(most) + abs(least) + total) * SLACK)
+
+
+# --- one search for every score --------------------------------------------------------------------------------
+
+
+class Ways(NamedTuple):
+    """A score, as the search uses it, and how the kernels made from these functions are compiled.
+
+    score_of(table, asked, slot, e)               whether a slot qualifies, and its score
+    unseen_bound_of(top, opened, worst)           the threshold T, and from which sequence on it may be reached
+    loose_reach_of(way, loose_score, sequence)    the same for loose slots, from one with this score of its list on
+    """
+
+    score_of: Any
+    unseen_bound_of: Any
+    loose_reach_of: Any
+    compiled: Compiled
+
+
+def _turns(ways: Ways) -> Any:
+    """The round robin under a score."""
+    unseen_bound_of, loose_reach_of = ways.unseen_bound_of, ways.loose_reach_of
+
+    @ways.compiled(inlined)
+    def in_turn(
+        top: TopK, lane: int, in_order: bool, way: Way, opened: int, pick: int, loose_slot: int, loose_score: float
+    ) -> tuple[int, int]:
+        """Choose the next of the open sources and the loose slots in turn, without what can give nothing better."""
+        heaps, k, sequence = top.heaps, top.asked.k, top.searched.table.sequence
+        lists_done, loose_done = opened == 0, loose_slot < 0
+        if at(heaps.size, lane) == k:
+            if not lists_done:
+                bound, since = unseen_bound_of(top, opened, worst_score(heaps, lane, k, in_order))
+                lists_done = settled(heaps, lane, k, in_order, sequence, bound, since)
+            if not loose_done:
+                bound, since = loose_reach_of(way, loose_score, at(sequence, loose_slot))
+                loose_done = settled(heaps, lane, k, in_order, sequence, bound, since)
+        if lists_done and loose_done:
+            return sc.EMPTY, sc.EMPTY
+        pick += 1
+        if lists_done or (pick >= opened and not loose_done):
+            return sc.EMPTY, loose_slot
+        if pick >= opened:
+            pick = 0
+        return pick, head_slot(top.scratch, pick)
+
+    return in_turn
+
+
+def _event_search(ways: Ways) -> Any:
+    """The search for one event under a score."""
+    score_of, in_turn = ways.score_of, _turns(ways)
+
+    @ways.compiled(inlined)
+    def rank_event(top: TopK, e: int, way: Way) -> bool:
+        """Search for one event. Returns whether the answers are a list already (see `keep`).
+
+        One loop opens the sources, and then goes from candidate to candidate: there is one place where a source is
+        pulled and one where a slot is scored, because both are merged into this function wherever they are called.
+        """
+        searched, asked, scratch, heaps, work = top.searched, top.asked, top.scratch, top.heaps, top.work
+        trees, listing, table, events = searched.arrays.trees, searched.arrays.listing, searched.table, asked.events
+        position, end = at(events.start, e), at(events.start, e + 1)
+        lane, k, next_loose = e - asked.first, asked.k, way.loose
+        opened, base, runs = (
+            0,
+            int64(0),
+            int64(0),
+        )  # open sources, and where the heap and the runs of the next one begin
+        given, times, giver = (
+            sc.EMPTY,
+            0,
+            sc.EMPTY,
+        )  # the slot that lists gave last, how many gave it, and the last of them
+        pick, in_order = sc.EMPTY, bool(at(heaps.size, lane) == 0)
+        while True:
+            begin, s = position < end, int64(sc.EMPTY)
+            if begin:
+                s = int64(next_source(top, position, way.kind, opened, base, runs))
+                position += 1
+                if s == sc.EMPTY:
+                    continue
+            elif pick >= 0:
+                s = at(scratch.active, pick)
+            if s >= 0:
+                walk.pull(trees, scratch, table.sequence, s, begin, work)
+                if begin:
+                    if at(scratch.source, s + walk.COUNT) > 0:
+                        scratch.active[opened] = s
+                        which = int(at(scratch.source, s + walk.WHICH))
+                        base, runs = walk.after_source(trees, which, way.wide, base, runs)
+                        opened += 1
+                    continue
+                if at(scratch.source, s + walk.COUNT) == 0:
+                    opened -= 1
+                    for i in range(pick, opened):
+                        scratch.active[i] = scratch.active[i + 1]
+                    pick -= 1
+            loose_slot, loose_score = loose_head(listing, next_loose, way.loose_end)
+            if way.merged:
+                pick, slot = best_head(scratch, table.sequence, opened, loose_slot, loose_score)
+            else:
+                pick, slot = in_turn(top, lane, in_order, way, opened, pick, loose_slot, loose_score)
+            if slot < 0:
+                put_aside(scratch, opened, way.loose_end - next_loose, work)
+                return in_order
+            score = head_score(scratch, pick) if pick >= 0 else loose_score
+            which = int(at(scratch.source, at(scratch.active, pick) + walk.WHICH)) if pick >= 0 else sc.EMPTY
+            next_loose += pick < 0
+            work[CANDIDATES] += 1
+            if way.counting and pick >= 0:  # an intersection: the last of its lists makes a slot a candidate
+                times = 1 if slot != given else times + (which != giver)
+                given, giver = slot, which
+                known = times != at(listing.needed, slot)
+                times += not known
+            else:
+                known = not way.once and walk.seen_before(scratch, slot)
+            if not known and is_set(asked.eligible, slot):
+                qualifies, value = True, score
+                if not is_sure(trees, way, which):
+                    qualifies, value = score_of(table, asked, slot, e)
+                    work[SCORED] += 1
+                if qualifies:
+                    work[MATCHED] += 1
+                    in_order = keep(heaps, lane, k, in_order, table.sequence, value, slot)
+            if way.merged and at(heaps.size, lane) == k:
+                bound, since = reach_of(way, score, at(table.sequence, slot))
+                if settled(heaps, lane, k, in_order, table.sequence, bound, since):
+                    put_aside(scratch, opened, way.loose_end - next_loose - is_entry(scratch, pick), work)
+                    return in_order
+
+    return rank_event
+
+
+def _ranked(ways: Ways) -> Any:
+    """The search for the k best under a score."""
+    rank_event = _event_search(ways)
+
+    @ways.compiled(embedded)
+    def rank_events(
+        searched: Searched[ScoredParts], asked: Asked, scratch: WalkScratch, heaps: Heaps, work: I64
+    ) -> None:
+        """Leave the k best of each event in its heap, best first (`kernels.py`)."""
+        top = TopK(searched, asked, scratch, heaps, work)
+        for e in range(asked.first, asked.last):
+            walk.next_stamp(scratch)
+            if not rank_event(top, e, way_of(searched, asked, e)):
+                sort_heap(heaps, (e - asked.first) * asked.k, heaps.size[e - asked.first])
+
+    return rank_events
+
+
+# --- under the sum ---------------------------------------------------------------------------------------------
+
+
+@inlined
+def sum_score(table: SegmentArrays, asked: Asked, slot: int, e: int) -> tuple[bool, float]:
+    """Whether a slot qualifies for event e, and its score."""
+    return slot_score(table, slot, asked.events, e, asked.relaxed)
+
+
+rank_events = _ranked(Ways(sum_score, unseen_bound, reach_of, lambda how: how))
+"""The search under the weighted sum."""
+
+
+# --- under another score ---------------------------------------------------------------------------------------
+
+
+@inlined
+def no_reach(way: Way, score: float, sequence: int) -> tuple[float, int]:
+    """No bound at all: loose slots go by their sums, which say nothing about another score."""
+    return np.inf, int(UNSETTLED)
+
+
+@cache
+def rank_events_by(scoring: Scoring) -> Any:
+    """Relaxed search under another score (`segment/combine.py`), in lists by weight or by static score + weight.
+
+    An unseen clause has terms in some of the open lists, none above the head of its list: `most_of` these heads bounds
+    what they combine to.
+    """
+    slot_score_by, most_of = scoring.slot_score, scoring.most_of
+
+    @scoring.compiled(inlined)
+    def combined_score(table: SegmentArrays, asked: Asked, slot: int, e: int) -> tuple[bool, float]:
+        return slot_score_by(table, slot, asked.events, e, asked.relaxed, asked.code)  # type: ignore[no-any-return]
+
+    @scoring.compiled(inlined)
+    def combined_bound(top: TopK, opened: int, worst: float) -> tuple[float, int]:
+        """T: the greatest static score that is left, and the most that the heads combine to."""
+        weight, scratch = top.asked.events.weight, top.scratch
+        bounds, by_sum = top.searched.arrays.listing.bounds, at(top.searched.arrays.trees.info, sc.REGIME) == sc.BY_SUM
+        static = at(bounds, len(bounds) - sc.BOUND + sc.STATIC_MOST)
+        least = at(bounds, len(bounds) - sc.BOUND + sc.STATIC_LEAST)
+        most, highest = -1.0, -np.inf
+        for i in range(opened):
+            s, head = at(scratch.active, i), head_score(scratch, i)
+            highest = max(highest, head)
+            if by_sum:
+                heaviest = at(bounds, at(scratch.source, s + walk.WHICH) * sc.BOUND + sc.HEAVIEST)
+                head = min(max(head - least, 0.0) + (abs(head) + abs(least)) * SLACK, heaviest)
+            most = most_of(most, min(head * weight_of(weight, scratch.source, s), GREATEST), top.asked.code)
+        if by_sum:
+            static = min(static, highest)
+        return float(raised(static, max(most, 0.0))), int(UNSETTLED)
+
+    return _ranked(Ways(combined_score, combined_bound, no_reach, scoring.compiled))

@@ -36,6 +36,7 @@ from earmark.index.be_star_tree.arrays import (
 )
 from earmark.index.be_star_tree.be_tree import BETree
 from earmark.index.scan import Scan
+from earmark.segment.combine import combination
 
 SEEDS = range(2) if PLAIN else range(12)
 SLOTS = 30 if PLAIN else 150
@@ -104,8 +105,6 @@ def test_bad_arguments_get_a_sentence() -> None:
         tree.insert(table_arrays(made), np.array([3], np.int32))
     with pytest.raises(EarmarkError, match="expected a window of at least 1 event"):
         tree.adapt(events, 0)
-    with pytest.raises(EarmarkError, match="expected a function"):
-        tree.top_k_by(3, events, 1, eligible(made))  # type: ignore[arg-type]
 
 
 def ranges(boxes: list[tuple[int, int]], attr: int = 0) -> Made:
@@ -326,22 +325,19 @@ def test_siblings_stay_apart_by_the_extension_of_events() -> None:
         assert [a.tolist() for a in one.match_many(events, everyone)] == [a.tolist() for a in wanted]
 
 
-# --- scores of one's own ---------------------------------------------------------------------------------------
-
-
-def greatest(total: float, weight: float, event_weight: float) -> float:
-    return max(total, weight * event_weight)
+# --- scores other than the sum ---------------------------------------------------------------------------------
 
 
 def test_another_score() -> None:
-    """The k best by the greatest single term, bounded by the same function."""
+    """The k best by the greatest single term, bounded by the greatest terms of nodes."""
+    by_max = combination("max")
     for seed in range(1 if PLAIN else 6):
         made = Maker(seed).made(SLOTS, 6)
         made.weighted = made.event_weighted = True
         made.scored = False
         tree = BEStarTree.build(table_arrays(made), capacity=4)
         events = event_arrays(made, made.events)
-        pointers, slots, scores = tree.top_k_by(greatest, events, 5, eligible(made))
+        pointers, slots, scores = tree.top_k_many(events, 5, eligible(made), combination=by_max)
         for e, event in enumerate(made.events):
             wanted = []
             for slot, s in enumerate(made.subscriptions):
