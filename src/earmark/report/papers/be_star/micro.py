@@ -78,12 +78,12 @@ TABLE_2 = Experiment(
             "sizes": {UNIFORM: 300, ZIPF: 300, AUTHOR: 300, TITLE: 200},
         },
         "quick": {
-            "n": 20_000, "turns": 3, "events": 50, "scan_events": 10,
+            "n": 20_000, "turns": 3, "events": 300, "scan_events": 100,
             "described": "100,000 subscriptions, uniform and Zipf, 76,000 authors and 25,000 titles",
             "sizes": {UNIFORM: 100_000, ZIPF: 100_000, AUTHOR: 76_000, TITLE: 25_000},
         },
         "full": {
-            "n": 100_000, "turns": 5, "events": 100, "scan_events": 20,
+            "n": 100_000, "turns": 5, "events": 300, "scan_events": 100,
             "described": "1,000,000 subscriptions, uniform and Zipf, 760,000 authors and 250,000 titles",
             "sizes": {UNIFORM: 1_000_000, ZIPF: 1_000_000, AUTHOR: 760_000, TITLE: 250_000},
         },

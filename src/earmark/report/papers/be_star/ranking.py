@@ -113,11 +113,11 @@ FIGURE_8 = Experiment(
             "title": (200,), "words": (300,),
         },
         "quick": {
-            "turns": 3, "events": 50, "scan_events": 10, "uniform": (20_000, 100_000), "Zipf": (20_000, 100_000),
+            "turns": 3, "events": 500, "scan_events": 100, "uniform": (20_000, 100_000), "Zipf": (20_000, 100_000),
             "author": (20_000, 76_000), "title": (5_000, 25_000), "words": (100_000,),
         },
         "full": {
-            "turns": 3, "events": 100, "scan_events": 10, "uniform": (100_000, 400_000, 1_000_000),
+            "turns": 3, "events": 500, "scan_events": 100, "uniform": (100_000, 400_000, 1_000_000),
             "Zipf": (100_000, 400_000, 1_000_000), "author": (100_000, 400_000, 760_000),
             "title": (50_000, 150_000, 250_000), "words": (100_000, 400_000, 1_000_000),
         },
@@ -166,12 +166,12 @@ FIGURE_9 = Experiment(
             "sizes": {UNIFORM: 300, ZIPF: 300, AUTHOR: 300, TITLE: 200},
         },
         "quick": {
-            "turns": 3, "events": 30, "scan_events": 10, "percent": (0.1, 1.0, 9.0),
+            "turns": 3, "events": 200, "scan_events": 100, "percent": (0.1, 1.0, 9.0),
             "described": "30,000 subscriptions, uniform and Zipf, 30,000 authors, 10,000 titles",
             "sizes": {UNIFORM: 30_000, ZIPF: 30_000, AUTHOR: 30_000, TITLE: 10_000},
         },
         "full": {
-            "turns": 3, "events": 50, "scan_events": 10, "percent": (0.01, 0.1, 1.0, 9.0),
+            "turns": 3, "events": 200, "scan_events": 100, "percent": (0.01, 0.1, 1.0, 9.0),
             "described": "1,000,000 subscriptions, uniform and Zipf, 400,000 authors, 150,000 titles",
             "sizes": {UNIFORM: 1_000_000, ZIPF: 1_000_000, AUTHOR: 400_000, TITLE: 150_000},
         },

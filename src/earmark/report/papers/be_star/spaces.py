@@ -175,13 +175,13 @@ FIGURE_6 = Experiment(
             "most_postings": 20_000,
         },
         "quick": {
-            "n": 20_000, "large": 50_000, "turns": 3, "events": 100, "scan_events": 10,
+            "n": 20_000, "large": 50_000, "turns": 3, "events": 1_000, "scan_events": 100,
             "cardinalities": (2_500, 250_000, 250_000_000), "dimensions": (50, 400, 1_400),
             "predicates": ((5, 13), (20, 34), (66, 81)), "enumerated": 1_000, "memory_cardinalities": CARDINALITIES,
             "most_postings": 5_000_000,
         },
         "full": {
-            "n": 100_000, "large": 1_000_000, "turns": 3, "events": 200, "scan_events": 10,
+            "n": 100_000, "large": 1_000_000, "turns": 3, "events": 1_000, "scan_events": 100,
             "cardinalities": CARDINALITIES[::2] + CARDINALITIES[-1:], "dimensions": (50, 400, 1_400),
             "predicates": ((5, 13), (20, 34), (40, 54), (66, 81)), "enumerated": 4_000,
             "memory_cardinalities": CARDINALITIES, "most_postings": 20_000_000,
@@ -246,11 +246,11 @@ FIGURE_7 = Experiment(
             "n": 300, "turns": 2, "events": 10, "scan_events": 5, "clusters": (2, None), "cluster_sizes": (25,),
         },
         "quick": {
-            "n": 20_000, "turns": 3, "events": 100, "scan_events": 10, "clusters": (2, 10, None),
+            "n": 20_000, "turns": 3, "events": 1_000, "scan_events": 100, "clusters": (2, 10, None),
             "cluster_sizes": (25, 100, 800),
         },
         "full": {
-            "n": 100_000, "turns": 3, "events": 200, "scan_events": 10, "clusters": (2, 4, 10, 18, 26, None),
+            "n": 100_000, "turns": 3, "events": 1_000, "scan_events": 100, "clusters": (2, 4, 10, 18, 26, None),
             "cluster_sizes": (25, 50, 100, 200, 400, 800),
         },
     },
