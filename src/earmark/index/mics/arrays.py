@@ -16,6 +16,8 @@ is in the other, so the blocks that hold a number are a chain from the smallest 
 
     an event at (25, 15) is in cell (3, 2), which is number 9: block 9 and its parent, slots 0, 2 and 1 to verify
 
+(Slot 2 is drawn in the lists to show how blocks share them; so wide a slot is residual, unless `build.SCANNED` is 1.)
+
 A block is one number, `code` = first << LEVEL_BITS | (TOP_LEVEL - level), so that codes ascend by their first number
 and, of two blocks that begin together, the larger comes first. `jump` has, for each piece of 2^shift numbers, the place
 of the first block that begins in it or later: the search for a number begins there.
