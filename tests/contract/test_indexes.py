@@ -28,7 +28,7 @@ from earmark.engine import compaction, searcher
 from earmark.events.choice import some_events
 from earmark.events.frames import encode_many
 from earmark.flat import bits
-from earmark.index import blocks, driver
+from earmark.index import answers, blocks, driver
 from earmark.index.contract import Floor
 from earmark.index.driver import ArrayIndex
 from earmark.index.scan import Scan
@@ -358,7 +358,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "WORTHWHILE", 0.0)
     monkeypatch.setattr(driver, "FEW_SLOTS", 0)
     monkeypatch.setattr(driver, "MANY_EVENTS", 100)
-    monkeypatch.setattr(driver, "MOVED_APIECE", 1)
+    monkeypatch.setattr(answers, "MOVED_APIECE", 1)
     monkeypatch.setattr(searcher, "_NAMED_APIECE", 1)
     monkeypatch.setattr(Scan, "_lanes", 16)
     monkeypatch.setattr(driver, "MATCHED_AT_ONCE", 16)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from earmark import EarmarkError, Matcher, TooManyAnswers, threads
-from earmark.index import driver
+from earmark.index import answers, driver
 from earmark.index.scan import Scan
 from earmark.threads import alone, cores, in_parallel, runs_of, thread_count
 
@@ -141,10 +141,10 @@ def test_too_many_answers_over_all_threads(index: str, monkeypatch: pytest.Monke
     m.add_many([(i, f"a > {i}") for i in range(100)])
     events = [{"a": 1000}] * 40
     wanted = m.match_many(events, threads=1).to_pydict()
-    monkeypatch.setattr(driver, "MOST_ANSWERS", 3_000)
+    monkeypatch.setattr(answers, "MOST_ANSWERS", 3_000)
     with pytest.raises(TooManyAnswers, match="more than 3,000 answers"):
         m.match_many(events, threads=3)
-    monkeypatch.setattr(driver, "MOST_ANSWERS", 4_000)
+    monkeypatch.setattr(answers, "MOST_ANSWERS", 4_000)
     assert m.match_many(events, threads=3).to_pydict() == wanted
     searched = m._version.segments[0].index or m._version.segments[0]._scan
     assert len(searched._spare) <= driver.SPARES

@@ -7,7 +7,8 @@ Once a change has been published, `next_compaction` says what is worth doing:
                that are not much larger, so that sizes stay geometric and a search meets few segments
     absorb     the same for an index that takes inserts (`Updatable`): a copy of the index takes the rows in and forgets
                what was removed; not where the index was planned for a smaller book, or for other events
-    shrink     a segment many of whose slots are removed is made again without them
+    shrink     a segment many of whose slots are removed is made again without them, and if it is most of the book
+               with all the others
     rekey      a segment whose keys are of an older generation is made again under the present schema
     retire     a segment many of whose subscriptions have ended is made again without them; they go into a *retired*
                segment of their own, which events of the present pass by, and late events and backtests do not
@@ -107,7 +108,7 @@ def next_compaction(version: Version) -> CompactionPlan | None:
     for one in version.segments:
         slots = len(one)
         if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
-            return CompactionPlan((one,))
+            return _shrinking(version, one, moment)
         if ends and _is_retired(one, moment) and one.generation == generation:
             continue
         if ends and one.is_sealed and _ended(one, moment) > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
@@ -122,6 +123,18 @@ def next_compaction(version: Version) -> CompactionPlan | None:
         known += slots
         largest = one if largest is None or slots > len(largest) else largest
     return None if largest is None else _sealing(version, largest, known, waiting)
+
+
+def _shrinking(version: Version, one: IndexedSegment, moment: int) -> CompactionPlan:
+    """A segment is made again; if it is most of the book, with all the others: that adds little, and leaves one."""
+    if 2 * len(one) < version.slots:
+        return CompactionPlan((one,))
+    others = [
+        other
+        for other in version.segments
+        if other is not one and other.generation == one.generation and not _is_retired(other, moment)
+    ]
+    return CompactionPlan((one, *others))
 
 
 def _ended(one: IndexedSegment, moment: int) -> int:

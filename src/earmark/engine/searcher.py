@@ -22,8 +22,8 @@ from earmark.errors import EarmarkError, EventError, TooManyAnswers, shown
 from earmark.events.arrays import Entry, EventArrays
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import F64, I32, I64, U64
+from earmark.index.answers import MOST_ANSWERS, check_room
 from earmark.index.contract import Floor, Work
-from earmark.index.driver import MOST_ANSWERS, check_room
 from earmark.index.one import borrow, give_back
 from earmark.segment.combine import BY_SUM, Combination
 from earmark.segment.explain import NearMiss, near_miss, nearest

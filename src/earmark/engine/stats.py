@@ -40,7 +40,7 @@ class Stats(TypedDict):
     """Subscriptions that no index has taken in yet, and that are scanned."""
     segments: int
     compactions: int
-    """Merges of segments that were done in the background."""
+    """Merges of segments that were done."""
     compaction_problem: str | None
     """What made the last one fail, if it did; `compact` tries again."""
     table_bytes: int

@@ -7,14 +7,14 @@ import pytest
 
 from earmark import EarmarkError, Matcher
 from earmark.engine import batch, searcher
-from earmark.index import driver
+from earmark.index import answers
 
 
 @pytest.mark.parametrize(
     "index", ["scan", "be_star_tree", "blocks", "k_index", "interval_tree", "vcr", "mics", "r_tree"]
 )
 def test_too_many_are_refused_and_read_piece_by_piece(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (driver, searcher):
+    for module in (answers, searcher):
         monkeypatch.setattr(module, "MOST_ANSWERS", 5_000)
     m = Matcher(index)
     m.add_many([(i, "TRUE" if i % 2 else "a > 1 OR b > 1") for i in range(200)])

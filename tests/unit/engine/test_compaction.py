@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -150,6 +151,21 @@ def test_a_segment_of_removed_slots_is_made_again(monkeypatch: pytest.MonkeyPatc
     made = merge(then, Static)
     assert [len(one) for one in made.segments] == [9]
     assert ids(made) == list(range(11, 20))
+
+
+def test_what_is_most_of_the_book_takes_the_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 5)
+    monkeypatch.setattr(compaction, "SHORTEST_TAIL", 30)
+    version = added(sealed(40, Static), 40, 41, 42)
+    main, small = version.segments
+    version = version.with_segments([main, replace(small, index=Static(small.segment.arrays))])
+    then = removed(added(version, 50, 51), *range(11))
+    assert [len(one) for one in then.segments] == [40, 3, 2]
+    made = merge(then, Static)
+    assert [len(one) for one in made.segments] == [34] and made.segments[0].is_sealed
+    assert ids(made) == [*range(11, 43), 50, 51]
+    plan = next_compaction(removed(added(sealed(40, Static), *range(40, 60)), *range(40, 52)))
+    assert plan is not None and [len(one) for one in plan.inputs] == [20]  # a small one is made again alone
 
 
 def test_an_older_generation_is_rekeyed() -> None:

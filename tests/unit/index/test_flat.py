@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from earmark.flat.arrays import F64, I32, I64, U64
-from earmark.index import counters, driver, ranking
+from earmark.index import answers, counters, ranking
 from earmark.index.contract import Floor, Work
 from earmark.index.ranking import Heaps
 from earmark.index.stored import check_types, element_types, from_stored
@@ -71,20 +71,20 @@ def test_work_adds_up() -> None:
 
 def test_room_grows_by_what_the_events_so_far_let_expect() -> None:
     out = np.arange(10, dtype=np.int32)
-    assert len(driver.roomier(out, 4, 0, 7)) == 33  # no event is done: room as if one had been
-    assert len(driver.roomier(out, 4, 2, 3)) == 20
-    assert driver.roomier(out, 4, 2, 3)[:4].tolist() == [0, 1, 2, 3]
+    assert len(answers.roomier(out, 4, 0, 7)) == 33  # no event is done: room as if one had been
+    assert len(answers.roomier(out, 4, 2, 3)) == 20
+    assert answers.roomier(out, 4, 2, 3)[:4].tolist() == [0, 1, 2, 3]
 
 
 def test_ranked_answers_without_gaps() -> None:
     slot, score = np.array([5, 6, 7, 8], np.int32), np.array([4.0, 3.0, 2.0, 1.0])
     full = Heaps(np.array([2, 2]), score, np.zeros(4, np.int64), slot)
     some = full._replace(size=np.array([1, 0]))
-    assert [part.tolist() for part in driver.ranked(full, 2)] == [[2, 2], [5, 6, 7, 8], [4.0, 3.0, 2.0, 1.0]]
-    assert [part.tolist() for part in driver.ranked(some, 2)] == [[1, 0], [5], [4.0]]
+    assert [part.tolist() for part in answers.ranked(full, 2)] == [[2, 2], [5, 6, 7, 8], [4.0, 3.0, 2.0, 1.0]]
+    assert [part.tolist() for part in answers.ranked(some, 2)] == [[1, 0], [5], [4.0]]
     none = ranking.new_heaps(0, 2)
-    assert [part.tolist() for part in driver.ranked(none, 2)] == [[], [], []]
-    assert [part.dtype for part in driver.ranked(none, 2)] == [np.int64, np.int32, np.float64]
+    assert [part.tolist() for part in answers.ranked(none, 2)] == [[], [], []]
+    assert [part.dtype for part in answers.ranked(none, 2)] == [np.int64, np.int32, np.float64]
 
 
 def test_what_is_left_of_a_floor_is_no_answer() -> None:
@@ -98,17 +98,17 @@ def test_what_is_left_of_a_floor_is_no_answer() -> None:
     ranking.push(heaps, 1, 2, 0.0, 1, 42)
     for lane in range(3):
         ranking.sort_heap(heaps, 2 * lane, heaps.size[lane])
-    assert [part.tolist() for part in driver.ranked(heaps, 2, True)] == [[1, 1, 0], [41, 42], [3.0, 0.0]]
+    assert [part.tolist() for part in answers.ranked(heaps, 2, True)] == [[1, 1, 0], [41, 42], [3.0, 0.0]]
 
 
 def test_two_answers_are_merged_event_by_event() -> None:
     counts, slots = np.array([2, 0, 1, 0]), np.array([3, 9, 4], np.int32)
     more, others = np.array([1, 2, 1, 0]), np.array([5, 0, 7, 1], np.int32)
-    both, merged = driver.merged(counts, slots, more, others)
+    both, merged = answers.merged(counts, slots, more, others)
     assert both.tolist() == [3, 2, 2, 0]
     assert merged.tolist() == [3, 5, 9, 0, 7, 1, 4]
 
 
 def test_answers_that_name_their_event_are_put_in_order() -> None:
     coded = np.array([(2 << 32) | 1, 7, (1 << 32) | 5, 3, (2 << 32) | 0])
-    assert driver.event_major(coded).tolist() == [3, 7, 5, 0, 1]
+    assert answers.event_major(coded).tolist() == [3, 7, 5, 0, 1]

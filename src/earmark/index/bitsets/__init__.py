@@ -20,11 +20,12 @@ import numpy as np
 from earmark.errors import EarmarkError, require
 from earmark.flat.arrays import I32, I64
 from earmark.flat.pinned import Pinned
+from earmark.index.answers import event_major, roomier
 from earmark.index.bitsets.arrays import BUCKETS, WORDS, BitsetArrays, check_arrays, regions_of
 from earmark.index.bitsets.build import built
 from earmark.index.bitsets.search import LANES, BitsetScratch, match_events, match_group, new_scratch
 from earmark.index.counters import MATCHED
-from earmark.index.driver import FIRST_ROOM, ArrayIndex, event_major, read_only_table, roomier
+from earmark.index.driver import FIRST_ROOM, ArrayIndex, read_only_table
 from earmark.index.kernels import Asked, Matches, run
 from earmark.index.marks import new_marks
 from earmark.index.scan import Scan
