@@ -80,11 +80,11 @@ def test_ranked_answers_without_gaps() -> None:
     slot, score = np.array([5, 6, 7, 8], np.int32), np.array([4.0, 3.0, 2.0, 1.0])
     full = Heaps(np.array([2, 2]), score, np.zeros(4, np.int64), slot)
     some = full._replace(size=np.array([1, 0]))
-    assert [part.tolist() for part in answers.ranked(full, 2)] == [[2, 2], [5, 6, 7, 8], [4.0, 3.0, 2.0, 1.0]]
-    assert [part.tolist() for part in answers.ranked(some, 2)] == [[1, 0], [5], [4.0]]
+    assert [part.tolist() for part in ranking.ranked(full, 2)] == [[2, 2], [5, 6, 7, 8], [4.0, 3.0, 2.0, 1.0]]
+    assert [part.tolist() for part in ranking.ranked(some, 2)] == [[1, 0], [5], [4.0]]
     none = ranking.new_heaps(0, 2)
-    assert [part.tolist() for part in answers.ranked(none, 2)] == [[], [], []]
-    assert [part.dtype for part in answers.ranked(none, 2)] == [np.int64, np.int32, np.float64]
+    assert [part.tolist() for part in ranking.ranked(none, 2)] == [[], [], []]
+    assert [part.dtype for part in ranking.ranked(none, 2)] == [np.int64, np.int32, np.float64]
 
 
 def test_what_is_left_of_a_floor_is_no_answer() -> None:
@@ -98,7 +98,7 @@ def test_what_is_left_of_a_floor_is_no_answer() -> None:
     ranking.push(heaps, 1, 2, 0.0, 1, 42)
     for lane in range(3):
         ranking.sort_heap(heaps, 2 * lane, heaps.size[lane])
-    assert [part.tolist() for part in answers.ranked(heaps, 2, True)] == [[1, 1, 0], [41, 42], [3.0, 0.0]]
+    assert [part.tolist() for part in ranking.ranked(heaps, 2, True)] == [[1, 1, 0], [41, 42], [3.0, 0.0]]
 
 
 def test_two_answers_are_merged_event_by_event() -> None:

@@ -38,9 +38,10 @@ from earmark.index.bitsets.vectors import COLUMNS, U16, and_rows, below32, equal
 from earmark.index.counters import back_to, work_so_far
 from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched
 from earmark.index.marks import close_event, is_set
+from earmark.index.ranking import Heaps, push, sort_heap
 from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.evaluate import clause_failures
+from earmark.segment.evaluate import clause_failures, slot_score
 
 LANES = 2048
 """Events of a batch that are asked together."""
@@ -104,13 +105,7 @@ def match_events(
         before, begin, count = work_so_far(matches.work), found, 0
         ask(index, asked.events, e, 0, 1, scratch)
         for region in range(regions):
-            lines = lines_of(scratch, region, 0, 1)
-            if lines != 0:
-                fetch_next(index, region, scratch)
-                for i in range(len(index.attr)):
-                    for bucket in range(at(scratch.first, i), at(scratch.last, i) + 1):
-                        scratch.place[bucket] = at(index.row, bucket * regions + region) * int(ba.WORDS)
-                count = search_region(index, 0, region, lines, scratch, count, matches.work)
+            count = ask_region(index, region, scratch, count, matches.work)
             if count > int(TOGETHER) or region == regions - 1:
                 if found + count > len(matches.slots):
                     back_to(matches.work, before)
@@ -119,6 +114,32 @@ def match_events(
                 count = 0
         found = close_event(matches, e - asked.first, begin, found, scratch.marks, scratch.summary)
     return found, asked.last
+
+
+@embedded
+def rank_events(
+    searched: Searched[BitsetArrays], asked: Asked, scratch: BitsetScratch, heaps: Heaps, work: I64
+) -> None:
+    """Leave in the heap of each event its k best, best first (`kernels.py`). Exact only."""
+    table, index, regions = searched.table, searched.arrays, regions_of(searched.arrays)
+    for e in range(asked.first, asked.last):
+        lane, count = e - asked.first, 0
+        ask(index, asked.events, e, 0, 1, scratch)
+        for region in range(regions):
+            count = ask_region(index, region, scratch, count, work)
+            if count > int(TOGETHER) or region == regions - 1:
+                for i in range(compare(index, asked.eligible, scratch, count)):
+                    candidate = at(scratch.candidates, i)
+                    entry = candidate & int(ENTRY)
+                    slot = at(index.entry_slot, entry)
+                    if candidate < 0 and not slot_is_found(table, asked.events, e, slot, at(index.entry_clause, entry)):
+                        continue
+                    _, score = slot_score(table, slot, asked.events, e, False)
+                    push(heaps, lane, asked.k, score, at(table.sequence, slot), slot)
+                    work[counters.MATCHED] += 1
+                    work[counters.SCORED] += 1
+                count = 0
+        sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
 
 @embedded
@@ -208,6 +229,19 @@ def lines_of(scratch: BitsetScratch, region: int, lane: int, lanes: int) -> int:
 
 
 # --- a region ------------------------------------------------------------------------------------------------------
+
+
+@embedded
+def ask_region(index: BitsetArrays, region: int, scratch: BitsetScratch, count: int, work: I64) -> int:
+    """`search_region` for the only event, in lane 0, where it may have matches."""
+    lines, regions = lines_of(scratch, region, 0, 1), regions_of(index)
+    if lines == 0:
+        return count
+    fetch_next(index, region, scratch)
+    for i in range(len(index.attr)):
+        for bucket in range(at(scratch.first, i), at(scratch.last, i) + 1):
+            scratch.place[bucket] = at(index.row, bucket * regions + region) * int(ba.WORDS)
+    return search_region(index, 0, region, lines, scratch, count, work)
 
 
 @embedded
