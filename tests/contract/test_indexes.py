@@ -45,6 +45,7 @@ def tails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "SMALL", 0)
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
+    monkeypatch.setattr(compaction, "SHARE_AT_ONCE", compaction.SHARE_AT_ONCE)
 
 
 def matcher_for(index: str) -> earmark.Matcher:
@@ -54,6 +55,7 @@ def matcher_for(index: str) -> earmark.Matcher:
 
 def filled(index: str, rng: Random, count: int) -> tuple[earmark.Matcher, Book]:
     compaction.SHORTEST_TAIL = rng.choice((0, 0, 5, 1000))
+    compaction.SHARE_AT_ONCE = 2.0 if compaction.SHORTEST_TAIL else 1 / 32
     matcher, book = matcher_for(index), Book()
     add_some(matcher, book, rng, count)
     return matcher, book

@@ -95,6 +95,7 @@ class Books(RuleBasedStateMachine):
         self.folder = self.root / "book"
         self.kept = (compaction.SHORTEST_TAIL, compaction.SMALLEST_SHRINK, strings._STRIDE)
         compaction.SHORTEST_TAIL, compaction.SMALLEST_SHRINK, strings._STRIDE = 3, 4, 2**58
+        self.share, compaction.SHARE_AT_ONCE = compaction.SHARE_AT_ONCE, 0.5
         self.rows: dict[int, dict[str, Any]] = {}
         self.number = 0
         self.versions: dict[int, list[Any]] = {}
@@ -102,6 +103,7 @@ class Books(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         compaction.SHORTEST_TAIL, compaction.SMALLEST_SHRINK, strings._STRIDE = self.kept
+        compaction.SHARE_AT_ONCE = self.share
         shutil.rmtree(self.root)
 
     @initialize(index=st.sampled_from(["scan", "blocks", "be_star_tree"]))

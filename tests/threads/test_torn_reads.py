@@ -36,6 +36,7 @@ def everything_happens_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 16)
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 4)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
+    monkeypatch.setattr(compaction, "SHARE_AT_ONCE", 0.5)  # some by the writer, some in the background
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield

@@ -102,7 +102,7 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
 
     def _rank_group(self, asked: Asked, floor: Floor | None, kernel: Any) -> tuple[I64, I32, F64, I64]:
         """Many events are matched region by region, some hundreds at a time, and then ranked."""
-        if asked.last - asked.first <= FEW_EVENTS:
+        if asked.last - asked.first <= FEW_EVENTS or kernel is not rank_events:
             return super()._rank_group(asked, floor, kernel)
         parts = []
         for first in range(asked.first, asked.last, MATCHED_AT_ONCE):
