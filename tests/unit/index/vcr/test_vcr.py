@@ -41,9 +41,10 @@ from earmark.errors import EarmarkError
 from earmark.flat import bits
 from earmark.index.marks import MAYBE
 from earmark.index.vcr import VcrIndex, build
-from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE
+from earmark.index.vcr.arrays import EMPTY, INFO, NO_ATTRIBUTE, STORES
 from earmark.index.vcr.build import add_keys, home
 from earmark.index.vcr.plan import best_pair
+from earmark.workload.skew import skew
 
 SLOTS = 20 if PLAIN else 150
 every_way = pytest.mark.parametrize("way", VCR_WAYS, ids=lambda way: "-".join(way.values()))
@@ -378,3 +379,27 @@ def test_the_hash_spreads_clusters() -> None:
 @pytest.mark.slow
 def test_the_same_without_the_jit() -> None:
     assert "Warning" not in output_without_jit(__file__)
+
+
+def test_the_drawing_of_the_arrays() -> None:
+    """The example of the arrays' docstring, in both stores."""
+    rows = [((1, 3), (1, 2)), ((2, 2), (1, 3))]
+    made = Made(
+        [Subscription([{0: Constraint([x]), 1: Constraint([y])}], sequence=i) for i, (x, y) in enumerate(rows)], []
+    )
+    array, hashed = (VcrIndex.build(table_arrays(made), longest=(2, 1), store=store).arrays for store in STORES)
+    assert array.cut_x.tolist()[1:] == [1, 2, 3, 4]
+    assert array.cut_y.tolist()[1:] == [1, 3, 4]
+    assert np.flatnonzero(np.diff(array.start)).tolist() == [53, 54, 60, 69]
+    assert array.entry.tolist() == [1, 0, 0, 1]
+    assert hashed.key.tolist() == [57, *[EMPTY] * 5, 74, EMPTY, 59, *[EMPTY] * 6, 58]
+    assert hashed.start.tolist() == [0, 1, 1, 1, 1, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4]
+    assert hashed.entry.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("longest", "least", "most"), [((16, 16), 5, 10), ((8, 8), 5, 10), (None, 38, 45)])
+@pytest.mark.skipif(PLAIN, reason="slow without the JIT")
+def test_entries_of_a_rectangle(longest: tuple[int, int] | None, least: int, most: int) -> None:
+    """As many as the docstring of the index says."""
+    made = skew("90-10", 8_000, events=1)
+    assert least <= len(VcrIndex.build(made.table(), longest=longest).arrays.entry) / 8_000 <= most
