@@ -10,11 +10,11 @@ list entry is a VCR of its slot's own decomposition, and every VCR of the decomp
 time it occurs. An entry that is not `maybe` needs no second look.
 
 **Complexity**, Lx, Ly the longest sides, m matches: a search O(Ly log Lx + m) with the array store, O(Lx Ly + m)
-hashed, and what the residual costs to scan. Space: 4 bytes for each entry and for each VCR of the grid (array) or 12 for
-each place of the hash table. On the paper's data a rectangle has 5 to 10 entries with longest sides of 16 or 8; `plan.py`
-chooses shorter ones for speed, which make 40 entries of a rectangle among 8,000, and 13 among 128,000. An insert
-O(pieces + delta), a removal O(1) and no list is walked: the slot is not eligible any more, and its entries leave when
-half of the entries are such.
+hashed, and what the residual costs to scan. Space: 4 bytes for each entry and for each VCR of the grid (array) or 12
+for each place of the hash table. On the paper's data a rectangle has 5 to 10 entries with longest sides of 16 or 8;
+`plan.py` chooses shorter ones for speed, which make 40 entries of a rectangle among 8,000, and 13 among 128,000. An
+insert O(pieces + delta), a removal O(1) and no list is walked: the slot is not eligible any more, and its entries leave
+when half of the entries are such.
 
 **Where we differ from the paper.**
 - Coordinates are *cells* between the bounds that occur, closed below and open above, so a rectangle of w by h cells is
