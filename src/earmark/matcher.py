@@ -8,7 +8,7 @@ Threads: any number of threads may search while one or more add, remove and upda
 They make the next version beside the one that readers use, and publish it by one store (`_replace`), the only commit
 point: whatever fails before it, by any exception at any line, has changed nothing. A search takes the published version
 and works on that alone, so it sees all of a change or nothing of it, and never waits for a writer. Small segments are
-merged in the background (engine/compaction.py). Searching changes nothing: types and keys come from conditions and
+merged beside that (engine/compaction.py). Searching changes nothing: types and keys come from conditions and
 declarations.
 
 Results are deterministic: matches in order of insertion; ranked results by score, then order of insertion.

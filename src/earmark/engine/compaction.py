@@ -59,9 +59,9 @@ SHRINK_SHARE = 1 / 4
 """A segment is made again when more of its slots than these are removed, or have ended: so many, and so many for each
 living one."""
 AT_ONCE, SHARE_AT_ONCE = 1 << 14, 1 / 32
-"""So many slots, and such a share of all, are compacted by the writer that made it worthwhile. That takes milliseconds,
-once in a thousand changes; a thread beside it would take the interpreter away from every writer and reader for longer
-than that."""
+"""So many slots, and such a share of the largest segment, are compacted by the writer that made it worthwhile. That
+takes milliseconds, once in a thousand changes; a thread beside it would take the interpreter away from every writer and
+reader for longer than that."""
 RETIRE_AFTER = 24 * 3600 * 1_000_000
 """Microseconds since the end of a subscription before it may leave for a retired segment: no answer depends on it."""
 
@@ -74,9 +74,9 @@ class CompactionPlan:
     absorbs: bool = False
     """The first is sealed and its index takes the rows of the others in."""
 
-    def is_small(self, slots: int) -> bool:
-        """Whether it is little work, for a book of so many slots."""
-        return sum(map(len, self.inputs)) <= min(AT_ONCE, SHARE_AT_ONCE * slots)
+    def is_small(self, version: Version) -> bool:
+        """Whether it is little work beside the largest segment: then `auto` does not plan for it either."""
+        return sum(map(len, self.inputs)) <= min(AT_ONCE, SHARE_AT_ONCE * max(map(len, version.segments)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +348,7 @@ class Compactor:
             if self.is_running or (plan := next_compaction(self._current())) is None:
                 return
             with alone():
-                while plan is not None and plan.is_small(self._current().slots):
+                while plan is not None and plan.is_small(self._current()):
                     self._install(self._made(self._keyed(plan), plan))
                     plan = next_compaction(self._current())
             if plan is not None:
