@@ -45,11 +45,13 @@ from earmark.keys.schema import Schema
 from earmark.language.predicate import Condition
 from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.builder import prepare
+from earmark.segment.builder import Prepared, prepare
 from earmark.segment.forms import reader_of
 from earmark.segment.ids import Id, Ids, Lookups, checked_id
 from earmark.segment.segment import Segment
+from earmark.segment.shared import prepare_shared
 
+_TOP = 2**63
 FEW = 64
 """Removed rows that do not cause the rows to be made again."""
 
@@ -137,18 +139,24 @@ class CoverIndex:
             return
         self._own()
         schema, count = self._version.schema, len(subscriptions)
-        version = updates.added(self._version, prepare(schema, [*subscriptions], numbered=False), numbered=False)
+        added = updates.following(self._version, self._prepared(subscriptions), numbered=False)
+        version = self._version.appended(added)
         if self.keep_keys and schema.generation != version.schema.generation:
             id = subscriptions[0][0]
             raise SubscriptionError("the condition needs other keys than the grid was made for; make it again", id=id)
         if not self._keeps_meaning(version, []):
             self._renew(version)
             return
-        last = version.segments[-1].segment
-        row = last.pick(np.arange(len(last) - count, len(last)))
-        self._rows = self._rows.appended(replace(row, arrays=canonized(row.arrays, version.schema).table))
+        self._rows = self._rows.appended(replace(added, arrays=canonized(added.arrays, version.schema).table))
         self._version = version
         self.members.insert(self.table, [*range(len(self._rows) - count, len(self._rows))])
+
+    def _prepared(self, subscriptions: Sequence[tuple[Id, str | Condition]]) -> Prepared:
+        schema = self._version.schema
+        shared = [(id, text) for id, text in subscriptions if type(id) is int and type(text) is str]
+        if len(shared) == len(subscriptions) and all(-_TOP <= id < _TOP for id, _ in shared):
+            return prepare_shared(schema, shared, numbered=False)
+        return prepare(schema, [*subscriptions], numbered=False)
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""

@@ -47,13 +47,16 @@ def added(version: Version, prepared: Prepared, numbered: bool = True) -> Versio
 
     Into a version without any, rows that bring sequence numbers keep them.
     """
+    return version.appended(following(version, prepared, numbered))
+
+
+def following(version: Version, prepared: Prepared, numbered: bool = True) -> Segment:
+    """New subscriptions as a segment that may be appended to a version: their ids are new, and so is their order."""
     rows = range(len(prepared.ids)) if numbered else [None] * len(prepared.ids)
     if problems := builder.id_problems(prepared.ids, rows, version):
         refuse(problems)
-    following = version.next_sequence
-    if not version.segments:
-        return version.appended(prepared.segment(following))
-    return version.appended(prepared.segment(np.arange(following, following + len(prepared.ids))))
+    first = version.next_sequence
+    return prepared.segment(np.arange(first, first + len(prepared.ids)) if version.segments else first)
 
 
 def place_of(version: Version, id: Id, purpose: str = "", row: int | None = None) -> Place:

@@ -308,6 +308,19 @@ def number_shape(schema: Schema, template: Template) -> NumberShape | None:
         return shape
 
 
+def keys_of(operator: str, values: Iterable[Any]) -> tuple[int, int] | None:
+    """The first and the last key of numbers for which a comparison is TRUE; None unless it is of plain numbers."""
+    form = _FORMS.get(operator)
+    if form is None:
+        return None
+    keys = []
+    for value in values:
+        if (type(value) is not int and type(value) is not float) or not -_SURE < value < _SURE:
+            return None
+        keys.append(float_key(value))
+    return form(*keys)
+
+
 def resolved(one: Bound, strings: StringKeys) -> KeySet:
     """A constraint on an attribute whose constants have keys now, as a set of them."""
     if isinstance(one, Deferred):

@@ -24,9 +24,8 @@ from typing import Any
 
 from earmark.errors import EarmarkError, EventError, check_flag, check_seconds, check_whole, checked_names
 from earmark.events.mappings import checked_weights
-from earmark.keys.schema import Schema
-from earmark.language.parse import parse_clauses
 from earmark.overlay import messages as m
+from earmark.overlay.conditions import check_condition, check_work
 from earmark.overlay.delivery import Client, Clients
 from earmark.overlay.messages import Message, ProtocolError
 from earmark.overlay.neighbour import Asker, Link, Party, Stale
@@ -34,9 +33,10 @@ from earmark.overlay.offers import Offers
 from earmark.overlay.policies import LOCAL, Entry, PolicyError, Ranges, policy_of
 from earmark.overlay.publications import Publications
 from earmark.overlay.routing import Router, Sent
+from earmark.overlay.status import client_status, router_status
 from earmark.overlay.table import Table
 from earmark.overlay.transitions import TABLE, State
-from earmark.segment.builder import collector_held, prepare
+from earmark.segment.builder import collector_held
 
 __all__ = ["Broker", "Party", "Sent"]
 
@@ -234,8 +234,6 @@ class Broker:
 
     def _received(self, messages: Sequence[tuple[Message, Party]]) -> list[Sent]:
         publishing = False
-        if len(messages) > 1:
-            _look_at_conditions(messages)
         for handled, (message, from_) in enumerate(messages):
             if publishing != isinstance(message, _PUBLISHING):
                 publishing = not publishing
@@ -423,14 +421,10 @@ class Broker:
         return [name for name in self._router.links if name != link.name]
 
     def _check_condition(self, party: Party, condition: str) -> None:
-        if condition in _sound:
-            return
         try:
-            parse_clauses(condition)
-            check_work(condition)
+            check_condition(condition)
         except EarmarkError as problem:
             raise _error(party, str(problem)) from None
-        _remember([condition])
 
     # --- from clients --------------------------------------------------------------------------------------------
 
@@ -508,46 +502,14 @@ class Broker:
 
     def status(self) -> dict[str, object]:
         """Tables, links, queues and counters, JSON-able."""
-        router = self._router
         return {
             "name": self.name,
             "run": self.run,
-            "policy": router.policy_name,
-            "entries": len(router.entries),
-            "wide": len(router.table.wide),
-            "links": {name: _link_status(link, router) for name, link in router.links.items()},
-            "clients": {client.name: _client_status(client) for client in self._clients},
+            **router_status(self._router),
+            "clients": {client.name: client_status(client) for client in self._clients},
             "publications": self._publications.status() | {"lost": self._lost + self._publications.lost()},
             "errors": self._errors,
         }
-
-
-def _link_status(link: Link, router: Router) -> dict[str, object]:
-    return {
-        "state": link.state.name.lower(),
-        "run": link.run,
-        "wants": len(link.wants) + len(link.stale),
-        "offers": len(link.offers) + len(link.stale_offers),
-        "sent": link.sent,
-        "acknowledged": link.acknowledged,
-        "heard": link.heard,
-        "answered": link.answered,
-        "held": len(link.held),
-        "held_bytes": link.held.size,
-        "lost": link.lost,
-    } | router.policy.status(link.name)
-
-
-def _client_status(client: Client) -> dict[str, object]:
-    return {
-        "attached": client.is_attached,
-        "subscriptions": len(client.subscriptions),
-        "advertisements": len(client.offers),
-        "waiting": len(client.waiting),
-        "shed": client.shed_in_all,
-        "last": client.last,
-        "in force": client.answered,
-    }
 
 
 def _is_full(told: Mapping[int, Entry], stale: Stale, is_known: bool) -> bool:
@@ -557,53 +519,6 @@ def _is_full(told: Mapping[int, Entry], stale: Stale, is_known: bool) -> bool:
 
 def _error(party: Party, reason: str) -> ProtocolError:
     return ProtocolError(f"{party.kind} {party.name!r}: {reason}")
-
-
-_sound: set[str] = set()
-"""Conditions that are well formed, as some broker of this process has seen."""
-MOST_SOUND, LONGEST_SOUND = 1 << 16, 1_000
-MOST_WORK = 2_048
-"""Constraints in the normal form of one condition: comparing it with others takes up to a second, and grows with the
-square."""
-
-
-def _look_at_conditions(messages: Sequence[tuple[Message, Party]]) -> None:
-    """Remember the conditions that neighbours want, if all are well formed: many at once is quicker than one by one."""
-    wanted = [message.condition for message, _ in messages if isinstance(message, m.Want)]
-    conditions = [condition for condition in wanted if condition not in _sound and is_plain(condition)]
-    try:
-        prepare(Schema("UTC"), [*enumerate(conditions)])
-    except EarmarkError:
-        return
-    _remember(conditions)
-
-
-def is_plain(condition: str) -> bool:
-    """Whether the normal form of a condition is short without looking at it: it only joins comparisons by AND."""
-    lowered = condition.lower()
-    return len(condition) <= LONGEST_SOUND and "or" not in lowered and "not" not in lowered
-
-
-def work_of(condition: str) -> int:
-    """How many constraints the normal form of a condition has, at least 1; raise an EarmarkError where it is wrong."""
-    return max(1, sum(map(len, parse_clauses(condition))))
-
-
-def check_work(condition: str) -> None:
-    """Raise an EarmarkError where a condition takes a broker too long."""
-    if is_plain(condition):
-        return
-    if (work := work_of(condition)) > MOST_WORK:
-        raise EarmarkError(
-            f"expected a condition whose normal form has at most {MOST_WORK:,} constraints, got {work:,}: "
-            "split it into several subscriptions"
-        )
-
-
-def _remember(conditions: Sequence[str]) -> None:
-    if len(_sound) + len(conditions) > MOST_SOUND:
-        _sound.clear()
-    _sound.update([condition for condition in conditions if len(condition) <= LONGEST_SOUND])
 
 
 def _same(one: m.Subscribe, other: m.Subscribe) -> bool:

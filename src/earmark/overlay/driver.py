@@ -27,8 +27,7 @@ from typing import Any
 
 from earmark.errors import EarmarkError
 from earmark.overlay import messages as m
-from earmark.overlay.broker import MOST_WORK as BROKER_WORK
-from earmark.overlay.broker import Broker, Party, Sent, is_plain, work_of
+from earmark.overlay.broker import Broker, Party, Sent
 from earmark.overlay.channel import (
     BATCH,
     BATCH_SIZE,
@@ -39,6 +38,8 @@ from earmark.overlay.channel import (
     Outgoing,
     outgoing,
 )
+from earmark.overlay.conditions import MOST_WORK as BROKER_WORK
+from earmark.overlay.conditions import is_plain, work_of
 from earmark.overlay.connection import Connection
 from earmark.overlay.link import Arrival, Link
 from earmark.overlay.messages import Message, ProtocolError

@@ -29,7 +29,8 @@ from earmark.errors import SubscriptionError
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import F64, I64, Flags
 from earmark.keys.schema import Schema
-from earmark.segment.builder import Subscription, prepare
+from earmark.segment.builder import Subscription
+from earmark.segment.shared import prepare_shared
 
 INDEX = "blocks"
 LONGEST_TAIL = 256
@@ -69,7 +70,7 @@ class Table:
         self._version = Version.empty(schema)
         self._build = indexes.builder(INDEX)
         self._ask = Ask(scores=scores)
-        self._new: dict[int, Subscription] = {}
+        self._new: dict[int, str] = {}
         self._gone: list[int] = []
         self.wide: set[int] = set()
 
@@ -78,7 +79,7 @@ class Table:
 
     def add(self, number: int, condition: str) -> None:
         """Add a well-formed condition, at the next search."""
-        self._new[number] = Subscription(number, condition)
+        self._new[number] = condition
 
     def add_now(self, number: int, condition: str, weights: Mapping[str, float], score: float) -> None:
         """Add a condition, or raise a SubscriptionError, which shows nothing of other conditions."""
@@ -142,18 +143,18 @@ class Table:
             self._version = self._version.removed(updates.places_of(self._version, self._gone))
             self._gone = []
         if self._new:
-            rows, self._new = list(self._new.values()), {}
+            rows, self._new = list(self._new.items()), {}
             try:
-                self._version = updates.added(self._version, prepare(self._version.schema, rows))
+                self._version = updates.added(self._version, prepare_shared(self._version.schema, rows))
             except SubscriptionError:
-                for row in rows:
-                    self._add_or_widen(row)
+                for number, condition in rows:
+                    self._add_or_widen(number, condition)
 
-    def _add_or_widen(self, row: Subscription) -> None:
+    def _add_or_widen(self, number: int, condition: str) -> None:
         try:
-            self._version = updates.added_one(self._version, row)
+            self._version = updates.added_one(self._version, Subscription(number, condition))
         except SubscriptionError:
-            self.wide.add(int(row.id))
+            self.wide.add(number)
 
     def _compact(self) -> None:
         """Index the rows that are scanned, and drop the removed, where there are many."""

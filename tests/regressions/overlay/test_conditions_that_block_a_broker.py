@@ -6,7 +6,8 @@ import pytest
 
 from earmark.overlay import driver as drivers
 from earmark.overlay import messages as m
-from earmark.overlay.broker import MOST_WORK, Broker, Party, is_plain, work_of
+from earmark.overlay.broker import Broker, Party
+from earmark.overlay.conditions import MOST_WORK, is_plain, work_of
 from earmark.overlay.driver import Driver
 from earmark.overlay.messages import ProtocolError
 

@@ -23,6 +23,7 @@ attribute of a clause, and 16. Insert O(1), with a new build when the tail or th
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import count
 from typing import NamedTuple
 
@@ -37,6 +38,7 @@ from earmark.flat.machine import aligned, at, ctz64
 from earmark.index.blocks.dominance import I16, LANES, block_columns, dominating, kd_order
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays, offsets, spread
+from earmark.segment.segment import no_arrays
 from earmark.threads import RUNS, in_parallel, runs_of
 
 SMALL = 24
@@ -104,11 +106,7 @@ class CoverBlocks(Members):
 
     def _renew(self, slots: I32) -> None:
         """Build the index again, from these members."""
-        table = self.table
-        clauses = spread(table.clause_start, slots.astype(np.int64))[1]
-        owners = np.repeat(slots, np.diff(table.clause_start)[slots])
-        self._scale = learned(table, clauses, None)
-        self._groups = _grouped(table, self._scale, clauses, owners)
+        self._scale, self._groups = _built(self.table, slots) if len(slots) else _of_nothing()
         self._tail: list[int] = []
         self._tail_slots = frozen(np.array(self._tail, np.int32))
         self._removed: set[int] = set()
@@ -190,6 +188,20 @@ class CoverBlocks(Members):
 
 
 # --- building ----------------------------------------------------------------------------------------------------
+
+
+def _built(table: SegmentArrays, slots: I32) -> tuple[Scale, Groups]:
+    """The codes of keys, and the groups, of these slots."""
+    clauses = spread(table.clause_start, slots.astype(np.int64))[1]
+    owners = np.repeat(slots, np.diff(table.clause_start)[slots])
+    scale = learned(table, clauses, None)
+    return scale, _grouped(table, scale, clauses, owners)
+
+
+@cache
+def _of_nothing() -> tuple[Scale, Groups]:
+    """The same without slots: small layers, whose members are all in the tail, are made all the time."""
+    return _built(no_arrays(), np.empty(0, np.int32))
 
 
 def _grouped(table: SegmentArrays, scale: Scale, clauses: I64, owners: I32) -> Groups:

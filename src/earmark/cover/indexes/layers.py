@@ -25,9 +25,9 @@ from earmark.segment.arrays import SegmentArrays
 
 FACTOR = 3
 """A layer is joined with the next one unless it has this many times its members."""
-FEW = 64
+FEW = 256
 """Fewer new members than this are added to the last layer,"""
-SMALL = 4_096
+SMALL = 2_048
 """as long as it has fewer than this."""
 
 
