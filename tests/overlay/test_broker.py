@@ -366,7 +366,7 @@ def up(name: str = "b") -> tuple[Broker, Party]:
         (Unwant(4, 2), "expected the label of an entry, got 2"),
         (InForce(99), "expected an acknowledged number from 0 to 2, got 99"),
         (Synchronised(4), "Synchronised is out of place"),
-        (Publication("a", 1, 1, {}), "got one of this broker back"),
+        (Publication("a", 1, 1, {}), "of this broker back: the overlay has a cycle"),
         (Subscribe(1, "1", "x > 5"), "Subscribe is out of place"),
         (Refused(1, ""), "Refused is out of place"),
     ],

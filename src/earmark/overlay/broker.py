@@ -205,15 +205,26 @@ class Broker:
 
     def _waits_in_vain(self, link: Link, now: float) -> bool:
         """Whether a neighbour has been away, or silent on a new channel, for so long that it is dropped."""
-        if link.state in (State.LISTENING, State.UP):
+        link.is_late = False
+        if link.state is State.UP:
             return False
         if link.quiet_since is None:
             link.quiet_since = now
+        if link.state is State.LISTENING:
+            link.is_late = not link.is_known and now - link.quiet_since >= self._patience
+            return False
         if link.is_known:
             return self._forget is not None and not link.is_connected and now - link.quiet_since >= self._forget
         if link.is_connected:
             return now - link.quiet_since >= self._patience
         return link.name not in self._awaited
+
+    def late(self) -> list[str]:
+        """Neighbours that have not told everything after `patience` seconds, as if they waited for this broker.
+
+        That is what brokers of a cycle do: each of them waits for the next one.
+        """
+        return [link.name for link in self._router.links.values() if link.is_late]
 
     # --- messages ------------------------------------------------------------------------------------------------
 
@@ -403,7 +414,7 @@ class Broker:
 
     def _publication(self, link: Link, message: m.Publication) -> None:
         if message.origin == self.name:
-            raise _error(link.party, "expected publications of other brokers, got one of this broker back")
+            raise _error(link.party, "got a publication of this broker back: the overlay has a cycle")
         if message.weights:
             try:
                 checked_weights(message.weights, EventError)

@@ -457,6 +457,8 @@ class Driver:
         """Time has come to `now`."""
         self.now = now
         self._dispatch(self.broker.tick(now))
+        for name in self.broker.late():
+            self._warn_of_cycle(self._remote(Party("broker", name), b""))
         for remote in self._neighbours:
             if remote.away_since is not None and now - remote.away_since > PATIENCE and remote.link.is_open:
                 log.warning("%s: away for %d seconds, its channel is reset", _named(remote.party), PATIENCE)
@@ -467,6 +469,12 @@ class Driver:
             self._forget_absent(now)
         if self._has_ready():
             self.has_work.set()
+
+    def _warn_of_cycle(self, remote: Remote) -> None:
+        reason = f"{_named(remote.party)}: has not told everything yet; does the overlay have a cycle?"
+        if remote.said != reason:
+            log.warning("%s", reason)
+            remote.said = reason
 
     def _forget_absent(self, now: float) -> None:
         """Forget clients that have been away for long, and neighbours that did not come after a restart."""

@@ -137,7 +137,9 @@ class Link(Asker):
     is_known: bool = False
     """Whether the neighbour has ever told everything in this run."""
     quiet_since: float | None = None
-    """The first tick since it left, or since a new channel on which it has not begun to tell."""
+    """The first tick since it left, or since a new channel began on which it has not told everything."""
+    is_late: bool = False
+    """Whether it has begun to tell everything, for the first time, and not come to an end for too long."""
     run: int = 0
     wants: dict[int, Entry] = field(default_factory=dict)
     """By its label."""

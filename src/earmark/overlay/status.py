@@ -20,6 +20,7 @@ def router_status(router: Router) -> dict[str, object]:
 def _link_status(link: Link, router: Router) -> dict[str, object]:
     return {
         "state": link.state.name.lower(),
+        "late": link.is_late,
         "run": link.run,
         "wants": len(link.wants) + len(link.stale),
         "offers": len(link.offers) + len(link.stale_offers),
