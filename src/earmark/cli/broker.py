@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import ssl
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from earmark.errors import EarmarkError
 if TYPE_CHECKING:
     from earmark.overlay.server import BrokerServer
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Requests to end."""
 _TOKEN = "File with the shared token, readable by its owner only; without it, the variable EARMARK_TOKEN."
 _CA = "Certificates of the authorities that those we connect to must have."
 
@@ -129,7 +132,13 @@ def broker(
         allow_remote=allow_remote,
     )
     _log_to_stderr()
-    asyncio.run(_serve(server))
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        stopped = asyncio.run(_serve(server))
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    signal.raise_signal(stopped)  # whatever a command does then
 
 
 def _dialling(authorities: str | None) -> ssl.SSLContext | None:
@@ -146,10 +155,25 @@ def _log_to_stderr() -> None:
     log.setLevel(logging.INFO)
 
 
-async def _serve(server: BrokerServer) -> None:
+async def _serve(server: BrokerServer) -> int:
+    """Run until a signal asks to end, and return its number. It is taken in the loop, so the broker ends in order."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop, number)
     async with server:
         click.echo(f"broker {server.name!r} listens at {server.address}")
-        await server.failed()
+        failed = asyncio.ensure_future(server.failed())
+        await asyncio.wait([failed, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            failed.result()
+        failed.cancel()
+    return await stopped
 
 
 @broker.command(short_help="Show the tables, links and queues of a running broker.")

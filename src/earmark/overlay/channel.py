@@ -273,7 +273,8 @@ _Start: TypeAlias = tuple[_Pair, _Pair | None, Number, Number, bool]
 def frame_packet(frame: Frame[Any]) -> bytes:
     """The packet of a frame of `Outgoing` messages."""
     messages = [one.raw for one in frame.messages]
-    return packed(b"F", _ENCODER.encode((frame.epoch, frame.peer, frame.received, frame.number, frame.asks, messages)))
+    kind = b"E" if frame.is_last else b"F"
+    return packed(kind, _ENCODER.encode((frame.epoch, frame.peer, frame.received, frame.number, frame.asks, messages)))
 
 
 def _frame_decoder(messages: Any) -> msgspec.msgpack.Decoder[Any]:
@@ -297,14 +298,14 @@ def frame_of(packet: Packet, speaker: Literal["client", "listener", "broker"], s
         return None
     if packet.kind == b"R":
         raise refused(packet, sender)
-    if packet.kind != b"F":
+    if packet.kind not in (b"F", b"E"):
         raise ProtocolError(f"{sender}: expected a frame, got a packet of kind {packet.kind!r}")
     try:
         epoch, peer, received, number, asks, messages = _DECODERS[speaker].decode(packet.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise ProtocolError(f"{sender}: malformed frame: {problem}") from None
     known = None if peer is None else Epoch(*peer)
-    return Frame(Epoch(*epoch), known, received, number, messages, asks)
+    return Frame(Epoch(*epoch), known, received, number, messages, asks, packet.kind == b"E")
 
 
 def status_packet(document: bytes) -> bytes:

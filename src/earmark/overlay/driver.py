@@ -36,6 +36,7 @@ from earmark.overlay.channel import (
     WINDOW,
     WINDOW_SIZE,
     Outgoing,
+    frame_packet,
     outgoing,
 )
 from earmark.overlay.conditions import MOST_WORK as BROKER_WORK
@@ -158,6 +159,7 @@ class Driver:
         self.remotes: dict[Party, Remote] = {}
         self._neighbours: list[Remote] = []
         self.has_work = asyncio.Event()
+        self._is_ended = False
         self.now = 0.0
         self._turn = 0
         self._resets = 0
@@ -251,6 +253,8 @@ class Driver:
 
     def arrived(self, remote: Remote, arrival: Arrival[Message], size: int) -> None:
         """Take what a frame brought."""
+        if self._is_ended:
+            return
         if arrival.is_lost:
             if remote.party.kind == "client":
                 self.broker.detach(remote.party.name)
@@ -328,6 +332,21 @@ class Driver:
         if not self._has_ready():
             self.has_work.clear()
         return bool(batch)
+
+    def is_busy(self) -> bool:
+        """Whether something that was taken has not been handled, or not been passed on to neighbours that are there."""
+        return self._has_ready() or any(one.link.queued and one.connection is not None for one in self._neighbours)
+
+    def end(self) -> list[tuple[bytes, Connection]]:
+        """Handle nothing from now on; returns what to say to clients, so that they know what was handled."""
+        self._filled.clear()
+        self._is_ended = True
+        said = []
+        for party, remote in self.remotes.items():
+            frame = remote.link.last_frame() if party.kind == "client" and remote.connection is not None else None
+            if frame is not None and remote.connection is not None:
+                said.append((frame_packet(frame), remote.connection))
+        return said
 
     def _full(self) -> list[Remote]:
         """Neighbours whose queue is so full that others should wait."""

@@ -40,6 +40,9 @@ and stop taking in messages before that. A cut alone loses nothing, and the brok
 receiver that is slow holds one window of messages, and the rest waits at the sender, whose `fullness` rises. Frames
 should be received at all times, since they also bring acknowledgements for the other direction.
 
+**Goodbye.** An end that is told to stop puts `last_frame` on the carrier, and consumes nothing more. So the peer knows
+exactly what was handled: nothing of what its `take_undelivered` has later is doubtful.
+
 **Complexity.** O(1) per message sent, received or acknowledged. Memory is bounded by `most` messages and `most_size`
 (in whatever unit `send` is given) for the queue, and by `ahead` messages that arrived too early.
 """
@@ -78,6 +81,8 @@ class Frame(NamedTuple, Generic[T]):
     messages: tuple[T, ...]
     asks: bool = False
     """The sender waits for a frame, even an empty one, before it goes on."""
+    is_last: bool = False
+    """The sender ends. Whatever it has not acknowledged it has not handled, and will not."""
 
 
 class Arrival(NamedTuple, Generic[T]):
@@ -208,6 +213,10 @@ class Link(Generic[T]):
             return self._frame(messages, now, number=number)
         return self._frame((), now) if self._owes else None
 
+    def last_frame(self) -> Frame[T] | None:
+        """Return the frame that says goodbye; None unless the channel is up. Nothing may be consumed after it."""
+        return self._frame((), 0.0)._replace(is_last=True) if self.is_up else None
+
     def _batch(self, queue: deque[tuple[T, int]], room: int) -> tuple[T, ...]:
         messages: list[T] = []
         size = 0
@@ -314,7 +323,16 @@ class Link(Generic[T]):
             self._is_heard, self._greets, self._due = True, False, None
         self._owes |= frame.asks or bool(frame.messages)
         self._acknowledge(frame.received, now)
+        if frame.is_last:
+            self._take_back()
         return Arrival(is_lost, is_opened, self._arrived(frame))
+
+    def _take_back(self) -> None:
+        """The peer will not handle what it has not acknowledged: it is as if it had not been sent."""
+        self._waiting.extendleft(reversed(self._flying))
+        self._flying.clear()
+        self._flying_size = 0
+        self._sent, self._is_heard, self._due = self._acknowledged, False, None
 
     def _check(self, frame: Frame[T]) -> None:
         if frame.peer is not None and frame.peer > self.epoch:

@@ -43,6 +43,8 @@ QUIET = 60.0
 """Seconds for which the same reason to refuse somebody is not logged again."""
 MOST_WARNED = 256
 TICK = 0.1
+GRACE = 1.0
+"""Seconds for which a broker that is told to stop passes on what it has taken."""
 PEER_DELAY = 2.0
 """Longest delay between attempts to reach a peer."""
 LOOK_AGAIN = 30.0
@@ -167,9 +169,13 @@ class BrokerServer:
         await asyncio.shield(self._failure)
 
     async def close(self) -> None:
-        """End all connections and close the file."""
+        """Pass on what was taken, for at most GRACE seconds, then end all connections and close the file.
+
+        Clients are told which of their messages were handled, so that they can send the others again.
+        """
         if self._server is not None:
             self._server.close()
+            await self._finish()
         for remote in self.driver.remotes.values():
             if remote.connection is not None:
                 remote.connection.close()
@@ -180,6 +186,15 @@ class BrokerServer:
         if self._failure is not None and self._failure.done():
             self._failure.exception()
         self._close_store()
+
+    async def _finish(self) -> None:
+        """Work on until nothing is left to pass on, or time is up; then handle nothing more, and say goodbye."""
+        loop, is_well = asyncio.get_running_loop(), self._failure is not None and not self._failure.done()
+        until = loop.time() + GRACE
+        while is_well and self.driver.is_busy() and loop.time() < until:
+            await asyncio.sleep(GRACE / 100)
+        for packet, remote in self.driver.end():
+            remote.write(packet)
 
     def _close_store(self) -> None:
         if self._store is not None:
