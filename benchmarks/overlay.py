@@ -1,7 +1,7 @@
 """Networks of brokers (`earmark.overlay`): what do policies of routing cost, beside what two papers say about them?
 
-    python benchmarks/overlay.py [--quick | --share S] [--json FILE] [--docs FOLDER]     by policy, with verdicts
-    python benchmarks/overlay.py --scale [--quick]             100 brokers × 100k subscriptions, 1,000 × 10k
+    python benchmarks/overlay.py [--quick | --share S] [--docs FOLDER]     by policy, with verdicts: half an hour
+    python benchmarks/overlay.py --scale [--quick]                         100 brokers × 100k subscriptions, 1,000 × 10k
 
 Everything is simulated (docs/overlay-simulator.md) and judged: a run whose deliveries are not exactly those of one
 central scan fails the program. Counts depend on the seed alone, never on the machine; seconds are the processor's.
@@ -9,7 +9,7 @@ central scan fails the program. Counts depend on the seed alone, never on the ma
     by policy    the workloads of mics.txt and shen-covering.txt, uniform and Zipfian, on several topologies
     figure 7     MICS: subscriptions forwarded, without covering, with covering, with subsumption, by dimensions;
                  to a neighbour, as in the paper, and over a network of 11 brokers
-    growth       covering and flooding up to 100,000 subscriptions
+    growth       covering and flooding up to 100,000 subscriptions, the largest on all topologies; ranges up to 10,000
     scale        how long the largest networks take
 
 `--docs FOLDER` writes overlay-results.md, overlay-results.json and pictures there.
@@ -19,32 +19,48 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 from earmark.overlay.simulation import VARIANTS, Faults, content_of, plan_of, simulate, topology_of
 
-TOPOLOGIES = ("figure-1", "line:12", "star:16", "random:24")
+TOPOLOGIES = ("figure-1", "line:12", "star:16")
 WORKLOADS = ("mics-uniform", "mics-zipf", "shen-uniform", "shen-zipf")
 QUICK_POLICIES = ("flood", "covering", "subsumption", "merging-gap")
 DIMENSIONS = (2, 3, 4)
 FIGURE_7 = ("flood", "covering", "subsumption")
-SCALE = (("tree:100", 100_000, 10_000, None), ("random:1000", 10_000, 1_000, 10_000))
+GROWTH = ("flood", "covering", "subsumption", "merging")
+FEW_RANGES = 10_000
+"""Subscriptions up to which policies of ranges take part in growth."""
+SCALE = (("tree:100", 100_000, 10_000, 1_000), ("random:1000", 10_000, 1_000, 10_000))
 """Network, subscriptions, publications, and requests that come at the same instant."""
 SCALE_ATTRIBUTES = 3
 MOST_SECONDS = 300.0
 MOST_FLOODED = 2_000_000
 """Control messages up to which flooding is run beside covering; more of them take too much memory and time."""
-SIZES: dict[bool, Any] = {
-    True: ((80, 40), {"line:2": 3_000, "figure-1": 200}, (300, 1_000)),
-    False: ((150, 60), {"line:2": 2_000, "figure-1": 200}, (1_000, 10_000, 100_000)),
-}
-"""By whether it is quick: subscriptions and publications by policy; subscriptions of figure 7; and of growth."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is run."""
+
+    by_policy: tuple[int, int]
+    """Subscriptions and publications."""
+    figure_7: Mapping[str, int]
+    """Subscriptions, by network."""
+    growth: tuple[int, ...]
+    """Subscriptions; the last of them on all networks."""
+
+
+QUICK = Sizes((80, 40), {"line:2": 3_000, "figure-1": 200}, (300, 1_000))
+FULL = Sizes((1_000, 200), {"line:2": 5_000, "figure-1": 2_000}, (1_000, 10_000, 100_000))
 PERCENT = 75.0
 """MICS, section 1: covering and merging "can result in up to 75 % reduction in subscription traffic"."""
 UNSUBSCRIBES = 0.05
@@ -75,33 +91,46 @@ class Cell:
     exact: bool
 
 
-def run(
-    part: str,
-    workload: str,
-    topology: str,
-    policy: str,
-    size: tuple[int, int],
-    attributes: int = 3,
-    jitter: float = 0.004,
-    **plan: Any,
-) -> Cell:
-    """Simulate one network, and print its figures.
+@dataclass(frozen=True)
+class Spec:
+    """One run that is to be done.
 
     With `jitter`, in seconds, links have different delays, so that requests of different instants seldom meet in a
-    broker; without it, what comes over paths of one length arrives at once.
+    broker; without it, what comes over paths of one length arrives at once. `at_once` requests come at one instant.
     """
-    unsubscribes = UNSUBSCRIBES if workload.startswith("shen") else 0.0
-    content = content_of(workload, *size, attributes=attributes, unsubscribes=unsubscribes)
+
+    part: str
+    workload: str
+    topology: str
+    policy: str
+    size: tuple[int, int]
+    attributes: int = 3
+    jitter: float = 0.004
+    withdraw: float = 0.0
+    at_once: int | None = 1
+
+    @property
+    def cost(self) -> float:
+        """About how long it takes, beside others: long ones are begun first."""
+        weight = {"flood": 1.0, "subsumption-indexing": 20.0}.get(self.policy, 4.0)
+        return weight * self.size[0] * len(topology_of(self.topology).edges) * (1.0 if self.jitter else 0.1)
+
+
+def run(spec: Spec) -> Cell:
+    """Simulate one network."""
+    unsubscribes = UNSUBSCRIBES if spec.workload.startswith("shen") else 0.0
+    content = content_of(spec.workload, *spec.size, attributes=spec.attributes, unsubscribes=unsubscribes)
+    plan = plan_of(content, topology_of(spec.topology), withdraw=spec.withdraw, at_once=spec.at_once)
     begun = time.process_time()
-    report = simulate(plan_of(content, topology_of(topology), **plan), policy, faults=Faults(jitter=jitter))
-    cell = Cell(
-        part,
-        workload,
-        attributes,
-        topology,
+    report = simulate(plan, spec.policy, faults=Faults(jitter=spec.jitter), progress=False)
+    return Cell(
+        spec.part,
+        spec.workload,
+        spec.attributes,
+        spec.topology,
         report.brokers,
-        *size,
-        policy,
+        *spec.size,
+        spec.policy,
         report.control,
         report.control_bytes,
         report.entries,
@@ -113,57 +142,73 @@ def run(
         round(time.process_time() - begun, 2),
         report.verdict.is_exact,
     )
+
+
+def show(cell: Cell, done: str = "") -> None:
+    """Print the figures of a run."""
     exact = "" if cell.exact else "  NOT EXACT"
     print(
-        f"  {workload:<13} {attributes}d  {topology:<12} {size[0]:>7,}  {policy:<21} control {cell.control:>9,} "
-        f"({cell.control_bytes / 1e6:8.2f} MB)  entries {cell.entries:>9,}  hops {cell.hops:>7,} "
-        f"({cell.useless:,} of no use)  {cell.seconds:6.1f} s{exact}",
+        f" {done} {cell.part:<9} {cell.workload:<13} {cell.attributes}d  {cell.topology:<12} {cell.subscriptions:>7,}  "
+        f"{cell.policy:<21} control {cell.control:>9,} ({cell.control_bytes / 1e6:8.2f} MB)  entries {cell.entries:>9,}"
+        f"  hops {cell.hops:>7,} ({cell.useless:,} of no use)  {cell.seconds:6.1f} s{exact}",
         flush=True,
     )
-    return cell
+
+
+def run_all(specs: Sequence[Spec], processes: int) -> list[Cell]:
+    """Do all runs, in this many processes, those that take longest first; returns them in the order given."""
+    cells: dict[Spec, Cell] = {}
+    longest = sorted(specs, key=lambda spec: -spec.cost)
+    if processes == 1:
+        for spec in longest:
+            cells[spec] = run(spec)
+            show(cells[spec], f"{len(cells):>3} of {len(specs)} ")
+        return [cells[spec] for spec in specs]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(run, spec): spec for spec in longest}
+        for future in as_completed(waiting):
+            cells[waiting[future]] = future.result()
+            show(future.result(), f"{len(cells):>3} of {len(specs)} ")
+    return [cells[spec] for spec in specs]
 
 
 # --- what is run -----------------------------------------------------------------------------------------------------
 
 
-def by_policy(size: tuple[int, int], policies: Sequence[str]) -> list[Cell]:
+def by_policy(size: tuple[int, int], policies: Sequence[str]) -> list[Spec]:
     """Traffic and tables by policy, workload and topology; requests come one at a time."""
-    print("by policy")
-    topologies = TOPOLOGIES[:3]
     return [
-        run("by policy", workload, topology, policy, size, withdraw=0.1, at_once=1)
+        Spec("by policy", workload, topology, policy, size, withdraw=0.1)
         for workload in WORKLOADS
-        for topology in topologies
+        for topology in TOPOLOGIES
         for policy in policies
     ]
 
 
-def figure_7(sizes: dict[str, int]) -> list[Cell]:
+def figure_7(sizes: Mapping[str, int]) -> list[Spec]:
     """Subscriptions forwarded by dimensions, to a neighbour and over a network."""
-    print("figure 7")
     return [
-        run("figure 7", "mics-zipf", topology, policy, (count, 20), attributes, at_once=1)
+        Spec("figure 7", "mics-zipf", topology, policy, (count, 20), attributes)
         for topology, count in sizes.items()
         for attributes in DIMENSIONS
         for policy in FIGURE_7
     ]
 
 
-def growth(counts: Sequence[int]) -> list[Cell]:
-    """Flooding and covering as subscriptions become many; many requests come at once."""
-    print("growth")
-    cells = []
-    for workload in ("mics-zipf", "shen-uniform"):
-        for count in counts:
-            for name in ("flood", "covering"):
-                cells.append(run("growth", workload, "figure-1", name, (count, 500), jitter=0.0))
-    return cells
+def growth(counts: Sequence[int]) -> list[Spec]:
+    """Policies as subscriptions become many; many requests come at once."""
+    return [
+        Spec("growth", workload, topology, policy, (count, 500), jitter=0.0, at_once=None)
+        for workload in WORKLOADS
+        for count in counts
+        for topology in (TOPOLOGIES if count == counts[-1] else TOPOLOGIES[:1])
+        for policy in (GROWTH if count <= FEW_RANGES else GROWTH[:2])
+    ]
 
 
-def scale(quick: bool) -> list[Cell]:
+def scale(quick: bool) -> list[Spec]:
     """The largest networks, under covering, and under flooding as far as that is feasible."""
-    print("scale")
-    cells = []
+    specs = []
     for topology, subscriptions, publications, at_once in SCALE:
         size = (subscriptions // 100, publications // 100) if quick else (subscriptions, publications)
         links = len(topology_of(topology).edges)
@@ -173,9 +218,10 @@ def scale(quick: bool) -> list[Cell]:
                 counts = (counts[0] // 10, counts[1] // 10)
             if counts != size:
                 print(f"  {topology}: flooding {size[0]:,} would take {size[0] * links:,} control messages")
-            plan = {"at_once": at_once, "jitter": 0.0}
-            cells.append(run("scale", "shen-uniform", topology, policy, counts, SCALE_ATTRIBUTES, **plan))
-    return cells
+            specs.append(
+                Spec("scale", "shen-uniform", topology, policy, counts, SCALE_ATTRIBUTES, jitter=0.0, at_once=at_once)
+            )
+    return specs
 
 
 # --- what the papers say ---------------------------------------------------------------------------------------------
@@ -196,7 +242,7 @@ def judged(cells: Sequence[Cell]) -> list[Claim]:
     claims: list[Claim] = []
     for topology in dict.fromkeys(cell.topology for cell in cells if cell.part == "figure 7"):
         claims += _figure_7([c for c in cells if c.part == "figure 7" and c.topology == topology], topology)
-    main = [cell for cell in cells if cell.part == "by policy"]
+    main = [cell for cell in cells if cell.part in ("by policy", "growth")]
     return claims + _reduction(main) + _shen(main)
 
 
@@ -232,8 +278,12 @@ def _figure_7(cells: Sequence[Cell], topology: str) -> list[Claim]:
 
 def _pairs(cells: Sequence[Cell], policies: Callable[[str], bool]) -> list[tuple[Cell, Cell]]:
     """Pairs of a run under a policy, and the same under flooding."""
-    flood = {(c.workload, c.topology): c for c in cells if c.policy == "flood"}
-    return [(c, flood[c.workload, c.topology]) for c in cells if policies(c.policy) and c.policy != "flood"]
+
+    def key(cell: Cell) -> tuple[object, ...]:
+        return cell.part, cell.workload, cell.topology, cell.subscriptions
+
+    flood = {key(cell): cell for cell in cells if cell.policy == "flood"}
+    return [(c, flood[key(c)]) for c in cells if policies(c.policy) and c.policy != "flood"]
 
 
 def _reduction(cells: Sequence[Cell]) -> list[Claim]:
@@ -242,7 +292,7 @@ def _reduction(cells: Sequence[Cell]) -> list[Claim]:
         return []
     best, flood = max(pairs, key=lambda pair: 1 - pair[0].control / pair[1].control)
     share = 100 * (1 - best.control / flood.control)
-    where = f"{best.policy}, {best.workload} on {best.topology}"
+    where = f"{best.policy}, {best.subscriptions:,} subscriptions of {best.workload} on {best.topology}"
     return [
         Claim(
             "MICS, section 1",
@@ -279,6 +329,13 @@ def shown(claims: Sequence[Claim]) -> str:
     return "\n".join(f"  {'holds' if c.holds else 'FAILS'}  {c.paper}: {c.says}\n         {c.measured}" for c in claims)
 
 
+PICTURES = {
+    "by policy": ("overlay-by-policy",),
+    "figure 7": ("overlay-figure-7",),
+    "growth": ("overlay-growth-control", "overlay-growth-entries"),
+}
+
+
 def page(cells: Sequence[Cell], claims: Sequence[Claim], machine: str, command: str) -> str:
     """Return the page of results."""
     lines = [
@@ -305,9 +362,8 @@ def page(cells: Sequence[Cell], claims: Sequence[Claim], machine: str, command: 
         own = [cell for cell in cells if cell.part == part]
         if own:
             lines += ["", f"## {title}", ""]
-            lines += (
-                [f"![{part}](overlay-{part.replace(' ', '-')}.svg)", ""] if part in ("by policy", "figure 7") else []
-            )
+            for name in PICTURES.get(part, ()):
+                lines += [f"![{part}]({name}.svg)", ""]
             lines += _table(own)
     return "\n".join(lines) + "\n"
 
@@ -340,7 +396,7 @@ def drawn(cells: Sequence[Cell], folder: Path) -> None:
                 sum(getattr(c, figure) for c in main if (c.workload, c.policy) == (workload, p)) for p in policies
             ]
             panels[f"{workload}: {what}"] = values
-    title = f"Control traffic in bytes, and table entries, summed over {', '.join(TOPOLOGIES[:3])}"
+    title = f"Control traffic in bytes, and table entries, summed over {', '.join(TOPOLOGIES)}"
     draw_bars(policies, panels, title, folder / "overlay-by-policy", formats=("svg",), columns=4)
     series = {}
     for topology in dict.fromkeys(cell.topology for cell in cells if cell.part == "figure 7"):
@@ -349,33 +405,42 @@ def drawn(cells: Sequence[Cell], folder: Path) -> None:
             policy: [(cell.attributes, cell.control) for cell in own if cell.policy == policy] for policy in FIGURE_7
         }
     draw_lines(series, "dimensions", "control messages", "Subscriptions forwarded", folder / "overlay-figure-7.svg")
-
-
-def _shared(sizes: Any, share: float) -> Any:
-    """Return sizes, a mapping or a tuple of numbers, times a share."""
-    if isinstance(sizes, dict):
-        return {name: max(1, round(count * share)) for name, count in sizes.items()}
-    return tuple(max(1, round(count * share)) for count in sizes)
+    grown = [cell for cell in cells if cell.part == "growth" and cell.topology == TOPOLOGIES[0]]
+    for figure, what in (("control", "control messages"), ("entries", "table entries")):
+        series = {
+            workload: {
+                policy: [
+                    (cell.subscriptions, getattr(cell, figure))
+                    for cell in grown
+                    if (cell.workload, cell.policy) == (workload, policy)
+                ]
+                for policy in GROWTH[:2]
+            }
+            for workload in dict.fromkeys(cell.workload for cell in grown)
+        }
+        file = folder / f"overlay-growth-{figure}.svg"
+        draw_lines(series, "subscriptions", what, f"On {TOPOLOGIES[0]}", file, is_log=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small networks, in under two minutes")
     parser.add_argument("--share", type=float, default=1.0, metavar="S", help="of the sizes of a full run, such as 0.1")
-    parser.add_argument("--scale", action="store_true", help="only the largest networks")
+    parser.add_argument("--scale", action="store_true", help="only the largest networks, one after the other")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at the same time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
     parser.add_argument("--docs", type=Path, metavar="FOLDER", help="write a page, its data and pictures here")
     options = parser.parse_args(arguments)
     begun = time.perf_counter()
     if not 0 < options.share <= 1:
         parser.error(f"expected a share of the sizes above 0 and at most 1, got {options.share}")
-    sizes = SIZES[True] if options.quick else tuple(_shared(part, options.share) for part in SIZES[False])
-    run("warming", "shen-zipf", "line:3", "covering", (20, 10), withdraw=0.5)
     if options.scale:
-        cells = scale(options.quick)
+        cells = _scaled(options.quick)
     else:
+        sizes = QUICK if options.quick else _shared(FULL, options.share)
         policies = QUICK_POLICIES if options.quick else VARIANTS
-        cells = [*figure_7(sizes[1]), *by_policy(sizes[0], policies), *growth(sizes[2])]
+        specs = [*figure_7(sizes.figure_7), *by_policy(sizes.by_policy, policies), *growth(sizes.growth)]
+        cells = run_all(specs, max(1, options.processes))
     claims = judged(cells)
     print(shown(claims))
     slow = [
@@ -389,6 +454,27 @@ def main(arguments: list[str] | None = None) -> int:
     good = not slow and not wrong and all(claim.holds for claim in claims)
     print(f"{time.perf_counter() - begun:.0f} s; {'everything held' if good else 'NOT EVERYTHING HELD'}")
     return 0 if good else 1
+
+
+def _scaled(quick: bool) -> list[Cell]:
+    """Run the largest networks one after the other in this process, so that their seconds can be compared."""
+    run(Spec("warming", "shen-zipf", "line:3", "covering", (20, 10), withdraw=0.5))
+    cells = []
+    for spec in scale(quick):
+        cells.append(run(spec))
+        show(cells[-1])
+    return cells
+
+
+def _shared(sizes: Sizes, share: float) -> Sizes:
+    """Return sizes times a share."""
+
+    def part(count: int) -> int:
+        return max(1, round(count * share))
+
+    subscriptions, publications = sizes.by_policy
+    networks = {name: part(count) for name, count in sizes.figure_7.items()}
+    return Sizes((part(subscriptions), part(publications)), networks, tuple(map(part, sizes.growth)))
 
 
 def _write(options: argparse.Namespace, cells: list[Cell], claims: list[Claim]) -> None:

@@ -23,14 +23,14 @@ SPEC.loader.exec_module(overlay)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay, "WORKLOADS", ("shen-uniform",))
     monkeypatch.setattr(overlay, "TOPOLOGIES", ("line:2", "star:3", "line:3"))
-    monkeypatch.setattr(overlay, "SIZES", {True: ((12, 5), {"line:2": 15, "line:3": 10}, (10,)), False: None})
+    monkeypatch.setattr(overlay, "QUICK", overlay.Sizes((12, 5), {"line:2": 15, "line:3": 10}, (5, 10)))
     monkeypatch.setattr(overlay, "DIMENSIONS", (2, 3))
     monkeypatch.setattr(overlay, "QUICK_POLICIES", ("flood", "covering"))
     monkeypatch.setattr(overlay, "SCALE", (("line:3", 2_000, 1_000, None), ("star:4", 1_000, 500, 100)))
 
 
 def test_everything_is_run_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    overlay.main(["--quick", "--docs", str(tmp_path), "--json", str(tmp_path / "r.json")])
+    overlay.main(["--quick", "--processes", "1", "--docs", str(tmp_path), "--json", str(tmp_path / "r.json")])
     out = capsys.readouterr().out
     for part in ("by policy", "figure 7", "growth", "MICS, Figure 7: to a neighbour", "Shen et al."):
         assert part in out, part
@@ -38,7 +38,7 @@ def test_everything_is_run_and_written(tmp_path: Path, capsys: pytest.CaptureFix
     assert all(cell["exact"] for cell in record["cells"])
     page = (tmp_path / "overlay-results.md").read_text()
     assert page.count("|---|") and all(f"| {c['policy']} |" in page for c in record["cells"])
-    for name in ("overlay-by-policy.svg", "overlay-figure-7.svg"):
+    for name in ("overlay-by-policy.svg", "overlay-figure-7.svg", "overlay-growth-control.svg"):
         assert (tmp_path / name).stat().st_size > 1_000 and name in page
 
 

@@ -69,18 +69,27 @@ def draw_bars(
 
 
 def draw_lines(
-    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], below: str, beside: str, title: str, file: Path
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
+    below: str,
+    beside: str,
+    title: str,
+    file: Path,
+    is_log: bool = False,
 ) -> None:
-    """Draw a panel of lines for each name: a line for each policy, by points."""
+    """Draw a panel of lines for each name: a line for each policy, by points; on logarithmic axes if `is_log`."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(1, len(panels), figsize=(4.2 * len(panels), 3.2), squeeze=False)
     for axis, (what, lines) in zip(axes[0], panels.items(), strict=True):
         for (name, points), colour, mark in zip(lines.items(), COLOURS, "os^Dvx", strict=False):
             axis.plot(*zip(*points, strict=True), color=colour, marker=mark, label=name)
         axis.set_title(what, fontsize=9, color=INK)
-        axis.set_xticks(sorted({x for points in lines.values() for x, _ in points}))
+        if is_log:
+            axis.set_xscale("log")
+            axis.set_yscale("log")
+        else:
+            axis.set_ylim(bottom=0)
+            axis.set_xticks(sorted({x for points in lines.values() for x, _ in points}))
         axis.set_xlabel(below, fontsize=8.5)
-        axis.set_ylim(bottom=0)
         axis.tick_params(labelsize=8)
         for side in ("top", "right"):
             axis.spines[side].set_visible(False)
