@@ -20,6 +20,9 @@ POLICIES = {
     "flood with advertisements": ("flood", {}, {"advertisements": True}),
     **RANGES,
 }
+SHORT = ((6, 30),)
+LONG = ((5_000, 200), (20, 2_000))
+"""Examples and steps of each: many lives, and a few long ones."""
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -27,5 +30,6 @@ def test_deliveries_equal_one_central_scan(policy):
     name, options, *settings_ = POLICIES[policy]
     fields = {"policy": name, "options": options, "settings": settings_[0] if settings_ else {}}
     machine = type(f"Lifetime of {policy}", (Lifetime,), fields)
-    examples, steps = (6, 30) if settings().max_examples <= 100 else (settings().max_examples, 200)
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
+    is_soak = settings().max_examples > 100
+    for examples, steps in LONG if is_soak else SHORT:
+        run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))

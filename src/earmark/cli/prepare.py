@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -128,9 +129,9 @@ def publish(
 def warm(indexes: tuple[str, ...]) -> None:
     """Compile the kernels for this machine, so that no later call has to wait for them.
 
-    Without --index, compile those of the index that `earmark match` and Matcher() use. They are kept in
-    EARMARK_CACHE_DIR, or else in ~/.cache/earmark, for this user, this processor and this version of earmark and its
-    libraries.
+    Without --index, compile those of the indexes that `earmark match` and Matcher() use, and those of brokers, where
+    the extra `overlay` is installed. They are kept in EARMARK_CACHE_DIR, or else in ~/.cache/earmark, for this user,
+    this processor and this version of earmark and its libraries.
 
     \b
     Examples
@@ -148,6 +149,11 @@ def warm(indexes: tuple[str, ...]) -> None:
         raise EarmarkError("no cache folder can be written; set EARMARK_CACHE_DIR to one that only you can write")
     before, begun = note.compiled, time.perf_counter()
     warm(indexes or None)
+    if not indexes and find_spec("msgspec") is not None:  # the extra `overlay`
+        from earmark.overlay.warming import warm_brokers
+
+        with note.replaced_by(None):
+            warm_brokers()
     took = time.perf_counter() - begun
     if compiled := note.compiled - before:
         click.echo(f"{counted(compiled, 'kernel')} compiled in {took:.0f} s and kept in {folder}", err=True)
