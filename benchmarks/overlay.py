@@ -12,7 +12,8 @@ central scan fails the program. Counts depend on the seed alone, never on the ma
     growth       covering and flooding up to 100,000 subscriptions, the largest on all topologies; ranges up to 10,000
     scale        how long the largest networks take
 
-`--docs FOLDER` writes overlay-results.md, overlay-results.json and pictures there.
+`--docs FOLDER` writes overlay-results.md, overlay-results.json and pictures there. With `--keep FILE` a call that was
+interrupted goes on where it was.
 """
 
 from __future__ import annotations
@@ -155,21 +156,39 @@ def show(cell: Cell, done: str = "") -> None:
     )
 
 
-def run_all(specs: Sequence[Spec], processes: int) -> list[Cell]:
-    """Do all runs, in this many processes, those that take longest first; returns them in the order given."""
-    cells: dict[Spec, Cell] = {}
-    longest = sorted(specs, key=lambda spec: -spec.cost)
+def run_all(specs: Sequence[Spec], processes: int, keep: Path | None = None) -> list[Cell]:
+    """Do all runs, in this many processes, those that take longest first; returns them in the order given.
+
+    What is done is added to a file to keep, and what is there already is not done again.
+    """
+    cells = {} if keep is None else kept(keep)
+
+    def take(spec: Spec, cell: Cell) -> None:
+        cells[spec] = cell
+        show(cell, f"{sum(spec in cells for spec in specs):>3} of {len(specs)} ")
+        if keep is not None:
+            with keep.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([asdict(spec), asdict(cell)]) + "\n")
+
+    left = sorted((spec for spec in specs if spec not in cells), key=lambda spec: -spec.cost)
     if processes == 1:
-        for spec in longest:
-            cells[spec] = run(spec)
-            show(cells[spec], f"{len(cells):>3} of {len(specs)} ")
-        return [cells[spec] for spec in specs]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(run, spec): spec for spec in longest}
-        for future in as_completed(waiting):
-            cells[waiting[future]] = future.result()
-            show(future.result(), f"{len(cells):>3} of {len(specs)} ")
+        for spec in left:
+            take(spec, run(spec))
+    else:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            waiting = {pool.submit(run, spec): spec for spec in left}
+            for future in as_completed(waiting):
+                take(waiting[future], future.result())
     return [cells[spec] for spec in specs]
+
+
+def kept(file: Path) -> dict[Spec, Cell]:
+    """Return what an earlier call has done."""
+    cells = {}
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        spec, cell = json.loads(line)
+        cells[Spec(**{**spec, "size": tuple(spec["size"])})] = Cell(**cell)
+    return cells
 
 
 # --- what is run -----------------------------------------------------------------------------------------------------
@@ -428,6 +447,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--share", type=float, default=1.0, metavar="S", help="of the sizes of a full run, such as 0.1")
     parser.add_argument("--scale", action="store_true", help="only the largest networks, one after the other")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at the same time")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="write each run here, and go on after the last one")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures here")
     parser.add_argument("--docs", type=Path, metavar="FOLDER", help="write a page, its data and pictures here")
     options = parser.parse_args(arguments)
@@ -440,7 +460,7 @@ def main(arguments: list[str] | None = None) -> int:
         sizes = QUICK if options.quick else _shared(FULL, options.share)
         policies = QUICK_POLICIES if options.quick else VARIANTS
         specs = [*figure_7(sizes.figure_7), *by_policy(sizes.by_policy, policies), *growth(sizes.growth)]
-        cells = run_all(specs, max(1, options.processes))
+        cells = run_all(specs, max(1, options.processes), options.keep)
     claims = judged(cells)
     print(shown(claims))
     slow = [

@@ -42,6 +42,15 @@ def test_everything_is_run_and_written(tmp_path: Path, capsys: pytest.CaptureFix
         assert (tmp_path / name).stat().st_size > 1_000 and name in page
 
 
+def test_what_was_kept_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    specs, file = overlay.figure_7({"line:2": 5})[:2], tmp_path / "kept"
+    first = overlay.run_all(specs[:1], 1, file)
+    run, asked = overlay.run, []
+    monkeypatch.setattr(overlay, "run", lambda spec: (asked.append(spec), run(spec))[1])
+    assert overlay.run_all(specs, 1, file)[0] == first[0]
+    assert asked == specs[1:] and overlay.kept(file).keys() == set(specs)
+
+
 def test_scale(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert overlay.main(["--scale", "--quick"]) == 0
     monkeypatch.setattr(overlay, "MOST_SECONDS", 0.0)
