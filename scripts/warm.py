@@ -17,11 +17,17 @@ FIRST = ("be_star_tree", "blocks", "interval_tree", "scan", "vcr", "mics", "k_in
 """What takes longest goes first; variants share the kernels of these."""
 
 
-def warm(name: str | None) -> None:
-    """Compile what an index needs; without a name, what comparing subscriptions needs."""
+BROKERS, COMPARING = "brokers", "comparing"
+
+
+def warm(name: str) -> None:
+    """Compile what an index needs, or brokers, or comparing subscriptions."""
+    from earmark.overlay.warming import warm_brokers
     from earmark.warming import warm_audit, warm_index
 
-    if name is None:
+    if name == BROKERS:
+        warm_brokers()
+    elif name == COMPARING:
         warm_audit()
     else:
         warm_index(name)
@@ -30,7 +36,7 @@ def warm(name: str | None) -> None:
 def main() -> int:
     from earmark import index
 
-    names = [*FIRST, None, *(name for name in index.names() if name not in FIRST)]
+    names = [*FIRST, COMPARING, BROKERS, *(name for name in index.names() if name not in FIRST)]
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         for done in as_completed([pool.submit(warm, name) for name in names]):
             done.result()

@@ -20,10 +20,10 @@ def warm_brokers() -> None:
     for name in VARIANTS:
         policy, options = variant_of(name, content, {})
         _use(Broker("warm", policy=policy, options=options, neighbours=["north"]), content)
-    _use(Broker("warm", advertisements=True, neighbours=["north"]), content)
+    _use(Broker("warm", advertisements=True, neighbours=["north"]), content, has_offers=True)
 
 
-def _use(broker: Broker, content: Content) -> None:
+def _use(broker: Broker, content: Content, has_offers: bool = False) -> None:
     ann, north = Party("client", "ann"), Party("broker", "north")
     broker.attach("ann")
     sent = [message for _, message in broker.connect("north")]
@@ -31,10 +31,12 @@ def _use(broker: Broker, content: Content) -> None:
     space = hello.space
     for message in (m.Hello("north", 1, hello.policy, space), m.Resynchronise(1, space), m.Synchronised(2)):
         broker.receive(message, north)
+    if has_offers:
+        broker.receive(m.Offer(3, 1, content.conditions[1]), north)
     broker.receive_many([(request, ann) for request in _requests(content)])
     if not space:
-        broker.receive_many([(m.Want(3 + i, i, text), north) for i, text in enumerate(content.conditions)])
-        broker.receive_many([(m.Unwant(MANY + 3 + i, i), north) for i in range(MANY // 2)])
+        broker.receive_many([(m.Want(4 + i, i, text), north) for i, text in enumerate(content.conditions)])
+        broker.receive_many([(m.Unwant(MANY + 4 + i, i), north) for i in range(MANY // 2)])
     else:
         broker.receive(m.WantRanges(3, space, ((0, 5), (9, 12))), north)
         broker.receive(m.UnwantRanges(4, space, ((3, 10),)), north)
