@@ -35,12 +35,12 @@ class Rows:
         self.index = CoverIndex(index)
         self.odd: set[int] = set()
         """Entries that contradict the types of the others: they cover nothing, and nothing covers them."""
-        self.fresh: dict[int, list[int]] = {}
-        """Answers for the entries learned last."""
+        self._answers: dict[int, dict[int, list[int]]] = {}
+        """By k, answers since the entries last changed: links ask about the same ones, one after the other."""
 
     def learn(self, entries: Sequence[Entry]) -> None:
         """Add entries."""
-        self.fresh = {}
+        self._answers = {}
         rows = [(entry.number, entry.condition) for entry in entries]
         try:
             self.index.add_many(rows)
@@ -49,7 +49,7 @@ class Rows:
                 self._add_or_set_apart(*row)
         numbers = [entry.number for entry in entries if entry.number not in self.odd]
         if len(numbers) > 1:
-            self.fresh = dict(zip(numbers, self.covering(numbers, FIRST), strict=True))
+            self.covering(numbers, FIRST)
 
     def _add_or_set_apart(self, number: int, condition: str) -> None:
         try:
@@ -59,19 +59,18 @@ class Rows:
 
     def unlearn(self, entries: Sequence[Entry]) -> None:
         """Remove entries."""
-        self.fresh = {}
+        self._answers = {}
         numbers = [entry.number for entry in entries]
         self.index.remove_many([number for number in numbers if number not in self.odd])
         self.odd.difference_update(numbers)
 
     def covering(self, numbers: Sequence[int], k: int) -> list[list[int]]:
         """Up to k entries that cover each of these."""
-        fresh = self.fresh if k == FIRST else {}
-        unknown = [number for number in numbers if number not in fresh]
-        if not unknown:
-            return [fresh[number] for number in numbers]
-        found: dict[int, list[int]] = dict(zip(unknown, self.index.covering_many(unknown, k), strict=True))  # type: ignore[arg-type]
-        return [found[number] if number in found else fresh[number] for number in numbers]
+        answers = self._answers.setdefault(k, {})
+        unknown = [number for number in numbers if number not in answers]
+        if unknown:
+            answers.update(zip(unknown, self.index.covering_many(unknown, k), strict=True))  # type: ignore[arg-type]
+        return [answers[number] for number in numbers]
 
 
 class LinkIndex:
