@@ -47,7 +47,8 @@ MERGES = ("conjunction", "counting")
 class KIndex(ArrayIndex[KIndexArrays]):
     """Posting lists by attribute and value, partitioned by the number of predicates.
 
-    Its work: nodes are posting lists; a posting that a merge stops at is a comparison.
+    Its work: nodes are posting lists. Comparisons are the postings that a merge or a count looks at, and the
+    constraints of clauses that postings alone do not decide.
     """
 
     _kind = KIndexArrays

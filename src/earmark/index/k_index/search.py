@@ -155,7 +155,7 @@ def open_terms(
             low >>= at(index.header, BITS)
             high >>= at(index.header, BITS)
             if begin < end and not scratch.extended[count] and least:
-                begin = _seek(index.posting, begin, end, least)
+                begin = _seek(index.posting, begin, end, least, work)
             if begin < end:
                 scratch.place[lists], scratch.end[lists] = begin, end
                 scratch.head[lists] = at(index.posting, begin)
@@ -178,15 +178,29 @@ def open_terms(
 
 
 @inlined
-def _seek(posting: I32, place: int, end: int, entry: int) -> int:
-    """The first place from `place` on with `entry` or a later one. Doubling steps, then a binary search."""
-    if place >= end or at(posting, place) >= entry:
+def _seek(posting: I32, place: int, end: int, entry: int, work: I64) -> int:
+    """The first place from `place` on with `entry` or a later one. Doubling steps, then a binary search.
+
+    Every posting that it looks at is a comparison.
+    """
+    if place >= end:
+        return place
+    work[COMPARED] += 1
+    if at(posting, place) >= entry:
         return place
     step = 1
-    while place + step < end and at(posting, place + step) < entry:
+    while place + step < end:
+        work[COMPARED] += 1
+        if at(posting, place + step) >= entry:
+            break
         place += step
         step += step
-    return bisect_left(posting, place + 1, min(end, place + step), entry)
+    high = min(end, place + step)
+    width = high - place - 1
+    while width > 0:  # the steps of the binary search
+        work[COMPARED] += 1
+        width >>= 1
+    return bisect_left(posting, place + 1, high, entry)
 
 
 @inlined
@@ -196,8 +210,7 @@ def _skip(index: KIndexArrays, scratch: PostingScratch, term: int, entry: int, w
     for i in range(at(scratch.first, term), at(scratch.first, term + 1)):
         head = int(at(scratch.head, i))
         if head < entry:
-            work[COMPARED] += 1
-            place = _seek(index.posting, at(scratch.place, i), at(scratch.end, i), entry)
+            place = _seek(index.posting, at(scratch.place, i), at(scratch.end, i), entry, work)
             scratch.place[i] = place
             head = int(at(index.posting, place)) if place < at(scratch.end, i) else int(END)
             scratch.head[i] = head
@@ -422,6 +435,9 @@ def _offer(top: TopK, e: int, entry: int) -> None:
     work[CANDIDATES] += 1
     if not first_time(table, slot, scratch.marks, scratch.summary):
         return
+    if asked.relaxed or at(top.searched.arrays.lists.loose, entry):  # what postings have not shown is verified
+        first, last = at(table.clause_start, slot), at(table.clause_start, slot + 1)
+        work[COMPARED] += at(table.constraint_start, last) - at(table.constraint_start, first)
     qualifies, score = slot_score(table, slot, asked.events, e, asked.relaxed)
     work[SCORED] += 1
     if qualifies:

@@ -138,7 +138,40 @@ def test_bounds_prune_without_loss(merge: str) -> None:
     built.top_k_many(arrays, 1, eligible(made))
     if merge == "conjunction" and not PLAIN:  # counting reads all postings before it can tell
         assert built.work.pruned > 0
-        assert built.work.compared < whole.compared
+        assert built.work.compared <= whole.compared
+
+
+@both_merges
+def test_a_bound_skips_postings(merge: str) -> None:
+    """One clause in a hundred is heavy: once the first is found, a merge skips from one of them to the next."""
+    count = 200 if PLAIN else 2000
+    clauses = [
+        {0: Constraint([(0, 5)], weight=0.01), 1 + bool(i % 100): Constraint([(0, 5)], weight=0.01 if i % 100 else 9.0)}
+        for i in range(count)
+    ]
+    made = made_of(clauses, [{a: Value(1, 1) for a in range(3)}], weighted=True)
+    built, events = KIndex.build(table_arrays(made), merge=merge), event_arrays(made, made.events)
+    built.match_many(events, eligible(made))
+    whole = built.work
+    assert whole.compared >= 2 * count  # every posting
+    assert built.top_k_many(events, 1, eligible(made))[1].tolist() == [0]
+    assert built.work.compared < whole.compared / 4 if merge == "conjunction" else built.work.compared == whole.compared
+
+
+@both_merges
+def test_comparisons_are_postings_and_constraints(merge: str) -> None:
+    """Three lists of 40, 20 and 1 postings; the clause that accepts NULL is verified as well."""
+    clauses = [{0: Constraint([(1, 1)])} | ({1: Constraint([(1, 1)])} if i % 2 else {}) for i in range(40)]
+    clauses += [{2: Constraint([(1, 1)]), 3: Constraint([(1, 1)], accepts_null=True)}]
+    made = made_of(clauses, [{0: Value(1, 1), 1: Value(1, 1), 2: Value(1, 1)}])
+    built = KIndex.build(table_arrays(made), merge=merge)
+    built.match_many(event_arrays(made, made.events), eligible(made))
+    postings = 40 + 20 + 1
+    assert built.work.candidates == 41
+    if merge == "counting":
+        assert built.work.compared == postings + 2
+    else:
+        assert postings < built.work.compared <= 3 * postings + 2
 
 
 @both_merges
