@@ -36,16 +36,14 @@ class Lifetime(RuleBasedStateMachine):
         self.made.weighted = self.made.scored = self.made.event_weighted = True
         self.alive = [True] * len(self.made.subscriptions)
         ranking = self.maker.random.choice(("popularity", "histogram"))
-        extension = self.maker.random.choice((0.0, 0.0, 2.0))
-        self.tree = self.kind.build(
-            table_arrays(self.made),
-            capacity=capacity,
-            split=split,
-            ranking=ranking,
-            extension=extension,
-            beta=self.maker.random.choice((1.0, 4.0)),
-            alpha=self.maker.random.choice((0.0, 0.1, 0.4)),
-        )
+        boxes = {
+            "split": split,
+            "extension": self.maker.random.choice((0.0, 0.0, 2.0)),
+            "beta": self.maker.random.choice((1.0, 4.0)),
+            "alpha": self.maker.random.choice((0.0, 0.1, 0.4)),
+        }
+        options = {"capacity": capacity, "ranking": ranking} | ({} if self.kind.rigid else boxes)
+        self.tree = self.kind.build(table_arrays(self.made), **options)
 
     def slots(self, rng: Random, share: float) -> np.ndarray:
         live = [slot for slot, alive in enumerate(self.alive) if alive]
@@ -95,7 +93,7 @@ class Lifetime(RuleBasedStateMachine):
     @rule(seed=seeds, window=st.sampled_from((1, 5, 1000)))
     def adapt(self, seed: int, window: int) -> None:
         adapted = self.tree.copy()
-        adapted.adapt(event_arrays(self.made, [self.maker.event() for _ in range(8)]), window)
+        adapted.adapt(event_arrays(self.made, [self.maker.event() for _ in range(24)]), window)
         self.tree = adapted
 
     @rule()

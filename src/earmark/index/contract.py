@@ -124,7 +124,10 @@ class TreeAdaptation(NamedTuple):
     capacity: int
     """The leaf capacity from now on."""
     recycled: int
-    """Clauses that were inserted or clustered again."""
+    """Clauses that were inserted again, because events would come upon them less often elsewhere."""
+    clustered: int
+    """Clauses that were clustered again: those of parts that had changed a lot, or of the whole tree when the capacity
+    changed."""
 
 
 class MicsAdaptation(NamedTuple):

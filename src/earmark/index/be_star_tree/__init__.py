@@ -118,12 +118,34 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         attributes, weighted = int(table.attr.max(initial=-1)) + 1, bool(len(table.weight))
         tree = empty_tree([alpha, beta, extension], settings, attributes, weighted)
         tree.apart[:] = extension
-        if ranking == "histogram":
-            tree.rate[:] = adapt.histogram_rates(table)
+        return cls._filled(tree, table, bulk)
+
+    @classmethod
+    def _filled(cls, tree: TreeArrays, table: SegmentArrays, bulk: bool = True) -> Self:
+        """Insert all slots of a table into an empty tree."""
         change = TreeChange(tree, table)
         slots = np.arange(len(table.clause_start) - 1, dtype=np.int32)
         (change.build if bulk else change.insert)(slots)
         return cls(table, change.tree)
+
+    def build_learned(self, table: SegmentArrays, old: ArrayIndex[Any]) -> Self | None:
+        """Build the tree of a table with the options of this one and what another has learned; None if that is nothing.
+
+        What is learned: the rates of attributes, the distances of siblings, and the capacity where it follows events.
+        """
+        if not isinstance(old, type(self)) or not old._tree.head[be.LEARNED]:
+            return None
+        table, learned = read_only_table(table), old._tree
+        settings = {field: int(self._tree.head[field]) for field in be.SETTINGS}
+        settings[be.LEARNED] = int(learned.head[be.LEARNED])
+        if settings[be.FOLLOWS] and learned.head[be.FOLLOWS]:
+            settings |= {field: int(learned.head[field]) for field in (be.CAPACITY, be.LEAST)}
+        attributes = max(len(learned.rate), int(table.attr.max(initial=-1)) + 1)
+        tree = empty_tree(self._tree.knob.tolist(), settings, attributes, bool(len(table.weight)))
+        tree.apart[:] = self._tree.knob[be.EXTENSION]
+        tree.rate[: len(learned.rate)] = learned.rate
+        tree.apart[: len(learned.apart)] = np.maximum(tree.apart[: len(learned.apart)], learned.apart)
+        return self._filled(tree, table)
 
     @classmethod
     def restore(cls, table: SegmentArrays, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -171,32 +193,34 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         count = min(window, batch)
         events = read_only_events(some_events(events, np.arange(batch - count, batch)))
         if not count:
-            return TreeAdaptation(0, 0.0, self.capacity, 0)
-        loss = np.zeros(int(self._tree.head[be.BUCKETS]))
+            return TreeAdaptation(0, 0.0, self.capacity, 0, 0)
+        seen = adapt.nothing_seen(self._tree)
         asked = Asked(events, bits.all_set(0), 0, count)
-        matched = adapt.observe(self._searched.value, asked, self._new_scratch(), loss, np.zeros(COUNTERS, np.int64))
+        matched = adapt.observe(self._searched.value, asked, self._new_scratch(), seen, np.zeros(COUNTERS, np.int64))
         probability = matched / count / max(1, int(self._tree.head[be.CLAUSES]))
 
-        def learn(change: TreeChange) -> int:
-            """Bring rates, capacity and structure up to date; how many clauses were inserted again."""
+        def learn(change: TreeChange) -> tuple[int, int]:
+            """Bring rates, capacity and structure up to date; how many clauses were inserted, and clustered, again."""
             tree, head = change.tree, change.tree.head
-            adapt.sum_losses(tree, loss, count)
+            adapt.set_losses(tree, seen)
             known, rates = len(tree.rate), adapt.event_rates(self._table, events)
             tree.rate[: len(rates)] = rates[:known]
             tree.apart[:] = np.maximum(adapt.extensions(events, known), tree.knob[be.EXTENSION])
-            low, worn = adapt.fallen(tree)
-            below, everything = adapt.clauses_below(tree, np.concatenate([low, worn])), int(head[be.CLAUSES])
-            capacity = head[be.CAPACITY]
+            head[be.LEARNED] = count
             if head[be.FOLLOWS]:
                 capacity = LEAF_FACTOR * next(size for bound, size in CAPACITIES if probability < bound)
-            if capacity == head[be.CAPACITY] and 2 * below <= everything:
-                return change.recycle_all(low, worn)
-            head[be.CAPACITY], head[be.LEAST] = capacity, max(2, capacity // LEAST_SHARE)
-            change.rebuild_all()
-            return everything
+                if capacity != head[be.CAPACITY]:
+                    head[be.CAPACITY], head[be.LEAST] = capacity, max(2, capacity // LEAST_SHARE)
+                    change.rebuild_all()
+                    return 0, int(head[be.CLAUSES])
+            (low, worn), (moved, aims) = adapt.fallen(tree, seen), adapt.better_places(tree, self._table, events, seen)
+            clustered, recycled = change.cluster_again(worn), change.recycle(low, moved, aims)
+            if clustered or recycled:
+                change.tidy()
+            return recycled, clustered
 
-        recycled = self._change(self._table, learn)
-        return TreeAdaptation(count, probability, self.capacity, recycled)
+        recycled, clustered = self._change(self._table, learn)
+        return TreeAdaptation(count, probability, self.capacity, recycled, clustered)
 
     def _change(self, table: SegmentArrays, run: Callable[[TreeChange], Any]) -> Any:
         """Change the tree, or a copy of it where its arrays are not its own."""

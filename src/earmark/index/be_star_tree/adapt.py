@@ -3,49 +3,82 @@
 Searches change nothing, so that any number of threads can read a tree. Statistics of events are collected only on
 request: `adapt(events)` on a copy, which is then published in place of the old tree. It
 
-1. searches the window of events, counting at each bucket the predicates evaluated in vain (`loss`; a signature that
-   rejects a clause counts as a sixteenth of one), the matches, and the mean extension of events by attribute;
-2. sets the loss of each p-node: the mean over the window, of all buckets below it. rank = gain - loss, where gain is
-   the number of clauses below, for each of which the p-node's predicate is evaluated once for all;
+1. searches the window of events, counting for each l-node the events that visit it and its loss: the clauses that were
+   evaluated there in vain (a signature that rejects a clause counts as a sixteenth of one), and one for each visit
+   without a match;
+2. sets the loss of each p-node: what its l-nodes lost, per event that reached the c-node it belongs to. These are the
+   events for which it competes with the p-nodes beside it. rank = gain - loss, where gain is the number of clauses
+   below, for each of which the p-node's predicate is evaluated once for all. Inserts go to the highest rank;
 3. sets the rate of each attribute: the share of its clauses that an event of the window reaches by it. The next
    partitioning ranks attributes by number of clauses x (1 - rate);
 4. sets the leaf capacity from the matching probability (Table II(a)), when it was not fixed, and the distance that
-   siblings keep to the mean extension of events (footnote 4);
-5. recycles: the clauses of a p-node whose rank has fallen below 0 are inserted again; a p-node that events visit, and
-   of which more clauses were added or removed since it was built than half of what it has, is clustered again. If that
-   is half of the tree, or the capacity changed, the whole tree is rebuilt.
+   siblings keep to the mean extension of events (footnote 4). Another capacity means building the tree again;
+5. recycles. A p-node whose rank is too low for it to be made again is removed, and its clauses are inserted again. Of
+   the l-nodes that account for nearly all of the loss, the clauses that events would come upon less than half as often
+   below another attribute are inserted again, below that attribute:
 
-Without events the histogram ranking gets its rates from the clauses: the average bucket of a histogram of an
-attribute's boxes over the occupied buckets, as a share of its clauses.
+       l-node below a: visited by 600 of 1000 events       clause 7: a in [3, 9], b = 5, c = 1
+
+       events that have b: 500, and b = 5: 20     p-node b has 8,000 clauses in l-nodes of 80: 20 + 500 / 100 = 25
+       events that have c: 900, and c = 1: 800    p-node c ...                                  800 + ...
+                                                                                     -> clause 7 goes below b
+
+6. clusters again the p-nodes that events visit, and of which more clauses were added or removed since they were built
+   than half of what they have.
+
+Where we differ: the paper leaves the threshold of recycling open, and how inserting again avoids ending in the same
+place. A fixed threshold recycles the same nodes at every call where all places are equally bad; comparing with the best
+other place does not, and moves only what gains.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
 import earmark.index.be_star_tree.search as search
 from earmark.events.arrays import EventArrays
-from earmark.flat.arrays import F64, I64
+from earmark.flat.arrays import F64, I32, I64
 from earmark.flat.machine import at
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.be_star_tree.search import TreeScratch
-from earmark.index.counters import COMPARED
 from earmark.index.kernels import Asked, Searched
 from earmark.jit import kernel
-from earmark.segment.arrays import SegmentArrays
+from earmark.segment.arrays import SegmentArrays, spread
 
-HISTOGRAM_BINS = 64
 SIGNATURE_COST = 1 / 16
-"""What a signature that rejects a clause costs, in predicate evaluations."""
+"""What a signature that rejects a clause costs, in false candidates."""
 SAMPLE = 4096
 """Constraints of an attribute from which its rate is computed."""
+ENOUGH = 8
+"""Fewer visits than these say nothing about a node."""
+LOSS_SHARE = 0.95
+"""The l-nodes that are looked at account for this share of the loss."""
+BETTER = 0.5
+"""A clause is inserted again when events come upon it at most this share as often as where it is."""
+ROUNDS = 3
+"""How often attributes too few clauses chose are given up, and these choose again."""
+
+
+class Seen(NamedTuple):
+    """What a window of events did in a tree, by bucket: events that visited its own c-node, and the loss there."""
+
+    visits: I64
+    loss: F64
+
+
+def nothing_seen(tree: TreeArrays) -> Seen:
+    """Make room for what will be seen."""
+    buckets = int(tree.head[be.BUCKETS])
+    return Seen(np.zeros(buckets, np.int64), np.zeros(buckets))
 
 
 @kernel
-def observe(searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, loss: F64, work: I64) -> int:
-    """Search the events; adds to loss[bucket] the predicates evaluated in vain. Returns the clauses matched."""
+def observe(searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, seen: Seen, work: I64) -> int:
+    """Search the events, and count what they do at each bucket; returns the clauses matched."""
     tree, events = searched.arrays, asked.events
     matched = 0
     for e in range(asked.first, asked.last):
@@ -58,75 +91,86 @@ def observe(searched: Searched[TreeArrays], asked: Asked, scratch: TreeScratch, 
             if not search.meets_own(tree, b, scratch):
                 continue
             height = search.push_pnodes(tree, events, e, b, scratch, height, False)
+            before = matched
+            seen.visits[b] += 1
             first = at(tree.link, b * be.LINK + be.FIRST)
             for entry in range(first, first + at(tree.link, b * be.LINK + be.COUNT)):
                 if at(tree.sign, entry) & ~sign:
-                    loss[b] += SIGNATURE_COST
-                    continue
-                before = work[int(COMPARED)]
-                if search.entry_holds(searched, events, e, entry, scratch, work):
+                    seen.loss[b] += SIGNATURE_COST
+                elif search.entry_holds(searched, events, e, entry, scratch, work):
                     matched += 1
                 else:
-                    loss[b] += work[int(COMPARED)] - before
+                    seen.loss[b] += 1.0
+            seen.loss[b] += 1.0 if matched == before else 0.0
         search.clear_event(events, e, scratch)
     return matched
 
 
-def sum_losses(tree: TreeArrays, loss: F64, events: int) -> None:
-    """Set the loss of each p-node, per event, from that of the buckets: their own p-node's, and those above."""
+def set_losses(tree: TreeArrays, seen: Seen) -> None:
+    """Set the loss of each p-node: that of all buckets below it, per event that reached its owner."""
     part, more = tree.pnode.reshape(-1, be.PART), tree.more.reshape(-1, be.MORE)
     tree.loss[:] = 0.0
-    b = np.flatnonzero(loss)
-    lost = loss[b] / events
+    b = np.flatnonzero(seen.loss)
+    lost = seen.loss[b]
     while len(b):
         inside = more[b, be.LEVEL] > 0
         p, lost = more[b[inside], be.PNODE], lost[inside]
         np.add.at(tree.loss, p, lost)
         b = part[p, be.POWNER]
+    live = np.flatnonzero(tree.loss)
+    tree.loss[live] /= np.maximum(seen.visits[part[live, be.POWNER]], 1)
 
 
-def boxes_by_attribute(table: SegmentArrays) -> tuple[I64, I64, I64]:
-    """(where each attribute's constraints begin, lo, hi) of all constraints that can key, ordered by attribute."""
-    chosen = np.flatnonzero((np.diff(table.interval_start) > 0) & (table.accepts_null == 0))
-    order = chosen[np.argsort(table.attr[chosen], kind="stable")]
-    attributes = int(table.attr.max(initial=-1)) + 1
-    starts = np.searchsorted(table.attr[order], np.arange(attributes + 1))
-    return starts, table.lo[table.interval_start[order]], table.hi[table.interval_start[order + 1] - 1]
+# --- what events would do elsewhere ----------------------------------------------------------------------------------
+
+
+def keyed_boxes(table: SegmentArrays, constraints: I64) -> tuple[I64, I64]:
+    """The boxes of constraints that can key: (lo, hi)."""
+    return table.lo[table.interval_start[constraints]], table.hi[table.interval_start[constraints + 1] - 1]
+
+
+def able(table: SegmentArrays, constraints: I64) -> I64:
+    """Those of the constraints that can key."""
+    some = table.interval_start[constraints + 1] > table.interval_start[constraints]
+    keyed: I64 = constraints[some & (table.accepts_null[constraints] == 0)]
+    return keyed
+
+
+def by_attribute(attr: I32, attributes: int) -> tuple[I64, I64]:
+    """An order by attribute, and where each attribute begins in it."""
+    order = np.argsort(attr, kind="stable")
+    return order, np.searchsorted(attr[order], np.arange(attributes + 1))
 
 
 def event_rates(table: SegmentArrays, events: EventArrays) -> F64:
     """By attribute, the share of its clauses that an event reaches by it, on average over the events."""
-    starts, lo, hi = boxes_by_attribute(table)
-    rates = np.zeros(len(starts) - 1)
-    count = max(1, len(events.start) - 1)
-    order = np.argsort(events.attr, kind="stable")
-    places = np.searchsorted(events.attr[order], np.arange(len(starts)))
-    for attr in np.unique(events.attr[events.attr < len(rates)]):
-        begin, end = int(starts[attr]), int(starts[attr + 1])
-        if begin == end:
-            continue
-        chosen = np.unique(np.linspace(begin, end - 1, min(end - begin, SAMPLE)).astype(np.int64))
-        values = order[places[attr] : places[attr + 1]]
-        reached = np.searchsorted(np.sort(lo[chosen]), events.hi[values], "right")
-        missed = np.searchsorted(np.sort(hi[chosen]), events.lo[values], "left")
-        rates[attr] = float((reached - missed).sum()) / len(chosen) / count
+    constraints = able(table, np.arange(len(table.attr)))
+    attributes = int(table.attr.max(initial=-1)) + 1
+    order, starts = by_attribute(table.attr[constraints], attributes)
+    sampled = [
+        order[np.unique(np.linspace(begin, end - 1, min(end - begin, SAMPLE)).astype(np.int64))]
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        if end > begin
+    ]
+    chosen = constraints[np.concatenate([order[:0], *sampled])]
+    counts = np.bincount(table.attr[chosen], minlength=attributes)
+    reached = np.bincount(table.attr[chosen], reaches(table, chosen, events), minlength=attributes)
+    rates: F64 = reached / np.maximum(counts, 1)
     return rates
 
 
-def histogram_rates(table: SegmentArrays) -> F64:
-    """By attribute, the average occupied bucket of a histogram of its clauses' boxes, as a share of them."""
-    starts, lo, hi = boxes_by_attribute(table)
-    rates = np.zeros(len(starts) - 1)
-    for attr in range(len(rates)):
-        low, high = lo[starts[attr] : starts[attr + 1]], hi[starts[attr] : starts[attr + 1]]
-        if len(low):
-            origin, length = float(low.min()), max(1.0, float(high.max()) - float(low.min()) + 1.0)
-            share = (np.stack([low, high]).astype(np.float64) - origin) / length
-            first, last = np.minimum(share * HISTOGRAM_BINS, HISTOGRAM_BINS - 1).astype(np.int64)
-            begun, ended = (np.bincount(bins, minlength=HISTOGRAM_BINS + 1) for bins in (first, last + 1))
-            sizes = np.cumsum(begun - ended)[:HISTOGRAM_BINS]
-            rates[attr] = float(sizes[sizes > 0].mean()) / len(low)
-    return rates
+def reaches(table: SegmentArrays, constraints: I64, events: EventArrays) -> F64:
+    """The share of events that meet each of some constraints that can key."""
+    (lo, hi), attr = keyed_boxes(table, constraints), table.attr[constraints]
+    attributes = int(attr.max(initial=-1)) + 1
+    order, starts = by_attribute(attr, attributes)
+    by_event, places = by_attribute(events.attr, attributes)
+    found = np.zeros(len(constraints))
+    for a in np.unique(events.attr[events.attr < attributes]).tolist():
+        own, values = order[starts[a] : starts[a + 1]], by_event[places[a] : places[a + 1]]
+        begun = np.searchsorted(np.sort(events.lo[values]), hi[own], "right")
+        found[own] = begun - np.searchsorted(np.sort(events.hi[values]), lo[own], "left")
+    return found / max(1, len(events.start) - 1)
 
 
 def extensions(events: EventArrays, attributes: int) -> F64:
@@ -138,25 +182,69 @@ def extensions(events: EventArrays, attributes: int) -> F64:
     return np.bincount(attr, lengths, minlength=attributes) / np.maximum(counts, 1)
 
 
-def fallen(tree: TreeArrays) -> tuple[I64, I64]:
-    """p-nodes to recycle, upper levels first: those whose rank is below 0, and those to be clustered again."""
+# --- what to recycle --------------------------------------------------------------------------------------------------
+
+
+def fallen(tree: TreeArrays, seen: Seen) -> tuple[I64, I64]:
+    """p-nodes, upper levels first: those whose rank is too low to be made again, and those to be clustered again."""
     part, more = tree.pnode.reshape(-1, be.PART)[: tree.head[be.PNODES]], tree.more.reshape(-1, be.MORE)
     live = np.flatnonzero(part[:, be.POWNER] != be.NONE)
     live = live[np.argsort(more[part[live, be.PROOT], be.LEVEL], kind="stable")]
     below, changed = more[part[live, be.PROOT]][:, [be.BELOW, be.CHANGED]].T
-    low = tree.loss[live] > below
+    least, expected = tree.head[be.LEAST], below * (1.0 - tree.rate[part[live, be.PATTR]])
+    low = (below - tree.loss[live] < least) & (expected < least) & (seen.visits[part[live, be.POWNER]] >= ENOUGH)
     worn = (2 * changed > below) & (tree.loss[live] > 0) & ~low
     return live[low], live[worn]
 
 
-def clauses_below(tree: TreeArrays, pnodes: I64) -> int:
-    """The number of clauses in some p-nodes, those in nested ones counted once."""
-    part, more = tree.pnode.reshape(-1, be.PART), tree.more.reshape(-1, be.MORE)
-    chosen, total = set(pnodes.tolist()), 0
-    for p in chosen:
-        b = part[p, be.POWNER]
-        while b > be.ROOT and int(more[b, be.PNODE]) not in chosen:
-            b = part[more[b, be.PNODE], be.POWNER]
-        if b == be.ROOT:
-            total += int(more[part[p, be.PROOT], be.BELOW])
-    return total
+def better_places(tree: TreeArrays, table: SegmentArrays, events: EventArrays, seen: Seen) -> tuple[I32, I32]:
+    """Clauses that the events would come upon less often below another attribute of the root: (clauses, attributes)."""
+    clauses, here, top = _lossy_clauses(tree, seen, len(events.start) - 1)
+    starts, c = spread(table.constraint_start, clauses)
+    of = np.repeat(np.arange(len(clauses)), np.diff(starts))
+    keyed = np.isin(c, able(table, c))
+    c, of = c[keyed], of[keyed]
+    c, of = c[table.attr[c] != top[of]], of[table.attr[c] != top[of]]
+    attr, reach, attributes = table.attr[c], reaches(table, c, events), len(tree.rate)
+    has = np.bincount(events.attr[events.attr < attributes], minlength=attributes) / (len(events.start) - 1)
+    there = _clauses_by_attribute(tree)
+    size, aims = there + np.bincount(attr, minlength=attributes), np.full(len(clauses), be.NONE)
+    for _ in range(ROUNDS):
+        with np.errstate(divide="ignore"):
+            share = has * np.minimum(1.0, int(tree.head[be.CAPACITY]) / size)  # of the p-node, that an event reads
+        expected = np.where(size[attr] < tree.head[be.LEAST], np.inf, reach + share[attr])
+        order = np.lexsort((expected, of))
+        first = order[np.searchsorted(of[order], np.unique(of))]
+        good = first[expected[first] <= BETTER * here[of[first]]]
+        aims[:] = be.NONE
+        aims[of[good]] = attr[good]
+        size = there + np.bincount(attr[good], minlength=attributes)
+    aims[(aims != be.NONE) & (size[aims] < tree.head[be.LEAST])] = be.NONE
+    moved = aims != be.NONE
+    return clauses[moved].astype(np.int32), aims[moved].astype(np.int32)
+
+
+def _lossy_clauses(tree: TreeArrays, seen: Seen, events: int) -> tuple[I64, F64, I64]:
+    """Clauses of l-nodes with nearly all of the loss; how often an event visits them; their attribute at the root."""
+    link, more = tree.link.reshape(-1, be.LINK), tree.more.reshape(-1, be.MORE)
+    part = tree.pnode.reshape(-1, be.PART)
+    loss = seen.loss * (link[: len(seen.loss), be.COUNT] > 0)
+    order = np.argsort(-loss, kind="stable")
+    lossy = order[: int(np.searchsorted(np.cumsum(loss[order]), LOSS_SHARE * loss.sum())) + 1]
+    lossy = lossy[(seen.visits[lossy] >= ENOUGH) & (loss[lossy] > 0)]
+    above = lossy.copy()
+    while (deep := more[above, be.LEVEL] > 1).any():
+        above[deep] = part[more[above[deep], be.PNODE], be.POWNER]
+    first, count = link[lossy, be.FIRST].astype(np.int64), link[lossy, be.COUNT]
+    places = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
+    here = np.repeat(seen.visits[lossy] / events, count)
+    return tree.clause[places].astype(np.int64), here, np.repeat(link[above, be.ATTR], count)
+
+
+def _clauses_by_attribute(tree: TreeArrays) -> I64:
+    """By attribute, the clauses of its p-node at the root."""
+    first, width = tree.link[be.ROOT * be.LINK + be.PDIR], tree.link[be.ROOT * be.LINK + be.WIDTH]
+    roots = tree.pnode.reshape(-1, be.PART)[tree.pdir_node[first : first + width], be.PROOT]
+    counts = np.zeros(len(tree.rate), np.int64)
+    counts[tree.pdir_attr[first : first + width]] = tree.more.reshape(-1, be.MORE)[roots, be.BELOW]
+    return counts

@@ -50,6 +50,8 @@ BINS = 64
 """Bits of a signature, and bins of weight maxima: attribute a uses bit and bin a % 64."""
 LONGEST_RECORD = 64
 """Most constraints of a clause that gets a record; longer clauses are verified in the table."""
+UNLIMITED = 2**31 - 1
+"""The limit of an l-node that is not split, or not before all its clauses are there."""
 LANE_ATTRIBUTES = 1 << 16
 """Attributes with a number below this fit a lane of a record."""
 
@@ -70,16 +72,19 @@ PART = 4
 STATIC, SUM, OWN_STATIC, OWN_SUM = 0, 1, 2, 3
 TOP = 4
 
-# head: how much of each array is used, free lists, and settings.
+# head: how much of each array is used, free lists, and settings. LEARNED is the number of events that rates come from;
+# UNPACKED counts the clauses inserted since entries and records were last laid out in the order of the tree.
 BUCKETS, FREE_BUCKET, PNODES, FREE_PNODE, ENTRIES, PDIRS, RIMS, WORDS = range(8)
 CLAUSES, CAPACITY, RIGID, APPROXIMATE, LEAST, LONGEST, LIVE_BUCKETS, LIVE_PNODES = range(8, 16)
-FOLLOWS, HISTOGRAM, LIVE_WORDS, LOOSE = 16, 17, 18, 19
+FOLLOWS, HISTOGRAM, LIVE_WORDS, LOOSE, LEARNED, UNPACKED = range(16, 22)
 CLASSES = 60
 FREE_RUNS = 24
 FREE_PDIRS = FREE_RUNS + CLASSES
 FREE_RIMS = FREE_PDIRS + CLASSES
 FREE_WORDS = FREE_RIMS + LEVELS + 1
 HEAD = FREE_WORDS + LONGEST_RECORD + 1
+SETTINGS = (CAPACITY, LEAST, RIGID, APPROXIMATE, FOLLOWS, HISTOGRAM)
+"""Fields of `head` that the options of a tree set."""
 # knob
 ALPHA, BETA, EXTENSION = 0, 1, 2
 KNOB = 3
@@ -140,7 +145,7 @@ def empty_tree(knobs: list[float], settings: Mapping[int, int], attributes: int,
         tree.first[bucket * 2 : bucket * 2 + 2] = HIGHEST
         tree.top[bucket * TOP : (bucket + 1) * TOP] = (-np.inf, 0, -np.inf, 0)
     head[BUCKETS] = head[LIVE_BUCKETS] = 2
-    tree.more[NEVER * MORE + LIMIT] = 2**31 - 1
+    tree.more[NEVER * MORE + LIMIT] = UNLIMITED
     return with_attributes(tree, attributes)
 
 

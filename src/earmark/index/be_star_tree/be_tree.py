@@ -21,10 +21,20 @@ smallest aligned power of two of keys that holds the first clauses of a p-node; 
 
 from __future__ import annotations
 
+from typing import Self
+
 from earmark.index.be_star_tree import BEStarTree
+from earmark.segment.arrays import SegmentArrays
 
 
 class BETree(BEStarTree):
     """A BE*-Tree with rigid clustering."""
 
     rigid = True
+
+    @classmethod
+    def build(  # type: ignore[override]
+        cls, table: SegmentArrays, *, capacity: int | None = None, ranking: str = "popularity", bulk: bool = True
+    ) -> Self:
+        """Build the tree of a table. O(n c depth). The other options of a BE*-Tree shape boxes, and cells have none."""
+        return super().build(table, capacity=capacity, ranking=ranking, bulk=bulk)

@@ -58,8 +58,12 @@ GENEROUS = 256
 """Extra room to ask for, so that small changes do not stop for it."""
 DONE, OVERFLOW, DEEP, CRAMPED = 0, 1, 2, 3
 """Why the insert kernel stopped: all inserted; an l-node is above its limit; a c-directory is too deep; no room."""
+PACK_SHARE = 8
+"""Entries and records are laid out again once one in this many clauses was inserted since."""
+NO_AIMS: I32 = np.empty(0, np.int32)
+"""Every clause goes to the p-node of the highest rank."""
 SPARE_BUCKETS = 3 * be.LEVELS + 3
-"""The most buckets that one clause may need: two per level."""
+"""More buckets than one clause can need, which is two per level."""
 SPARE_RIMS = SPARE_BUCKETS * 2 * be.LEVELS
 SPARE_WORDS = 2 * be.LONGEST_RECORD + be.LONGEST_RECORD // 4 + 4
 SPARE = {"buckets": SPARE_BUCKETS, "rims": SPARE_RIMS, "words": SPARE_WORDS}
@@ -71,8 +75,13 @@ DEPTH_FACTOR = 5.0
 
 
 @kernel
-def insert_clauses(tree: TreeArrays, table: SegmentArrays, clauses: I32, i: int, path: Path) -> tuple[int, int, int]:
-    """Insert clauses from number i on; returns the next number, why it stopped, and at which bucket."""
+def insert_clauses(
+    tree: TreeArrays, table: SegmentArrays, clauses: I32, aims: I32, i: int, path: Path
+) -> tuple[int, int, int]:
+    """Insert clauses from number i on; returns the next number, why it stopped, and at which bucket.
+
+    `aims` has the attribute of the root's p-node that takes each clause; when it is empty, ranks decide.
+    """
     while i < len(clauses):
         if (
             len(tree.link) // be.LINK - tree.head[be.BUCKETS] < int(SPARE_BUCKETS)
@@ -81,11 +90,11 @@ def insert_clauses(tree: TreeArrays, table: SegmentArrays, clauses: I32, i: int,
             or len(tree.sign) - tree.head[be.ENTRIES] < 2 * tree.head[be.LONGEST] + 16  # its l-node in a longer run
         ):
             return i, int(CRAMPED), be.NONE
-        clause = whole(clauses[i])
+        clause, aim = whole(clauses[i]), whole(aims[i]) if len(aims) else be.NONE
         i += 1
         if tree.where[clause] != be.NONE:
             continue
-        b, depth = home_of(tree, table, clause, path)
+        b, depth = home_of(tree, table, clause, aim, path)
         slot, most = whole(tree.slot[clause]), nodes.weights_of(table, clause)
         nodes.put_entry(tree, b, nodes.signature(table, clause), clause, nodes.new_record(tree, table, clause), most)
         tree.head[be.CLAUSES] += 1
@@ -109,13 +118,17 @@ def insert_clauses(tree: TreeArrays, table: SegmentArrays, clauses: I32, i: int,
 
 
 @embedded
-def home_of(tree: TreeArrays, table: SegmentArrays, clause: int, path: Path) -> tuple[int, int]:
-    """The bucket whose l-node takes the clause, and its depth in its c-directory; puts its boxes on the path."""
+def home_of(tree: TreeArrays, table: SegmentArrays, clause: int, aim: int, path: Path) -> tuple[int, int]:
+    """The bucket whose l-node takes the clause, and its depth in its c-directory; puts its boxes on the path.
+
+    `aim` is the attribute of the p-node to take at the root, or NONE.
+    """
     if nodes.never_holds(table, clause):
         return be.NEVER, 0
     b, level, depth = be.ROOT, 0, 0
     while at(tree.link, b * be.LINK + be.WIDTH) and level < be.LEVELS:
-        p = best_pnode(tree, table, b, clause)
+        aimed = level == 0 and aim != be.NONE
+        p = nodes.find_pnode(tree, be.ROOT, aim) if aimed else best_pnode(tree, table, b, clause)
         if p == be.NONE:
             break
         level += 1
@@ -223,6 +236,14 @@ def out_of_balance(tree: TreeArrays, b: int) -> int:
         b = at(tree.link, b * be.LINK + be.PARENT)
         height += 1
     return be.NONE
+
+
+@kernel
+def new_pnodes(tree: TreeArrays, attributes: I32) -> None:
+    """Make empty p-nodes at the root, whose root buckets take any number of clauses until they are settled."""
+    for i in range(len(attributes)):
+        p = nodes.new_pnode(tree, be.ROOT, whole(attributes[i]))
+        tree.more[tree.pnode[p * be.PART + be.PROOT] * be.MORE + be.LIMIT] = be.UNLIMITED
 
 
 # --- BE-Tree: cells instead of bounding boxes ----------------------------------------------------------------------
@@ -369,16 +390,20 @@ class TreeChange:
         self.tree = with_room(self.tree, entries=2 * len(clauses) + 64)
         settling.fill_root(self.tree, self._table, clauses)
         self._settle(be.ROOT)
-        self._tidy()
+        self.tidy()
 
     def insert(self, slots: I32) -> None:
-        """Insert slots, clause by clause."""
-        self._insert(self._clauses_of(slots))
+        """Insert slots, clause by clause; from time to time, lay out again what has come to be scattered."""
+        clauses = self._clauses_of(slots)
+        self._insert(clauses)
+        self.tree.head[be.UNPACKED] += len(clauses)
+        if PACK_SHARE * self.tree.head[be.UNPACKED] > self.tree.head[be.CLAUSES]:
+            self._pack()
 
-    def _insert(self, clauses: I32) -> None:
+    def _insert(self, clauses: I32, aims: I32 = NO_AIMS) -> None:
         done = 0
         while done < len(clauses):
-            done, why, b = insert_clauses(self.tree, self._table, clauses, done, self._path)
+            done, why, b = insert_clauses(self.tree, self._table, clauses, aims, done, self._path)
             if why == OVERFLOW:
                 self._settle(b)
             elif why == DEEP:
@@ -401,37 +426,76 @@ class TreeChange:
     def rebuild_all(self) -> None:
         """Cluster and partition all clauses again."""
         self._rebuild(be.ROOT)
-        self._tidy()
+        self.tidy()
 
-    def recycle_all(self, low: I64, worn: I64) -> int:
-        """Recycle the p-nodes of low rank and cluster the worn ones again; returns the number of their clauses."""
+    def cluster_again(self, pnodes: I64) -> int:
+        """Cluster and partition the clauses of p-nodes again; returns their number."""
         done = 0
-        for p in [*low.tolist(), *worn.tolist()]:
+        for p in pnodes.tolist():
             owner, root = (int(self.tree.pnode[p * be.PART + field]) for field in (be.POWNER, be.PROOT))
             if owner != be.NONE:  # else it was freed with one above it
                 done += int(self.tree.more[root * be.MORE + be.BELOW])
-                if p in low:
-                    self._recycle(owner, root)
-                else:
-                    self._rebuild(root)
-        if done:
-            self._tidy()
+                self._rebuild(root)
         return done
+
+    def recycle(self, pnodes: I64, clauses: I32, aims: I32) -> int:
+        """Remove p-nodes and insert their clauses again, and move clauses to p-nodes of the root; returns their number.
+
+        This is no wear: what the index was asked to change since its parts were built is counted as before.
+        """
+        changed = self.tree.more[be.CHANGED :: be.MORE][: self.tree.head[be.BUCKETS]].copy()
+        done = [clauses]
+        for p in pnodes.tolist():
+            owner, root = (int(self.tree.pnode[p * be.PART + field]) for field in (be.POWNER, be.PROOT))
+            if owner != be.NONE:
+                done.append(self._recycle(owner, root))
+        if len(clauses):
+            self._move(clauses, aims)
+        after = self.tree.more[be.CHANGED :: be.MORE]
+        np.minimum(after[: len(changed)], changed, out=after[: len(changed)])
+        after[len(changed) :] = 0
+        return len(np.unique(np.concatenate(done)))
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _recycle(self, owner: int, root: int) -> None:
-        """Remove a p-node and insert its clauses again."""
+    def _move(self, clauses: I32, aims: I32) -> None:
+        """Insert clauses again below the root's p-nodes of these attributes, which are made where there are none."""
+        self._remove(clauses)
+        first, width = (int(self.tree.link[be.ROOT * be.LINK + field]) for field in (be.PDIR, be.WIDTH))
+        fresh = np.setdiff1d(aims, self.tree.pdir_attr[first : first + width])
+        waiting = self._keyed_at_root(fresh)
+        more = len(fresh) + GENEROUS
+        self.tree = with_room(self.tree, buckets=more, pnodes=more, pdirs=4 * (more + width))
+        new_pnodes(self.tree, fresh)
+        self._remove(waiting)
+        self._insert(clauses, aims)
+        self._insert(waiting)
+        rows = self.tree.more.reshape(-1, be.MORE)[: self.tree.head[be.BUCKETS]]
+        for b in np.flatnonzero((rows[:, be.LIMIT] == be.UNLIMITED) & (rows[:, be.LEVEL] > 0)).tolist():
+            self.tree.more[b * be.MORE + be.LIMIT] = self.tree.head[be.CAPACITY]
+            self._settle(b)
+
+    def _keyed_at_root(self, attributes: I32) -> I32:
+        """The clauses of the root's own l-node that p-nodes of these attributes can take."""
+        first, count = (int(self.tree.link[be.ROOT * be.LINK + field]) for field in (be.FIRST, be.COUNT))
+        clauses = self.tree.clause[first : first + count]
+        starts, c = spread(self._table.constraint_start, clauses.astype(np.int64))
+        able = np.isin(self._table.attr[c], attributes) & (self._table.accepts_null[c] == 0)
+        return np.unique(np.repeat(clauses, np.diff(starts))[able])
+
+    def _recycle(self, owner: int, root: int) -> I32:
+        """Remove a p-node and insert its clauses again; returns these."""
         self._collapse(root)
         first, count = (int(self.tree.link[root * be.LINK + field]) for field in (be.FIRST, be.COUNT))
         clauses = self.tree.clause[first : first + count].copy()
         self._remove(clauses)
         if self.tree.more[owner * be.MORE + be.LEVEL] != be.NONE:  # else it was freed with its last clause
-            self.tree.more[owner * be.MORE + be.LIMIT] = 2**31 - 1  # they are partitioned together, not one by one
+            self.tree.more[owner * be.MORE + be.LIMIT] = be.UNLIMITED  # they are partitioned together, not one by one
         self._insert(clauses)
         if self.tree.more[owner * be.MORE + be.LEVEL] != be.NONE:
             self.tree.more[owner * be.MORE + be.LIMIT] = self.tree.head[be.CAPACITY]
             self._settle(owner)
+        return clauses
 
     def _rebuild(self, b: int) -> None:
         """Cluster and partition all clauses of a bucket again."""
@@ -454,7 +518,7 @@ class TreeChange:
         self.tree = with_attributes(self.tree, int(self._table.attr[constraints].max(initial=-1)) + 1)
         return clauses.astype(np.int32)
 
-    def _tidy(self) -> None:
+    def tidy(self) -> None:
         """Compute boxes and bounds from scratch, and lay everything out without gaps."""
         settling.renew_all(self.tree, self._table, self._path)
         self._pack()
@@ -468,6 +532,7 @@ class TreeChange:
         fresh = {name: np.empty(size, getattr(tree, name).dtype) for name in ("sign", "clause", "record", "most")}
         into = tree._replace(**fresh, word=np.empty(words + spare_words, np.int64))
         settling.pack(tree, self._table, into)
+        into.head[be.UNPACKED] = 0
         self.tree = into if spare_entries else trimmed(into)
 
     def _make_room(self, entries: int, **units: int) -> None:

@@ -14,8 +14,10 @@ follows, and is then divided among the buckets.
 An l-node that cannot be made smaller (no attribute left that enough clauses have) gets twice its size as its limit
 (UpdateClusterCapacity), so that it is not tried again at every insert.
 
-Rank of an attribute in an l-node: its number of clauses, less the share expected to be false candidates (`rate`; zero
-under the optimistic ranking until events have been seen).
+Rank of an attribute in an l-node: its number of clauses (gain), less those expected to be false candidates (loss). The
+share of false candidates is what events have shown (`tree.rate`, set by `adapt`). Until then it is zero when ranking by
+popularity; when ranking by histogram, it is the average occupied bin of a histogram of the attribute's boxes in this
+l-node. An attribute whose rank is below the least size of a p-node gets none.
 
 **Where a bucket is split**: the exhaustive and the approximate algorithm of section V-A, and halving. Every split
 has one form: left takes the boxes that end at or before `left_end`, right those that begin at or after `right_begin`,
@@ -41,7 +43,7 @@ import numpy as np
 
 import earmark.index.be_star_tree.arrays as be
 import earmark.index.be_star_tree.nodes as nodes
-from earmark.flat.arrays import F32, I32, I64, U64
+from earmark.flat.arrays import F32, F64, I32, I64, U64
 from earmark.flat.machine import at
 from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.bounds import Path, path_to, renew
@@ -49,6 +51,9 @@ from earmark.index.be_star_tree.nodes import whole
 from earmark.index.stored import element_types
 from earmark.jit import embedded, inlined, kernel
 from earmark.segment.arrays import SegmentArrays
+
+HISTOGRAM_BINS = 64
+"""Bins of the histogram of an attribute's boxes in an overflowing l-node."""
 
 
 class Desk(NamedTuple):
@@ -63,16 +68,19 @@ class Desk(NamedTuple):
     part: I32
     posting: I32
     share: I32
+    rate: F64
     begin: I32
     end: I32
     touched: I32
     fresh: I32
     todo: I32
+    bins: I64
 
 
 def new_desk(entries: int, constraints: int, attributes: int) -> Desk:
     """Make a desk for l-nodes of up to `entries` entries with `constraints` constraints in all."""
-    sizes = [entries] * 7 + [constraints, attributes] + [attributes + 4] * 4 + [2 * entries + attributes + 8]
+    sizes = [entries] * 7 + [constraints, attributes, attributes] + [attributes + 4] * 4
+    sizes += [2 * entries + attributes + 8, HISTOGRAM_BINS + 1]
     return Desk._make(map(np.zeros, sizes, element_types(Desk).values()))
 
 
@@ -95,7 +103,8 @@ def settle(tree: TreeArrays, table: SegmentArrays, desk: Desk, path: Path, todo:
                 desk.lo[i], desk.hi[i] = nodes.lowest(table, c), nodes.highest(table, c)
             lo, hi, low, high = desk.lo[:count], desk.hi[:count], tree.box[box + be.LO], tree.box[box + be.HI]
             approximate = tree.head[be.APPROXIMATE] != 0
-            split = find_split(lo, hi, tree.knob[be.ALPHA], tree.apart[attr], approximate, rigid, low, high)
+            apart = 0.0 if rigid else tree.apart[attr]
+            split = find_split(lo, hi, tree.knob[be.ALPHA], apart, approximate, rigid, low, high)
             fresh = _cluster(tree, desk, b, split)
         if not fresh:
             fresh = _partition(tree, table, desk, b, path)
@@ -222,13 +231,14 @@ def _choose_parts(tree: TreeArrays, table: SegmentArrays, desk: Desk, b: int, pa
     for i in range(1, level + 1):
         desk.share[path.attr[i]] = be.NONE  # a p-node above already partitions by it
     attributes = _post(tree, table, desk, first, count)
+    _set_rates(tree, table, desk, first, attributes)
     left, parts, least = count, 0, tree.head[be.LEAST]
     while left > tree.head[be.CAPACITY] and parts < attributes:
         best, best_rank = be.NONE, 0.0
         for i in range(parts, attributes):
             a = at(desk.touched, i)
-            rank = desk.share[a] * (1.0 - at(tree.rate, a))
-            if desk.share[a] >= least and rank > best_rank:
+            rank = desk.share[a] * (1.0 - at(desk.rate, a))
+            if rank >= least and rank > best_rank:
                 best, best_rank = i, rank
         if best == be.NONE:
             break
@@ -278,6 +288,40 @@ def _post(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, count:
                 desk.posting[desk.end[attr]] = entry
                 desk.end[attr] += 1
     return attributes
+
+
+@embedded
+def _set_rates(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, attributes: int) -> None:
+    """Write to desk.rate, for each attribute listed, the share of its clauses expected to be false candidates."""
+    by_histogram = tree.head[be.HISTOGRAM] != 0 and tree.head[be.LEARNED] == 0
+    for i in range(attributes):
+        attr = whole(desk.touched[i])
+        desk.rate[attr] = _histogram_rate(tree, table, desk, first, attr) if by_histogram else at(tree.rate, attr)
+
+
+@embedded
+def _histogram_rate(tree: TreeArrays, table: SegmentArrays, desk: Desk, first: int, attr: int) -> float:
+    """The average occupied bin of a histogram of an attribute's boxes in this l-node, as a share of them."""
+    begin, end = desk.begin[attr], desk.end[attr]
+    low, high = be.HIGHEST, be.LOWEST
+    for i in range(begin, end):
+        c = nodes.constraint_on(table, at(tree.clause, first + desk.posting[i]), attr)
+        low, high = min(low, nodes.lowest(table, c)), max(high, nodes.highest(table, c))
+    width = nodes.length(low, high) / int(HISTOGRAM_BINS)
+    desk.bins[:] = 0  # by how many the boxes in a bin differ from those in the one before
+    for i in range(begin, end):
+        c = nodes.constraint_on(table, at(tree.clause, first + desk.posting[i]), attr)
+        for box_end in range(2):
+            key = nodes.highest(table, c) if box_end else nodes.lowest(table, c)
+            bin_ = min(int((float(key) - float(low)) / width), int(HISTOGRAM_BINS) - 1)
+            desk.bins[bin_ + box_end] += -1 if box_end else 1
+    size, total, occupied = 0, 0, 0
+    for bin_ in range(int(HISTOGRAM_BINS)):
+        size += desk.bins[bin_]
+        total += size
+        occupied += 1 if size else 0
+    rate: float = total / occupied / (end - begin)
+    return rate
 
 
 @kernel

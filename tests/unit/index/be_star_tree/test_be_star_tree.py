@@ -43,24 +43,27 @@ SLOTS = 30 if PLAIN else 150
 kinds = pytest.mark.parametrize("kind", [BEStarTree, BETree])
 
 
-def options(seed: int) -> dict[str, object]:
-    """Every option in turn."""
-    return {
+def options(kind: type[BEStarTree], seed: int) -> dict[str, object]:
+    """Every option of a kind in turn."""
+    both = {
         "capacity": (2, 5, 20, None)[seed % 4],
-        "split": ("exhaustive", "approximate")[seed % 2],
         "ranking": ("popularity", "histogram")[seed // 2 % 2],
+        "bulk": seed % 3 != 1,
+    }
+    boxes = {
+        "split": ("exhaustive", "approximate")[seed % 2],
         "alpha": (0.1, 0.0, 0.5)[seed % 3],
         "beta": (4.0, 1.0)[seed % 2],
         "extension": (0.0, 3.0)[seed // 3 % 2],
-        "bulk": seed % 3 != 1,
     }
+    return both if kind.rigid else both | boxes
 
 
 @kinds
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers(kind: type[BEStarTree], seed: int) -> None:
     made = Maker(seed).made(SLOTS, 12)
-    tree = kind.build(table_arrays(made), **options(seed))  # type: ignore[arg-type]
+    tree = kind.build(table_arrays(made), **options(kind, seed))  # type: ignore[arg-type]
     tree.check()
     assert_answers(made, tree, ((1, False), (7, False), (3, True), (10**6, True)))
     for k in (1, 7, 10**6):
@@ -286,7 +289,7 @@ def test_what_grew_in_a_bad_order_is_clustered_anew() -> None:
     made.events = [{0: Value(v, v)} for v in range(0, 1000, 10)]
     events = event_arrays(made, made.events)
     grown, built = BEStarTree.build(table, capacity=4, bulk=False), BEStarTree.build(table, capacity=4)
-    assert PLAIN or grown.adapt(events).recycled == len(made.subscriptions)  # a short one was, while it grew
+    assert PLAIN or grown.adapt(events).clustered == len(made.subscriptions)  # a short one was, while it grew
     grown.check()
     for tree in (grown, built):
         tree.match_many(events, everyone)
