@@ -40,7 +40,7 @@ from earmark.index.driver import ArrayIndex
 from earmark.keys.schema import INT64_MIN, LIFE, Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
-from earmark.segment.segment import Segment
+from earmark.segment.segment import Segment, no_arrays
 from earmark.threads import alone
 
 Build = Callable[[SegmentArrays], ArrayIndex[Any]]
@@ -204,8 +204,20 @@ def united(
         first += len(slots)
         places.append(place)
     made = [joined] if len(parts) == 1 else [joined.pick(part) for part in parts]
-    outputs = [IndexedSegment.of(one, build(one.arrays) if build is not None and len(one) else None) for one in made]
+    outputs = [IndexedSegment.of(one, _built(one, inputs, build) if build is not None else None) for one in made]
     return CompactionResult(tuple(inputs), tuple(outputs), tuple(places))
+
+
+def _built(segment: Segment, inputs: Sequence[IndexedSegment], build: Build) -> ArrayIndex[Any] | None:
+    """An index of a segment, with what the index of the largest of the inputs has learned from events."""
+    if not len(segment):
+        return None
+    largest = max((one for one in inputs if one.index is not None), key=len, default=None)
+    if largest is not None and largest.index is not None and largest.index.is_adaptive:
+        index = build(no_arrays()).build_learned(segment.arrays, largest.index)
+        if index is not None:
+            return index
+    return build(segment.arrays)
 
 
 def _parted(joined: Segment, moment: int) -> list[I64]:

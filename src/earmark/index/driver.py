@@ -205,6 +205,13 @@ class ArrayIndex(Generic[A]):
         """Learn from these events, and place again what they show to be badly placed; for a copy."""
         raise _not_offered(self, "adapt to events")
 
+    def build_learned(self, table: SegmentArrays, old: ArrayIndex[Any]) -> Self | None:
+        """Build an index of a table with the options of this one and what another has learned from events.
+
+        None where the other has learned nothing that a build could use.
+        """
+        return None
+
     # --- searching -----------------------------------------------------------------------------------------------
 
     def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
