@@ -16,12 +16,15 @@ NAMES = ("list", "all", "shen", "mics", "vcr", "ranked", "be-star")
 @click.argument("paper", type=click.Choice(NAMES), metavar="list|all|PAPER")
 @click.option("--figure", type=int, metavar="N", help="Only this figure.")
 @click.option("--table", type=int, metavar="N", help="Only this table.")
+@click.option("--experiment", metavar="NAME", help="Only this one: figure-6, table-2, or another that `list` names.")
 @options.choice(
     "--scale", "quick", ("tiny", "quick", "full"), "Sizes: the papers' (full), all in ten minutes, or a test."
 )
 @click.option("--out", default="report", show_default=True, metavar="FOLDER", help="Where results and report go.")
 @options.number("--seed", 2003, "Seed of everything random.", least=0)
-def paper(paper: str, figure: int | None, table: int | None, scale: str, out: str, seed: int) -> None:
+def paper(
+    paper: str, figure: int | None, table: int | None, experiment: str | None, scale: str, out: str, seed: int
+) -> None:
     """Run the experiments of a paper on this code, and judge what the paper claims by what is measured.
 
     PAPER is shen (covering), mics, vcr, ranked (ranked publish/subscribe) or be-star; `all` runs all of them, and
@@ -41,13 +44,14 @@ def paper(paper: str, figure: int | None, table: int | None, scale: str, out: st
     if paper == "list":
         for known in PAPERS:
             click.echo(f"{known.name}  {known.title}")
-            for experiment in experiments_of(known.name):
-                click.echo(f"  {experiment.label:<10} {experiment.title}")
+            for one in experiments_of(known.name):
+                click.echo(f"  {one.label:<10} {one.title}")
         return
-    if figure is not None and table is not None:
-        raise EarmarkError("expected --figure or --table, got both")
-    part = f"figure-{figure}" if figure is not None else f"table-{table}" if table is not None else None
-    experiments = chosen(paper, part)
+    numbered = [f"{kind}-{n}" for kind, n in (("figure", figure), ("table", table)) if n is not None]
+    parts = numbered if experiment is None else [experiment, *numbered]
+    if len(parts) > 1:
+        raise EarmarkError("expected one of --figure, --table and --experiment, got several")
+    experiments = chosen(paper, parts[0] if parts else None)
     check_installed()
     folder = Path(out)
     run(experiments, scale, folder, click.echo, seed)
