@@ -94,3 +94,24 @@ def test_enumerating_index_answers_as_the_scan_and_counts_its_postings() -> None
     assert spaces.disagreements(index, workload) == 0
     broken = index._replace(posting=index.posting[::-1].copy())
     assert spaces.disagreements(broken, workload) > 0
+
+
+def test_a_tree_that_grew_slow_fails_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(BEStarTree):
+        def match_many(self, *given: Any) -> Any:
+            end = time.thread_time() + 0.01
+            while time.thread_time() < end:
+                pass
+            return super().match_many(*given)
+
+    grown = {contenders.BE_STAR: lambda table, **options: Slow.build(table, bulk=False, **options)}
+    monkeypatch.setattr(contenders, "BUILDERS", contenders.BUILDERS | grown)
+    assert not judge(CLAIMS["dynamic-be-star"], measured("dynamic")).holds
+
+
+def test_an_adaptation_that_builds_again_fails_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = CLAIMS["adaptation-builds-nothing"]
+    assert judge(claim, measured("adaptation")).holds
+    right = BEStarTree.adapt
+    monkeypatch.setattr(BEStarTree, "adapt", lambda *given: right(*given)._replace(clustered=7))
+    assert not judge(claim, measured("adaptation")).holds
