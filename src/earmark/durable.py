@@ -17,7 +17,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -143,6 +143,7 @@ class Book(Matcher):
             made._checkpoints = Checkpoints(
                 root, made.index, state.shelf, made._published, made._make_one_segment, made._writing
             )
+            weakref.finalize(made, _drop, str(root), lock, journal).atexit = False
             made._commits.rows = state.repeated  # they count as changed since the last checkpoint
             mark.write(state.number, durability == "full")
             if state.shelf.change is None and state.version.live:
@@ -220,6 +221,8 @@ class Book(Matcher):
     _reading_journal: Any
     """The lock of those who read it."""
     _is_over = False
+    _is_behind = False
+    """Whether the journal was replaced by another one since the last look."""
 
     @property
     def is_readonly(self) -> bool:
@@ -349,7 +352,7 @@ class Book(Matcher):
         self._check_writable()
         _check_text(author, "an author")
         _check_text(message, "a message")
-        return Transaction(self._latest, partial(self._commit, "change", author=author, message=message))
+        return Transaction(self._latest, partial(self._commit, author=author, message=message))
 
     def _check_writable(self) -> None:
         with self._writing:
@@ -427,15 +430,15 @@ class Book(Matcher):
     def _follow_journal(self) -> None:
         with self._history() as journal:
             last = journal.last()
-            if last <= self._number:
+            if last <= self._number and not self._is_behind:
                 return
-            if journal.first > self._number + 1:
+            if journal.first > self._number + 1 or self._is_behind:
                 state = opening.state_of(self.path, journal)
                 version, number = state.version, state.number
             else:
                 version, number, _ = replayed(self._version, journal, self._number, last)
         self._publish(settled(version, self._build))
-        self._number = number
+        self._number, self._is_behind = number, False
         self._compactor.request()
 
     @contextmanager
@@ -449,6 +452,9 @@ class Book(Matcher):
         with self._reading_journal:
             if self._process != os.getpid():  # SQLite's connections do not survive a fork
                 self._journal, self._process = None, os.getpid()
+            if self._journal is not None and self._journal.is_replaced:  # by a repair
+                self._journal.close()
+                self._journal, self._is_behind = None, True
             if self._journal is None:
                 self._journal = Journal.open(self.path, readonly=True)
             else:
@@ -559,8 +565,8 @@ class Book(Matcher):
     def erase(self, id: Id, *, author: str | None = None, message: str | None = None) -> None:
         """Remove a subscription and its whole history: nothing of its text and tags stays in any file of the book.
 
-        That it was erased stays, with its id. Backups, copies and what the disk itself keeps are out of reach. O(size
-        of the book and of the journal).
+        That it was erased stays, with its id. What repairs have put aside, in the folder `damaged`, is removed as a
+        whole. Backups, copies and what the disk itself keeps are out of reach. O(size of the book and of the journal).
         """
         one = checked_id(id)
         _check_text(author, "an author")
@@ -586,6 +592,8 @@ class Book(Matcher):
         self._compactor.wait()
         self._checkpoints.wait()
         self._checkpoints.make_alone()
+        folders.clear_abandoned(self.path)
+        care.remove_damaged(self.path)
         with commits.quiet():
             self._close_reading()
             commits.journal.vacuum()
@@ -650,6 +658,15 @@ def _check_text(text: Any, what: str) -> None:
 def _check_number(change: Any, purpose: str) -> None:
     if isinstance(change, bool) or not isinstance(change, int):
         raise EarmarkError(f"expected the number of a change {purpose}, got {change!r:.100}")
+
+
+def _drop(root: str, lock: WriterLock, journal: Journal) -> None:
+    """Let others write to a book that was dropped without being closed; what was committed is in its journal."""
+    if lock.is_held:
+        warnings.warn(f"the book {root!r} was dropped without close()", ResourceWarning, stacklevel=1)
+        with suppress(EarmarkError):
+            journal.close()
+        lock.release()
 
 
 def _follow(book: weakref.ref[Book]) -> None:

@@ -59,10 +59,10 @@ def test_a_book_from_its_beginning(ask: Ask, tmp_path: Path) -> None:
     assert "removed 1 subscription; 0 left" in ask("book", "remove", path, "ad-1").out
     assert "there is no subscription 'ad-1' to remove" in ask("book", "remove", path, "ad-1", code=2).err
     lines = ask("book", "history", path, "ad-1").out.splitlines()
-    assert "change by bob (why): age > 3; score 2.0; tags t x" in lines[0] and "condition age > 3 → age > 4" in lines[1]
+    assert "add by bob (why): age > 3; score 2.0; tags t x" in lines[0] and "condition age > 3 → age > 4" in lines[1]
     assert "was age > 4" in lines[2]
     (first, *_) = [json.loads(line) for line in ask("book", "history", path, "--json", "--since", "1").out.splitlines()]
-    assert first["kind"] == "change" and first["author"] == "bob" and first["subscriptions"] == 1
+    assert first["kind"] == "add" and first["author"] == "bob" and first["subscriptions"] == 1
     assert "there was none" in ask("book", "history", path, "none", code=2).err
 
 

@@ -1,9 +1,10 @@
 """A book whose files cannot be written: every file operation in turn, and a full disk.
 
 Whatever fails, a change that was reported as failed is not there, one that was acknowledged is, the book goes on when
-the disk does, and it opens again without repair. SQLite's own files are failed by its statements (a connection that
-raises instead of executing the n-th one), by limits of the system on the size of files, and by a disk of few pages;
-ours by the calls that write, flush, rename and remove. `make test` takes a few of the operations, `make soak` all.
+the disk does, and it opens again without repair. SQLite's own files are failed by each of its file operations
+(failing_vfs.py), by its statements (a connection that raises instead of executing the n-th one), by limits of the
+system on the size of files, and by a disk of few pages; ours by the calls that write, flush, rename and remove.
+`make test` takes a few of the operations, `make soak` all.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import signal
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.failing_vfs import failing_files, library
 
 import earmark
 from earmark import Book, EarmarkError
@@ -233,3 +236,21 @@ def test_a_full_disk(tmp_path: Path) -> None:
     m.add("after", "TRUE")
     m.close()
     assert earmark.open(tmp_path / "b", readonly=True, follow=False).ids() == ["kept", "old", "after"]
+
+
+@pytest.mark.filterwarnings("ignore:a checkpoint of")
+@pytest.mark.parametrize("is_all", [False, pytest.param(True, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])])
+def test_every_operation_of_sqlite_fails_in_turn(tmp_path: Path, is_all: bool) -> None:
+    sqlite = library()
+    if sqlite is None:
+        pytest.skip("the SQLite library of this Python cannot be called from outside")
+    with failing_files(sqlite) as files:
+        run(tmp_path / "none", files.arm, files.disarm)
+        done = files.done
+        assert {"open", "read", "write", "sync"} <= set(done)
+        by_kind = {kind: [at for at, one in enumerate(done, 1) if one == kind] for kind in set(done)}
+        chosen = range(1, len(done) + 1) if is_all else sorted(places[len(places) // 2] for places in by_kind.values())
+        for at in chosen:
+            run(tmp_path / f"at-{at}", partial(files.arm, at), files.disarm)
+        for at in chosen if is_all else [by_kind["sync"][0]]:
+            run(tmp_path / f"from-{at}", partial(files.arm, at, lasting=True), files.disarm)

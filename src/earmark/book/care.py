@@ -264,6 +264,11 @@ def _replace_journal(root: Path, site: Path) -> None:
     folders.flush_folder(root)
 
 
+def remove_damaged(root: Path) -> None:
+    """Remove what repairs have put aside."""
+    shutil.rmtree(root / DAMAGED, ignore_errors=True)
+
+
 def _rebuild(root: Path, facts: dict[str, Any], done: list[str]) -> None:
     """Write the newest version again, from the journal."""
     journal = Journal.open(root)

@@ -433,7 +433,7 @@ def prepare_root(root: Path, truth: str = OF_VERSIONS) -> None:
             f"the truth of the book {str(root)!r} is its journal, so nothing is saved or published there; "
             "change it through earmark.open, or choose another folder"
         )
-    _clear_abandoned(root)
+    clear_abandoned(root)
 
 
 def new_name() -> str:
@@ -507,7 +507,7 @@ def refuse_foreign(root: Path) -> None:
         raise TableError(f"{refusal} (it holds {foreign[0]!r})")
 
 
-def _clear_abandoned(root: Path) -> None:
+def clear_abandoned(root: Path) -> None:
     """Remove what killed writers left: folders in the making that no process holds."""
     for entry in list(root.iterdir()):
         if not _BUILDING.match(entry.name):

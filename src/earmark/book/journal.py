@@ -118,6 +118,14 @@ def _checksum(change: Stored) -> bytes:
     return _digest(*change[:-1])
 
 
+def _identity(root: Path) -> tuple[int, int] | None:
+    """What tells the file of a journal from another one in its place."""
+    with contextlib.suppress(OSError):
+        found = os.stat(root / JOURNAL)
+        return found.st_dev, found.st_ino
+    return None
+
+
 class JournalError(TableError):
     """The journal of a book cannot be read or written."""
 
@@ -132,6 +140,7 @@ class Journal:
         self.root = root
         self.facts = facts
         self._connection = connection
+        self._file = _identity(root)
         _open.add(self)
 
     # --- opening ---------------------------------------------------------------------------------------------
@@ -195,6 +204,11 @@ class Journal:
     def first(self) -> int:
         """The number of the first change that is kept."""
         return int(self.facts["first"])
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether there is another journal now in the place of the one that this is a connection to."""
+        return self._file != _identity(self.root)
 
     def refresh_facts(self) -> None:
         """Read the facts again: another process may have written them."""

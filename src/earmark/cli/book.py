@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from earmark.segment.builder import Subscription
 
 WRONG = 1
+_INTEGER = re.compile(r"-?\d{1,19}")
 _who = options.together(
     click.option("--author", metavar="NAME", help="Who makes the change; it is kept in the history."),
     click.option("--message", metavar="TEXT", help="Why; it is kept in the history."),
@@ -81,7 +82,7 @@ def moment_of(text: str) -> int | datetime:
 
 def _key(matcher: Matcher, id: str) -> Any:
     """An id as the book has it: a number, where its ids are."""
-    number = int(id) if re.fullmatch(r"-?\d{1,19}", id) else None
+    number = int(id) if _INTEGER.fullmatch(id) else None
     if number is None or id in matcher:
         return id
     kind = matcher._version.id_type
@@ -156,12 +157,21 @@ def remove(book: str, ids: tuple[str, ...], author: str | None, message: str | N
 @_book
 @click.argument("subscriptions")
 @options.flag("--replace", "Replace subscriptions that are there.")
+@options.flag("--string-ids", "Read the ids of a CSV file as strings, even if all of them look like integers.")
 @_who
 @options.reading
 def load_file(
-    book: str, subscriptions: str, replace: bool, author: str | None, message: str | None, reading: options.Reading
+    book: str,
+    subscriptions: str,
+    replace: bool,
+    string_ids: bool,
+    author: str | None,
+    message: str | None,
+    reading: options.Reading,
 ) -> None:
     """Add the subscriptions of a file, all or none, as one change. SUBSCRIPTIONS is a file as for `earmark match`.
+
+    The ids of a CSV file are integers if all of them look so, unless the ids of the book are strings.
 
     \b
     Examples
@@ -174,18 +184,28 @@ def load_file(
         raise EarmarkError("a book has its own zone and time: --zone and --time are for `earmark book create`")
     file = read_subscriptions(reading.source(subscriptions), reading.attributes)
     with _opened(book) as m:
-        before = len(m)
+        before, rows = len(m), file.rows
+        if file.source is not None and file.source.format == "csv" and (string_ids or m._version.id_type is str):
+            rows = _with_string_ids(rows)
         try:
             with m.change(author=author, message=message) as change:
-                if replace:
-                    known = [one for one in _ids(file.rows) if one in m]
+                if replace and (known := [one for one in _ids(rows) if one in m]):
                     change.remove_many(known)
-                count = change.add_many(file.rows)
+                count = change.add_many(rows)
         except EarmarkError as problem:
             raise file.located(problem) from None
         click.echo(
             f"loaded {counted(count, 'subscription')} into {book!r}: {len(m) - before:,} more, {len(m):,} in all"
         )
+
+
+def _with_string_ids(rows: Any) -> Any:
+    """Rows of a CSV file whose ids were read as integers, with the strings that they were in the file."""
+    if isinstance(rows, list):
+        return [{**row, "id": str(row["id"])} if row.get("id") is not None else row for row in rows]
+    if "id" not in rows.column_names:
+        return rows
+    return rows.set_column(rows.column_names.index("id"), "id", rows.column("id").cast("string"))
 
 
 def _ids(rows: Any) -> list[Any]:
@@ -249,17 +269,24 @@ def as_of_(book: str, moment: str, output: str | None, as_json: bool) -> None:
 @options.as_of
 def export(book: str, file: str, as_of: str | None) -> None:
     """Write all subscriptions to a .parquet, .csv, .tsv or .jsonl file: everything about them, and nothing else."""
-    count = _write(book, as_of, file, False)
+    m = _at(_read(book), as_of)
+    count = _write_frame(m, file, False)
     click.echo(f"wrote {counted(count, 'subscription')} to {file!r}")
+    if file.endswith((".csv", ".tsv")) and m and all(isinstance(id, str) and _INTEGER.fullmatch(id) for id in m):
+        click.echo("the ids are strings that look like integers: load them with --string-ids", err=True)
 
 
 def _write(book: str, moment: str | None, output: str | None, as_json: bool) -> int:
+    return _write_frame(_at(_read(book), moment), output, as_json)
+
+
+def _write_frame(matcher: Matcher, output: str | None, as_json: bool) -> int:
     from earmark.cli.files import write_tables
     from earmark.tabular.write import check_target
 
     if output is not None:
         check_target(output)
-    return write_tables(iter([_at(_read(book), moment).to_frame()]), output, as_json)
+    return write_tables(iter([matcher.to_frame()]), output, as_json)
 
 
 def _at(m: Book, moment: str | None) -> Matcher:

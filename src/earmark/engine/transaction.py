@@ -33,11 +33,13 @@ from earmark.segment.ids import Id, checked_id
 class Transaction:
     """Changes in the making; `with` ends it. It is for one thread."""
 
-    def __init__(self, latest: Callable[[], Version], commit: Callable[[Sequence[Make]], Any]) -> None:
+    def __init__(self, latest: Callable[[], Version], commit: Callable[[str, Sequence[Make]], Any]) -> None:
+        """`commit` is given what to call the change, and its edits: the name of the only call, or "change"."""
         self._latest = latest
         self._commit = commit
         self._version: Version | None = None
         self._makes: list[Make] = []
+        self._kinds: list[str] = []
 
     def __enter__(self) -> Self:
         if self._version is not None:
@@ -49,14 +51,15 @@ class Transaction:
         makes, self._makes = self._makes, []
         self._latest = _over
         if kind is None and makes:
-            self._commit(makes)
+            self._commit(self._kinds[0] if len(makes) == 1 else "change", makes)
 
-    def _make(self, make: Make) -> Edit:
+    def _make(self, kind: str, make: Make) -> Edit:
         if self._version is None or self._latest is _over:
             raise EarmarkError("changes are made inside the block: with m.change() as c: c.add(…)")
         edit = make(self._version)
         self._version = edit.version
         self._makes.append(make)
+        self._kinds.append(kind)
         return edit
 
     def __len__(self) -> int:
@@ -88,19 +91,19 @@ class Transaction:
     ) -> None:
         """Add one subscription; its id must be new."""
         given = Subscription(id, condition, weights, score, tags, params, starts, ends)
-        self._make(edits.add(_own(given)))
+        self._make("add", edits.add(_own(given)))
 
     def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
         """Add a batch, as `Matcher.add_many`; returns how many."""
-        return self._make(edits.add_many(reader_of(_own_rows(subscriptions), _copied(bounds), progress))).added
+        return self._make("add", edits.add_many(reader_of(_own_rows(subscriptions), _copied(bounds), progress))).added
 
     def remove(self, id: Id) -> None:
         """Remove one subscription."""
-        self._make(edits.remove(id))
+        self._make("remove", edits.remove(id))
 
     def remove_many(self, ids: Iterable[Id]) -> int:
         """Remove subscriptions; returns how many."""
-        return len(self._make(edits.remove_many(ids)).removed)
+        return len(self._make("remove", edits.remove_many(ids)).removed)
 
     def update(
         self,
@@ -116,7 +119,7 @@ class Transaction:
     ) -> None:
         """Change a subscription; what is not given stays."""
         given = Subscription(id, condition, weights, score, tags, params, starts, ends)
-        self._make(edits.update(_own(given)))
+        self._make("update", edits.update(_own(given)))
 
     def upsert(
         self,
@@ -132,11 +135,11 @@ class Transaction:
     ) -> bool:
         """Add a subscription, or replace the one with this id; returns whether it is new."""
         given = Subscription(id, condition, weights, score, tags, params, starts, ends)
-        return not self._make(edits.upsert(_own(given))).removed
+        return not self._make("upsert", edits.upsert(_own(given))).removed
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes."""
-        self._make(edits.declare(_copied(attributes)))
+        self._make("declare", edits.declare(_copied(attributes)))
 
 
 def _over() -> Version:
