@@ -1,7 +1,8 @@
 """What does it cost that changes last? Adding, opening, history: the promises of docs/books.md, measured.
 
-    python benchmarks/books.py             1M subscriptions, 10M changes of history: several minutes, 5 GB of disk
-    python benchmarks/books.py --quick     a hundredth of that
+    python benchmarks/books.py                    1M subscriptions, 10M changes of history: ten minutes, 5 GB of disk
+    python benchmarks/books.py --quick            a hundredth of that
+    python benchmarks/books.py --parts history    the last two bars alone; --parts adds,batches the others
 
 | bar | measured as |
 |---|---|
@@ -18,6 +19,7 @@ since it varies with what else the disk does.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -35,9 +37,11 @@ import numpy as np
 import pyarrow as pa
 
 import earmark
+from earmark.book import saving
 from earmark.book.journal import Journal, entry
-from earmark.book.rows import part_of_rows
+from earmark.book.rows import ROWS, Part, hash_of, part_of_rows
 
+BATCH = 100_000
 COMMIT_BYTES = 3 * 4120
 """What SQLite appends to its WAL for a single row: three pages and their headers."""
 
@@ -178,29 +182,64 @@ def openings(folder: Path, what: str, rounds: int) -> None:
     print(f"  first search of a process: the answer takes {fresh:.2f} s, most of it to load compiled code")
 
 
-def lengthen(folder: Path, count: int, changes: int) -> None:
-    """Add many changes to the history of a book: scores of its subscriptions, one after the other."""
+def lengthen(folder: Path, changes: int) -> int:
+    """Add many changes to the history of a book: the score of each subscription, again and again, and back to 0.
+
+    As if each had been committed by itself, only quicker: the places of ids are written at the end, in order. Since
+    scores end where they began, the newest checkpoint is one of the last change too, once it says so. Returns how many.
+    """
     with earmark.open(folder) as m:
-        frame, number = m.to_frame(), m.last_change
+        frame, first, index, version = m.to_frame(), m.last_change, m.index, m._version
+    ids, conditions = frame.column("id").to_pylist(), frame.column("condition").to_pylist()
+    states = [f'{{"place":{place},"condition":{json.dumps(text)}' for place, text in enumerate(conditions)]
+    assert row_of(ids[0], states[0], 0.0, 1.0) == a_row(ids[0], conditions[0]), "rows have another form now"
+    rounds, number, now = max(2, changes // len(ids)), first, time.time_ns() // 1000
     journal = Journal.open(folder, durability="normal")
-    condition = dict(zip(frame.column("id").to_pylist(), frame.column("condition").to_pylist(), strict=True))
-    ids, now, scores = sorted(condition), time.time_ns() // 1000, dict.fromkeys(condition, 0.0)
-    left = changes
-    while left:
-        entries = []
-        for _ in range(min(left, 50_000)):
-            number += 1
-            id = ids[number % len(ids)]
-            old = {"place": id, "condition": condition[id]} | ({"score": scores[id]} if scores[id] else {})
-            scores[id] = float(number)
-            row = part_of_rows([(id, old, {**old, "score": scores[id]})])
-            entries.append(entry(number, now, None, None, "update", [row]))
-        journal.append(entries)
-        left -= len(entries)
+    for turn in range(rounds):
+        old, new = float(turn), float((turn + 1) % rounds)
+        for start in range(0, len(ids), BATCH):
+            made = []
+            for place in range(start, min(start + BATCH, len(ids))):
+                number += 1
+                part = Part(ROWS, row_of(ids[place], states[place], old, new), (0,))
+                made.append(entry(number, now, None, None, "update", [part])[0])
+            with journal.writing("written") as connection:
+                connection.executemany("INSERT INTO changes VALUES (?,?,?,?,?,?,?,?,?)", made)
+    hashes = np.array([hash_of(id) for id in ids])
+    order = np.argsort(hashes, kind="stable")
+    for some in np.array_split(order, max(1, len(order) // (BATCH // rounds))):
+        turns = first + 1 + some[:, None] + np.arange(rounds) * len(ids)
+        rows = zip(np.repeat(hashes[some], rounds).tolist(), turns.ravel().tolist(), itertools.repeat(0), strict=False)
+        with journal.writing("written") as connection:
+            connection.executemany("INSERT INTO touched VALUES (?,?,?)", rows)
     journal.fold("TRUNCATE")
     journal.close()
-    with earmark.open(folder) as m:
-        m.checkpoint()
+    saving.save(folder, version, index, saving.Shelf(), number)
+    return number - first
+
+
+def row_of(id: int, state: str, old: float, new: float) -> bytes:
+    """The row of a change from one score to another, as `part_of_rows` writes it."""
+    before, after = (f'{state},"score":{score}}}' if score else state + "}" for score in (old, new))
+    return f"[[{id},{before},{after}]]".encode()
+
+
+def a_row(id: int, condition: str) -> bytes:
+    state = {"place": 0, "condition": condition}
+    return part_of_rows([(id, state, {**state, "score": 1.0})]).body
+
+
+def long_history(folder: Path, count: int, changes: int, rounds: int) -> None:
+    begun = time.perf_counter()
+    made = lengthen(folder, changes)
+    print(f"  ({made:,} changes of history were made in {time.perf_counter() - begun:.0f} s)", flush=True)
+    openings(folder, f"with {made:,} changes of history", rounds)
+    found = apart("history", folder, count)
+    size = (folder / "journal.db").stat().st_size / 2**30
+    print(
+        f"history(id)     {1e3 * found['median']:8.2f} ms, 99 in 100 within {1e3 * found['p99']:.2f} ms"
+        f" (bar: 5), among {made:,} changes, {size:.1f} GB"
+    )
 
 
 def main() -> None:
@@ -208,25 +247,27 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help="where books are made, on the disk to measure")
+    parser.add_argument("--changes", type=int, help="length of the long history, instead of ten changes of each")
+    parser.add_argument("--parts", default="adds,batches,history", help="which parts to run (default: %(default)s)")
     asked = parser.parse_args()
     if asked.task:
         name, *given = asked.task
         print(json.dumps(TASKS[name](*given)))
         return
-    count, changes, rounds = (10_000, 100_000, 1) if asked.quick else (1_000_000, 10_000_000, 3)
+    count, rounds = (10_000, 1) if asked.quick else (1_000_000, 3)
     folder = Path(tempfile.mkdtemp(prefix="books-", dir=asked.folder))
+    parts, book = asked.parts.split(","), folder / "batch-0"
     try:
-        single_adds(folder, 100 if asked.quick else 500)
-        batches(folder, count, rounds)
-        openings(folder / "batch-0", f"for {count:,} subscriptions", rounds)
-        lengthen(folder / "batch-0", count, changes)
-        openings(folder / "batch-0", f"with {changes:,} changes of history", rounds)
-        found = apart("history", folder / "batch-0", count)
-        size = (folder / "batch-0" / "journal.db").stat().st_size / 2**30
-        print(
-            f"history(id)     {1e3 * found['median']:8.2f} ms, 99 in 100 within {1e3 * found['p99']:.2f} ms"
-            f" (bar: 5), among {changes:,} changes, {size:.1f} GB"
-        )
+        if "adds" in parts:
+            single_adds(folder, 100 if asked.quick else 500)
+        if "batches" in parts:
+            batches(folder, count, rounds)
+        elif "history" in parts:
+            apart("book", count, book)
+        if book.exists():
+            openings(book, f"for {count:,} subscriptions", rounds)
+        if "history" in parts:
+            long_history(book, count, asked.changes or 10 * count, rounds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
