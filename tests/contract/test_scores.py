@@ -20,10 +20,10 @@ from tests.oracle import generate
 import earmark
 from earmark import index as indexes
 from earmark.engine import compaction
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, TooManyAnswers
 from earmark.events.frames import encode_many
 from earmark.flat import bits
-from earmark.index import blocks
+from earmark.index import answers, blocks
 from earmark.index.contract import Floor
 from earmark.jit import JIT
 from earmark.segment.combine import combination
@@ -101,7 +101,10 @@ def test_a_function_of_ones_own(index: str, combine: Any) -> None:
 @pytest.mark.parametrize("index", [name for name in indexes.names() if name != "auto"])
 @every_score
 def test_pruning_leaves_out_nothing(index: str, combine: str) -> None:
-    """Weights and scores spread widely over more subscriptions than are answered: bounds decide, and ties do."""
+    """Weights and scores spread widely over more subscriptions than are answered: bounds decide, and ties do.
+
+    Some subscriptions have ended, and the life spans of others give no term.
+    """
     rng = Random(f"{combine} {index}")
     matcher = earmark.Matcher(index, combine=combine)
     conditions = [
@@ -110,6 +113,7 @@ def test_pruning_leaves_out_nothing(index: str, combine: str) -> None:
             "condition": " AND ".join(f"{name} BETWEEN {(low := rng.randrange(60))} AND {low + 40}" for name in names),
             "weights": {name: rng.choice((0.0, 0.1, 0.5, 1.0, 1.0, 3.0, 700.0)) for name in names},
             "score": rng.choice((0.0, 0.0, 2.5)) if one % 2 else 0.0,
+            "ends": rng.choice((None, None, "2020-01-01", "2030-01-01")),
         }
         for one in range(300)
         for names in [rng.sample("abcd", rng.randint(1, 3))]
@@ -119,11 +123,12 @@ def test_pruning_leaves_out_nothing(index: str, combine: str) -> None:
     rival.add_many(conditions)
     events = [{name: rng.randrange(100) for name in rng.sample("abcd", rng.randint(1, 4))} for _ in range(30)]
     weights = [{name: rng.choice((0.0, 0.5, 2.0)) for name in "abcd"} if rng.random() < 0.5 else None for _ in events]
+    asked: dict[str, Any] = {"weights": weights, "at": "2025-01-01"}
     for mode in ("exact", "relaxed"):
-        best = rival.top_k_many(events, 300, mode=mode, weights=weights).to_pylist()
+        best = rival.top_k_many(events, 300, mode=mode, **asked).to_pylist()
         for k in (1, 4):
             kept = [row for e in range(len(events)) for row in [r for r in best if r["event"] == e][:k]]
-            assert matcher.top_k_many(events, k, mode=mode, weights=weights).to_pylist() == kept
+            assert matcher.top_k_many(events, k, mode=mode, **asked).to_pylist() == kept
 
 
 @pytest.mark.parametrize("index", ["be_star_tree", "sopt_r_tree"])
@@ -141,6 +146,20 @@ def test_bounds_do_prune(index: str, combine: str) -> None:
     work = matcher.profile([{"a": 1, "b0": 50, "b19": 50}], 3, mode="relaxed")
     assert work.pruned
     assert work.scored < 1_000
+
+
+def test_more_matches_than_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer events at a time, and the same answers; one event with too many is refused."""
+    matcher = earmark.Matcher("interval_tree", combine="max")
+    matcher.add_many([{"id": i, "condition": "a > 0 AND b > 0", "weights": {"a": i % 7, "b": 1}} for i in range(40)])
+    events = [{"a": 1, "b": 1}] * 20
+    wanted = matcher.top_k_many(events, 3).to_pylist()
+    monkeypatch.setattr(answers, "MOST_ANSWERS", 100)
+    assert matcher.top_k_many(events, 3).to_pylist() == wanted
+    assert [row["subscription"] for row in wanted[:3]] == [6, 13, 20]
+    monkeypatch.setattr(answers, "MOST_ANSWERS", 30)
+    with pytest.raises(TooManyAnswers):
+        matcher.top_k_many(events, 3)
 
 
 def test_life_spans_give_no_term() -> None:
