@@ -21,7 +21,7 @@ import pyarrow as pa
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import Entry, EventArrays
-from earmark.events.choice import some_events
+from earmark.events.choice import events_between, some_events
 from earmark.events.frames import as_arrow, encode_many, is_frame, listed_events
 from earmark.events.mappings import Reject, checked_weights, encode_event, event_arrays, repeated
 from earmark.events.moments import Moment, moments_of, put_moment, with_moments
@@ -64,8 +64,11 @@ class Batch(NamedTuple):
         return Batch(events, older, chosen if self.rows is None else self.rows[chosen])
 
     def between(self, begin: int, end: int) -> Batch:
-        """The events from one to another."""
-        return self if end - begin == len(self) else self.choose(np.arange(begin, end))
+        """The events from one to another, as views. O(events)."""
+        if end - begin == len(self):
+            return self
+        events, older, _ = self.changed(lambda events: events_between(events, begin, end))
+        return Batch(events, older, np.arange(begin, end) if self.rows is None else self.rows[begin:end])
 
 
 class One(NamedTuple):

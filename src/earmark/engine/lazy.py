@@ -38,19 +38,20 @@ class Resident:
     def __init__(self, limit: int | None = None) -> None:
         self.limit = RESIDENT if limit is None else limit
         self._used: OrderedDict[int, LazySegment] = OrderedDict()
+        self._bytes = 0
         self._lock = remade_lock()
 
     def use(self, one: LazySegment) -> None:
         """Note that a segment is searched now; those used longest ago leave, if together they are too large."""
         with self._lock:
-            self._used[id(one)] = one
+            if id(one) not in self._used:
+                self._used[id(one)] = one
+                self._bytes += one.mapped_bytes
             self._used.move_to_end(id(one))
-            total = 0
-            for at, other in reversed(list(self._used.items())):
-                total += other.mapped_bytes
-                if total > self.limit and other is not one:
-                    other.leave()
-                    del self._used[at]
+            while self._bytes > self.limit and len(self._used) > 1:
+                _, other = self._used.popitem(last=False)
+                self._bytes -= other.mapped_bytes
+                other.leave()
 
 
 class LazySegment(IndexedSegment):

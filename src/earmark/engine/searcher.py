@@ -32,6 +32,8 @@ from earmark.segment.segment import NO_TAGS, Segment, Tags
 from earmark.threads import RUNS, in_parallel, runs_of
 
 _ANSWERS_AT_ONCE = 4_000_000
+_VISITS_AT_ONCE = 1 << 17
+"""Events that are copied at a time for the segments they are searched in."""
 _NAMED_APIECE = 1 << 14
 """Answers that are worth another thread when they are scored and named."""
 Mode = Literal["exact", "relaxed"]
@@ -241,13 +243,13 @@ class Searcher:
         return starts, slots, self.version.segments[hits.number].scores(events, starts, slots, self.ask.combination)
 
     def _hits(self, number: int, batch: Batch, chosen: I64 | None = None, floor: Floor | None = None) -> Hits:
-        """What one segment answers to some events of a batch, or all; only what is better than the floor.
+        """What one segment answers to the events of a batch; only what is better than the floor.
 
-        All matches in order of insertion, or the k best.
+        All matches in order of insertion, or the k best. The events are those that were chosen of a larger batch, whose
+        floors are given, where they are not all of it.
         """
         indexed, eligible, ask = self.version.segments[number], self.eligible(number), self.ask
         if chosen is not None:
-            batch = batch.choose(chosen)
             floor = None if floor is None else Floor(floor.score[chosen], floor.sequence[chosen])
         events = batch.for_segment(indexed.segment)
         if ask.k is None:
@@ -266,14 +268,32 @@ class Searcher:
         counts = np.zeros((len(self.version.segments), 2), np.int64)
         every: list[Hits] = []
         floor: Floor | None = None
-        for number, chosen in self.version.routed(batch.events, self.ask.relaxed):
-            hits = self._hits(number, batch, chosen, floor)
+        for number, chosen, asked in self._routed(batch):
+            hits = self._hits(number, asked, chosen, floor)
             counts[number] = len(batch) if chosen is None else len(chosen), len(hits.slots)
             check_room(int(counts[:, 1].sum()))
             every.append(hits)
             if self.ask.k is not None and not self._is_one:
                 floor = _raised(floor, hits, self.version.segments[number].segment, len(batch), self.ask.k)
         return every, counts
+
+    def _routed(self, batch: Batch) -> Iterator[tuple[int, I64 | None, Batch]]:
+        """The segments to search, which events of the batch to search in each (None for all), and these events.
+
+        Events are copied for many segments at once.
+        """
+        waiting: list[tuple[int, I64]] = []
+        visits = 0
+        for number, chosen in self.version.routed(batch.events, self.ask.relaxed):
+            if chosen is None:
+                yield number, None, batch
+                continue
+            waiting.append((number, chosen))
+            visits += len(chosen)
+            if visits > _VISITS_AT_ONCE:
+                yield from _chosen(batch, waiting)
+                waiting, visits = [], 0
+        yield from _chosen(batch, waiting)
 
     @property
     def _is_one(self) -> bool:
@@ -384,6 +404,17 @@ def _read_group(
     if rejects is not None:
         rejects.extend(one._replace(event=one.event + first) for one in own or ())
     return batch
+
+
+def _chosen(batch: Batch, waiting: Sequence[tuple[int, I64]]) -> Iterator[tuple[int, I64, Batch]]:
+    """Segments, and the events that were chosen for each: copied once, and then views."""
+    if not waiting:
+        return
+    copied, begin = batch.choose(np.concatenate([chosen for _, chosen in waiting])), 0
+    for number, chosen in waiting:
+        end = begin + len(chosen)
+        yield number, chosen, copied.between(begin, end)
+        begin = end
 
 
 def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64]:

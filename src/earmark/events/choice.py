@@ -23,6 +23,13 @@ def some_events(events: EventArrays, chosen: I32 | I64) -> EventArrays:
     return EventArrays._make(map(frozen, copies))
 
 
+def events_between(events: EventArrays, begin: int, end: int) -> EventArrays:
+    """The events from one to another: their values are views."""
+    first, last = int(events.start[begin]), int(events.start[end])
+    start = frozen(events.start[begin : end + 1] - first)
+    return EventArrays(start, *(read_only(column[first:last]) for column in events[1:]))  # type: ignore[arg-type]
+
+
 @kernel
 def copy_events(events: EventArrays, chosen: I64, copies: EventArrays) -> None:
     """Copy the values of the chosen events, one event after another."""

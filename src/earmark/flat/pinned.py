@@ -26,6 +26,8 @@ from earmark.jit import intrinsic
 
 ARRAY_WORDS = 7
 """Words of an array of one dimension: two for who owns it, number of items, size of an item, data, shape, stride."""
+CONTIGUOUS, DECISIVE = 0x0001, 0x0500
+"""Flags of numpy: in C's order; aligned and writable, which types depend on."""
 ITEMS, DATA, SHAPE = 2, 4, 5
 """Which of them say how long it is and where it is."""
 
@@ -67,7 +69,7 @@ class Pinned:
     def __init__(self, value: Any) -> None:
         self.value = value
         words: list[int] = []
-        self.type = PinnedType(_type_of(value, words))
+        self.type = _type_of(value, words)
         self.words: I64 = np.array(words, np.int64)
         self.address = self.words.ctypes.data
 
@@ -76,15 +78,15 @@ _types: dict[Any, Any] = {}
 
 
 def _type_of(value: Any, words: list[int]) -> Any:
-    """The type that compiled code has for a value, whose words are appended."""
+    """The type of the address of a value, whose words are appended."""
     key = _noted(value, words)
     known = _types.get(key)
     if known is None:
-        known = numba.typeof(value)
+        inner = numba.typeof(value)
         context = cpu_target.target_context
-        if context.get_abi_sizeof(context.get_data_type(known)) != len(words) * 8:
-            raise TypeError(f"expected a value that compiled code has in words of 8 bytes, got a {known}")
-        _types[key] = known
+        if context.get_abi_sizeof(context.get_data_type(inner)) != len(words) * 8:
+            raise TypeError(f"expected a value that compiled code has in words of 8 bytes, got a {inner}")
+        known = _types[key] = PinnedType(inner)
     return known
 
 
@@ -93,10 +95,11 @@ def _noted(value: Any, words: list[int]) -> Any:
     if isinstance(value, tuple):
         return type(value), *[_noted(part, words) for part in value]
     if isinstance(value, np.ndarray):
-        if not value.flags.c_contiguous:
+        flags = value.flags.num
+        if not flags & CONTIGUOUS:
             raise TypeError(f"expected an array without gaps, got one of shape {value.shape}, strides {value.strides}")
         words += words_of(value)
-        return value.dtype.str, value.ndim, value.flags.writeable, value.flags.aligned
+        return value.dtype.str, value.ndim, flags & DECISIVE
     if type(value) not in (int, bool, float):
         raise TypeError(f"expected an array, a number or a tuple of them, got {value!r}")
     words.append(_bits(_double(value))[0] if type(value) is float else int(value))

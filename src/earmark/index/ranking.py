@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from earmark.flat.arrays import F64, I32, I64
+from earmark.flat.arrays import F64, I32, I64, read_only
 from earmark.flat.machine import at
 from earmark.index.contract import Floor
-from earmark.jit import inlined
+from earmark.jit import inlined, kernel
 
 NO_SLOT = -1
 """Slot of an entry that is an event's floor, not an answer."""
@@ -46,13 +46,19 @@ def new_heaps(lanes: int, k: int, floor: Floor | None = None, first: int = 0) ->
         np.zeros(lanes, np.int64), np.empty(entries), np.empty(entries, np.int64), np.empty(entries, np.int32)
     )
     if floor is not None:
-        score, sequence = (column[first : first + lanes] for column in floor)
-        full = score > -np.inf
-        heaps.size[full] = k
-        heaps.score.reshape(lanes, k)[full] = score[full, None]
-        heaps.sequence.reshape(lanes, k)[full] = sequence[full, None]
-        heaps.slot.reshape(lanes, k)[full] = NO_SLOT
+        own = slice(first, first + lanes)
+        fill_floors(heaps, k, read_only(floor.score[own]), read_only(floor.sequence[own]))
     return heaps
+
+
+@kernel
+def fill_floors(heaps: Heaps, k: int, score: F64, sequence: I64) -> None:
+    """Fill the heap of every event that has a floor with k times this."""
+    for lane in range(len(score)):
+        if score[lane] > -np.inf:
+            heaps.size[lane] = k
+            for entry in range(lane * k, (lane + 1) * k):
+                heaps.score[entry], heaps.sequence[entry], heaps.slot[entry] = score[lane], sequence[lane], NO_SLOT
 
 
 @inlined
@@ -125,11 +131,25 @@ def ranked(heaps: Heaps, k: int, floored: bool = False) -> tuple[I64, I32, F64]:
 
     `floored`: the heaps began with a floor, whose entries are left out; they are behind all answers.
     """
-    size = heaps.size
-    if floored:
-        answers = (heaps.slot != NO_SLOT).reshape(len(size), k) & (np.arange(k) < size[:, None])
-        size = answers.sum(axis=1)
-    return without_gaps(k, size, heaps.slot, heaps.score)
+    if not floored:
+        return without_gaps(k, heaps.size, heaps.slot, heaps.score)
+    slots, scores = np.empty_like(heaps.slot), np.empty_like(heaps.score)
+    kept = above_floors(heaps, k, slots, scores)
+    return heaps.size, slots[:kept], scores[:kept]
+
+
+@kernel
+def above_floors(heaps: Heaps, k: int, slots: I32, scores: F64) -> int:
+    """Copy the answers of sorted heaps, one event after another, and set sizes to their numbers; how many in all."""
+    kept = 0
+    for lane in range(len(heaps.size)):
+        first, before = lane * k, kept
+        for entry in range(first, first + heaps.size[lane]):
+            if heaps.slot[entry] != NO_SLOT:
+                slots[kept], scores[kept] = heaps.slot[entry], heaps.score[entry]
+                kept += 1
+        heaps.size[lane] = kept - before
+    return kept
 
 
 def without_gaps(k: int, size: I64, slot: I32, score: F64) -> tuple[I64, I32, F64]:
