@@ -150,7 +150,7 @@ def samples_of(
         path = folder / f"{size}-{shards}"
         publish = partial(Snapshot.publish, workload(spark, "w2", "subscriptions", size), path)
         seconds, snapshot = clocked(partial(publish, index=index, shards=shards))
-        weight = sum(file.stat().st_size for file in path.rglob("*.npy")) / size
+        weight = sum(int(entry["bytes"]) for entry in snapshot.record["segments"]) / size
         for k in (BEST, None):
             found.append(measured(frame, snapshot, k, events))
             one = found[-1]

@@ -1,10 +1,13 @@
 """How much memory of its own does a Spark Python worker need for a snapshot, and do two workers share the rest?
 
-    python benchmarks/spark_memory.py [--quick] [--index NAME] [--json FILE]
+    python benchmarks/spark_memory.py [--quick] [--parts shared,carried] [--index NAME] [--json FILE]
 
-Two workers of one session open the same version of w2 with texts as ids, and each searches the same events, all
-matches, so that table and index are touched. Each notes its memory when the kernels are loaded but the version is not
-(a tiny snapshot was searched), and again when both have searched and both still hold it:
+carried    2,000 events that carry 2 KB each and match 1,000 subscriptions go through `match` in a worker of Spark's,
+           which notes the greatest resident size that it had. Bar: 600 MB.
+
+shared     Two workers of one session open the same version of w2 with strings as ids, and each searches the same
+           events, all matches, so that table and index are touched. Each notes its memory when the kernels are loaded
+           but the version is not (a tiny snapshot was searched), and again when both have searched and still hold it:
 
     private   pages that no other process has: what a further worker costs
     PSS       private, and of every shared page the share of this worker: half, where two share it
@@ -18,6 +21,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -28,9 +32,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from earmark.spark import Snapshot
+from earmark.spark import Snapshot, match
 from earmark.spark.frames import Columns
-from earmark.spark.matching import search_of
+from earmark.spark.matching import prepared, search_of
 from earmark.spark.search import Search, match_batches
 from earmark.workload.standard import w2
 from results import Figure
@@ -39,7 +43,7 @@ from spark_runner import ATTRIBUTES, MIB, Report, bounds_of_w2, measured, parser
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BAR = 0.15
+BAR, CARRIED_BAR = 0.15, 600e6
 WORKERS = 2
 PATIENCE = 300.0  # seconds that a worker waits for the other
 COLUMNS = Columns([], [(a, i) for i, a in enumerate(ATTRIBUTES)], None, None, ["subscription", "score", "v"])
@@ -88,8 +92,36 @@ def watch(
 
 def mapped_bytes(snapshot: Snapshot) -> int:
     """The size of the files that workers map."""
-    folder = snapshot.path / "versions" / f"{snapshot.version:08d}"
-    return sum(file.stat().st_size for file in folder.rglob("*.npy"))
+    return sum(int(entry["bytes"]) for entry in (*snapshot.record["segments"], *snapshot.record["keys"]))
+
+
+def watch_carried(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a worker does with a partition of `match`; and last how large it was at most."""
+    rows = 0
+    for made in match_batches(search, columns, batches):
+        rows += made.num_rows
+        yield pa.record_batch({"rows": [0], "text": made.column(0).slice(0, 1), "most": [0]})
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    yield pa.record_batch({"rows": [rows], "text": pa.array([None], pa.string()), "most": [most]})
+
+
+def carried(spark: SparkSession, folder: Path, report: Report, events: int) -> None:
+    """What carried columns take in a worker; the session is new, so that the worker has done nothing else."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    rules = [(f"subscription {i}", f"a > {i % 50}") for i in range(1_000)]
+    book = spark.createDataFrame(rules, "id string, condition string").coalesce(1)
+    snapshot = Snapshot.publish(book, folder / "carried")
+    frame = spark.range(0, events, 1, 1).selectExpr("repeat('x', 2048) AS text", "99 AS a")
+    ready = prepared(frame, snapshot, columns=["text"])
+    fields = [StructField("rows", LongType()), StructField("text", StringType()), StructField("most", LongType())]
+    noted = ready.run(watch_carried, StructType(fields)).agg({"rows": "sum", "most": "max"}).first()
+    rows, most = int(noted["sum(rows)"]), int(noted["max(most)"])
+    matched = match(frame, snapshot, columns=["text"]).count()
+    report.bar(f"{matched:,} rows come back, as the worker counted", rows == matched == 1_000 * events)
+    said = f"{rows:,} rows of 2 KB: a worker takes at most {most / 1e6:,.0f} MB (bar {CARRIED_BAR / 1e6:,.0f})"
+    report.bar(said, most <= CARRIED_BAR)
+    report.figures.append(Figure("carried", 1_000, "auto", "greatest size of a worker", "MB", [most / 1e6]))
 
 
 def searched(spark: SparkSession, folder: Path, size: int, index: str) -> tuple[int, list[Any]]:
@@ -114,6 +146,15 @@ def searched(spark: SparkSession, folder: Path, size: int, index: str) -> tuple[
 
 
 def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report: Report) -> None:
+    parts = options.parts.split(",")
+    if "carried" in parts:  # first: the greatest size is that of the process
+        carried(spark, folder, report, 500 if options.quick else 2_000)
+    if "shared" in parts:
+        shared(spark, folder, options, report)
+
+
+def shared(spark: SparkSession, folder: Path, options: argparse.Namespace, report: Report) -> None:
+    """What two workers have of the same version."""
     size = 200_000 if options.quick else 1_000_000
     mapped, workers = searched(spark, folder, size, options.index)
     print(f"{size:,} subscriptions, index {options.index}: {mapped / MIB:,.1f} MiB of mapped files")
@@ -137,6 +178,7 @@ def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report:
 
 def main() -> int:
     parser = parser_of(__doc__, "200k subscriptions instead of a million")
+    parser.add_argument("--parts", default="carried,shared", help="which parts to run (%(default)s)")
     parser.add_argument("--index", default="blocks", help="the snapshot's index (%(default)s)")
     return measured("spark_memory", parser, work, Report())
 

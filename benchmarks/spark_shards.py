@@ -117,7 +117,7 @@ def memory(spark: SparkSession, folder: Path, report: Report, size: int, count: 
 
     print(f"w2, {size:,} subscriptions in {MEMORY_SHARDS} shards, {count:,} events", flush=True)
     snapshot = published(spark, folder, "w2", size, index, MEMORY_SHARDS)
-    mapped = sum(file.stat().st_size for file in folder.rglob("*.npy"))
+    mapped = sum(int(entry["bytes"]) for entry in snapshot.record["segments"])
     events = workload(spark, "w2", "events", count).repartition(2)
     ready = prepared(events, snapshot, columns=[])
     search, columns = ready.search, ready.columns
