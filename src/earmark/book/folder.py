@@ -6,7 +6,8 @@
       journal.db WRITER HEAD      the journal, where there is one, and who writes it (marks.py)
       CURRENT                     the number of the newest version and the checksum of its record
       LOCK                        held to change CURRENT or to remove versions
-      segments/3f08c1…            subscriptions and their index, one packed file each (segments.py); never changed
+      segments/3f08c1…            subscriptions and their index, one packed file each (segments.py); never changed.
+                                  Columns that come along with matches, as Arrow (payload.py)
       keys/90b2aa…                string constants and their keys (segments.py)
       versions/00000001/          a version; it never changes
         version.json              parent, schema, counts, and the files of segments and keys that it is made of
@@ -307,6 +308,8 @@ def files_of(record: Record) -> set[Path]:
     listed = [(SEGMENTS, entry) for entry in record["segments"]] + [(KEYS, entry) for entry in record["keys"]]
     if record["router"] is not None:
         listed.append((SEGMENTS, record["router"]))
+    if record.get("payload") is not None:
+        listed += [(SEGMENTS, entry) for entry in record["payload"]["files"]]
     return {Path(folder) / file_name(entry["file"]) for folder, entry in listed}
 
 

@@ -42,6 +42,7 @@ from earmark import index as indexes
 from earmark.book import folder as folders
 from earmark.book import segments as stored
 from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, Building, guarded
+from earmark.book.payload import verify_payload
 from earmark.book.segments import PackedFile, Record, StoredKeys, checked_bitmap, count_of, read_packed, read_segment
 from earmark.cache import cache_folder, write_atomically
 from earmark.engine.compaction import compacted
@@ -434,6 +435,7 @@ def _check(marks: Marks, root: Path, record: Record, by_block: bool) -> list[str
         router = stored.read_router(_file(root, record["router"]), record["router"], verify=True)
         check_arrays(router.covers, len(schema))
         router.check()
+    verify_payload(root, record)
     # a segment's bounds depend on names and types of attributes, and on the first file of keys
     types = [[entry["name"], entry["type"], entry["keyed"]] for entry in record["attributes"]]
     facts = [[types, [entry["file"] for entry in record["keys"][:1]]], by_block]

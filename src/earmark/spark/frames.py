@@ -23,6 +23,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.functions import col, lit
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
 
 from earmark.errors import EarmarkError, EventError
@@ -143,6 +145,13 @@ def id_type(integers: bool) -> DataType:
 def arrow_id_type(integers: bool) -> pa.DataType:
     """Return the Arrow type of ids."""
     return pa.int64() if integers else pa.string()
+
+
+def arrow_schema(types: StructType) -> pa.Schema:
+    """Return the Arrow types that Spark has for these columns."""
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(types, timezone="UTC")
+    return to_arrow_schema(types)  # before Spark 4.2
 
 
 # --- paths and the session -----------------------------------------------------------------------------------

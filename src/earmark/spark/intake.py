@@ -15,6 +15,7 @@ of the part's folder, so a task that is run twice does no harm.
     part-1f…/segment          a whole segment (book/segments.py), slots in (order, id) order; and as facts, which slot
                               was the first to use, and to give a type to, each attribute
     part-1f…/rows.arrow       id, op, order, tie, slot (-1 for a removal)
+    part-1f…/payload.arrow    the columns of `payload`, by slot, where there are any
     part-1f…/rejects.arrow    id, op, condition, reason
 
 **Invariant.** Whatever the partitioning, the same rows give the same result. The order of insertion is that of the
@@ -61,6 +62,7 @@ RUN_ROWS = 16_384
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
 ADD, UPDATE, UPSERT, REMOVE = OPS = ("add", "update", "upsert", "remove")
 FIELDS = ("id", "condition", "weights", "score", "tags", "starts", "ends")
+PAYLOAD = "payload.arrow"
 ORDER, OP, TIE = "__order", "op", "__tie"
 """Columns: the place in the order; what a change does; a hash of the row, which decides between equal places."""
 REJECTS = pa.schema({"id": pa.string(), "op": pa.string(), "condition": pa.string(), "reason": pa.string()})
@@ -77,6 +79,7 @@ class ReadOptions(NamedTuple):
     order_by: str | None = None
     on_error: str = FAIL
     time: str | None = None
+    payload: tuple[str, ...] = ()
 
 
 class RowPlan(NamedTuple):
@@ -90,6 +93,8 @@ class RowPlan(NamedTuple):
     folder: str = ""
     record: Mapping[str, Any] = {}
     """The attributes that are known already, without the keys of string constants."""
+    payload: tuple[str, ...] = ()
+    """Columns that are kept beside the subscriptions."""
 
 
 class RowSource(NamedTuple):
@@ -113,6 +118,11 @@ class Taken(NamedTuple):
     """Of the segments."""
     integer_ids: bool
 
+    def payload(self) -> Iterator[pa.Table]:
+        """Yield the columns of `payload` of each part, by slot."""
+        for file in self.files:
+            yield read_table(file.parent / PAYLOAD, memory_map=True)
+
 
 # --- the columns that count ----------------------------------------------------------------------------------
 
@@ -125,7 +135,7 @@ def subscriptions_of(frame: DataFrame, options: ReadOptions) -> tuple[RowSource,
     if declared is not None and not isinstance(declared, Mapping):
         raise EarmarkError(f"attributes: expected a mapping such as {{'age': 'integer'}}, got {declared!r}")
     seed.declare(declared or {})
-    source = source_of(frame, options.bounds, options.order_by, changes=False)
+    source = source_of(frame, options.bounds, options.order_by, changes=False, payload=options.payload)
     for name in source.plan.bounds or ():
         if name not in seed.by_name:
             seed.put(Attribute(len(seed), name, None, False, ""))
@@ -145,7 +155,11 @@ def renamed(frame: DataFrame, names: Mapping[str, str]) -> DataFrame:
 
 
 def source_of(
-    frame: DataFrame, bounds: Mapping[str, tuple[str, str]] | None, order_by: str | None, changes: bool
+    frame: DataFrame,
+    bounds: Mapping[str, tuple[str, str]] | None,
+    order_by: str | None,
+    changes: bool,
+    payload: tuple[str, ...] = (),
 ) -> RowSource:
     """Check the columns of a DataFrame of subscriptions or changes, and leave out those that do not count."""
     schema = {field.name: field.dataType for field in frame.schema.fields}
@@ -166,8 +180,19 @@ def source_of(
     used = {name for name in FIELDS if not (ready and name == "condition")}
     used |= {"ranges"} if ready and pairs is None else {c for pair in (pairs or {}).values() for c in pair}
     used |= {OP} if changes else set()
+    _check_payload(payload, names, used)
+    used |= set(payload)
     selected = _selected(frame, [name for name in names if name in used], order_by, frames.id_type(integer_ids))
-    return RowSource(frame.sparkSession, selected, integer_ids, RowPlan(pairs, ready, changes))
+    return RowSource(frame.sparkSession, selected, integer_ids, RowPlan(pairs, ready, changes, payload=payload))
+
+
+def _check_payload(payload: tuple[str, ...], names: list[str], used: set[str]) -> None:
+    """Raise for columns that cannot be kept beside the subscriptions."""
+    for name in payload:
+        if name not in names:
+            raise SubscriptionError(f"the DataFrame has no column {name!r} for the payload")
+        if name in used or name in (*FIELDS, ORDER, OP, TIE) or payload.count(name) > 1:
+            raise SubscriptionError(f"payload: expected columns that have no other use, each once, got {name!r}")
 
 
 def _selected(frame: DataFrame, names: list[str], order_by: str | None, id_type: DataType) -> DataFrame:
@@ -244,10 +269,14 @@ def build_part(plan: RowPlan, frame: pa.Table) -> str:
     keys = [(name, "ascending") for name in (ORDER, "id", OP, TIE) if name in frame.column_names]
     frame, rejects = _usable(plan, frame.take(pc.sort_indices(frame, keys)).combine_chunks())
     added = frame.filter(pc.not_equal(frame[OP], REMOVE)) if plan.changes else frame
-    segment, taken, refused, facts = (_ready_made if plan.ready else _parsed)(plan, added)
+    rest = added.drop_columns(list(plan.payload))
+    segment, taken, refused, facts = (_ready_made if plan.ready else _parsed)(plan, rest)
     folder = Path(plan.folder) / f"part-{secrets.token_hex(8)}"
     folder.mkdir(parents=True)
     write_whole(folder / "segment", segment, facts)
+    if plan.payload:
+        kept = added.select(list(plan.payload)).take(pa.array(taken, pa.int64()))
+        write_feather(kept, folder / PAYLOAD, compression="uncompressed")
     rows = _rows(added.take(pa.array(taken, pa.int64())), np.arange(len(taken)))
     if plan.changes:
         removed = frame.filter(pc.equal(frame[OP], REMOVE))
@@ -460,16 +489,15 @@ def sequences(taken: Taken) -> tuple[list[I64], pa.Table]:
     return np.split(sequence, borders), rejects
 
 
-def ordered(taken: Taken) -> tuple[Segment, pa.Table]:
-    """Return one segment of all parts, in the order of insertion, each id once, and all rejects."""
+def ordered(taken: Taken, by_part: Sequence[I64]) -> Segment:
+    """Return one segment of all parts, in the order of insertion, each id once; `by_part` are the places of slots."""
     schema = with_all_constants(taken.schema, taken.segments)
-    by_part, rejects = sequences(taken)
     sequence = np.concatenate([*by_part, np.empty(0, np.int64)])
     kept = np.flatnonzero(sequence != NOT_TAKEN)
     if not len(kept):
-        return no_segment(schema, taken.integer_ids), rejects
+        return no_segment(schema, taken.integer_ids)
     segment = join(taken.segments, schema)
-    return segment.with_sequence(sequence).pick(kept[np.argsort(sequence[kept])]), rejects
+    return segment.with_sequence(sequence).pick(kept[np.argsort(sequence[kept])])
 
 
 # --- rejected rows -------------------------------------------------------------------------------------------

@@ -117,13 +117,14 @@ def match(
     event: silently with `missing="null"`, with a warning ("warn"), or not at all ("error").
 
     `rank=True` adds the column `rank`, from 1. `how="left"` keeps events without a match, as a row with NULLs.
-    `with_columns` brings columns of the subscriptions along: `condition`, `tags`. `prefix` goes before the name of
+    `with_columns` brings columns of the subscriptions along: `condition`, `tags`, and those of `payload` that they were
+    published with. `prefix` goes before the name of
     every column that is not the events'. `metrics` names an observation (or is one) of the counts in `COUNTS`.
 
     Events are searched only in the shards of the snapshot that may match them. With `route="local"` each worker
     searches its events in one shard after another; with "shuffle", for batches only, events travel to partitions that
-    have one shard each. A busy shard may have several partitions: `replicas` of them, or with "auto" as many as a count
-    of the events suggests.
+    have a few shards each. The events of a busy shard may go to several places: `replicas` of them, or with "auto" as
+    many as the load of a sample suggests.
     """
     check_route(route, replicas)
     snapshot = Snapshot.of(snapshot)
@@ -134,7 +135,7 @@ def match(
     if route == SHUFFLE:
         if metrics is not None:
             raise EarmarkError("metrics need the route 'local'")
-        return shuffled(ready, tables_of(snapshot), replicas)
+        return shuffled(ready, snapshot.record, replicas)
     if metrics is not None:
         return tallied(ready, metrics, 0)
     return ready.run(match_batches, ready.schema)
@@ -198,22 +199,23 @@ class Shape(NamedTuple):
     details: tuple[str, ...] = ()
     prefix: str = ""
 
-    def check(self) -> None:
-        """Raise for what is no shape."""
+    def check(self, payload: Mapping[str, DataType]) -> None:
+        """Raise for what is no shape of a result of a book with this payload."""
         if self.how not in HOW:
             raise EarmarkError(f"how: expected 'inner' or 'left', got {self.how!r}")
         for name in self.details:
-            if name not in DETAIL_TYPES or self.details.count(name) > 1:
-                known = " and ".join(map(repr, DETAIL_TYPES))
+            if name not in {**DETAIL_TYPES, **payload} or self.details.count(name) > 1:
+                known = ", ".join(map(repr, [*DETAIL_TYPES, *payload]))
                 raise EarmarkError(f"with_columns: expected each of {known} at most once, got {list(self.details)!r}")
         if not isinstance(self.prefix, str):
             raise EarmarkError(f"prefix: expected a string, got {self.prefix!r}")
 
-    def types(self, integer_ids: bool) -> dict[str, DataType]:
+    def types(self, integer_ids: bool, payload: Mapping[str, DataType]) -> dict[str, DataType]:
         """Return the columns of a result besides those that are carried along."""
         found = dict(zip(RESULTS, (frames.id_type(integer_ids), DoubleType(), LongType()), strict=True))
         found |= {RANK: LongType()} if self.rank else {}
-        found |= {name: DETAIL_TYPES[name] for name in self.details}
+        known = {**payload, **DETAIL_TYPES}
+        found |= {name: known[name] for name in self.details}
         return {self.prefix + name: type_ for name, type_ in found.items()}
 
 
@@ -262,7 +264,7 @@ def prepared(
     stream, or, if it `streams`, of one of its batches.
     """
     check_on_error(on_error, None)
-    shape.check()
+    shape.check(snapshot.payload)
     spark = events.sparkSession
     search = search_of(spark, snapshot, k, mode, scope, weights if not isinstance(weights, str) else None)
     projection = EventProjection(events, snapshot.schema, event)
@@ -271,7 +273,7 @@ def prepared(
     projection.check_missing(missing, snapshot.used)
     if isinstance(weights, str):
         projection.take_weights(weights)
-    types = shape.types(snapshot.integer_ids)
+    types = shape.types(snapshot.integer_ids, snapshot.payload)
     carried = projection.carry(columns, [name.lower() for name in results or types])
     schema = StructType([as_nullable(field) for field, _ in carried] + struct_of(types).fields)
     made = projection.columns(carried, list(types))

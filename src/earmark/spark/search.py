@@ -10,7 +10,7 @@ reason.
 these stay below OUTPUT_BYTES, by the size of each row; a single row may be larger. Searches are small enough to find
 about WANTED_ANSWERS at a time.
 
-**Details** of the subscriptions (their condition, their tags) are looked up by segment and slot.
+**Details** of the subscriptions (their condition, their tags, their payload) are looked up by segment and slot.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from earmark.book.payload import Payload, opened_payload
 from earmark.book.saving import opened
 from earmark.engine.batch import Batch, OnError
 from earmark.engine.searcher import Answers, Ask, Searcher
@@ -64,6 +65,10 @@ class Search(NamedTuple):
     def opened(self) -> Version:
         """Open the version in this process, once."""
         return opened(self.root, self.version, self.checksum)
+
+    def payload(self) -> Payload:
+        """Open the payload of the version in this process, once."""
+        return opened_payload(self.root, self.version, self.checksum)
 
     def searcher(self, version: Version, *, places: bool = False, scores: bool = True) -> Searcher:
         """Return a searcher of the version."""
@@ -220,7 +225,7 @@ def result_batches(
             made.append(pa.array(rank).take(chosen))
         if version is not None:
             assert answers.places is not None
-            made += _detailed(version, columns.details, answers.places, at[begin:end])
+            made += _detailed(search, version, columns.details, answers.places, at[begin:end])
         yield pa.RecordBatch.from_arrays(made, columns.names)
 
 
@@ -229,26 +234,37 @@ def _indices(at: I64) -> pa.Array:
     return pa.array(at, mask=at < 0) if len(at) and at.min() < 0 else pa.array(at)
 
 
-def _detailed(version: Version, names: tuple[str, ...], places: tuple[I64, I64], at: I64) -> list[pa.Array]:
+def _detailed(
+    search: Search, version: Version, names: tuple[str, ...], places: tuple[I64, I64], at: I64
+) -> list[pa.Array]:
     """Return columns of the subscriptions of some answers; NULL where there is none."""
     there = at >= 0
-    made = details(version, names, *(own[at[there]] for own in places))
+    made = details(search, version, names, *(own[at[there]] for own in places))
     return made if there.all() else [own.take(_indices(np.where(there, np.cumsum(there) - 1, -1))) for own in made]
 
 
-def details(version: Version, names: tuple[str, ...], segments: I64, slots: I64) -> list[pa.Array]:
+def details(search: Search, version: Version, names: tuple[str, ...], segments: I64, slots: I64) -> list[pa.Array]:
     """Return columns of the subscriptions in these slots, each looked up once."""
     codes, place = np.unique(segments << 32 | slots, return_inverse=True)
     places = [(version.segments[code >> 32].segment, code & 0xFFFFFFFF) for code in codes.tolist()]
     made: list[pa.Array] = []
     for name in names:
         values: list[Any]
+        if name not in DETAILS:
+            own = np.array([segment.arrays.sequence[slot] for segment, slot in places], np.int64)
+            made.append(search.payload().column(name, own).take(pa.array(place)))
+            continue
         if name == "tags":
             values = [segment.tags(slot) for segment, slot in places]
         else:
             values = [condition_text(segment, slot) for segment, slot in places]
         made.append(pa.array(values, DETAILS[name]).take(pa.array(place)))
     return made
+
+
+def type_of_detail(search: Search, name: str) -> pa.DataType:
+    """Return the Arrow type of a column of the subscriptions."""
+    return DETAILS[name] if name in DETAILS else search.payload().type_of(name)
 
 
 def cuts(sizes: I64, events: I64) -> Iterator[tuple[int, int]]:
@@ -318,7 +334,7 @@ def tally_batches(
             yield made.append_column(TALLY, pa.nulls(made.num_rows, TALLY_TYPE))
     if events:
         types = [*carried, arrow_id_type(search.opened().id_type is int), pa.float64(), pa.int64()]
-        types += [pa.int64()] * columns.rank + [DETAILS[name] for name in columns.details]
+        types += [pa.int64()] * columns.rank + [type_of_detail(search, name) for name in columns.details]
         nothing = pa.RecordBatch.from_arrays([pa.nulls(1, type_) for type_ in types], names)
         counted = [events, rejected, *(total.sum(axis=0).tolist() if len(total) else (0, 0))]
         counted += total.ravel().tolist() if by_segment else []

@@ -1,11 +1,16 @@
-"""Events travel to partitions that have one shard each: the route "shuffle" of `match`.
+"""Events travel to partitions that have a few shards each: the route "shuffle" of `match`.
 
-    events ──route──► (event, place) ──repartition by place──► search one shard ──repartition by event──► the k best
+    events ──route──► (event, place) ──repartition by place──► search its shards ──repartition by event──► the k best
 
-A place is a partition that has one shard. A busy shard may have several places, its replicas, which share its events
-by number; an event goes to one place of each shard that it must be searched in, so replicas do not change the answers.
-Workers then hold the pages of few shards, at the price of two shuffles: this pays when the shards outgrow the memory of
-a host, not just that of a worker.
+A shard has one place. A busy one may have several, its replicas, which share its events by number; an event goes to one
+place of each shard that it must be searched in, so replicas do not change the answers. A task costs tens of
+milliseconds whatever it does, so neighbouring places share a partition: there are a few partitions for each core, and
+more where the shards of one would exceed PARTITION_BYTES. Workers then hold the pages of few shards, at the price of
+two shuffles: this pays when the shards outgrow the memory of a host, not just that of a worker.
+
+**Load.** With `replicas="auto"`, a sample of the events is searched beforehand, and a shard gets places in proportion
+to its events and answers. The answers of one event come together in one partition; where a shard gives an event more
+than SALTED of them, they are spread over several.
 
 Events are numbered where they are read (`monotonically_increasing_id`), and answers are joined by these numbers. So the
 input must have the same rows in the same partitions and order when a task runs again after a failure, as files and
@@ -19,64 +24,85 @@ Invariant: (event, sequence) is unique among what is merged; the order is by sco
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StructType
 
 from earmark.errors import EarmarkError
-from earmark.flat.arrays import I64
+from earmark.flat.arrays import I32, I64
 from earmark.spark.frames import RESULTS, Columns, column_names, struct_of
-from earmark.spark.search import Search, cuts, details, row_bytes
+from earmark.spark.search import Search, cuts, details, larger, row_bytes, searched
 
 if TYPE_CHECKING:
     from earmark.spark.matching import MatchPlan
 
 AUTO = "auto"
 MOST_REPLICAS = 1_000
-EVENT, PLACE, SEQUENCE, PLACE_IN_RANK, EVENTS = "event", "place", "sequence", "place_in_rank", "events"
+WAVES = 2
+"""Partitions for each core, where there are that many places."""
+PARTITION_BYTES = 256 << 20
+"""Most bytes of shards per partition, unless one alone is larger."""
+SAMPLED = 1 / 16
+"""The share of the events by which the load is measured."""
+SALTED = 1 << 16
+"""Answers of one event from one shard that are brought to one partition."""
+EVENT, PLACE, SEQUENCE, PLACE_IN_RANK, LOAD, SALT = "event", "place", "sequence", "place_in_rank", "load", "salt"
 
 
-def shuffled(ready: MatchPlan, tables: int, replicas: int | str) -> DataFrame:
-    """Return the results of `match`, searched in partitions of one shard each; `tables` is how many are searched."""
+def shuffled(ready: MatchPlan, record: Mapping[str, Any], replicas: int | str) -> DataFrame:
+    """Return the results of `match`, searched in partitions of a few shards each; `record` is that of the version."""
     if ready.frame.isStreaming:
         raise EarmarkError("route 'shuffle' is for batches; use 'local' for a streaming DataFrame")
     search, columns = ready.search, ready.columns
     if columns.left:
         raise EarmarkError("how='left' needs the route 'local': with 'shuffle' only answers come back")
     numbered = ready.frame.withColumn(EVENT, f.monotonically_increasing_id())
-    first = _places(ready, tables, replicas)
+    sizes = [int(entry["bytes"]) for entry in record["segments"]] or [0]
+    first = _places(ready, len(sizes), replicas)
     travelling = StructType([*numbered.schema.fields]).add(PLACE, IntegerType())
     routed = ready.run(route_batches, travelling, first, frame=numbered)
     fields = [field for field in ready.schema.fields if field.name != _rank_name(columns)]
     inner = column_names(len(fields))
     types = {name: field.dataType for name, field in zip(inner, fields, strict=True)}
-    schema = struct_of({**types, EVENT: LongType(), SEQUENCE: LongType()})
-    placed = repartitioned(routed, int(first[-1]))
+    schema = struct_of({**types, EVENT: LongType(), SEQUENCE: LongType(), SALT: IntegerType()})
+    placed = repartitioned(routed, int(first[-1]), partitions_of(routed.sparkSession, int(first[-1]), sum(sizes)))
     found = ready.run(search_batches, schema, first, frame=placed)
     order = [f.col(SEQUENCE)]
     if search.k is not None:
         order.insert(0, f.col(inner[len(columns.carried) + RESULTS.index("score")]).desc())
     if search.k is None and not columns.rank:
-        return found.repartition(EVENT).sortWithinPartitions(EVENT, SEQUENCE).select(*_named(ready, inner, fields))
+        return (
+            found.repartition(EVENT, SALT).sortWithinPartitions(EVENT, SEQUENCE).select(*_named(ready, inner, fields))
+        )
     found = found.withColumn(PLACE_IN_RANK, f.row_number().over(Window.partitionBy(EVENT).orderBy(*order)))
     if search.k is not None:
         found = found.where(f.col(PLACE_IN_RANK) <= search.k)
     return found.select(*_named(ready, inner, fields))
 
 
-def repartitioned(routed: DataFrame, places: int) -> DataFrame:
-    """Return the rows, those of each place in the partition of its number.
+def partitions_of(spark: SparkSession, places: int, size: int) -> int:
+    """Return in how many partitions so many places are searched, whose shards have so many bytes."""
+    try:
+        cores = int(spark.sparkContext.defaultParallelism)
+    except Exception:  # a Connect session has no context, and says so with errors of its own
+        cores = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return min(places, max(WAVES * cores, -(-size // PARTITION_BYTES)))
 
-    On Spark before 4.1, places may share a partition: that takes longer, and its task searches one after another.
+
+def repartitioned(routed: DataFrame, places: int, partitions: int) -> DataFrame:
+    """Return the rows, those of neighbouring places in one partition.
+
+    On Spark before 4.1 a hash decides about partitions, some of which get more places than others.
     """
+    number = f.floor(f.col(PLACE).cast("long") * partitions / places).cast("int")
     if hasattr(routed, "repartitionById"):
-        return routed.repartitionById(places, f.col(PLACE))
-    return routed.repartition(places, f.col(PLACE))
+        return routed.repartitionById(partitions, number)
+    return routed.repartition(partitions, number)
 
 
 def _rank_name(columns: Columns) -> str | None:
@@ -97,10 +123,13 @@ def _places(ready: MatchPlan, tables: int, replicas: int | str) -> I64:
     """Return where the places of each table begin; the last is how many there are."""
     if replicas != AUTO:
         return np.arange(0, tables * int(replicas) + 1, int(replicas))
-    events = np.zeros(tables, np.int64)  # a table has as many places as its events are times the average
-    for table, count in ready.run(count_routed, struct_of({PLACE: IntegerType(), EVENTS: LongType()})).collect():
-        events[table] += count
-    wanted = np.clip(np.rint(events / max(float(events.mean()), 1.0)), 1, MOST_REPLICAS)
+    load = np.zeros(tables, np.int64)  # a table has as many places as its load is times the average
+    some = ready.frame.sample(fraction=SAMPLED, seed=1)
+    for table, own in ready.run(
+        measure_load, struct_of({PLACE: IntegerType(), LOAD: LongType()}), frame=some
+    ).collect():
+        load[table] += own
+    wanted = np.clip(np.rint(load / max(float(load.mean()), 1.0)), 1, MOST_REPLICAS)
     return np.cumsum([0, *wanted.astype(np.int64)])
 
 
@@ -118,10 +147,12 @@ def _routed(
             yield events.rows, table, np.arange(events.rows.num_rows) if chosen is None else chosen
 
 
-def count_routed(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield how many events go to each table."""
-    for _, table, chosen in _routed(search, columns, batches):
-        yield pa.record_batch({PLACE: pa.array([table], pa.int32()), EVENTS: [len(chosen)]})
+def measure_load(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the load of each table: the events that are searched in it, and its answers, which cost about as much."""
+    total: Any = sum(part.answers.counts for part in searched(search, columns, batches))
+    if np.ndim(total):
+        met = np.flatnonzero(total[:, 0])
+        yield pa.record_batch({PLACE: pa.array(met, pa.int32()), LOAD: total[met].sum(axis=1)})
 
 
 def route_batches(
@@ -141,18 +172,28 @@ def search_batches(
     """Yield the answers of the tables at whose places the events are."""
     opened = search.opened()
     searcher = search.searcher(opened)
-    names = [*column_names(len(columns.names) - columns.rank), EVENT, SEQUENCE]
-    for batch in batches:
+    names = [*column_names(len(columns.names) - columns.rank), EVENT, SEQUENCE, SALT]
+    for batch in larger(batches):
         tables = np.searchsorted(first, batch.column(batch.num_columns - 1).to_numpy(), "right") - 1
         for table in np.unique(tables).tolist():
             part = batch.take(pa.array(np.flatnonzero(tables == table)))
             found = searcher.found(table, search.read(opened, columns, part).keys)
+            salt = _salts(found.events)
             for begin, end in cuts(row_bytes(part, columns.carried), found.events):
                 some = found.between(begin, end)
                 events = pa.array(some.events)
                 made = [part.column(at).take(events) for at in columns.carried]
                 made += [searcher.named(some), pa.array(some.scores)]
                 made.append(pa.array(np.full(end - begin, search.version, np.int64)))
-                made += details(opened, columns.details, np.full(end - begin, table), some.slots.astype(np.int64))
+                made += details(
+                    search, opened, columns.details, np.full(end - begin, table), some.slots.astype(np.int64)
+                )
                 made += [part.column(part.num_columns - 2).take(events), pa.array(some.sequence)]
+                made.append(pa.array(salt[begin:end]))
                 yield pa.RecordBatch.from_arrays(made, names)
+
+
+def _salts(events: I64) -> I32:
+    """Return for answers, event by event, a number that grows by 1 after every SALTED of one event."""
+    place = np.arange(len(events)) - np.searchsorted(events, events)
+    return (place // SALTED).astype(np.int32)

@@ -19,9 +19,10 @@ or ids of the other type once no subscription is live.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,11 +35,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StringType
+from pyspark.sql.types import DataType, IntegerType, StringType, StructType
 
 from earmark import index as indexes
 from earmark.book import folder as folders
 from earmark.book.folder import SEGMENTS, Building, VersionInfo, publishing
+from earmark.book.payload import SEQUENCE, files_of, settled, with_changes, write_payload
 from earmark.book.saving import Shelf, open_version, verify, write_version
 from earmark.book.segments import Record, write_whole
 from earmark.book.sharding import NOT_TAKEN, ShardPlan, Source, build_here, build_shard, sharded
@@ -89,6 +91,8 @@ class Snapshot:
             """The types of attributes by name; None where conditions only ask for NULL."""
             self.used = [entry["name"] for entry in record["attributes"] if entry["uses"]]
             """The attributes that conditions of live subscriptions use."""
+            self.payload = _payload_of(record)
+            """The columns of `payload`, by name: their Spark types."""
             self.zone = self.schema.zone_name
             """The time zone in which times without one are read."""
 
@@ -108,6 +112,7 @@ class Snapshot:
         id: str = "id",
         condition: str = "condition",
         time: str | None = None,
+        payload: Sequence[str] = (),
     ) -> Snapshot:
         """Make a DataFrame of subscriptions the newest version under a path.
 
@@ -116,7 +121,8 @@ class Snapshot:
         them). Conditions are parsed on the executors. The order of insertion, which breaks ties, is that of the column
         `order_by`, then of `id`. `zone` is the session's time zone by default. `id` and `condition` name the columns
         of these where they are called otherwise. `time` names the attribute that tells when an event happened, for
-        subscriptions that start or end.
+        subscriptions that start or end. `payload` names further columns, of any type, that `match` can bring along
+        (`with_columns`).
 
         `shards` is the number of tables: similar subscriptions share one, and an event is searched only in those that
         may match it. This is for books that outgrow the memory of a worker. The answers are the same.
@@ -126,7 +132,7 @@ class Snapshot:
         another writer publishes in the meantime.
         """
         root = folders.root_of(path)
-        options = ReadOptions(attributes, zone, bounds, order_by, on_error, time)
+        options = ReadOptions(attributes, zone, bounds, order_by, on_error, time, tuple(payload))
         named = intake.renamed(subscriptions, {"id": id, "condition": condition})
         return cls(root, publish(named, root, options, index, shards))
 
@@ -190,16 +196,18 @@ class Snapshot:
     ) -> Snapshot:
         """Publish the next version: this one with some subscriptions added, replaced or removed.
 
-        `changes` has the columns of `publish` and `op`: `add` (the id must be new), `update` (it must be live; the
-        subscription is replaced as a whole and keeps its place in the order), `upsert` (either), `remove`. An id may
-        have one change per call. All changes are made, or none; with `on_error="reject"`, those that cannot be made are
-        in `rejects`. Without any row there is no new version.
+        `changes` has the columns of `publish`, those of its payload included, and `op`: `add` (the id must be new),
+        `update` (it must be live; the subscription is replaced as a whole and keeps its place in the order), `upsert`
+        (either), `remove`. An id may have one change per call. All changes are made, or none; with
+        `on_error="reject"`, those that cannot be made are in `rejects`. Without any row there is no new version.
 
         Raises `Conflict` when this is no longer the newest version.
         """
         intake.check_on_error(on_error)
         named = intake.renamed(changes, {"id": id, "condition": condition})
-        source, record = intake.source_of(named, None, order_by, changes=True), self.record
+        self._check_payload(named)
+        source = intake.source_of(named, None, order_by, changes=True, payload=tuple(self.payload))
+        record = self.record
         other_ids = source.integer_ids != self.integer_ids
         if len(self) and other_ids:
             wanted, got = ("integers", "strings") if self.integer_ids else ("strings", "integers")
@@ -212,13 +220,28 @@ class Snapshot:
                 schema = with_all_constants(taken.schema, taken.segments)
                 written, number, slot, rejects = _possible(version, taken)
                 refuse(rejects, on_error, "changed")
-                changed = _changed(version, join(taken.segments, schema), written, number, slot)
+                sequence = _sequences(version, written, number, slot)
+                changed = _changed(version, join(taken.segments, schema), written, number, slot, sequence)
+                files = files_of(record)
+                if self.payload and len(written):
+                    files = with_changes(site, files, _changed_payload(taken, written, sequence))
                 if schema.generation == version.schema.generation and not other_ids:
                     changed = _settled(changed, indexes.builder(record["index"]))
                 else:
                     changed = _whole(site, record, changed, changes.sparkSession, self.shards)
-                record = _commit(site, changed, record["index"], rejects, shelf, record["base"])
+                payload = None if not self.payload else {**record["payload"], "files": files}
+                record = _commit(site, changed, record["index"], rejects, shelf, record["base"], payload)
         return Snapshot(self.path, record)
+
+    def _check_payload(self, changes: DataFrame) -> None:
+        """Raise where changes lack a column of the payload, or have it with another type."""
+        types = {field.name: field.dataType for field in changes.schema.fields}
+        for name, type_ in self.payload.items():
+            if name not in types:
+                raise SubscriptionError(f"the changes have no column {name!r}, which is in the payload of this book")
+            if types[name].simpleString() != type_.simpleString():
+                wanted, got = type_.simpleString(), types[name].simpleString()
+                raise SubscriptionError(f"payload {name!r}: expected a column of type {wanted}, got {got}")
 
     def compact(self, shards: int | None = None) -> Snapshot:
         """Publish the next version: the same subscriptions without a table of changes, which is quicker to search.
@@ -229,8 +252,12 @@ class Snapshot:
             _check_shards(shards)
         with self._next() as (site, version, shelf):
             whole = _whole(site, self.record, version.with_free_types(), _session(), shards or self.shards)
-            index, base = self.record["index"], self.record["base"]
-            record = _commit(site, whole, index, REJECTS.empty_table(), shelf, base)
+            index, base, payload = self.record["index"], self.record["base"], None
+            if self.payload:
+                live = [one.segment.arrays.sequence[one.living()] for one in version.segments]
+                sequences = np.concatenate([*live, np.empty(0, np.int64)])
+                payload = {**self.record["payload"], "files": settled(site, files_of(self.record), sequences)}
+            record = _commit(site, whole, index, REJECTS.empty_table(), shelf, base, payload)
         return Snapshot(self.path, record)
 
     @contextmanager
@@ -274,14 +301,14 @@ def publish(
     source, seed = intake.subscriptions_of(subscriptions, options)
     with publishing(root) as site:
         taken = intake.take_rows(source, site.folder / PARTS, seed)
+        by_part, rejects = intake.sequences(taken)
         if shards == 1:
-            segment, rejects = intake.ordered(taken)
             refuse(rejects, options.on_error, done)
+            segment = intake.ordered(taken, by_part)
             segments = [IndexedSegment.of(segment, build(segment.arrays))] if len(segment) else []
             version = Version.of(segment.schema, segments, len(segment))
             version = replace(version, integer_ids=taken.integer_ids)
         else:
-            by_part, rejects = intake.sequences(taken)
             refuse(rejects, options.on_error, done)
             parts = zip(taken.files, taken.segments, by_part, strict=True)
             sources: list[Source] = [(file, None, segment, sequence) for file, segment, sequence in parts]
@@ -289,18 +316,52 @@ def publish(
             count = sum(int((sequence >= 0).sum()) for sequence in by_part)
             run = partial(_built, source.spark)
             version = sharded(site, sources, schema, shards, index, count, taken.integer_ids, run)
-        return _commit(site, version, index, rejects)
+        payload = None
+        if options.payload:
+            tables = (_by_sequence(*part) for part in zip(taken.payload(), by_part, strict=True))
+            types = source.frame.select(*map(frames.quoted, options.payload)).schema
+            nothing = frames.arrow_schema(types).append(pa.field(SEQUENCE, pa.int64())).empty_table()
+            files = list(write_payload(site, tables if taken.segments else [nothing]))
+            payload = {"schema": types.json(), "files": files}
+        return _commit(site, version, index, rejects, payload=payload)
+
+
+def _payload_of(record: Record) -> dict[str, DataType]:
+    """Return the columns of the payload and their types."""
+    payload = record.get("payload")
+    if payload is None:
+        return {}
+    return {field.name: field.dataType for field in StructType.fromJson(json.loads(payload["schema"])).fields}
+
+
+def _by_sequence(table: pa.Table, sequence: I64) -> pa.Table:
+    """Return the payload of a part with the sequences of its slots; without what was not taken."""
+    kept = np.flatnonzero(sequence != NOT_TAKEN)
+    return table.take(pa.array(kept)).append_column(SEQUENCE, pa.array(sequence[kept]))
+
+
+def _changed_payload(taken: Taken, written: I64, sequence: I64) -> pa.Table:
+    """Return the payload of what was added or replaced, with its sequences."""
+    kept = written != NOWHERE
+    rows = pa.concat_tables(taken.payload()).take(pa.array(written[kept]))
+    return rows.append_column(SEQUENCE, pa.array(sequence[kept]))
 
 
 def _commit(
-    site: Building, version: Version, index: str, rejects: pa.Table, shelf: Shelf | None = None, base: int | None = None
+    site: Building,
+    version: Version,
+    index: str,
+    rejects: pa.Table,
+    shelf: Shelf | None = None,
+    base: int | None = None,
+    payload: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Make a version the newest, with its rejects beside it; return its record. `base` is the parent's."""
     shutil.rmtree(site.folder / PARTS, ignore_errors=True)
     record = write_version(site, version, index, shelf or Shelf(folders.read_manifest(site.root)["book"]))
     (site.folder / "rejects").mkdir()
     pq.write_table(rejects.sort_by("id"), site.folder / "rejects" / "part-00000.parquet")
-    return site.commit({**record, "base": base, "rejected": rejects.num_rows})
+    return site.commit({**record, "base": base, "rejected": rejects.num_rows, "payload": payload})
 
 
 def _check_shards(shards: Any) -> None:
@@ -420,8 +481,8 @@ def _slots_of(indexed: IndexedSegment, wanted: pa.ChunkedArray) -> I64:
     return result
 
 
-def _changed(version: Version, parsed: Segment, written: I64, number: I64, slot: I64) -> Version:
-    """Return the version after the changes: new subscriptions at the end, replaced ones at their old places."""
+def _sequences(version: Version, written: I64, number: I64, slot: I64) -> I64:
+    """Return the places of what was written: new subscriptions at the end, replaced ones at their old places."""
     sequence = np.full(len(written), NOWHERE, np.int64)
     for at in np.unique(number[number != NOWHERE]).tolist():
         here = number == at
@@ -429,6 +490,12 @@ def _changed(version: Version, parsed: Segment, written: I64, number: I64, slot:
     kept = written != NOWHERE
     new = kept & (number == NOWHERE)
     sequence[new] = version.next_sequence + np.arange(np.count_nonzero(new))
+    return sequence
+
+
+def _changed(version: Version, parsed: Segment, written: I64, number: I64, slot: I64, sequence: I64) -> Version:
+    """Return the version after the changes."""
+    kept = written != NOWHERE
     places = [Place(*pair) for pair in zip(number.tolist(), slot.tolist(), strict=True) if pair[0] != NOWHERE]
     # append before removing, so that no attribute is unused in between
     appended = version.appended(parsed.pick(written[kept]).with_sequence(sequence[kept]))

@@ -62,7 +62,6 @@ from earmark.spark.matching import (
     counts_of,
     prepared,
     rejected_of,
-    tables_of,
     tallied,
     tallied_tables,
 )
@@ -290,7 +289,7 @@ class BatchWork:
         return bool(self.routing["route"] == LOCAL)
 
     def _shuffled(self, ready: MatchPlan, snapshot: Snapshot) -> DataFrame:
-        return shuffled(ready, tables_of(snapshot), self.routing["replicas"])
+        return shuffled(ready, snapshot.record, self.routing["replicas"])
 
     def _prepared(self, events: DataFrame, snapshot: Snapshot) -> MatchPlan:
         """Return the plan of a batch, whose columns must be those of the sink."""

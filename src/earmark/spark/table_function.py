@@ -96,7 +96,7 @@ def analyzed(
     check_on_error(on_error, None)
     search = checked_search(snapshot, given.get("k"), given.get("mode") or "exact", None, None)
     shape = Shape(bool(given.get("rank")), prefix=given.get("prefix") or "")
-    shape.check()
+    shape.check(snapshot.payload)
     schema = snapshot.schema
     columns = [(own.name, own.dataType) for own in events.dataType.fields]
     found = frames.locations(columns, schema.names, sensitive, frames.spark_nesting)
@@ -105,7 +105,7 @@ def analyzed(
     for location in found:
         check_type(schema.by_name[location.attribute], location.type)
     frames.check_zone(zone, schema, [location.attribute for location in found])
-    types = shape.types(snapshot.integer_ids)
+    types = shape.types(snapshot.integer_ids, snapshot.payload)
     for name, _ in columns:
         if name.lower() in map(str.lower, types):
             raise EarmarkError(f"the events have a column {name!r}, which is also one of the result: give a prefix")

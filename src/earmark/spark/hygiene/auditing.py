@@ -171,8 +171,10 @@ def read_rows(subscriptions: DataFrame, folder: Path, options: ReadOptions, done
     `done` is what did not happen on an error.
     """
     source, seed = intake.subscriptions_of(subscriptions, options)
-    segment, rejects = intake.ordered(intake.take_rows(source, folder / "parts", seed))
+    taken = intake.take_rows(source, folder / "parts", seed)
+    by_part, rejects = intake.sequences(taken)
     intake.refuse(rejects, options.on_error, done)
+    segment = intake.ordered(taken, by_part)
     shutil.rmtree(folder / "parts")
     return segment, rejects.sort_by("id")
 
