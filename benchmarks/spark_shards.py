@@ -1,10 +1,12 @@
 """Sharded snapshots: how many shards does an event meet, what does it cost, and does a worker stay within a gigabyte?
 
-    python benchmarks/spark_shards.py [--quick] [--parts touched,memory] [--index NAME] [--json FILE]
+    python benchmarks/spark_shards.py [--quick] [--parts touched,routes,memory] [--index NAME] [--json FILE]
 
 touched   w2 and w1 at 1M subscriptions in 16 shards. Shards met an event, on the average, beside what an oracle would
           need: the shards that hold at least one match. Bar: a third of the shards, where the oracle needs fewer. The
           time of all matches of the same events, sharded and not, one session, each warm. Bar: 1.5 x.
+routes    200,000 subscriptions of w2 in 64 shards: the 10 best of 40,000 events by both routes, the shuffle also with a
+          partition for each shard. No bar: the local route has no shuffles to pay for.
 memory    4M subscriptions of w2 in 64 shards. Workers match events with all shards, and note their resident size, pages
           of mapped files included, at its greatest. Bar: 1 GiB.
 
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from earmark.report.protocol import clocked
-from earmark.spark import Snapshot, match, shard_counts, workload
+from earmark.spark import Snapshot, match, shard_counts, shuffle, workload
 from earmark.spark.frames import Columns
 from earmark.spark.matching import prepared
 from earmark.spark.search import Search, match_batches
@@ -94,6 +96,29 @@ def touched(spark: SparkSession, folder: Path, report: Report, name: str, size: 
         report.figures.append(Figure(name, size, index, f"all matches, {shards} shards", "s", values, events=count))
 
 
+def routes(spark: SparkSession, folder: Path, report: Report, size: int, count: int, index: str) -> None:
+    """Both ways through the shards."""
+    print(f"w2, {size:,} subscriptions in {MEMORY_SHARDS} shards, the 10 best of {count:,} events", flush=True)
+    events = workload(spark, "w2", "events", count).repartition(2).cache()
+    events.count()
+    snapshot = published(spark, folder, "w2", size, index, MEMORY_SHARDS)
+    few, sums = shuffle.WAVES, set()
+    for said, route, waves in (
+        ("local", "local", few),
+        ("shuffle", "shuffle", few),
+        ("a task a shard", "shuffle", 999),
+    ):
+        shuffle.WAVES = waves
+        query = match(events, snapshot, 10, columns=["event"], route=route)
+        sums.add(digest(query))
+        times = [clocked(lambda q=query: run(q))[0] for _ in range(REPEATS)]
+        print(f"  {said}: {min(times):.2f} s", flush=True)
+        report.figures.append(Figure("w2", size, index, f"10 best, {said}", "s", times, events=count))
+    shuffle.WAVES = few
+    report.bar("the same answers", len(sums) == 1)
+    events.unpersist()
+
+
 def watch(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Match, and say what memory that took at most. What this worker did before does not count."""
     Path("/proc/self/clear_refs").write_text("5")  # the greatest resident size is from now on
@@ -140,6 +165,11 @@ def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report:
     size, large, count = (100_000, 200_000, 5_000) if options.quick else (1_000_000, 4_000_000, 20_000)
     for name in options.workloads.split(",") if "touched" in parts else ():
         touched(spark, folder, report, name, size, count, options.index)
+    if "routes" in parts:
+        (folder / "routes").mkdir()
+        routes(
+            spark, folder / "routes", report, *((20_000, 4_000) if options.quick else (200_000, 40_000)), options.index
+        )
     if "memory" in parts:
         (folder / "memory").mkdir()
         memory(spark, folder / "memory", report, large, count, options.index)
@@ -147,7 +177,7 @@ def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report:
 
 def main() -> int:
     parser = parser_of(__doc__, "100k subscriptions instead of 1M and 4M")
-    parser.add_argument("--parts", default="touched,memory", help="which parts to run (%(default)s)")
+    parser.add_argument("--parts", default="touched,routes,memory", help="which parts to run (%(default)s)")
     parser.add_argument("--workloads", default="w2,w1", help="of the first part (%(default)s)")
     parser.add_argument("--index", default="blocks", help="the snapshots' index (%(default)s)")
     return measured("spark_shards", parser, work, Report())

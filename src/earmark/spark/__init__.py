@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from earmark.spark.hygiene.auditing import audit as audit
     from earmark.spark.hygiene.backtesting import backtest as backtest
     from earmark.spark.hygiene.merging import merge as merge
+    from earmark.spark.listener import MatchListener as MatchListener
     from earmark.spark.matching import count_matches as count_matches
     from earmark.spark.matching import match as match
     from earmark.spark.matching import rejected as rejected
@@ -40,6 +41,7 @@ _NAMES = {
     "spark.hygiene.auditing": ["audit"],
     "spark.hygiene.backtesting": ["backtest"],
     "spark.hygiene.merging": ["merge"],
+    "spark.listener": ["MatchListener"],
     "spark.matching": ["count_matches", "match", "rejected", "shard_counts"],
     "spark.snapshot": ["Snapshot"],
     "spark.sources": ["register_sources"],

@@ -40,6 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
@@ -166,7 +167,18 @@ def stream(
         query = writer.start()
     except Exception as problem:  # Spark's own have no common base on classic and Connect
         raise sentence_of(problem) from problem
-    return Stream(query, work, on_progress)
+    started = Stream(query, work, on_progress)
+    _running[str(query.id)] = started
+    return started
+
+
+_running: WeakValueDictionary[str, Stream] = WeakValueDictionary()
+"""The streams of this process, by the id of their query."""
+
+
+def running_stream(query: str) -> Stream | None:
+    """Return the stream of this process whose query has this id."""
+    return _running.get(query)
 
 
 def read_matches(spark: SparkSession, sink: Folder) -> DataFrame:
