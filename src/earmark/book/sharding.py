@@ -87,7 +87,10 @@ def sharded(
     integer_ids: bool,
     run: Run = build_here,
 ) -> Version:
-    """Write the subscriptions of these sources as shards; the version that has them, and a router in front."""
+    """Write the subscriptions of these sources as shards; the version that has them, and a router in front.
+
+    One shard is a segment as any other, without a router.
+    """
     plan = _planned(site, sources, schema, shards, ShardPlan("", [], index, integer_ids))
     reports = {number: json.loads(report) for number, report in run(plan, shards).items()}
     covers, segments, uses = [], [], np.zeros(len(schema), np.int32)
@@ -106,7 +109,8 @@ def sharded(
     held, live = sum(map(len, segments)), sum(int(np.count_nonzero(one[3] != NOT_TAKEN)) for one in sources)
     require(held == live, f"the shards hold {held:,} of {live:,} subscriptions")
     shutil.rmtree(plan.folder)
-    made = Version(schema, tuple(segments), next_sequence, frozen(uses), Router.of(covers), integer_ids)
+    router = Router.of(covers) if shards > 1 else None
+    made = Version(schema, tuple(segments), next_sequence, frozen(uses), router, integer_ids)
     return made.with_free_types()
 
 
@@ -122,10 +126,11 @@ def _planned(site: Building, sources: Sequence[Source], schema: Schema, shards: 
         write_whole(target / "source", no_segment(older[0].schema))
     sample = _sample(sources, schema)
     write_packed(target / _PROXIES, _PROXIES, {}, cutting.proxies(sample)._asdict())
-    cut = cutting.learned(sample, shards)
+    cut = cutting.learned(sample, shards) if shards > 1 else None
     for number, (_, _, segment, sequence) in enumerate(sources):
         arrays = translated(segment.arrays, segment.schema, schema)._replace(sequence=sequence)
-        own = np.where(sequence == NOT_TAKEN, NOT_TAKEN, cutting.shards_of(arrays, cut)).astype(np.int32)
+        shard = 0 if cut is None else cutting.shards_of(arrays, cut)
+        own = np.where(sequence == NOT_TAKEN, NOT_TAKEN, shard).astype(np.int32)
         write_packed(target / f"{number}.{_PLACES}", _PLACES, {}, {"shard": own, "sequence": sequence})
     files = [(str(file), None if entry is None else dict(entry)) for file, entry, _, _ in sources]
     return plan._replace(folder=str(target), sources=files)

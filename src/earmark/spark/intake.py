@@ -54,9 +54,12 @@ from earmark.segment.ids import Id
 from earmark.segment.join import join, with_all_constants
 from earmark.segment.segment import Segment, no_segment
 from earmark.spark import frames
+from earmark.spark.ordering import placed_by_executors
 
 FAIL, REJECT = "fail", "reject"
 PART_ROWS = 100_000
+DRIVER_ROWS = 5_000_000
+"""The most rows whose ids the driver holds; of more, the executors find the order (ordering.py)."""
 RUN_ROWS = 16_384
 """Rows of a part whose conditions are bound together."""
 GIVEN_TWICE = "the id {!r} is given twice; the first in the order counts"
@@ -117,6 +120,11 @@ class Taken(NamedTuple):
     files: list[Path]
     """Of the segments."""
     integer_ids: bool
+
+    @property
+    def total(self) -> int:
+        """Number of rows in all parts."""
+        return sum(own.num_rows for own in self.rows)
 
     def payload(self) -> Iterator[pa.Table]:
         """Yield the columns of `payload` of each part, by slot."""
@@ -412,7 +420,7 @@ def take_rows(source: RowSource, folder: Path, seed: Schema) -> Taken:
             segment, known, _ = read_whole(part / "segment")
             segments.append(segment)
             facts.append(known)
-        rows = [read_table(part / "rows.arrow") for part in parts]
+        rows = [read_table(part / "rows.arrow", memory_map=True) for part in parts]
         schema, settled = agree(segments, rows, facts, seed)
         if settled:
             frames.refuse_case_variants(source.spark, schema.names)
@@ -476,10 +484,16 @@ def in_order(rows: pa.Table) -> tuple[I64, I64]:
     return order[first], order[~first]
 
 
-def sequences(taken: Taken) -> tuple[list[I64], pa.Table]:
+def sequences(taken: Taken, source: RowSource) -> tuple[list[I64], pa.Table]:
     """Return the places of each part's slots in the order of insertion, each id once, and all rejects."""
     if not taken.segments:
         return [], taken.rejects
+    if taken.total > DRIVER_ROWS:
+        order_type = source.frame.schema[ORDER].dataType if ORDER in source.frame.columns else None
+        parts, id_type = [file.parent for file in taken.files], frames.id_type(source.integer_ids)
+        by_part, repeated = placed_by_executors(source.spark, parts, taken.total, id_type, order_type)
+        twice = rejected(repeated, np.arange(repeated.num_rows), GIVEN_TWICE.format)
+        return by_part, pa.concat_tables([taken.rejects, twice])
     rows = pa.concat_tables(taken.rows)
     order, repeats = in_order(rows)
     sequence = np.full(rows.num_rows, NOT_TAKEN, np.int64)

@@ -205,7 +205,8 @@ class Shape(NamedTuple):
             raise EarmarkError(f"how: expected 'inner' or 'left', got {self.how!r}")
         for name in self.details:
             if name not in {**DETAIL_TYPES, **payload} or self.details.count(name) > 1:
-                known = ", ".join(map(repr, [*DETAIL_TYPES, *payload]))
+                *others, last = map(repr, [*DETAIL_TYPES, *payload])
+                known = f"{', '.join(others)} and {last}"
                 raise EarmarkError(f"with_columns: expected each of {known} at most once, got {list(self.details)!r}")
         if not isinstance(self.prefix, str):
             raise EarmarkError(f"prefix: expected a string, got {self.prefix!r}")

@@ -301,8 +301,8 @@ def publish(
     source, seed = intake.subscriptions_of(subscriptions, options)
     with publishing(root) as site:
         taken = intake.take_rows(source, site.folder / PARTS, seed)
-        by_part, rejects = intake.sequences(taken)
-        if shards == 1:
+        by_part, rejects = intake.sequences(taken, source)
+        if shards == 1 and taken.total <= intake.DRIVER_ROWS:
             refuse(rejects, options.on_error, done)
             segment = intake.ordered(taken, by_part)
             segments = [IndexedSegment.of(segment, build(segment.arrays))] if len(segment) else []
@@ -407,8 +407,11 @@ def _settled(version: Version, build: Any) -> Version:
 
 
 def _whole(site: Building, record: Record, version: Version, spark: Any, shards: int) -> Version:
-    """Return a version of all live subscriptions, in one segment with its index, or in shards."""
-    if shards == 1:
+    """Return a version of all live subscriptions, in one segment with its index, or in shards.
+
+    The executors build shards, and a single segment that is large.
+    """
+    if shards == 1 and version.live <= intake.DRIVER_ROWS:
         living = version.with_segments(segment for segment in version.segments if segment.live)
         return compacted(living, indexes.builder(record["index"]), fewer_constants=True)
     sources = [_source(site, number, segment) for number, segment in enumerate(version.segments)]

@@ -172,7 +172,7 @@ def read_rows(subscriptions: DataFrame, folder: Path, options: ReadOptions, done
     """
     source, seed = intake.subscriptions_of(subscriptions, options)
     taken = intake.take_rows(source, folder / "parts", seed)
-    by_part, rejects = intake.sequences(taken)
+    by_part, rejects = intake.sequences(taken, source)
     intake.refuse(rejects, options.on_error, done)
     segment = intake.ordered(taken, by_part)
     shutil.rmtree(folder / "parts")
