@@ -169,7 +169,8 @@ async def _serve(server: BrokerServer) -> int:
     async with server:
         click.echo(f"broker {server.name!r} listens at {server.address}")
         failed = asyncio.ensure_future(server.failed())
-        await asyncio.wait([failed, stopped], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [failed, stopped]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             failed.result()
         failed.cancel()

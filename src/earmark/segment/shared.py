@@ -13,7 +13,7 @@ Complexity: O(constraints) per row, under a microsecond each; at most MOST_TEXTS
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,6 +29,7 @@ from earmark.segment.arrays import EMPTY, SegmentArrays
 from earmark.segment.builder import Builder, Prepared, prepare
 
 Compared: TypeAlias = tuple[str, str, Sequence[Any]]
+Reorder: TypeAlias = Callable[[tuple[int, ...]], tuple[int, ...]]
 """An attribute, an operator and literals."""
 MOST_TEXTS, LONGEST_TEXT = 1 << 16, 1_000
 
@@ -116,15 +117,15 @@ def _arrays(teacher: Builder, rows: Sequence[tuple[int, str]]) -> SegmentArrays 
             return None
         own, order = placed
         attr += own
-        lo += first if order is None else order(first)  # type: ignore[arg-type]
-        hi += last if order is None else order(last)  # type: ignore[arg-type]
+        lo += first if order is None else order(first)
+        hi += last if order is None else order(last)
         starts.append(len(attr))
     return _columns(len(rows), starts, attr, lo, hi)
 
 
 def _numbered(
     teacher: Builder, names: tuple[str, ...], row: tuple[int, str]
-) -> tuple[tuple[int, ...], itemgetter[int] | None] | None:
+) -> tuple[tuple[int, ...], Reorder | None] | None:
     """The numbers of attributes, ascending, and how to put values in their order; None where one is not of numbers.
 
     What is new to the schema is learned from the row, the first one with these names.
