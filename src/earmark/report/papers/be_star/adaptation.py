@@ -81,8 +81,8 @@ ADAPTATION = Experiment(
     ],
     scales={
         "tiny": {"n": 400, "window": 30, "turns": 2, "events": 10, "scan_events": 5},
-        "quick": {"n": 50_000, "window": 1_000, "turns": 5, "events": 200, "scan_events": 10},
-        "full": {"n": 500_000, "window": 1_000, "turns": 7, "events": 200, "scan_events": 10},
+        "quick": {"n": 50_000, "window": 1_000, "turns": 5, "events": 1_000, "scan_events": 50},
+        "full": {"n": 500_000, "window": 1_000, "turns": 7, "events": 1_000, "scan_events": 50},
     },
     seconds={"quick": 40, "full": 300},
     run=adaptation,
@@ -103,11 +103,11 @@ DYNAMIC = Experiment(
             "sizes": dict.fromkeys(DATA, 300),
         },
         "quick": {
-            "turns": 5, "events": 200, "scan_events": 5, "described": "100,000 subscriptions, 25,000 titles",
+            "turns": 5, "events": 1_000, "scan_events": 50, "described": "100,000 subscriptions, 25,000 titles",
             "sizes": dict.fromkeys(DATA, 100_000) | {"title": 25_000},
         },
         "full": {
-            "turns": 7, "events": 200, "scan_events": 5, "described": "1,000,000 subscriptions, 760,000 authors and "
+            "turns": 7, "events": 1_000, "scan_events": 50, "described": "1,000,000 subscriptions, 760,000 authors and "
             "250,000 titles",
             "sizes": dict.fromkeys(DATA, 1_000_000) | {"author": 760_000, "title": 250_000},
         },
