@@ -137,6 +137,8 @@ class Listed(Generic[T]):
 
 
 _ASCII_END = 128
+_AT_ONCE = 1 << 10
+"""So many strings are taken at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,12 +169,18 @@ class PackedStrings:
         return [whole[a:b] for a, b in pairwise(ends)]
 
     def take(self, at: I64) -> PackedStrings:
-        """These strings, in this order. O(their bytes)."""
+        """These strings, in this order. O(their bytes); in parts, since where each byte comes from is a number."""
         counts = self.start[at + 1] - self.start[at]
         start = np.zeros(len(at) + 1, np.int64)
         np.cumsum(counts, out=start[1:])
-        positions = np.arange(start[-1], dtype=np.int64) + np.repeat(self.start[at] - start[:-1], counts)
-        return PackedStrings(frozen(start), frozen(self.joined[positions]))
+        joined = np.empty(start[-1], np.uint8)
+        for first in range(0, len(at), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            begin, end = start[first], start[min(first + _AT_ONCE, len(at))]
+            positions = np.repeat(self.start[at[part]] - start[:-1][part], counts[part])
+            positions += np.arange(begin, end)
+            joined[begin:end] = self.joined[positions]
+        return PackedStrings(frozen(start), frozen(joined))
 
     def to_arrow(self) -> Any:
         """A large_string column over the same bytes."""

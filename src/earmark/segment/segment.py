@@ -240,7 +240,7 @@ class Segment:
         """These slots, in this order. O(their size)."""
         tagset = frozen(self.tagset[slots]) if len(self.tagset) else self.tagset
         asked = self.asked.take(slots) if len(self.asked.joined) else without_text(len(slots))
-        return Segment(self.schema, gather(self.arrays, slots), self.ids.take(slots), asked, tagset, self.tagsets)
+        return Segment(self.schema, _gathered(self.arrays, slots), self.ids.take(slots), asked, tagset, self.tagsets)
 
     def with_sequence(self, sequence: I64) -> Segment:
         """The same subscriptions with other places in the order of insertion."""
@@ -256,7 +256,7 @@ class Segment:
         """All slots, in another order."""
         tagset = frozen(self.tagset[order]) if len(self.tagset) else self.tagset
         asked = self.asked.take(order) if len(self.asked.joined) else self.asked
-        return Segment(self.schema, _reordered(self.arrays, order), self.ids.take(order), asked, tagset, self.tagsets)
+        return Segment(self.schema, _gathered(self.arrays, order), self.ids.take(order), asked, tagset, self.tagsets)
 
     def appended(self, other: Segment | Row) -> Segment:
         """These subscriptions and others behind them, under the other's schema: a later one of the same generation."""
@@ -354,9 +354,11 @@ def check_room(slots: int, constraints: int, intervals: int) -> None:
         raise EarmarkError("a table holds at most 2,147,483,647 intervals; split the subscriptions over several")
 
 
-def _reordered(table: SegmentArrays, order: I64) -> SegmentArrays:
-    """The slots of a table in another order. In parts, since gathering takes as much again meanwhile."""
-    made = SegmentArrays._make(np.empty_like(column) for column in table)
+def _gathered(table: SegmentArrays, order: I64) -> SegmentArrays:
+    """These slots of a table, in this order. In parts, since gathering takes as much again meanwhile."""
+    if len(order) <= _AT_ONCE:
+        return gather(table, order)
+    made = _room_for(table, order)
     slots = clauses = constraints = intervals = 0
     for start in (made.clause_start, made.constraint_start, made.interval_start):
         start[0] = 0
@@ -374,6 +376,21 @@ def _reordered(table: SegmentArrays, order: I64) -> SegmentArrays:
             before + size for before, size in zip((slots, clauses, constraints, intervals), sizes, strict=True)
         )
     return SegmentArrays._make(map(frozen, made))
+
+
+def _room_for(table: SegmentArrays, order: I64) -> SegmentArrays:
+    """Columns as long as those of these slots."""
+    begin, end = table.clause_start[order], table.clause_start[order + 1]
+    counts = [len(order), int((end - begin).sum())]
+    for start in (table.constraint_start, table.interval_start):
+        begin, end = start[begin], start[end]
+        counts.append(int((end - begin).sum()))
+    slots, clauses, constraints, intervals = counts
+    sizes = dict(zip(_OFFSETS, (slots + 1, clauses + 1, constraints + 1), strict=True))
+    for names, count in ((_PER_SLOT, slots), (_PER_CONSTRAINT, constraints), (_PER_INTERVAL, intervals)):
+        sizes |= dict.fromkeys(names, count)
+    columns: Any = zip(SegmentArrays._fields, table, strict=True)
+    return SegmentArrays._make(np.empty(sizes[name] if len(column) else 0, column.dtype) for name, column in columns)
 
 
 def _shifted(start: Any, by: int) -> Any:

@@ -14,9 +14,11 @@ from earmark.engine import updates
 from earmark.engine import version as version_module
 from earmark.engine.compaction import compacted
 from earmark.engine.version import FEW_REMOVED, IndexedSegment, Place, Version
+from earmark.flat import arrays as strings
 from earmark.flat import bits
 from earmark.keys.schema import Schema
 from earmark.segment import segment as module
+from earmark.segment.arrays import gather
 from earmark.segment.builder import Subscription, prepare
 from earmark.segment.ids import Ids
 from earmark.segment.segment import Segment
@@ -333,6 +335,12 @@ class TestSegment:
         assert [made.text(s) for s in range(17)] == [segment.text(s) for s in order.tolist()]
         assert [made.tags(s) for s in range(17)] == [segment.tags(s) for s in order.tolist()]
         assert made.ids.objects == [f"s{s}" for s in order.tolist()]
+        monkeypatch.setattr(strings, "_AT_ONCE", 3)
+        some, twice = segment.pick(order[:11]), segment.pick(np.repeat(order[3:], 2))
+        for part, slots in ((some, order[:11]), (twice, np.repeat(order[3:], 2))):
+            for one, other in zip(part.arrays, gather(segment.arrays, slots), strict=True):
+                assert one.dtype == other.dtype and one.tolist() == other.tolist() and not one.flags.writeable
+            assert [part.text(s) for s in range(len(slots))] == [segment.text(s) for s in slots.tolist()]
 
 
 class TestMemory:
