@@ -219,6 +219,8 @@ class _Graph:
         return not self._above[id] and id not in self.forwarded
 
     def _known(self, id: Id) -> Id:
+        if type(id) is int and id in self._above:
+            return id
         known = checked_id(id)
         if known not in self._above:
             raise SubscriptionError(f"{id!r} is not subscribed")
