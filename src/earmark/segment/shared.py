@@ -29,8 +29,9 @@ from earmark.segment.arrays import EMPTY, SegmentArrays
 from earmark.segment.builder import Builder, Prepared, prepare
 
 Compared: TypeAlias = tuple[str, str, Sequence[Any]]
-Reorder: TypeAlias = Callable[[tuple[int, ...]], tuple[int, ...]]
 """An attribute, an operator and literals."""
+Reorder: TypeAlias = Callable[[tuple[int, ...]], tuple[int, ...]]
+"""Puts values in the order of the numbers of their attributes."""
 MOST_TEXTS, LONGEST_TEXT = 1 << 16, 1_000
 
 
@@ -100,7 +101,7 @@ def prepare_shared(schema: Schema, rows: Sequence[tuple[int, str]], numbered: bo
 
 def _arrays(teacher: Builder, rows: Sequence[tuple[int, str]]) -> SegmentArrays | None:
     """The arrays of these rows; None unless all have bounds, on attributes of numbers."""
-    numbers: dict[tuple[str, ...], tuple[tuple[int, ...], itemgetter[int] | None] | None] = {}
+    numbers: dict[tuple[str, ...], tuple[tuple[int, ...], Reorder | None] | None] = {}
     attr: list[int] = []
     lo: list[int] = []
     hi: list[int] = []
