@@ -102,7 +102,7 @@ def w3_table(kind: str, n: int) -> SegmentArrays:
     nothing, one = np.empty(0), np.zeros(n, np.int32)
     hi = np.minimum(lo + length, TOP - 1)
     columns = (row, row, one, one.astype(np.uint8), row, lo, hi, nothing, random.random(n), np.arange(n))
-    return SegmentArrays._make(frozen(column.view()) for column in columns)
+    return SegmentArrays(*(frozen(column.view()) for column in columns))
 
 
 def points(count: int) -> EventArrays:

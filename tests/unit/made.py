@@ -122,7 +122,7 @@ def table_arrays(made: Made) -> SegmentArrays:
         np.array([s.score for s in made.subscriptions] if made.scored else [], np.float64),
         np.array([s.sequence for s in made.subscriptions], np.int64),
     )
-    return SegmentArrays._make(frozen(column) for column in columns)
+    return SegmentArrays(*map(frozen, columns))
 
 
 def event_arrays(made: Made, events: list[Event]) -> EventArrays:

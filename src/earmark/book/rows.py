@@ -33,7 +33,7 @@ from earmark.engine.edits import Edit
 from earmark.engine.version import Place, Version
 from earmark.errors import require
 from earmark.flat.arrays import I64, PackedStrings
-from earmark.keys.schema import LIFE, Kind, Schema
+from earmark.keys.schema import Kind, Schema
 from earmark.segment import arrow
 from earmark.segment.builder import Subscription
 from earmark.segment.forms import subscription_at
@@ -87,8 +87,7 @@ def _types_of(segment: Segment, schema: Schema, slot: int) -> dict[str, str]:
     found = {}
     for number in set(arrays.attr[first:last].tolist()):
         attribute = schema.by_name[names[number]]
-        is_taught = attribute.declared or attribute.name == LIFE
-        if attribute.type is not None and not is_taught and attribute.type.kind not in _TAUGHT:
+        if attribute.type is not None and not attribute.declared and attribute.type.kind not in _TAUGHT:
             found[attribute.name] = str(attribute.type)
     return found
 

@@ -83,7 +83,7 @@ _TYPES = {np.dtype(name).str: np.dtype(name) for name in "i1 u1 b1 <i2 <u2 <i4 <
 _INDEX, _EXTRA, _FORGOTTEN = "index.", "extra.", "index_forgotten"
 _DTYPES: dict[str, Any] = {
     **dict.fromkeys(("clause_start", "constraint_start", "attr", "interval_start"), np.int32),
-    **dict.fromkeys(("lo", "hi", "sequence"), np.int64),
+    **dict.fromkeys(("lo", "hi", "sequence", "first_moment", "last_moment"), np.int64),
     **dict.fromkeys(("weight", "score"), np.float64),
     "accepts_null": np.uint8,
 }

@@ -50,7 +50,8 @@ from earmark.jit import inlined, kernel
 from earmark.keys.numbers import HIGHEST, LOWEST, position_at
 from earmark.keys.schema import INT64_MAX, Kind, Schema
 from earmark.keys.strings import StringKeys
-from earmark.segment.arrays import SegmentArrays, offsets, spread, with_constraints
+from earmark.segment.arrays import NO_MOMENTS, SegmentArrays, offsets, spread, with_constraints
+from earmark.segment.life import with_life_constraints
 from earmark.segment.segment import Segment
 
 Cells = Callable[[list[bytes]], tuple[list[bool], list[bool]]]
@@ -73,7 +74,8 @@ def canonical(view: Segment) -> SegmentArrays:
 
 
 def canonized(arrays: SegmentArrays, schema: Schema) -> Canonized:
-    """The canonical form of these subscriptions, whose keys are those of the schema."""
+    """The canonical form of these subscriptions, whose keys are those of the schema; life spans become constraints."""
+    arrays = with_life_constraints(arrays, schema)._replace(first_moment=NO_MOMENTS, last_moment=NO_MOMENTS)
     low, high = domains(schema)
     attr_of = np.repeat(arrays.attr, np.diff(arrays.interval_start))
     lo, hi = np.maximum(arrays.lo, low[attr_of]), np.minimum(arrays.hi, high[attr_of])

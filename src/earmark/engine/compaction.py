@@ -222,9 +222,7 @@ def _built(segment: Segment, inputs: Sequence[IndexedSegment], build: Build) -> 
 
 def _parted(joined: Segment, moment: int) -> list[I64]:
     """The slots that go on, and those that had ended before a moment, if they are many."""
-    if LIFE not in joined.schema.by_name:
-        return [np.arange(len(joined))]
-    ended = joined.last_moments < moment
+    ended = joined.arrays.last_moment < moment
     if np.count_nonzero(ended) <= SMALLEST_SHRINK or ended.all():
         return [np.arange(len(joined))]
     return [np.flatnonzero(~ended), np.flatnonzero(ended)]

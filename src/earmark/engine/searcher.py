@@ -172,7 +172,8 @@ class Searcher:
             entries = event.entries_for(indexed.segment)
             room.take(entries, event.weights_of(entries))
             index = indexed.searched_by(eligible)
-            slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed, self.ask.combination)
+            life, combination = indexed.segment.life, self.ask.combination
+            slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed, combination, life)
             give_back(room)
             return list(zip(indexed.segment.ids.named(slots), scores, strict=True))
         parts = [self._scored(one, 0, 1) for one in self._each(event.batch)[0]]
@@ -254,8 +255,8 @@ class Searcher:
         events = batch.for_segment(indexed.segment)
         if ask.k is None:
             return Hits(number, chosen, events, *indexed.match_many(events, eligible, self.threads), None)
-        index = indexed.searched_by(eligible)
-        best = index.top_k_many(events, ask.k, eligible, ask.relaxed, floor, self.threads, ask.combination)
+        index, life = indexed.searched_by(eligible), indexed.segment.life
+        best = index.top_k_many(events, ask.k, eligible, ask.relaxed, floor, self.threads, ask.combination, life)
         return Hits(number, chosen, events, *best)
 
     def _each(self, batch: Batch) -> tuple[list[Hits], I64]:

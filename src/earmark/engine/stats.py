@@ -19,6 +19,7 @@ from earmark.events.arrays import Entry, EventArrays
 from earmark.events.mappings import event_arrays
 from earmark.index import name_of
 from earmark.keys.schema import LIFE
+from earmark.segment.evaluate import NO_LIFE
 from earmark.segment.segment import Segment
 
 
@@ -183,7 +184,8 @@ class Seen:
     def unseen(self, segment: Segment) -> Unseen:
         """What events and the conditions of a segment do not share. O(constraints)."""
         names = [segment.schema.time or "" if name == LIFE else name for name in segment.schema.names]
-        used = {names[number] for number in np.unique(segment.arrays.attr).tolist()} - {""}
+        numbers = np.append(segment.arrays.attr, segment.life) if segment.life != NO_LIFE else segment.arrays.attr
+        used = {names[number] for number in np.unique(numbers).tolist()} - {""}
         seen = {names[number] for number in set().union(*self._attributes) if number < len(names)}
         heads = {name[:i] for name in used for i, letter in enumerate(name) if letter == "."}
         fields = {field for field in set().union(*self._fields) if isinstance(field, str)}

@@ -22,7 +22,7 @@ from earmark.keys.schema import LIFE, attribute_type
 from earmark.keys.strings import StringKeys
 from earmark.language.words import did_you_mean
 from earmark.segment import builder
-from earmark.segment.arrays import REQUIRED, SegmentArrays, gather
+from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.builder import Prepared, Subscription
 from earmark.segment.explain import condition_text
 from earmark.segment.forms import score_at, subscription_at, weights_at
@@ -120,15 +120,14 @@ def revalued(version: Version, place: Place, given: Subscription) -> Version:
     columns: list[Any] = [column.tolist() for column in gather(old.arrays, np.array([slot]))]
     arrays, names = SegmentArrays._make(columns), version.schema.names
     try:
-        weights = builder.weights_on(given.weights, {names[number] for number in arrays.attr} - {LIFE})
+        weights = builder.weights_on(given.weights, {names[number] for number in arrays.attr})
         score, tags = builder.checked_score(given.score), builder.checked_tags(given.tags)
     except EarmarkError as problem:
         raise builder.named(problem, None, given) from None
-    weights[LIFE] = REQUIRED
-    weight = [weights.get(names[number], 1.0) for number in arrays.attr]
+    weight: Any = [weights.get(names[number], 1.0) for number in arrays.attr]
     weight = weight if any(one != 1.0 for one in weight) else []
-    columns = [*columns[:-3], weight, [score] if score else [], columns[-1]]
-    arrays = SegmentArrays._make(columns)
+    own_score: Any = [score] if score else []
+    arrays = arrays._replace(weight=weight, score=own_score)
     row = Row(version.schema, arrays, given.id, old.text(slot), tags, uses_of(arrays, version.schema))
     # first the new, then away with the old: between them, no attribute is without a user
     return version.appended(row).removed([place])

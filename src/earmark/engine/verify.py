@@ -28,6 +28,7 @@ from earmark.language.words import counted
 from earmark.segment.arrays import SegmentArrays, spread
 from earmark.segment.evaluate import match_rows
 from earmark.segment.ids import Id
+from earmark.segment.life import with_lives
 from earmark.threads import RUNS, cores, in_parallel, runs_of
 
 PROBES, SCANNED, GROUP = 100_000, 1_024, 4_096
@@ -76,7 +77,7 @@ def compare(searcher: Searcher, batch: Batch) -> Verification:
         segment, events = indexed.segment, batch.for_segment(indexed.segment)
         answers = indexed.match_many(events, eligible, cores())
         matches += len(answers[1])
-        compared = partial(_differing, segment.arrays, events, eligible, answers)
+        compared = partial(_differing, with_lives(segment).arrays, events, eligible, answers)
         for e, kind, odd in chain.from_iterable(in_parallel(compared, runs, cores())):
             differences.extend(Difference(e, one, kind) for one in segment.ids.named(odd.tolist()))
     return Verification(len(batch), matches, tuple(sorted(differences, key=lambda one: one.event)))

@@ -187,12 +187,12 @@ class IndexedSegment:
 
     def match(self, one: OneEvent, eligible: U64) -> list[int]:
         """The eligible slots that a single event matches, in order of insertion."""
-        slots = self.searched_by(eligible).match_one(one, eligible)
+        slots = self.searched_by(eligible).match_one(one, eligible, self.segment.life)
         return slots if self.segment.is_ordered else sorted(slots, key=self.segment.arrays.sequence.__getitem__)
 
     def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
         """Per event the eligible slots that match, in order of insertion: (event_ptr, slots)."""
-        starts, slots = self.searched_by(eligible).match_many(events, eligible, threads)
+        starts, slots = self.searched_by(eligible).match_many(events, eligible, threads, self.segment.life)
         if not self.segment.is_ordered:
             numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             slots = frozen(slots[np.lexsort((self.segment.arrays.sequence[slots], numbers))])

@@ -22,7 +22,7 @@ from earmark.flat.arrays import F64, I32, I64
 from earmark.flat.machine import at, ctz64
 from earmark.index.contract import Floor
 from earmark.index.counters import MATCHED, SCORED
-from earmark.index.kernels import Asked
+from earmark.index.kernels import Asked, push_living
 from earmark.index.ranking import Heaps, new_heaps, push, ranked, sort_heap
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
@@ -103,7 +103,7 @@ def _kernels_of(scoring: Scoring) -> Kernels:
                     work[SCORED] += 1
                     if qualifies:
                         work[MATCHED] += 1
-                        push(heaps, lane, asked.k, score, at(table.sequence, slot), slot)
+                        push_living(heaps, table, asked, e, score, at(table.sequence, slot), slot)
             sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
     return Kernels(rank_matches, rank_rows)

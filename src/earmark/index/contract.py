@@ -22,6 +22,7 @@ from typing import NamedTuple, Protocol
 from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.segment.combine import BY_SUM, Combination
+from earmark.segment.evaluate import NO_LIFE
 
 
 class Work(NamedTuple):
@@ -84,10 +85,10 @@ class Index(Protocol):
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless the invariant of the structure holds."""
 
-    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
-        """Eligible slots that match event e of the batch, ascending."""
+    def match(self, events: EventArrays, eligible: U64, e: int = 0, life: int = NO_LIFE) -> I32:
+        """Eligible slots that match event e of the batch, ascending; `life` as in `driver.py`."""
 
-    def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64, threads: int = 1, life: int = NO_LIFE) -> tuple[I64, I32]:
         """The same for every event, on up to so many threads: (event_ptr, slots)."""
 
     def top_k(
@@ -98,6 +99,7 @@ class Index(Protocol):
         relaxed: bool = False,
         e: int = 0,
         combination: Combination = BY_SUM,
+        life: int = NO_LIFE,
     ) -> tuple[I32, F64]:
         """The at most k best eligible slots for event e, with their scores, best first."""
 
@@ -110,6 +112,7 @@ class Index(Protocol):
         floor: Floor | None = None,
         threads: int = 1,
         combination: Combination = BY_SUM,
+        life: int = NO_LIFE,
     ) -> tuple[I64, I32, F64]:
         """The same for every event: (event_ptr, slots, scores); only what is better than the event's floor."""
 

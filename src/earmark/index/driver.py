@@ -50,6 +50,7 @@ from earmark.index.stored import from_stored
 from earmark.jit import BOUNDS, JIT
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.combine import BY_SUM, Combination
+from earmark.segment.evaluate import NO_LIFE
 from earmark.threads import RUNS, cores, in_parallel
 
 A = TypeVar("A", bound=tuple[Any, ...])
@@ -214,17 +215,21 @@ class ArrayIndex(Generic[A]):
 
     # --- searching -----------------------------------------------------------------------------------------------
 
-    def match(self, events: EventArrays, eligible: U64, e: int = 0) -> I32:
-        """Eligible slots that match event e, ascending."""
+    def match(self, events: EventArrays, eligible: U64, e: int = 0, life: int = NO_LIFE) -> I32:
+        """Eligible slots that match event e, ascending.
+
+        `life`, here and below: the number of the attribute whose value is the time of an event. Slots with a life span
+        that this does not meet are left out; by default all are taken to be living.
+        """
         check_event(events, e)
-        asked = Asked(read_only_events(events), read_only(eligible), e, e + 1, self._first_slot)
+        asked = Asked(read_only_events(events), read_only(eligible), e, e + 1, self._first_slot, life=life)
         _, slots, self._counted = self._matches(asked)
         return slots
 
-    def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
+    def match_many(self, events: EventArrays, eligible: U64, threads: int = 1, life: int = NO_LIFE) -> tuple[I64, I32]:
         """Per event the eligible slots that match, ascending: (event_ptr, slots)."""
         events = read_only_events(events)
-        asked = Asked(events, read_only(eligible), 0, len(events.start) - 1, self._first_slot)
+        asked = Asked(events, read_only(eligible), 0, len(events.start) - 1, self._first_slot, life=life)
         order = self._order(events)
         sorted_asked = asked if order is None else asked._replace(events=some_events(events, order))
         if self._scan_is_quicker(sorted_asked):
@@ -243,10 +248,11 @@ class ArrayIndex(Generic[A]):
         relaxed: bool = False,
         e: int = 0,
         combination: Combination = BY_SUM,
+        life: int = NO_LIFE,
     ) -> tuple[I32, F64]:
         """The at most k best eligible slots for event e, best first: (slots, scores)."""
         check_event(events, e)
-        asked = self._asked(events, k, eligible, relaxed, e, e + 1)
+        asked = self._asked(events, k, eligible, relaxed, e, e + 1)._replace(life=life)
         _, slots, scores = self._best(asked, combination=combination)
         return slots, scores
 
@@ -259,23 +265,24 @@ class ArrayIndex(Generic[A]):
         floor: Floor | None = None,
         threads: int = 1,
         combination: Combination = BY_SUM,
+        life: int = NO_LIFE,
     ) -> tuple[I64, I32, F64]:
         """Per event the at most k best, best first: (event_ptr, slots, scores).
 
         `floor`: per event the score and the sequence of the k-th best that was found elsewhere; what is not better is
         left out.
         """
-        asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)
+        asked = self._asked(events, k, eligible, relaxed, 0, len(events.start) - 1)._replace(life=life)
         counts, slots, scores = self._best(asked, floor, threads, combination)
         return pointers_of(counts), slots, scores
 
     # --- a single event ------------------------------------------------------------------------------------------
 
-    def match_one(self, one: OneEvent, eligible: U64) -> list[int]:
+    def match_one(self, one: OneEvent, eligible: U64, life: int = NO_LIFE) -> list[int]:
         """Eligible slots that a single event matches, ascending."""
         if not JIT:
-            return self.match(one.events, eligible).tolist()  # type: ignore[no-any-return]
-        slots = self._found(one, eligible)
+            return self.match(one.events, eligible, life=life).tolist()  # type: ignore[no-any-return]
+        slots = self._found(one, eligible, life)
         self._turn = (self._turn + 1) % EVERY
         if not self._turn and not self._slot_major:  # whose batches share work, by which it was planned
             self._observe(1)
@@ -285,14 +292,14 @@ class ArrayIndex(Generic[A]):
         if known[0] is not eligible:
             known = self._rest = eligible, bits.both(eligible, self._residual)
         counted = self._counted
-        rest = self._scan.match_one(one, known[1])
+        rest = self._scan.match_one(one, known[1], life)
         self._counted = [a + b for a, b in zip(counted, self._scan._counted, strict=False)]
         return sorted(slots + rest) if rest else slots
 
-    def _found(self, one: OneEvent, eligible: U64) -> list[int]:
+    def _found(self, one: OneEvent, eligible: U64, life: int) -> list[int]:
         """What the kernel finds."""
         searched, scratch = self._searched, self._spare_scratch()
-        one.ask(eligible, self._first_slot)
+        one.ask(eligible, self._first_slot, life)
         enter = self._enter
         if enter is None:
             types = (searched.type, one.asked.type, scratch.type, one.matches.type)
@@ -308,16 +315,22 @@ class ArrayIndex(Generic[A]):
         return one.slots[:found].tolist()  # type: ignore[no-any-return]
 
     def best_of_one(
-        self, one: OneEvent, k: int, eligible: U64, relaxed: bool, combination: Combination = BY_SUM
+        self,
+        one: OneEvent,
+        k: int,
+        eligible: U64,
+        relaxed: bool,
+        combination: Combination = BY_SUM,
+        life: int = NO_LIFE,
     ) -> tuple[list[int], list[float]]:
         """The at most k best eligible slots for a single event, best first: (slots, scores)."""
         kernel = type(self)._rank_kernel if combination.is_sum else None
         if not JIT or kernel is None or self._slot_major or (relaxed and self._relaxed_by_scan):
-            slots, scores = self.top_k(one.events, k, eligible, relaxed, combination=combination)
+            slots, scores = self.top_k(one.events, k, eligible, relaxed, combination=combination, life=life)
             return slots.tolist(), scores.tolist()
         k = checked_k(k, self._table)
         searched, scratch = self._searched, self._spare_scratch()
-        heaps = one.rank(eligible, k, relaxed)
+        heaps = one.rank(eligible, k, relaxed, life)
         enter = self._enter_rank
         if enter is None:
             types = (searched.type, one.asked.type, scratch.type, heaps.type, one.work.type)

@@ -22,6 +22,7 @@ from earmark.flat.pinned import ARRAY_WORDS, DATA, ITEMS, SHAPE, Pinned, words_o
 from earmark.index.counters import MATCHED, MOST_COUNTERS
 from earmark.index.kernels import Asked, Matches
 from earmark.index.ranking import Heaps, new_heaps
+from earmark.segment.evaluate import NO_LIFE
 
 ATTRIBUTES = 64
 """Values that there is room for at first."""
@@ -32,7 +33,7 @@ BITMAPS = 6
 """Bitmaps whose place in memory is remembered."""
 HI, WEIGHT, ELIGIBLE = (ARRAY_WORDS * field for field in (3, 4, 5))
 FIRST_NUMBER = 6 * ARRAY_WORDS
-SLOT, K, RELAXED, HEAVIEST = (FIRST_NUMBER + field for field in (2, 3, 4, 5))
+SLOT, K, RELAXED, HEAVIEST, LIFE = (FIRST_NUMBER + field for field in (2, 3, 4, 5, 7))
 """Words of `Asked`, as it is pinned."""
 
 
@@ -104,13 +105,13 @@ class OneEvent:
         start: I64 = np.array([0, count])
         return EventArrays(start, self._attr[:count].copy(), lo, hi, weight)
 
-    def ask(self, eligible: U64, slot: int = 0) -> None:
-        """Ask for matches among eligible slots, from one on."""
+    def ask(self, eligible: U64, slot: int = 0, life: int = NO_LIFE) -> None:
+        """Ask for matches among eligible slots, from one on; `life` is the number of the attribute of times."""
         words = self._words
         if eligible is not self._eligible:
             words[ELIGIBLE : ELIGIBLE + ARRAY_WORDS] = self._laid_out(eligible)
             self._eligible = eligible
-        words[SLOT] = slot
+        words[SLOT], words[LIFE] = slot, life
 
     def _laid_out(self, eligible: U64) -> Any:
         """The words of a bitmap, looked up where it was asked before: segments take turns."""
@@ -123,9 +124,9 @@ class OneEvent:
             known = self._layouts[id(eligible)] = eligible, whole, memoryview(laid)
         return known[2]
 
-    def rank(self, eligible: U64, k: int, relaxed: bool) -> Pinned:
+    def rank(self, eligible: U64, k: int, relaxed: bool, life: int = NO_LIFE) -> Pinned:
         """Ask for the k best among eligible slots; the heap that they go to."""
-        self.ask(eligible)
+        self.ask(eligible, life=life)
         self._words[K], self._words[RELAXED] = k, relaxed
         heaps: Heaps = self.heaps.value
         if len(heaps.score) < k:

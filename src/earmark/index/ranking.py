@@ -83,13 +83,21 @@ def _swap(heaps: Heaps, i: int, j: int) -> None:
 
 
 @inlined
+def enters(heaps: Heaps, lane: int, k: int, score: float, sequence: int) -> bool:
+    """Whether `push` would keep an answer."""
+    if heaps.size[lane] < k:
+        return True
+    worst = heaps.score[lane * k]
+    return bool(score > worst or (score == worst and sequence < at(heaps.sequence, lane * k)))
+
+
+@inlined
 def push(heaps: Heaps, lane: int, k: int, score: float, sequence: int, slot: int) -> bool:
     """Keep an answer if it is among the lane's k best so far; whether it is. O(log k)."""
     base, size = lane * k, heaps.size[lane]
+    if not enters(heaps, lane, k, score, sequence):
+        return False
     if size == k:
-        worst = heaps.score[base]
-        if score < worst or (score == worst and sequence >= at(heaps.sequence, base)):
-            return False
         heaps.score[base], heaps.sequence[base], heaps.slot[base] = score, sequence, slot
         _sift_down(heaps, base, k)
         return True

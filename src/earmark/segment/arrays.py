@@ -12,9 +12,9 @@ They nest four levels by offsets; the last offset closes the level:
       lo              3  1 7   2
       hi              5  1 7   2
 
-Columns that nobody used have length 0 and mean their default: `weight` 1.0, `score` 0.0. A life span is a constraint on
-the attribute LIFE with the weight REQUIRED, in every clause of its slot. The functions make such arrays
-from bound clauses, gather them by slot, put them one after another and check them.
+Columns that nobody used have length 0 and mean their default: `weight` 1.0, `score` 0.0, `first_moment` and
+`last_moment` (a life span, see life.py) all of time. The functions gather such arrays by slot, put them one after
+another and check them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ import numpy as np
 
 from earmark.errors import require
 from earmark.flat.arrays import F64, I32, I64, U8, frozen
+from earmark.keys.schema import INT64_MAX, INT64_MIN
+
+NO_MOMENTS: I64 = frozen(np.empty(0, np.int64))
 
 
 class SegmentArrays(NamedTuple):
@@ -42,15 +45,21 @@ class SegmentArrays(NamedTuple):
     weight: F64
     score: F64
     sequence: I64
+    first_moment: I64 = NO_MOMENTS
+    """The first key of time at which a slot can match,"""
+    last_moment: I64 = NO_MOMENTS
+    """and the last."""
 
 
 EMPTY: F64 = np.empty(0, np.float64)
-REQUIRED = -0.0
-"""The weight of a constraint that belongs to a life span: it adds nothing to a score, bit for bit, and relaxed search,
-for which one constraint is enough, asks for it as well. Users' weights are 0.0 and up."""
 FEW = 64
 """Up to this many elements, lists are quicker than numpy's calls."""
-_DEFAULTS = {"weight": ("interval_start", 1.0), "score": ("clause_start", 0.0)}
+_DEFAULTS: dict[str, tuple[str, float]] = {
+    "weight": ("interval_start", 1.0),
+    "score": ("clause_start", 0.0),
+    "first_moment": ("clause_start", INT64_MIN),
+    "last_moment": ("clause_start", INT64_MAX),
+}
 """Columns that may be empty, for all have this value; and the offsets that tell how many there would be."""
 
 
@@ -90,6 +99,8 @@ def gather(table: SegmentArrays, slots: I64) -> SegmentArrays:
         clause_start=clause_start,
         score=table.score[slots] if len(table.score) else EMPTY,
         sequence=table.sequence[slots],
+        first_moment=table.first_moment[slots] if len(table.first_moment) else NO_MOMENTS,
+        last_moment=table.last_moment[slots] if len(table.last_moment) else NO_MOMENTS,
     )
 
 
@@ -123,6 +134,8 @@ def _one_slot(table: SegmentArrays, slot: int) -> SegmentArrays:
         weight=table.weight[begin:end],
         score=table.score[slot : slot + 1],
         sequence=table.sequence[slot : slot + 1],
+        first_moment=table.first_moment[slot : slot + 1],
+        last_moment=table.last_moment[slot : slot + 1],
     )
 
 
@@ -147,7 +160,7 @@ def boxes_table(constraint_start: I32, attr: I32, null: U8, interval_start: I32,
     columns = (
         np.arange(count + 1, dtype=np.int32),
         *(constraint_start, attr, null, interval_start, lo, hi),
-        *(EMPTY, EMPTY, np.arange(count, dtype=np.int64)),
+        *(EMPTY, EMPTY, np.arange(count, dtype=np.int64), NO_MOMENTS, NO_MOMENTS),
     )
     return SegmentArrays._make(frozen(np.ascontiguousarray(column).view()) for column in columns)
 
@@ -162,6 +175,9 @@ def check_arrays(table: SegmentArrays, attributes: int) -> None:
     require(len(table.lo) == len(table.hi) == intervals, "lo and hi do not fit the offsets")
     require(len(table.weight) in (0, constraints), "weight has a length of its own")
     require(len(table.score) in (0, slots), "score has a length of its own")
+    moments = len(table.first_moment), len(table.last_moment)
+    require(moments in ((0, 0), (slots, slots)), "first_moment and last_moment have lengths of their own")
+    require(bool((table.first_moment <= table.last_moment).all()), "a life span ends before it starts")
     require(not constraints or 0 <= table.attr.min() <= table.attr.max() < attributes, "an attribute number is unknown")
     require(bool((table.lo <= table.hi).all()), "an interval ends before it begins")
     require(np.isfinite(table.score).all(), "a score is not finite")

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from earmark.errors import AttributeTypeError, EarmarkError, SubscriptionError, require
 from earmark.events.frames import is_text, one_array
+from earmark.flat.arrays import I64
 from earmark.keys.schema import Draft, Kind, Schema, attribute_type, schema_of, schema_record
 from earmark.keys.strings import restored_strings
 from earmark.segment.arrays import SegmentArrays, check_arrays
@@ -34,6 +35,7 @@ _RECORD, _STRINGS = b"earmark.table", b"earmark.strings"
 _VERSION = 1
 _TAGS = pa.map_(pa.string(), pa.string())
 _COLUMNS = ("id", "sequence", "score", "condition", "check", "tags", "clauses")
+_MOMENTS = ("first_moment", "last_moment")
 
 
 def is_native(frame: pa.Table) -> bool:
@@ -57,6 +59,7 @@ def to_arrow(segment: Segment) -> pa.Table:
             "check": _checks(segment),
             "tags": _tags(segment),
             "clauses": _clauses(arrays),
+            **_lives(arrays),
         }
     )
     record = {"version": _VERSION, **schema_record(segment.schema)}
@@ -111,6 +114,11 @@ def _clauses(arrays: SegmentArrays) -> pa.Array:
     constraints = pa.StructArray.from_arrays(columns, ["attribute", "accepts_null", "weight", "intervals"])
     clauses = pa.ListArray.from_arrays(pa.array(arrays.constraint_start), constraints)
     return pa.ListArray.from_arrays(pa.array(arrays.clause_start), clauses)
+
+
+def _lives(arrays: SegmentArrays) -> dict[str, I64]:
+    """The columns of life spans, where there are any."""
+    return {name: getattr(arrays, name) for name in _MOMENTS if len(arrays.first_moment)}
 
 
 def _strings(schema: Schema) -> bytes:
@@ -247,6 +255,7 @@ def _arrays(frame: pa.Table) -> SegmentArrays:
         weight=weight if (weight != 1.0).any() else np.empty(0),
         score=score if score.any() else np.empty(0),
         sequence=_numpy(_column(frame, "sequence", pa.int64())),
+        **{name: _numpy(_column(frame, name, pa.int64())) for name in _MOMENTS if name in frame.column_names},
     )
 
 

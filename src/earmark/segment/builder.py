@@ -35,11 +35,11 @@ from earmark.language.normal import Clauses
 from earmark.language.parameters import Params, bound
 from earmark.language.parse import compared, known_template, parse_clauses, split_units
 from earmark.language.predicate import Condition, Leaf, Predicate, check_text, literal_sql, to_sql
-from earmark.segment.arrays import EMPTY, REQUIRED, SegmentArrays, gather
+from earmark.segment.arrays import EMPTY, SegmentArrays, gather
 from earmark.segment.bound import arrays_of, resolved_sets, run_arrays
 from earmark.segment.ids import Base, Id, IdColumn, Ids, are_distinct, checked_id
 from earmark.segment.join import concat_all
-from earmark.segment.life import ALWAYS, Life, checked_life, life_attribute, lived, moments_in
+from earmark.segment.life import ALWAYS, Life, checked_life, life_attribute, lives_of, moments_in
 from earmark.segment.segment import NO_TAGS, Row, Segment, Tags, uses_of
 
 
@@ -285,6 +285,7 @@ class Builder:
         self._asked: list[str] = []
         self._bound: dict[int, BoundClauses] = {}  # by row; the others are in runs
         self._weights: dict[int, dict[int, float]] = {}
+        self._lives: dict[int, Life] = {}
         self._scores: dict[int, float] = {}
         self._tags: dict[int, Tags] = {}
         self._runs: dict[tuple[str, ...], Run | None] = {}
@@ -312,7 +313,10 @@ class Builder:
         bound = self._binder.bind(clauses, one)
         if own:
             self._weights[len(self._ids)] = {self.draft.get(name).number: w for name, w in own.items()}
-        self._take_bound(bound, life)
+        if life != ALWAYS:
+            life_attribute(self.draft)
+            self._lives[len(self._ids)] = life
+        self._bound[len(self._ids)] = bound
         for name, before in self.draft.log[mark:]:
             if before is None and name not in self.draft.schema.by_name:
                 self.first[name] = len(self._ids)
@@ -324,15 +328,6 @@ class Builder:
         if given.starts is None and given.ends is None:
             return ALWAYS
         return checked_life(given.starts, given.ends, self.draft.schema.zone)
-
-    def _take_bound(self, bound: BoundClauses, life: Life) -> None:
-        """Keep the clauses of the next row, with its life span in each."""
-        row = len(self._ids)
-        if life != ALWAYS:
-            number = life_attribute(self.draft).number
-            bound = lived(bound, life, number)
-            self._weights.setdefault(row, {})[number] = REQUIRED
-        self._bound[row] = bound
 
     def _append(self, one: Id, text: str, score: float, tags: Tags) -> None:
         if score:
@@ -415,6 +410,7 @@ class Builder:
             *([0, len(clauses)], [0, *accumulate(map(len, clauses))], numbers, null, starts, lo, hi),
             [given.get(number, 1.0) for number in numbers] if given else [],
             *([score] if score else [], [sequence]),
+            *([[key] for key in self._lives[0]] if self._lives else ([], [])),
         ]
         arrays = SegmentArrays._make(columns)
         return Row(schema, arrays, self._ids[0], self._asked[0], self._tags.get(0, NO_TAGS), uses_of(arrays, schema))
@@ -435,14 +431,18 @@ class Builder:
         rows = sorted(self._bound) if self._runs else list(self._bound)
         weights = [self._weights.get(row) for row in rows] if self._weights else []
         made = arrays_of([self._bound[row] for row in rows], weights, scores, schema)
+        first, last = lives_of(self._lives, len(self))
         if not runs:
-            return made
+            return made._replace(first_moment=first, last_moment=last)
         parts = [made._replace(score=EMPTY), *(run_arrays(run, schema, self._weights) for run in runs)]
         order = np.empty(len(self), np.int64)
         order[np.concatenate([np.array(rows, np.int64), *(run.rows for run in runs)])] = np.arange(len(self))
         made = concat_all([part._replace(sequence=np.empty(len(part.clause_start) - 1, np.int64)) for part in parts])
         return gather(made, order)._replace(
-            score=np.array(scores, np.float64) if scores else EMPTY, sequence=np.empty(0, np.int64)
+            score=np.array(scores, np.float64) if scores else EMPTY,
+            sequence=np.empty(0, np.int64),
+            first_moment=first,
+            last_moment=last,
         )
 
 
@@ -516,7 +516,7 @@ def _compared_row(schema: Schema, given: Subscription, sequence: int) -> Row | N
     one, score, tags = checked_id(given.id), checked_score(given.score), checked_tags(given.tags)
     columns: list[Any] = [
         *([0, len(shape.clause_ends) - 1], shape.clause_ends, shape.attr, shape.accepts_null, shape.interval_start),
-        *(*intervals, [], [score] if score else [], [sequence]),
+        *(*intervals, [], [score] if score else [], [sequence], [], []),
     ]
     return Row(schema, SegmentArrays._make(columns), one, text, tags, shape.uses)
 

@@ -33,8 +33,8 @@ from earmark.events.moments import moment_key
 from earmark.flat.arrays import F64, I64, PackedStrings, from_arrow, frozen
 from earmark.keys.cuts import cut
 from earmark.keys.numbers import constant_of, float_keys, is_narrow, narrow_key, position_of
-from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, AttributeType, Draft, Kind, Schema, type_of
-from earmark.segment.arrays import REQUIRED, SegmentArrays, offsets
+from earmark.keys.schema import INT64_MAX, INT64_MIN, Attribute, AttributeType, Draft, Kind, Schema, type_of
+from earmark.segment.arrays import NO_MOMENTS, SegmentArrays, offsets
 from earmark.segment.builder import Prepared, as_mapping, checked_score, checked_tags, id_problems
 from earmark.segment.ids import MAX_ID, Base, Id, IdColumn, checked_id
 from earmark.segment.life import ALWAYS, checked_life, key_before, life_attribute, moments_in
@@ -104,13 +104,17 @@ def prepare_columns(schema: Schema, frame: pa.Table, bounds: Bounds | None) -> P
     scores = _scores(frame, faults)
     tags = _tags(frame, faults)
     weights = _row_weights(frame, pieces, faults)
-    pieces = _typed(draft, [*pieces, *_lives(draft, frame, faults)], faults)
+    pieces = _typed(draft, pieces, faults)
+    first, last = _lives(draft, frame, faults)
     _check_distinct(ids, faults)
     faults.raise_all()
     for piece in pieces:
         _note_constants(draft, piece)
 
-    return Prepared(draft, ids, lambda keyed: _arrays(keyed, pieces, count, scores, weights), tags=tags)
+    def arrays(keyed: Schema) -> SegmentArrays:
+        return _arrays(keyed, pieces, count, scores, weights)._replace(first_moment=first, last_moment=last)
+
+    return Prepared(draft, ids, arrays, tags=tags)
 
 
 # --- reading the frame --------------------------------------------------------------------------------------
@@ -274,13 +278,14 @@ def _tags(frame: pa.Table, faults: Faults) -> list[Tags] | None:
     return [faults.checked(row, checked_tags, as_mapping(tags)) for row, tags in given]
 
 
-def _lives(draft: Draft, frame: pa.Table, faults: Faults) -> list[Pieces]:
-    """The life spans of rows, as bounds of the attribute that has the time of an event."""
+def _lives(draft: Draft, frame: pa.Table, faults: Faults) -> tuple[I64, I64]:
+    """The first and the last moments of rows; empty where none starts or ends."""
     names = [name for name in ("starts", "ends") if name in frame.column_names]
     if not any(frame.column(name).null_count < frame.num_rows for name in names):
-        return []
-    zone, open_ = draft.schema.zone, ALWAYS
-    keys = [np.full(frame.num_rows, key, np.int64) for key in open_]
+        return NO_MOMENTS, NO_MOMENTS
+    life_attribute(draft)
+    zone = draft.schema.zone
+    keys = [np.full(frame.num_rows, key, np.int64) for key in ALWAYS]
     for name in names:
         coded = one_array(frame.column(name)).dictionary_encode()
         found = [_moment(value, zone, name) for value in moments_in(coded.dictionary)]
@@ -294,10 +299,7 @@ def _lives(draft: Draft, frame: pa.Table, faults: Faults) -> list[Pieces]:
     first, last = keys
     for row in faults.good(np.flatnonzero(first > last)).tolist():
         faults.checked(row, checked_life, *(frame.column(name)[row].as_py() for name in ("starts", "ends")), zone)
-    rows = np.flatnonzero((first != open_.first) | (last != open_.last))
-    kind = pa.timestamp("us", "UTC")
-    low, high = (pa.array(key[rows], mask=key[rows] == end).cast(kind) for key, end in zip(keys, open_, strict=True))
-    return [Pieces(life_attribute(draft), rows, low, high, np.full(len(rows), REQUIRED))]
+    return first, last
 
 
 def _moment(value: Any, zone: tzinfo, name: str) -> int | str:
@@ -531,9 +533,7 @@ def _arrays(
         places = to[rows]
         to[rows] += 1
         lo[places], hi[places], number[places] = low, high, piece.attribute.number
-        if piece.attribute.name == LIFE:
-            weight[places] = REQUIRED
-        elif weights is not None:
+        if weights is not None:
             weight[places] = [weights[row].get(piece.attribute.number, 1.0) for row in rows.tolist()]
         elif len(piece.weight):
             weight[places] = piece.weight[first]

@@ -40,7 +40,7 @@ from earmark.flat.arrays import F64, I32, I64
 from earmark.flat.machine import at
 from earmark.jit import JIT, inlined, kernel
 from earmark.segment.arrays import SegmentArrays
-from earmark.segment.evaluate import ABSENT, constraint_holds, find_attribute, is_required, static_score
+from earmark.segment.evaluate import ABSENT, constraint_holds, find_attribute, static_score
 
 Function = Callable[[float, float], float]
 Combine = Literal["sum", "max", "min", "product"] | Function
@@ -184,12 +184,11 @@ def _clause_value(combine: Any, compiled: Compiled) -> Any:
         value, terms, held, needed = 0.0, 0, 0, 0
         for constraint in range(at(table.constraint_start, clause), at(table.constraint_start, clause + 1)):
             position = find_attribute(events, e, at(table.attr, constraint))
-            required = is_required(table, constraint)
             if not constraint_holds(table, constraint, events, position):
-                if not relaxed or required:
+                if not relaxed:
                     return False, 0.0
                 needed = 1
-            elif not required:
+            else:
                 held = 1
                 if position != ABSENT:
                     weight = at(table.weight, constraint) if len(table.weight) else 1.0

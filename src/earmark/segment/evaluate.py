@@ -16,8 +16,6 @@ that the event lacks satisfies it when the constraint accepts NULL.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from earmark.events.arrays import EventArrays
@@ -25,10 +23,13 @@ from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bisection import bisect_left
 from earmark.flat.machine import at, ctz64
 from earmark.jit import inlined, kernel
+from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays
 
 ABSENT = -1
 """Position of an attribute that the event does not have."""
+NO_LIFE = -1
+"""In place of the number of the attribute LIFE where life spans do not matter: no slot has one, or nobody asks."""
 
 
 @inlined
@@ -87,34 +88,41 @@ def clause_score(
 ) -> tuple[bool, float]:
     """Whether the clause qualifies for event e, and its score; `static` is its slot's own score.
 
-    Exact: every constraint holds. Relaxed: those that are required do and at least one other, or there are no others.
+    Exact: every constraint holds. Relaxed: at least one holds, or there are none.
     The score adds, for each constraint that holds and whose attribute the event has, its weight times the event's.
     """
     total = static
     begin, stop = at(table.constraint_start, clause), at(table.constraint_start, clause + 1)
-    held, needed = 0, 0
+    qualifies = begin == stop or not relaxed
     position, end = at(events.start, e), at(events.start, e + 1)
     for constraint in range(begin, stop):
         attr = at(table.attr, constraint)
         position = _seek(events, position, end, attr)
         present = position < end and at(events.attr, position) == attr
         if not constraint_holds(table, constraint, events, position if present else ABSENT):
-            if not relaxed or is_required(table, constraint):
+            if not relaxed:
                 return False, 0.0
-            needed = 1
             continue
-        if relaxed and not is_required(table, constraint):
-            held = 1
+        qualifies = True
         if present:
             weight = at(table.weight, constraint) if len(table.weight) else 1.0
             total += weight * (at(events.weight, position) if len(events.weight) else 1.0)
-    return held >= needed, total
+    return qualifies, total
 
 
 @inlined
-def is_required(table: SegmentArrays, constraint: int) -> bool:
-    """Whether relaxed search, too, asks for a constraint: its weight is REQUIRED, the only one with a sign."""
-    return len(table.weight) > 0 and math.copysign(1.0, at(table.weight, constraint)) < 0.0
+def moment_of(events: EventArrays, e: int, life: int) -> tuple[int, int]:
+    """When event e happened: the first and the last key of time, which meet nothing that has a bound if it has none."""
+    position = find_attribute(events, e, life)
+    if position == ABSENT:
+        return INT64_MAX, INT64_MIN
+    return at(events.lo, position), at(events.hi, position)
+
+
+@inlined
+def is_living(table: SegmentArrays, slot: int, first: int, last: int) -> bool:
+    """Whether a slot's life span meets a moment, given by its first and last key; for tables that have life spans."""
+    return bool(at(table.first_moment, slot) <= last and first <= at(table.last_moment, slot))
 
 
 @inlined

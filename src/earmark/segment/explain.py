@@ -22,7 +22,7 @@ from earmark.segment.combine import BY_SUM, Combination, scoring_of
 from earmark.segment.evaluate import ABSENT, clause_score, constraint_holds, find_attribute, static_score
 from earmark.segment.evaluate import near_misses as find_near_misses
 from earmark.segment.ids import Id
-from earmark.segment.life import life_of, life_text
+from earmark.segment.life import life_of, life_text, with_lives
 from earmark.segment.segment import Segment
 
 MISSING = None
@@ -152,6 +152,7 @@ def explain_slot(
     segment: Segment, slot: int, events: EventArrays, event: Mapping[str, Any], combination: Combination = BY_SUM
 ) -> Explanation:
     """The explanation of one slot and one event."""
+    segment, slot = segment.pick(np.array([slot])), 0
     pairs = zip(_clauses_of(segment, slot), clause_texts(segment, slot), strict=True)
     clauses = tuple(explain_clause(segment, slot, clause, asked, events, event, combination) for clause, asked in pairs)
     scores = [c.score for c in clauses if c.score is not None]
@@ -169,8 +170,8 @@ def explain_clause(
     event: Mapping[str, Any],
     combination: Combination = BY_SUM,
 ) -> ClauseExplanation:
-    """Every constraint of a clause against the event."""
-    table, schema = segment.arrays, segment.schema
+    """Every constraint of a clause against the event; the life span of its slot is one of them."""
+    table, schema = with_lives(segment).arrays, segment.schema
     constraints = []
     for c in range(int(table.constraint_start[clause]), int(table.constraint_start[clause + 1])):
         name = schema.names[table.attr[c]]
@@ -212,15 +213,16 @@ def nearest(segment: Segment, events: EventArrays, eligible: U64, missing: int) 
     With how many constraints fail, and of which clause.
     """
     found = np.empty((max(bits.count(eligible), 1), 3), np.int32)
-    count, _ = find_near_misses(segment.arrays, events, 0, eligible, missing, 0, found)
+    count, _ = find_near_misses(with_lives(segment).arrays, events, 0, eligible, missing, 0, found)
     slots, failures, clauses = found[:count].T
     return slots, failures, clauses
 
 
 def near_miss(segment: Segment, slot: int, clause: int, events: EventArrays, event: Mapping[str, Any]) -> NearMiss:
     """What kept a slot from matching, in its nearest clause."""
-    asked = clause_texts(segment, slot)[clause - int(segment.arrays.clause_start[slot])]
-    return NearMiss(segment.ids[slot], explain_clause(segment, slot, clause, asked, events, event).failing())
+    clause -= int(segment.arrays.clause_start[slot])
+    own = segment.pick(np.array([slot]))
+    return NearMiss(own.ids[0], explain_clause(own, 0, clause, clause_texts(own, 0)[clause], events, event).failing())
 
 
 def never_matching(segment: Segment) -> list[Id]:

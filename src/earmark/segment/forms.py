@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from earmark.errors import SubscriptionError, shown
 from earmark.events.frames import as_arrow, is_frame
-from earmark.keys.schema import LIFE, Schema
+from earmark.keys.schema import Schema
 from earmark.progress import track
 from earmark.segment import arrow
 from earmark.segment.builder import Prepared, Subscription, prepare, rows_of_frame
@@ -78,7 +78,7 @@ def weights_at(segment: Segment, slot: int) -> dict[str, float] | None:
     if not len(segment.arrays.weight):
         return None
     names = segment.schema.names
-    return {names[n]: w for n, w in segment.weights(slot).items() if w != 1.0 and names[n] != LIFE} or None
+    return {names[n]: w for n, w in segment.weights(slot).items() if w != 1.0} or None
 
 
 def score_at(segment: Segment, slot: int) -> float:
@@ -101,7 +101,7 @@ def to_frame(segment: Segment) -> pa.Table:
         "score": pa.float64(),
         "tags": pairs(pa.string()),
     }
-    if has_life(segment):
+    if has_life(segment.arrays):
         kinds |= dict.fromkeys(("starts", "ends"), pa.timestamp("us", "UTC"))
     columns = {name: [_listed(getattr(one, name)) for one in listed] for name in kinds}
     return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})

@@ -28,7 +28,7 @@ def join(segments: Sequence[Segment], schema: Schema) -> Segment:
     if len(segments) == 1 and segments[0].schema.generation == schema.generation:
         return segments[0]
     arrays = [translated(one.arrays, one.schema, schema) for one in segments]
-    check_room(*(sum(len(part[at]) for part in arrays) for at in (9, 2, 5)))
+    check_room(*(sum(len(getattr(part, name)) for part in arrays) for name in ("sequence", "attr", "lo")))
     tagset, tagsets = _joined_tags(segments)
     return Segment(
         schema,
@@ -147,7 +147,7 @@ def on_its_own(segment: Segment) -> Segment:
     Who taught a type is left out: it may be a subscription that is not here.
     """
     arrays, source = segment.arrays, segment.schema
-    used = np.unique(arrays.attr)
+    used = np.unique(np.append(arrays.attr, segment.life) if len(arrays.first_moment) else arrays.attr)
     own = Schema(source.zone_name, nan_is_null=source.nan_is_null, time=source.time)
     lo, hi = arrays.lo.copy(), arrays.hi.copy()
     for number, old in enumerate(used.tolist()):

@@ -2,32 +2,36 @@
 
     add("spring", "price < 20", starts="2026-03-01", ends="2026-06-01")
 
-A life span is one more constraint in every clause, `t >= starts AND t < ends`, on the attribute LIFE, whose value is
-the time of the event. So every index, cover and audit knows it without knowing of it. It adds nothing to a score, and
-relaxed search asks for it as well (`REQUIRED` in arrays.py). Keys are microseconds in UTC:
+It is stored beside the condition, by slot, as the first and the last key of time at which the subscription matches:
 
-    neither bound is stored            no constraint
-    starts alone                       [key(starts), INT64_MAX]
-    ends alone                         [INT64_MIN, key(ends) - 1]
+    neither          first_moment = INT64_MIN      last_moment = INT64_MAX
+    starts           key(starts), in microseconds of UTC
+    ends                                           key(ends) - 1
 
-A condition that can never be true has no clauses, and so no life span.
+The time of an event is its value of the attribute LIFE. Indexes are built without life spans, and a search tests them
+last, on what has matched (`keep_living` and `push_living` in index/kernels.py), so indexes and scores are those of the
+same subscriptions without. Covers, audits and explanations see `t >= starts AND t < ends` as one more constraint, which
+`with_life_constraints` makes for them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from earmark.errors import EarmarkError, SubscriptionError, shown
 from earmark.events.mappings import is_null
 from earmark.events.moments import moment_key
-from earmark.keys.bind import BoundClauses
+from earmark.flat.arrays import I64, frozen
 from earmark.keys.cuts import FIRST_MOMENT, value_of_key
-from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, Draft, Kind, attribute_type
-from earmark.keys.sets import KeySet
-from earmark.segment.arrays import intervals_on
+from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Attribute, Draft, Kind, Schema, attribute_type
+from earmark.segment.arrays import NO_MOMENTS, SegmentArrays, offsets
+from earmark.segment.ids import Lookups
 from earmark.segment.segment import Segment
 
 _TIMESTAMP = attribute_type(Kind.TIMESTAMP)
@@ -71,31 +75,62 @@ def moments_in(column: pa.Array) -> list[Any]:
 
 
 def life_attribute(draft: Draft) -> Attribute:
-    """The attribute that life spans constrain."""
+    """The attribute whose value is the time of an event, which a life span needs."""
     found = draft.get(LIFE)
     return found if found.type is not None else draft.set_type(found, _TIMESTAMP, "a life span")
 
 
-def lived(clauses: BoundClauses, life: Life, number: int) -> BoundClauses:
-    """The clauses with a life span in each of them; `number` is that of the attribute LIFE."""
-    one = number, KeySet(((life.first, life.last),), False)
-    return [sorted([*clause, one], key=lambda constraint: constraint[0]) for clause in clauses]
+def lives_of(lives: Mapping[int, Life], rows: int) -> tuple[I64, I64]:
+    """The columns `first_moment` and `last_moment` of rows, some of which have a life span; empty where none has."""
+    if not lives:
+        return NO_MOMENTS, NO_MOMENTS
+    first, last = (np.full(rows, key, np.int64) for key in ALWAYS)
+    for row, life in lives.items():
+        first[row], last[row] = life
+    return first, last
 
 
 def life_of(segment: Segment, slot: int) -> Life:
     """The life span of a slot."""
-    attribute, table = segment.schema.by_name.get(LIFE), segment.arrays
-    if attribute is None:
-        return ALWAYS
-    clause = int(table.clause_start[slot])
-    if clause == int(table.clause_start[slot + 1]):
-        return ALWAYS
-    first, last = table.constraint_start[clause : clause + 2].tolist()
-    for constraint in range(first, last):
-        if table.attr[constraint] == attribute.number:
-            interval = int(table.interval_start[constraint])
-            return Life(int(table.lo[interval]), int(table.hi[interval]))
-    return ALWAYS
+    table = segment.arrays
+    return Life(int(table.first_moment[slot]), int(table.last_moment[slot])) if len(table.first_moment) else ALWAYS
+
+
+def with_lives(segment: Segment) -> Segment:
+    """The segment with life spans as constraints, for covers, audits and explanations. O(size)."""
+    arrays = with_life_constraints(segment.arrays, segment.schema)
+    return segment if arrays is segment.arrays else replace(segment, arrays=arrays, lookups=Lookups(), room=None)
+
+
+def with_life_constraints(table: SegmentArrays, schema: Schema) -> SegmentArrays:
+    """The same subscriptions with each life span as one more constraint, on LIFE, in every clause of its slot.
+
+    It weighs nothing, so scores stay as they were. O(size).
+    """
+    if not has_life(table):
+        return table
+    number = schema.by_name[LIFE].number
+    bounded = (table.first_moment != INT64_MIN) | (table.last_moment != INT64_MAX)
+    slot_of = np.repeat(np.arange(len(table.sequence)), np.diff(table.clause_start))
+    clauses = np.flatnonzero(bounded[slot_of])
+    clause_of = np.repeat(np.arange(len(slot_of)), np.diff(table.constraint_start))
+    before = np.concatenate([[0], np.cumsum(table.attr < number)])
+    starts, ends = table.constraint_start[clauses], table.constraint_start[clauses + 1]
+    places = starts + before[ends] - before[starts]
+    intervals = table.interval_start[places]
+    counts = np.bincount(clause_of, minlength=len(slot_of))
+    counts[clauses] += 1
+    weight = table.weight if len(table.weight) else np.ones(len(table.attr))
+    columns = table._replace(
+        constraint_start=offsets(counts),
+        attr=np.insert(table.attr, places, np.int32(number)),
+        accepts_null=np.insert(table.accepts_null, places, np.uint8(0)),
+        interval_start=offsets(np.insert(np.diff(table.interval_start), places, 1)),
+        lo=np.insert(table.lo, intervals, table.first_moment[slot_of[clauses]]),
+        hi=np.insert(table.hi, intervals, table.last_moment[slot_of[clauses]]),
+        weight=np.insert(weight, places, 0.0),
+    )
+    return SegmentArrays._make(map(frozen, columns))
 
 
 def moments(life: Life) -> tuple[datetime | None, datetime | None]:
@@ -125,13 +160,13 @@ def _text(moment: datetime, zone: tzinfo) -> str:
 
 def refuse_lives(segment: Segment, done: str) -> None:
     """Raise where some slot has a life span, which the text of another condition cannot say."""
-    if has_life(segment):
+    if has_life(segment.arrays):
         raise EarmarkError(
             f"subscriptions that start or end cannot be {done}: leave them out, or give them no life span"
         )
 
 
-def has_life(segment: Segment) -> bool:
+def has_life(table: SegmentArrays) -> bool:
     """Whether some slot has a life span."""
-    attribute = segment.schema.by_name.get(LIFE)
-    return attribute is not None and bool(len(intervals_on(segment.arrays, attribute.number)))
+    first, last = table.first_moment, table.last_moment
+    return bool((first != INT64_MIN).any()) or bool((last != INT64_MAX).any())

@@ -29,7 +29,7 @@ from earmark.flat import bits
 from earmark.flat.arrays import F64, I32, I64, NO_STRINGS, U64, Listed, PackedStrings, frozen, packed, read_only
 from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Schema
 from earmark.segment.arrays import FEW, SegmentArrays, check_arrays, gather
-from earmark.segment.evaluate import fixed_scores
+from earmark.segment.evaluate import NO_LIFE, fixed_scores
 from earmark.segment.ids import Id, Ids, Lookups, checked_id, distinct
 
 Tags: TypeAlias = tuple[tuple[str, str], ...]
@@ -39,8 +39,12 @@ _MANY = 1 << 16
 """From so many elements on, a column that grows has less spare room."""
 _AT_ONCE = 1 << 14
 """So many slots are put in order at once."""
-_KINDS = (np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64)
-_PER_SLOT, _PER_CONSTRAINT, _PER_INTERVAL = ("score", "sequence"), ("attr", "accepts_null", "weight"), ("lo", "hi")
+_KINDS = (
+    *(np.int32, np.int32, np.int32, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64, np.int64),
+    *(np.int64, np.int64),
+)
+_PER_SLOT = ("score", "sequence", "first_moment", "last_moment")
+_PER_CONSTRAINT, _PER_INTERVAL = ("attr", "accepts_null", "weight"), ("lo", "hi")
 _OFFSETS = ("clause_start", "constraint_start", "interval_start")
 _NO_TAGSET: I32 = frozen(np.empty(0, np.int32))
 _FIRST_SET: I32 = frozen(np.zeros(1, np.int32))
@@ -186,21 +190,14 @@ class Segment:
         return frozen(fixed_scores(self.arrays))
 
     @cached_property
-    def last_moments(self) -> I64:
-        """By slot, the last key of time at which it can match; INT64_MAX where it does not end. O(constraints)."""
-        table, life = self.arrays, self.schema.by_name.get(LIFE)
-        found = np.full(len(self), INT64_MAX)
-        if life is not None:
-            constraints = np.flatnonzero(table.attr == life.number)
-            clauses = np.searchsorted(table.constraint_start, constraints, "right") - 1
-            slots = np.searchsorted(table.clause_start, clauses, "right") - 1
-            found[slots] = table.hi[table.interval_start[constraints]]  # the same in every clause of a slot
-        return frozen(found)
-
-    @cached_property
     def ends(self) -> I64:
-        """The last moments of all slots, ascending."""
-        return frozen(np.sort(self.last_moments)) if LIFE in self.schema.by_name else np.empty(0, np.int64)
+        """The last moments of all slots, ascending; empty where no slot has a life span."""
+        return frozen(np.sort(self.arrays.last_moment))
+
+    @property
+    def life(self) -> int:
+        """The number of the attribute whose value is the time of an event; NO_LIFE where no slot has a life span."""
+        return self.schema.by_name[LIFE].number if len(self.arrays.first_moment) else NO_LIFE
 
     def find(self, one: object) -> int | None:
         """The last slot that has this id. Amortised O(1)."""
@@ -295,11 +292,13 @@ class Segment:
         )
         weight = room.put_some(7, constraints, old.weight, new.weight, len(new.attr), 1.0)
         score = room.put_some(8, slots, old.score, new.score, count, 0.0)
+        first = room.put_some(10, slots, old.first_moment, new.first_moment, count, INT64_MIN)
+        last = room.put_some(11, slots, old.last_moment, new.last_moment, count, INT64_MAX)
         numbers, tagsets = self._with_tags(other)
         tagset = room.put_some(_TAGSET, slots, self.tagset, numbers, count, 0)
         lookups = self.lookups if ids.follows(self.ids) else Lookups()  # one line shares them
         is_ordered = is_ordered and self.is_ordered and (not slots or bool(new.sequence[0] > old.sequence[-1]))
-        arrays = SegmentArrays._make((*columns, weight, score, sequence))
+        arrays = SegmentArrays._make((*columns, weight, score, sequence, first, last))
         return Segment(
             *(other.schema, arrays, ids, PackedStrings(starts, joined), tagset, tagsets, lookups, room, is_ordered)
         )
@@ -437,6 +436,11 @@ def check_content(arrays: SegmentArrays, schema: Schema) -> None:
     inside = (arrays.lo >= low[of]) & (arrays.hi <= high[of])
     untyped = (arrays.lo == INT64_MIN) & (arrays.hi == INT64_MAX)  # IS NOT NULL, asked before the type was known
     require((inside | untyped).all(), "a bound is outside its type")
+    if len(arrays.first_moment):
+        require(LIFE in schema.by_name, "there are life spans, but no attribute of times")
+        first, last, number = arrays.first_moment, arrays.last_moment, schema.by_name[LIFE].number
+        possible = ((first >= low[number]) | (first == INT64_MIN)) & ((last <= high[number]) | (last == INT64_MAX))
+        require(bool(possible.all()), "a life span is outside the calendar")
     for number, strings in schema.strings.items():
         mine = np.flatnonzero(of == number)
         require(strings.has_bounds(arrays.lo[mine], arrays.hi[mine]), "a bound on strings is at no constant")
@@ -446,12 +450,13 @@ def check_content(arrays: SegmentArrays, schema: Schema) -> None:
 
 
 def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
-    """By attribute, how many constraints compare it with a value: neither empty nor wide open."""
+    """By attribute, how many constraints compare it with a value: neither empty nor wide open. Life spans count too."""
+    lives = _lives(schema, table.first_moment, table.last_moment)
     if isinstance(table.attr, list):
-        return _few_uses(schema, table.attr, table.interval_start, table.lo, table.hi)
+        return _few_uses(schema, table.attr, table.interval_start, table.lo, table.hi) | lives
     if len(table.attr) <= FEW:
         columns = (table.attr, table.interval_start, table.lo, table.hi)
-        return _few_uses(schema, *(column.tolist() for column in columns))
+        return _few_uses(schema, *(column.tolist() for column in columns)) | lives
     low, high = schema.domains
     typed = (table.interval_start[1:] > table.interval_start[:-1]) & schema.typed[table.attr]
     first = table.interval_start[:-1][typed]
@@ -459,7 +464,7 @@ def uses_of(table: SegmentArrays, schema: Schema) -> dict[int, int]:
     compares = (table.lo[first] > low[attr]) | (table.hi[first] < high[attr])
     counted = np.bincount(attr[compares], minlength=len(schema))
     present = np.flatnonzero(np.bincount(table.attr))
-    return dict(zip(present.tolist(), counted[present].tolist(), strict=True))
+    return dict(zip(present.tolist(), counted[present].tolist(), strict=True)) | lives
 
 
 def uses_of_slots(table: SegmentArrays, slots: list[int], schema: Schema) -> dict[int, int]:
@@ -472,7 +477,16 @@ def uses_of_slots(table: SegmentArrays, slots: list[int], schema: Schema) -> dic
     start = table.interval_start[begin : end + 1].tolist()
     low, high = start[0], start[-1]
     lo, hi = table.lo[low:high].tolist(), table.hi[low:high].tolist()
-    return _few_uses(schema, table.attr[begin:end].tolist(), start, lo, hi)
+    lives = _lives(schema, table.first_moment[slot : slot + 1], table.last_moment[slot : slot + 1])
+    return _few_uses(schema, table.attr[begin:end].tolist(), start, lo, hi) | lives
+
+
+def _lives(schema: Schema, first: Any, last: Any) -> dict[int, int]:
+    """How many life spans there are, under the number of the attribute LIFE; empty without any."""
+    if not len(first):
+        return {}
+    count = np.count_nonzero((np.asarray(first) != INT64_MIN) | (np.asarray(last) != INT64_MAX))
+    return {schema.by_name[LIFE].number: int(count)} if count else {}
 
 
 def _few_uses(schema: Schema, attr: list[int], start: list[int], lo: list[int], hi: list[int]) -> dict[int, int]:

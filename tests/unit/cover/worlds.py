@@ -161,7 +161,7 @@ def table_of(subscriptions: list[list[Clause]], sequence: list[int]) -> SegmentA
         np.empty(0),
         np.array(sequence, np.int64),
     )
-    return SegmentArrays._make(frozen(column) for column in columns)
+    return SegmentArrays(*map(frozen, columns))
 
 
 def world(seed: int, subscriptions: int) -> World:

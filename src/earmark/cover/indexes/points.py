@@ -248,7 +248,7 @@ def _plain(group: Any, dtypes: tuple[str, ...]) -> Any:
     return unpack
 
 
-table_at = unpacker(SegmentArrays, "i4", "i4", "i4", "u1", "i4", "i8", "i8", "f8", "f8", "i8")
+table_at = unpacker(SegmentArrays, "i4", "i4", "i4", "u1", "i4", "i8", "i8", "f8", "f8", "i8", "i8", "i8")
 
 
 # --- buckets -----------------------------------------------------------------------------------------------------

@@ -39,9 +39,9 @@ from earmark.index.be_star_tree.arrays import TreeArrays
 from earmark.index.be_star_tree.nodes import whole
 from earmark.index.be_star_tree.search import TreeScratch
 from earmark.index.counters import COMPARED, LEAVES, MATCHED, NODES, PRUNED, PRUNED_LEAVES, SCORED
-from earmark.index.kernels import Asked, Searched, TopK
+from earmark.index.kernels import Asked, Searched, TopK, push_living
 from earmark.index.marks import clear_marks, first_time, is_set
-from earmark.index.ranking import Heaps, push, raised, sort_heap
+from earmark.index.ranking import Heaps, raised, sort_heap
 from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.combine import GREATEST, MAX, MIN, Compiled, Scoring
@@ -204,7 +204,7 @@ def _lnode_scan(bounds: Bounds) -> Any:
                 qualifies, score = score_of(table, asked, slot, sought.e)
                 if qualifies:
                     work[int(MATCHED)] += 1
-                    push(top.heaps, sought.e - asked.first, asked.k, score, at(table.sequence, slot), slot)
+                    push_living(top.heaps, table, asked, sought.e, score, at(table.sequence, slot), slot)
 
     return scan_lnode
 

@@ -36,9 +36,9 @@ from earmark.index.bitsets.arrays import BitsetArrays, columns_of, regions_of
 from earmark.index.bitsets.build import code_of
 from earmark.index.bitsets.vectors import COLUMNS, U16, and_rows, below32, equal32, prefetch
 from earmark.index.counters import back_to, work_so_far
-from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched
+from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched, push_living
 from earmark.index.marks import close_event, is_set
-from earmark.index.ranking import Heaps, push, sort_heap
+from earmark.index.ranking import Heaps, sort_heap
 from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import clause_failures, slot_score
@@ -135,7 +135,7 @@ def rank_events(
                     if candidate < 0 and not slot_is_found(table, asked.events, e, slot, at(index.entry_clause, entry)):
                         continue
                     _, score = slot_score(table, slot, asked.events, e, False)
-                    push(heaps, lane, asked.k, score, at(table.sequence, slot), slot)
+                    push_living(heaps, table, asked, e, score, at(table.sequence, slot), slot)
                     work[counters.MATCHED] += 1
                     work[counters.SCORED] += 1
                 count = 0

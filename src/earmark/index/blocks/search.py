@@ -41,9 +41,9 @@ from earmark.index.blocks.arrays import BlockArrays
 from earmark.index.blocks.axes import EventQuery, ask, forget, settle
 from earmark.index.blocks.dominance import I16, LANES, dominating, lanes_below, without8
 from earmark.index.counters import back_to, work_so_far
-from earmark.index.kernels import Asked, Matches, Searched
+from earmark.index.kernels import Asked, Matches, Searched, push_living
 from earmark.index.marks import clear_marks, is_set
-from earmark.index.ranking import Heaps, push, raised, sort_heap
+from earmark.index.ranking import Heaps, raised, sort_heap
 from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import clause_failures, clause_score, static_score
@@ -430,7 +430,7 @@ def offer(
         else:
             score = entry_score(index, tree, entry, scratch.query)
         work[counters.MATCHED] += 1
-        push(heaps, e - asked.first, asked.k, score, at(index.entry_sequence, entry), slot)
+        push_living(heaps, table, asked, e, score, at(index.entry_sequence, entry), slot)
 
 
 @embedded

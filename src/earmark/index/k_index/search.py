@@ -38,9 +38,9 @@ from earmark.flat.bisection import bisect_left, bisect_right
 from earmark.flat.machine import at
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, NODES, PRUNED, SCORED, back_to, work_so_far
 from earmark.index.k_index.arrays import BITS, KIndexArrays
-from earmark.index.kernels import Asked, Matches, Searched, TopK
+from earmark.index.kernels import Asked, Matches, Searched, TopK, push_living
 from earmark.index.marks import clear_marks, close_event, first_time, is_set, new_marks
-from earmark.index.ranking import Heaps, push, raised, sort_heap
+from earmark.index.ranking import Heaps, raised, sort_heap
 from earmark.jit import embedded, inlined
 from earmark.segment.evaluate import clause_failures, slot_score, static_score
 
@@ -442,7 +442,7 @@ def _offer(top: TopK, e: int, entry: int) -> None:
     work[SCORED] += 1
     if qualifies:
         work[MATCHED] += 1
-        push(top.heaps, e - asked.first, asked.k, score, at(table.sequence, slot), slot)
+        push_living(top.heaps, table, asked, e, score, at(table.sequence, slot), slot)
 
 
 @inlined

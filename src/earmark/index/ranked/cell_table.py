@@ -39,7 +39,7 @@ from earmark.flat.machine import at
 from earmark.index.contract import Floor
 from earmark.index.counters import CANDIDATES, MATCHED
 from earmark.index.counters import NODES as NODES_SEEN
-from earmark.index.kernels import Asked
+from earmark.index.kernels import Asked, lives_at
 from earmark.index.marks import is_set
 from earmark.index.ranked.arrays import ScoredArrays, int64
 from earmark.index.ranked.base import ScoredOptions
@@ -51,6 +51,7 @@ from earmark.index.ranking import without_gaps
 from earmark.index.stored import element_types
 from earmark.jit import inlined, kernel
 from earmark.segment.arrays import SegmentArrays
+from earmark.segment.evaluate import NO_LIFE
 
 # Fields of `cell_list`, one row per list; the first row is (K, 0, ..).
 CUTS_BEGIN, CUTS_END, FIRST_KEY, SHIFT, RADIX_BEGIN, RADIX_LAST, CELLS_BEGIN, RANKS_BEGIN = range(8)
@@ -137,7 +138,8 @@ class CellTable(SoptRTree):
         lanes = asked.last - asked.first
         answers = CellAnswers(np.zeros(lanes, np.int64), np.empty(lanes * k, np.int32), np.empty(lanes * k))
         counters = np.zeros(self._counters, np.int64)
-        left = look_up(self._cells, asked, _all_of(asked.eligible, len(self._table.sequence)), answers, counters)
+        everyone = _all_of(asked.eligible, len(self._table.sequence))
+        left = look_up(self._cells, self._table, asked, everyone, answers, counters)
         if left == lanes:
             return super()._rank_group(asked, floor, kernel)
         if left:
@@ -293,7 +295,9 @@ class Waiting(NamedTuple):
 
 
 @kernel
-def look_up(cells_of: Cells, asked: Asked, everyone: bool, answers: CellAnswers, work: I64) -> int:
+def look_up(
+    cells_of: Cells, table: SegmentArrays, asked: Asked, everyone: bool, answers: CellAnswers, work: I64
+) -> int:
     """Write the k best of each event whose one list has cells; returns the number of the others, with size NOT_HERE.
 
     `everyone`: all slots are eligible. A group of events takes each step together: where each event would wait for
@@ -301,6 +305,7 @@ def look_up(cells_of: Cells, asked: Asked, everyone: bool, answers: CellAnswers,
     """
     k, first, last, slot, score = asked.k, asked.first, asked.last, answers.slot, answers.score
     best, others = cells_of.cell_list[0], 0
+    everyone = everyone and asked.life == int(NO_LIFE)
     steps, ends = np.empty((5, GROUP), np.int64), np.empty((2, GROUP), np.int32)
     waiting = Waiting(steps[0], steps[1], steps[2], steps[3], steps[4], ends[0], ends[1])
     for group in range(first, last, GROUP):
@@ -320,7 +325,7 @@ def look_up(cells_of: Cells, asked: Asked, everyone: bool, answers: CellAnswers,
                         slot[to + j] = int(at(cells_of.cell_answer, answer + OF))
                     taken = found = k
                 else:
-                    found, taken = pick(cells_of, asked, waiting, i, ranks, answers, to)
+                    found, taken = pick(cells_of, table, asked, group + i, waiting, i, answers, to)
                 work[CANDIDATES] += taken
                 if found < k and taken == best:
                     waiting.cell[i] = int64(NOT_HERE)
@@ -377,10 +382,17 @@ def arrive(cells_of: Cells, waiting: Waiting, i: int, best: int, k: int) -> None
 
 @inlined
 def pick(
-    cells_of: Cells, asked: Asked, waiting: Waiting, i: int, ranks: int, answers: CellAnswers, to: int
+    cells_of: Cells,
+    table: SegmentArrays,
+    asked: Asked,
+    e: int,
+    waiting: Waiting,
+    i: int,
+    answers: CellAnswers,
+    to: int,
 ) -> tuple[int, int]:
-    """Write the eligible answers of a cell, at most k; returns their number, and how many were looked at."""
-    taken, found = 0, 0
+    """Write the eligible and living answers of a cell, at most k; returns their number, and how many were looked at."""
+    taken, found, ranks = 0, 0, at(cells_of.cell_list, at(waiting.row, i) + RANKS_BEGIN)
     while taken < cells_of.cell_list[0] and found < asked.k:
         rank = at(cells_of.cell, at(waiting.cell, i) + taken)
         if rank < 0:
@@ -388,7 +400,7 @@ def pick(
         taken += 1
         answer = ANSWER * (ranks + rank)
         slot = int(at(cells_of.cell_answer, answer + OF))
-        if is_set(asked.eligible, slot):
+        if is_set(asked.eligible, slot) and lives_at(table, asked, e, slot):
             answers.slot[to + found] = slot
             answers.score[to + found] = at(cells_of.cell_answer, answer + WORTH)
             found += 1

@@ -47,7 +47,7 @@ import earmark.index.ranked.walk as walk
 from earmark.flat.arrays import F64, I64
 from earmark.flat.machine import at
 from earmark.index.counters import CANDIDATES, MATCHED, PRUNED, PRUNED_LEAVES, SCORED
-from earmark.index.kernels import Asked, Searched, TopK
+from earmark.index.kernels import Asked, Searched, TopK, lives_at
 from earmark.index.marks import is_set
 from earmark.index.ranked.arrays import Listing, ScoredParts, Trees, int64
 from earmark.index.ranked.walk import WalkScratch
@@ -465,7 +465,7 @@ def _event_search(ways: Ways) -> Any:
                 if not is_sure(trees, way, which):
                     qualifies, value = score_of(table, asked, slot, e)
                     work[SCORED] += 1
-                if qualifies:
+                if qualifies and lives_at(table, asked, e, slot):
                     work[MATCHED] += 1
                     in_order = keep(heaps, lane, k, in_order, table.sequence, value, slot)
             if way.merged and at(heaps.size, lane) == k:

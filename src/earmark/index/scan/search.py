@@ -41,8 +41,8 @@ from earmark.events.arrays import EventArrays
 from earmark.flat.arrays import I32, I64, U8, U64
 from earmark.flat.machine import VECTOR, aligned, and_between8, at, count_less8, ctz64, or_between8, popcount64
 from earmark.index.counters import CANDIDATES, COMPARED, MATCHED, PRUNED, SCORED
-from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched
-from earmark.index.ranking import Heaps, push, raised, sort_heap
+from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched, push_living
+from earmark.index.ranking import Heaps, raised, sort_heap
 from earmark.jit import embedded, inlined, kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import (
@@ -476,11 +476,12 @@ def _offer(table: SegmentArrays, asked: Asked, lanes: Lanes, slot: int, heaps: H
             if at(heaps.size, lane) == k and ceiling < at(heaps.score, lane * k):
                 work[PRUNED] += 1
                 continue
-            qualifies, score = slot_score(table, slot, asked.events, lanes.info[FIRST] + lane, asked.relaxed)
+            e = lanes.info[FIRST] + lane
+            qualifies, score = slot_score(table, slot, asked.events, e, asked.relaxed)
             work[SCORED] += 1
             if qualifies:
                 work[MATCHED] += 1
-                changed |= push(heaps, lane, k, score, table.sequence[slot], slot)
+                changed |= push_living(heaps, table, asked, e, score, table.sequence[slot], slot)
     return changed
 
 
