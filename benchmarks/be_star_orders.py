@@ -67,7 +67,7 @@ def made(attr: Numbers, lo: Numbers, hi: Numbers, event_attr: Numbers, value: Nu
     keys = value.ravel().astype(np.int64)
     start = np.arange(0, keys.size + 1, value.shape[1], dtype=np.int64)
     events = (start, event_attr.ravel().astype(np.int32), keys, keys, np.empty(0))
-    return SegmentArrays._make(map(frozen, table)), EventArrays._make(map(frozen, map(np.copy, events)))
+    return SegmentArrays(*map(frozen, table)), EventArrays._make(map(frozen, map(np.copy, events)))
 
 
 def dense_events(random: np.random.Generator, width: int, domain: int) -> tuple[Numbers, Numbers]:

@@ -20,7 +20,7 @@ class EarmarkIndex(Engine):
         self.events = workload.events()
 
     def build(self, workload: Workload) -> None:
-        table = SegmentArrays._make(frozen(column.copy()) for column in workload.table())
+        table = SegmentArrays(*(frozen(column.copy()) for column in workload.table()))
         self.index = index.builder(self.name)(table)
         self.eligible = bits.all_set(len(workload.sub_attr))
 

@@ -39,7 +39,7 @@ def test_experiment(experiment: Experiment, tmp_path: Path) -> None:
     for scale in SCALES:
         assert "{" not in experiment.described(scale)
     report = write_report(tmp_path).read_text()
-    assert html.escape(experiment.title) in report
+    assert html.escape(experiment.title).replace(" %", "\u00a0%") in report
     assert "<script" not in report
     assert "http" not in report.replace("http://www.w3.org", "")
 

@@ -487,7 +487,7 @@ class TestLookingAtThem:
 
     def test_verify_finds_a_broken_index(self) -> None:
         class Broken:
-            def match_many(self, events: Any, eligible: Any, threads: int = 1) -> Any:
+            def match_many(self, events: Any, eligible: Any, threads: int, life: int) -> Any:
                 import numpy as np
 
                 return np.array([0, 1, 2]), np.array([1, 0], np.int32)

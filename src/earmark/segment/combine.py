@@ -244,5 +244,5 @@ def _of_function(function: Function) -> Scoring:
         combine(1.0, 1.0, OTHER)
     except Exception as problem:  # Numba raises whatever its own code does
         name = getattr(function, "__name__", "the function")
-        raise EarmarkError(f"combine: Numba cannot compile {name}: {str(problem).strip().splitlines()[-1]}") from None
+        raise EarmarkError(f"combine: Numba cannot compile {name} ({type(problem).__name__})") from problem
     return _scoring(combine, _uncached)
