@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from earmark.cover.cover_index import CoverIndex
+from earmark.cover.exact import clauses_meet
 from earmark.errors import SubscriptionError
 from earmark.flat.arrays import I64
 from earmark.flat.machine import at
@@ -98,39 +99,4 @@ def meets_any(table: SegmentArrays, slot: int, others: I64) -> bool:
             for b in range(at(table.clause_start, others[i]), at(table.clause_start, others[i] + 1)):
                 if clauses_meet(table, a, b):
                     return True
-    return False
-
-
-@kernel
-def clauses_meet(table: SegmentArrays, a: int, b: int) -> bool:
-    """Whether some event matches both clauses of a canonical table, none of which is empty."""
-    i, last_i = at(table.constraint_start, a), at(table.constraint_start, a + 1)
-    j, last_j = at(table.constraint_start, b), at(table.constraint_start, b + 1)
-    while i < last_i and j < last_j:
-        if at(table.attr, i) < at(table.attr, j):
-            i += 1
-        elif at(table.attr, i) > at(table.attr, j):
-            j += 1
-        elif not constraints_meet(table, i, j):
-            return False
-        else:
-            i += 1
-            j += 1
-    return True
-
-
-@kernel
-def constraints_meet(table: SegmentArrays, a: int, b: int) -> bool:
-    """Whether two constraints of one attribute accept a common value, or both accept NULL."""
-    if at(table.accepts_null, a) and at(table.accepts_null, b):
-        return True
-    i, last_i = at(table.interval_start, a), at(table.interval_start, a + 1)
-    j, last_j = at(table.interval_start, b), at(table.interval_start, b + 1)
-    while i < last_i and j < last_j:
-        if at(table.hi, i) < at(table.lo, j):
-            i += 1
-        elif at(table.hi, j) < at(table.lo, i):
-            j += 1
-        else:
-            return True
     return False
