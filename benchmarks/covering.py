@@ -45,7 +45,7 @@ from earmark.flat.arrays import I64
 from earmark.index.mics import MicsIndex
 from earmark.report.papers.mics.data import DISTRIBUTIONS, Boxes
 from earmark.report.papers.mics.tables import INDEXED, wanted
-from earmark.report.protocol import QUICK_REPEATS, REPEATS
+from earmark.report.protocol import QUICK_REPEATS, REPEATS, clocked
 from earmark.report.rivals.rows import Vectors
 from earmark.segment.arrays import SegmentArrays
 from earmark.workload.mics import CELLS, mics
@@ -59,18 +59,6 @@ COVERING = ("linear", "kd_tree", "z_curve", "blocks", "mics")
 FINE = 8
 """Bits of the paper's grid: learned cells must win there, and may not lose on a coarser one."""
 SEED = 2008
-
-
-def clocked(run: Callable[[], T]) -> tuple[float, T]:
-    """Seconds of processor time of one run, and what it returned. The garbage collector waits."""
-    gc.collect()
-    gc.disable()
-    try:
-        begun = time.process_time()
-        result = run()
-        return time.process_time() - begun, result
-    finally:
-        gc.enable()
 
 
 def told(text: str, held: bool) -> bool:
@@ -87,16 +75,16 @@ def batch(quick: bool) -> tuple[list[Figure], bool]:
     for attributes, widest in ((3, 0.5), (5, 0.6), (8, 0.7)):
         table = table_of(*boxes(members + queries, attributes, widest))
         inside, asked = np.arange(members, dtype=np.int32), np.arange(members, members + queries, dtype=np.int32)
-        built, index = clocked(lambda: CoverBlocks.build(table, inside))  # noqa: B023
+        built, index = clocked(lambda: CoverBlocks.build(table, inside), "process")  # noqa: B023
         assert (index.arrays.block_at != SCANNED).all()
         index.covering_batch(asked)
-        runs = [clocked(lambda: index.covering_batch(asked)) for _ in range(repeats)]  # noqa: B023
+        runs = [clocked(lambda: index.covering_batch(asked), "process") for _ in range(repeats)]  # noqa: B023
         pointers, slots = runs[-1][1]
         kd, vectors = builder("kd_tree")(table, inside), Vectors.build(table, inside)
         rivals = {}
         for name, other in (("kd_tree, one by one", kd), ("scan, vectorised, one by one", vectors)):
             other.covering(int(asked[0]))
-            rivals[name], answers = clocked(lambda: [other.covering(slot) for slot in asked.tolist()])  # noqa: B023
+            rivals[name], answers = clocked(lambda: [other.covering(slot) for slot in asked.tolist()], "process")  # noqa: B023
             for i, answer in enumerate(answers):
                 if sorted(answer.tolist()) != sorted(slots[pointers[i] : pointers[i + 1]].tolist()):
                     good = told(f"{name} and blocks disagree about query {i}", False)
@@ -130,7 +118,7 @@ def audits(quick: bool) -> tuple[list[Figure], bool]:
     matcher.add_many(rows, progress=False)
     view = matcher._version.whole
     audit(view, bits.all_set(len(view))[:1])
-    seconds, found = clocked(lambda: audit(view))
+    seconds, found = clocked(lambda: audit(view), "process")
     print(f"\nAudit of {count:,} subscriptions of 5 attributes\n{found.report(2)}")
     figures = [Figure("audit", count, "audit", "audit", "s", [seconds])]
     return figures, told(f"{seconds:.2f} s, bar {AUDIT_BAR:.0f}", seconds < AUDIT_BAR)
@@ -183,7 +171,7 @@ class Decided(NamedTuple):
 def _decided(table: SegmentArrays, slots: list[int]) -> Decided:
     everyone = np.arange(len(table.sequence), dtype=np.int64)
     Mics.build(table, everyone[:1000].astype(np.int32))
-    built, index = clocked(lambda: Mics.build(table))
+    built, index = clocked(lambda: Mics.build(table), "process")
 
     def scanned(slot: int) -> I64:
         return clauses_that_meet(table, int(table.clause_start[slot]), everyone)[0]
@@ -276,7 +264,7 @@ def merging(quick: bool) -> tuple[list[Figure], bool]:
             matcher._version.whole.schema, pa.table({f"a{j}": made.event_value[:, j] for j in range(3)})
         )
         for budget in (0.0, 0.02, 0.2):
-            seconds, found = clocked(lambda: merge_segment(matcher._version.whole, encoded, budget))  # noqa: B023
+            seconds, found = clocked(lambda: merge_segment(matcher._version.whole, encoded, budget), "process")  # noqa: B023
             held = found.held_back.share
             print(
                 f"  {distribution:8} {budget:6.0%}  {len(found):10,}  {found.decided.share:10.2%}  {held:10.2%}"

@@ -24,9 +24,10 @@ from pathlib import Path
 
 import numpy as np
 
-from covering import clocked, told
+from covering import told
 from earmark.cover.ranges.table import Ranges, RangeTable
 from earmark.flat.arrays import I64
+from earmark.report.protocol import clocked
 from results import Figure, Result
 
 SIZES, QUICK = [1_000, 10_000, 100_000, 1_000_000], [1_000, 10_000, 100_000]
@@ -67,7 +68,7 @@ def measured(size: int) -> tuple[dict[str, list[float]], bool]:
     times: dict[str, list[float]] = {}
 
     def note(what: str, count: int, run: Callable[[], object]) -> object:
-        seconds, found = clocked(run)
+        seconds, found = clocked(run, "process")
         times.setdefault(what, []).append(seconds / count * 1e6)
         return found
 

@@ -13,9 +13,7 @@ counts less. The reference is the scan. Exit code 1 when a bar is missed or an a
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from earmark.flat import bits
 from earmark.flat.arrays import frozen
 from earmark.index.ranked import cell_table, ir_tree, sopt_r_tree, trees
 from earmark.index.scan import Scan
+from earmark.report.protocol import clocked
 from earmark.segment.arrays import SegmentArrays
 from results import PER_EVENT, Figure, Result
 from tables import number, size_name
@@ -78,18 +77,6 @@ class Run:
         self.bar(f"{workload}: the answers of {engine} ({what}) are those of the scan", False)
 
 
-def processor_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of the processor for one run, and what it returned."""
-    gc.collect()
-    gc.disable()
-    try:
-        begun = time.process_time()
-        result = run()
-        return time.process_time() - begun, result
-    finally:
-        gc.enable()
-
-
 def w3_table(kind: str, n: int) -> SegmentArrays:
     """Scored intervals of one attribute: begins uniform, scores uniform, lengths by kind."""
     random = np.random.default_rng(5)
@@ -129,7 +116,7 @@ def search(
     index.top_k_many(head(events, 2), k, everything, relaxed)
     values = []
     for _ in range(run.repeats):
-        seconds, answer = processor_seconds(lambda: index.top_k_many(events, k, everything, relaxed))
+        seconds, answer = clocked(lambda: index.top_k_many(events, k, everything, relaxed), "process")
         values.append(seconds * 1e6 / count)
     checked = len(wanted[0]) - 1
     end = answer[0][checked]
@@ -156,7 +143,7 @@ def w3(run: Run) -> None:
         few = head(events, CHECKED)
         for name, build in {**STRUCTURES, **VARIANTS}.items():
             build(w3_table(kind, 100))
-            seconds, index = processor_seconds(lambda build=build, table=table: build(table))
+            seconds, index = clocked(lambda build=build, table=table: build(table), "process")
             builds[name] = run.note(name_of_set, n, name, "build", "s", [seconds])
             slow = name in ("interval_tree by endpoint", "r_tree by left end")
             times[name], _ = search(

@@ -111,6 +111,50 @@ def selective() -> Made:
     return made_of(clauses, [])
 
 
+def ends() -> Made:
+    """Ranges and events of one attribute whose ends are those of the key space, their neighbours, and a few between."""
+    keys = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
+    pairs = [(lo, hi) for lo in keys for hi in keys if lo <= hi]
+    return made_of([{0: Constraint([pair])} for pair in pairs], [{0: Value(lo, hi)} for lo, hi in pairs] + [{}])
+
+
+def nulls() -> Made:
+    """Constraints that accept NULL, nothing or several ranges, and clauses without any; events that lack attributes."""
+    clauses: list[Clause] = [
+        {},
+        {0: Constraint([], accepts_null=True)},
+        {0: Constraint([])},
+        {0: Constraint([(3, 5)])},
+        {0: Constraint([(3, 5)], accepts_null=True)},
+        {0: Constraint([(3, 5), (6, 6), (8, GREATEST)])},
+        {0: Constraint([(3, 5)], accepts_null=True), 1: Constraint([(1, 1), (7, 9)])},
+        {0: Constraint([(LEAST, 5), (9, GREATEST)], accepts_null=True), 1: Constraint([(1, 1), (7, 9)])},
+        {0: Constraint([(3, 5)], accepts_null=True), 1: Constraint([(1, 1), (7, 9)], accepts_null=True)},
+    ] * 30
+    keys: list[Value | None] = [None, Value(4, 4), Value(6, 6), Value(5, 8), Value(LEAST, GREATEST)]
+    events = [
+        {attr: value for attr, value in ((0, zero), (1, one), (9, Value(0, 0))) if value is not None}
+        for zero in keys
+        for one in keys
+    ]
+    return made_of(clauses[: 20 if PLAIN else None], events[::7] if PLAIN else events)
+
+
+def several_clauses(seed: int) -> Made:
+    """Subscriptions of up to four weighted clauses, of which an event may match several."""
+    rng = Random(seed)
+    subscriptions = []
+    for i in range(30 if PLAIN else 100):
+        clauses = [
+            {a: Constraint([(0, rng.randrange(9))], weight=rng.choice((0.1, 1, 3.0))) for a in rng.sample(range(4), 2)}
+            for _ in range(rng.randrange(1, 5))
+        ]
+        subscriptions.append(Subscription(clauses, rng.choice((0.0, 0.1, -2.5)), rng.randrange(10**6) * 200 + i))
+    keys = [(0, 3, 5, rng.randrange(9)) for _ in range(6)]
+    events: list[Event] = [{a: Value(v, v, rng.random()) for a, v in enumerate(row)} for row in keys]
+    return Made(subscriptions, events, True, True, True, [rng.random() < 0.9 for _ in subscriptions])
+
+
 def eligible(made: Made) -> U64:
     """Who may be returned, as a bitmap."""
     return bits.from_slots(np.flatnonzero(made.eligible), len(made.subscriptions))
@@ -133,6 +177,20 @@ def assert_ranks(made: Made, index: Any, events: Sequence[Event], k: int, relaxe
     pointers, slots, scores = index.top_k_many(arrays, k, eligible(made), relaxed, threads=threads)
     answers = [list(zip(slots[a:b].tolist(), scores[a:b].tolist(), strict=True)) for a, b in pairwise(pointers)]
     assert answers == [best(made, event, k, relaxed) for event in events]
+
+
+def assert_searches(made: Made, index: Any, ks: Sequence[int] = (1, 3, 1000)) -> None:
+    """Every question of all events, in a batch; the index is not checked, since it may not be as `build` makes it."""
+    assert_matches(made, index)
+    for k, relaxed in product(ks, (False, True)):
+        assert_ranks(made, index, made.events, k, relaxed)
+
+
+def assert_nothing_found(index: Any, made: Made) -> None:
+    """An index of nothing answers its events, and no events at all."""
+    assert_searches(made, index)
+    assert index.match_many(event_arrays(made, []), eligible(made))[0].tolist() == [0]
+    assert index.top_k_many(event_arrays(made, []), 3, eligible(made))[0].tolist() == [0]
 
 
 def assert_alone(made: Made, index: Any, count: int = 5, k: int = 4) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,19 +12,19 @@ from hypothesis import strategies as st
 from tests.unit.index.asked import (
     PLAIN,
     assert_alone,
-    assert_matches,
-    assert_ranks,
+    assert_nothing_found,
+    assert_searches,
     changed,
     eligible,
+    ends,
     made_of,
     mapped,
+    nulls,
     output_without_jit,
+    several_clauses,
 )
 from tests.unit.made import (
-    GREATEST,
-    LEAST,
     Constraint,
-    Event,
     Made,
     Maker,
     Subscription,
@@ -81,19 +79,12 @@ def laid_out(table: SegmentArrays, layout: str = "as it comes") -> BitsetIndex:
     return built
 
 
-def assert_answers(made: Made, built: BitsetIndex, ks: tuple[int, ...] = (1, 3, 1000)) -> None:
-    """Without `check`, which builds with the constants as they are."""
-    assert_matches(made, built)
-    for k, relaxed in product(ks, (False, True)):
-        assert_ranks(made, built, made.events, k, relaxed)
-
-
 @every_layout
 @pytest.mark.parametrize("seed", range(1 if PLAIN else 4))
 def test_answers_on_random_tables(seed: int, layout: str) -> None:
     made = Maker(seed).made(20 if PLAIN else 170, 6 if PLAIN else 20)
     built = laid_out(table_arrays(made), layout)
-    assert_answers(made, built)
+    assert_searches(made, built)
     assert_alone(made, built)
 
 
@@ -102,61 +93,31 @@ def test_answers_on_random_tables(seed: int, layout: str) -> None:
 def test_answers_on_any_table(seed: int, layout: str, slots: int) -> None:
     made = Maker(seed).made(slots // 4 if PLAIN else slots, 6)
     built = laid_out(table_arrays(made), layout)
-    assert_answers(made, built, (1, 5))
+    assert_searches(made, built, (1, 5))
     assert_alone(made, built, 2)
 
 
 @every_layout
 def test_answers_at_the_ends_of_the_key_space(layout: str) -> None:
-    ends = (LEAST, LEAST + 1, -1, 0, 1, GREATEST - 1, GREATEST)
-    pairs = [(lo, hi) for lo in ends for hi in ends if lo <= hi]
-    made = made_of([{0: Constraint([pair])} for pair in pairs], [{0: Value(lo, hi)} for lo, hi in pairs] + [{}])
-    assert_answers(made, laid_out(table_arrays(made), layout), (3,))
+    made = ends()
+    assert_searches(made, laid_out(table_arrays(made), layout), (3,))
 
 
 @every_layout
 def test_null_and_no_constraint_at_all(layout: str) -> None:
-    clauses: list[dict[int, Constraint]] = [
-        {},
-        {0: Constraint([], accepts_null=True)},
-        {0: Constraint([])},
-        {0: Constraint([(3, 5)], accepts_null=True)},
-        {0: Constraint([(3, 5), (6, 6), (8, GREATEST)])},
-        {0: Constraint([(LEAST, 5), (9, GREATEST)], accepts_null=True), 1: Constraint([(1, 1), (7, 9)])},
-        {0: Constraint([(3, 5)], accepts_null=True), 1: Constraint([(1, 1), (7, 9)], accepts_null=True)},
-    ] * 30
-    keys: list[Value | None] = [None, Value(4, 4), Value(6, 6), Value(5, 8), Value(LEAST, GREATEST)]
-    events = [
-        {attr: value for attr, value in ((0, zero), (1, one), (9, Value(0, 0))) if value is not None}
-        for zero in keys
-        for one in keys
-    ]
-    made = made_of(clauses[: 20 if PLAIN else None], events[::7] if PLAIN else events)
-    assert_answers(made, laid_out(table_arrays(made), layout), (4, 60))
+    made = nulls()
+    assert_searches(made, laid_out(table_arrays(made), layout), (4, 60))
 
 
 def test_nothing_to_index() -> None:
     for made in (made_of([], [{}, {0: Value(1, 1)}]), Made([Subscription([])], [{}], eligible=[True])):
-        built = laid_out(table_arrays(made))
-        assert_answers(made, built)
-        assert built.match_many(event_arrays(made, []), eligible(made))[0].tolist() == [0]
-        assert built.top_k_many(event_arrays(made, []), 3, eligible(made))[0].tolist() == [0]
+        assert_nothing_found(laid_out(table_arrays(made)), made)
 
 
 @every_layout
 def test_several_clauses_answer_once_with_the_best_score(layout: str) -> None:
-    rng = Random(layout)
-    subscriptions = []
-    for i in range(30 if PLAIN else 100):
-        clauses = [
-            {a: Constraint([(0, rng.randrange(9))], weight=rng.choice((0.1, 1, 3.0))) for a in rng.sample(range(4), 2)}
-            for _ in range(rng.randrange(1, 5))
-        ]
-        subscriptions.append(Subscription(clauses, rng.choice((0.0, 0.1, -2.5)), rng.randrange(10**6) * 200 + i))
-    keys = [(0, 3, 5, rng.randrange(9)) for _ in range(6)]
-    events: list[Event] = [{a: Value(v, v, rng.random()) for a, v in enumerate(row)} for row in keys]
-    made = Made(subscriptions, events, True, True, True, [rng.random() < 0.9 for _ in subscriptions])
-    assert_answers(made, laid_out(table_arrays(made), layout), (1, 2, 7, 500))
+    made = several_clauses(sorted(LAYOUTS).index(layout))
+    assert_searches(made, laid_out(table_arrays(made), layout), (1, 2, 7, 500))
 
 
 # --- many regions, against the scan --------------------------------------------------------------------------------
@@ -352,7 +313,7 @@ def test_arrays_come_back(layout: str, tmp_path: Path) -> None:
     assert isinstance(restored, BitsetIndex)
     assert all(not column.flags.writeable for column in restored.arrays)
     assert (restored.nbytes, restored.describe()) == (built.nbytes, built.describe())
-    assert_answers(made, restored)
+    assert_searches(made, restored)
 
 
 def test_broken_arrays_are_refused() -> None:
