@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from earmark import Matcher
+from earmark import Interval, Matcher
 from earmark.cover.ranges.table import RangeSet
 from earmark.errors import EarmarkError
 from earmark.overlay.space import Axis, Grid, Space
@@ -48,7 +48,7 @@ EVENTS: list[dict[str, Any]] = [
     {"x": 19.5, "y": 5},
     {"x": 19.25, "y": 5, "d": "2023-01-01"},
     {"x": 31, "d": "2024-01-01"},
-    {"x": (4, 26)},
+    {"x": Interval(4, 26)},
     {"s": "mz", "y": 3},
     {"x": None, "s": None},
     {"x": float("inf")},
@@ -71,8 +71,7 @@ def test_whatever_matches_is_in_the_ranges(condition: str) -> None:
     m.add(1, condition)
     matching = 0
     for event in EVENTS:
-        given = {k: {"lo": v[0], "hi": v[1]} if isinstance(v, tuple) else v for k, v in event.items()}
-        if m.match(given):
+        if m.match(event):
             matching += 1
             assert told(grid, condition, event), event
     assert matching or condition == "x > 10 AND x < 3"

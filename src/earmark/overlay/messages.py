@@ -27,6 +27,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 import msgspec
 
 from earmark.errors import EarmarkError
+from earmark.events.mappings import Interval
 
 WIRE_VERSION = 1
 MOST_BYTES = 1 << 20
@@ -40,8 +41,18 @@ Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Id: TypeAlias = Annotated[str, msgspec.Meta(max_length=1_024)] | Annotated[int, msgspec.Meta(le=2**63 - 1)]
 Condition: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=100_000)]
 Scalar: TypeAlias = bool | int | float | str | None
-Value: TypeAlias = Scalar | tuple[Scalar, Scalar]
-"""A value of an event: dates and timestamps as text, and a closed interval as a pair."""
+
+
+class WireInterval(Interval):
+    """A closed interval as a value of an event: a pair on the wire, of which None leaves a side open."""
+
+    __slots__ = ()
+    lo: Scalar
+    hi: Scalar
+
+
+Value: TypeAlias = Scalar | WireInterval
+"""A value of an event: dates and timestamps as strings, and a closed interval as a pair."""
 Event: TypeAlias = Annotated[dict[str, Value], msgspec.Meta(max_length=MOST_ATTRIBUTES)]
 Weights: TypeAlias = Annotated[dict[str, float], msgspec.Meta(max_length=MOST_ATTRIBUTES)]
 Pairs: TypeAlias = Annotated[tuple[tuple[Number, Number], ...], msgspec.Meta(max_length=MOST_RANGES)]

@@ -43,7 +43,7 @@ from earmark.curves import space as curves
 from earmark.curves.hilbert import MOST_DIMENSIONS, number_cells
 from earmark.curves.space import FEWEST_BITS, MOST_BITS, boxes_of_events, learned_space, ranges_of_boxes, space_of
 from earmark.errors import EarmarkError, check_whole
-from earmark.events.mappings import Interval, Reject, encode_events
+from earmark.events.mappings import Reject, encode_events
 from earmark.flat.arrays import I64
 from earmark.index.mics.plan import possible_cuts
 from earmark.keys.cuts import value_of_key
@@ -225,7 +225,7 @@ class Grid:
     def numbers(self, events: Sequence[Mapping[str, Any]]) -> tuple[I64, I64, I64]:
         """Events as ranges: those of event e at start[e] .. start[e + 1]. A point is one number."""
         rejects: list[Reject] = []
-        encoded = encode_events(self._schema, [_with_intervals(event) for event in events], None, rejects)
+        encoded = encode_events(self._schema, events, None, rejects)
         low, high = boxes_of_events(self._curve, encoded)
         top, axis_of = (1 << self.space.bits) - 1, {axis.attribute: i for i, axis in enumerate(self.space.axes)}
         for reject in rejects:
@@ -239,10 +239,3 @@ class Grid:
 
 def _segment(schema: Schema, conditions: Sequence[str]) -> Segment:
     return prepare(schema, [Subscription(i, condition) for i, condition in enumerate(conditions)]).segment(0)
-
-
-def _with_intervals(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The event, with pairs of values as intervals."""
-    if isinstance(event, Mapping) and tuple in map(type, event.values()):
-        return {name: Interval(*value) if type(value) is tuple else value for name, value in event.items()}
-    return event

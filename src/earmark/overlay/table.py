@@ -25,7 +25,7 @@ from earmark.engine.batch import read
 from earmark.engine.compaction import compacted
 from earmark.engine.searcher import Ask, Searcher
 from earmark.engine.version import Version
-from earmark.errors import SubscriptionError
+from earmark.errors import EventError, SubscriptionError
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import F64, I64, Flags
 from earmark.keys.schema import Schema
@@ -136,7 +136,10 @@ class Table:
     def check_event(self, event: Mapping[str, Any], weights: Mapping[str, float]) -> None:
         """Raise an EventError where an event does not fit the types of this table."""
         self._apply()
-        read(self._version, [event], [weights] if weights else None)
+        try:
+            read(self._version, [event], [weights] if weights else None)
+        except EventError as problem:
+            raise problem.at(event=None) from None
 
     def _apply(self) -> None:
         if self._gone:
