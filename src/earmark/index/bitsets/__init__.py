@@ -20,13 +20,21 @@ import numpy as np
 from earmark.errors import EarmarkError, require
 from earmark.flat.arrays import F64, I32, I64
 from earmark.flat.pinned import Pinned
-from earmark.index.answers import chained, event_major, roomier
+from earmark.index.answers import event_major, roomier
 from earmark.index.bitsets.arrays import BUCKETS, WORDS, BitsetArrays, check_arrays, regions_of
 from earmark.index.bitsets.build import built
-from earmark.index.bitsets.search import LANES, BitsetScratch, match_events, match_group, new_scratch, rank_events
+from earmark.index.bitsets.search import (
+    LANES,
+    BitsetScratch,
+    match_events,
+    match_group,
+    new_scratch,
+    rank_events,
+    rank_group,
+)
 from earmark.index.contract import Floor
 from earmark.index.counters import MATCHED
-from earmark.index.driver import FIRST_ROOM, MATCHED_AT_ONCE, ArrayIndex, read_only_table
+from earmark.index.driver import FIRST_ROOM, ArrayIndex, read_only_table
 from earmark.index.kernels import Asked, Matches, run
 from earmark.index.marks import new_marks
 from earmark.index.scan import Scan
@@ -101,16 +109,10 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
         return counts, event_major(room[:found]), counters
 
     def _rank_group(self, asked: Asked, floor: Floor | None, kernel: Any) -> tuple[I64, I32, F64, I64]:
-        """Many events are matched region by region, some hundreds at a time, and then ranked."""
-        if asked.last - asked.first <= FEW_EVENTS or kernel is not rank_events:
-            return super()._rank_group(asked, floor, kernel)
-        parts = []
-        for first in range(asked.first, asked.last, MATCHED_AT_ONCE):
-            part = asked._replace(first=first, last=min(first + MATCHED_AT_ONCE, asked.last))
-            parts.append(super()._rank_group(part, floor, None))
-        *columns, counters = zip(*parts, strict=True)
-        counts, slots, scores = map(chained, columns)
-        return counts, slots, scores, np.sum(counters, axis=0)
+        """Many events are asked region by region."""
+        if asked.last - asked.first > FEW_EVENTS and kernel is rank_events:
+            kernel = rank_group
+        return super()._rank_group(asked, floor, kernel)
 
     def _new_scratch(self) -> BitsetScratch:
         return new_scratch(self._arrays, new_marks(len(self._table.sequence)))

@@ -18,6 +18,14 @@ one for NULL:
     codes            2 of 16 bits for each attribute of an entry: its lower end, from above, and its upper end, as
                      numbers of cuts (`build.py`); an entry passes if none is below the event's
     verify           a bit for each entry of which codes do not say everything, or whose slot has other clauses
+
+Entries are in *tiers*: those of the best scores first, then three times as many, and so on, whole regions each. Inside
+a tier similar ones are together. A ranked search that has its k answers leaves out regions that have no better one:
+
+    region_best      the greatest score of a slot of the region for an event without weights; with weights it is at most
+    region_score     the greatest static score, and
+    region_weight    the greatest sum of weights, times the heaviest weight of an event
+    region_sequence  the slot that was added first: of equal scores it wins
 """
 
 from __future__ import annotations
@@ -27,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from earmark.errors import require
-from earmark.flat.arrays import I32, I64, U64
+from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.flat.bits import words_for
 from earmark.index.bitsets.vectors import COLUMNS, U16
 from earmark.jit import inlined
@@ -75,6 +83,10 @@ class BitsetArrays(NamedTuple):
     verify: U64
     codes: U16
     """By entry; and COLUMNS more, since they are read COLUMNS at a time."""
+    region_best: F64
+    region_score: F64
+    region_weight: F64
+    region_sequence: I64
 
 
 @inlined
@@ -114,6 +126,10 @@ def check_arrays(arrays: BitsetArrays, table: SegmentArrays) -> None:
         ("entry_clause", entries),
         ("verify", words_for(entries)),
         ("codes", columns_of(count) * entries + COLUMNS),
+        ("region_best", regions),
+        ("region_score", regions),
+        ("region_weight", regions),
+        ("region_sequence", regions),
     ):
         require(len(getattr(arrays, name)) == length, f"{name} has {len(getattr(arrays, name))} elements, not {length}")
     numbers = np.flatnonzero(arrays.number != UNCOUNTED)

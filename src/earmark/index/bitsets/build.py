@@ -13,10 +13,11 @@ Neighbouring codes form a bucket.
 of use / buckets (how often a bucket leaves a constraint open) is least. There are MOST_BUCKETS in all: many attributes
 have few each, and where even that is too many, the least used have none, and their constraints are verified.
 
-**Order.** The entries of a line should ask for the same: then few of its buckets have an entry that passes. Entries are
-grouped by a set of two or three attributes that all of a group constrain; each set is chosen to be shared by as many as
-possible of those that have no group yet. A group is put in kd-order of the middles of its ranges: halved by one of the
-attributes, each half by the next, down to lines. (Sorted attribute by attribute, half as many lines again are left.)
+**Order.** The best scores come first, in tiers (`arrays.py`). In a tier, the entries of a line should ask for the same:
+then few of its buckets have an entry that passes. Entries are grouped by a set of two or three attributes that all of a
+group constrain; each set is chosen to be shared by as many as possible of those that have no group yet. A group is put
+in kd-order of the middles of its ranges: halved by one of the attributes, each half by the next, down to lines. (Sorted
+attribute by attribute, half as many lines again are left.)
 
 Invariant: a bit that is not set means that the constraint fails for every value of the bucket.
 Complexity: O(n log n) for n constraints; O(entries x buckets / 64) words are written.
@@ -49,6 +50,7 @@ from earmark.index.bitsets.vectors import COLUMNS, U16
 from earmark.index.blocks.dominance import kd_order
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays, intervals_on
+from earmark.segment.evaluate import static_score
 
 MOST_BUCKETS = 1024
 """Of all attributes together."""
@@ -60,6 +62,8 @@ LINES_PER_SPLIT = 4
 """Entries are grouped by sets of as many attributes as there are so many doublings of a line: 3 for a million."""
 LEFT_OVER = 0.02
 """The share of entries that need not be in a group."""
+FIRST_TIER, TIER_RATIO = 16 * REGION, 4
+"""Least number of entries in the best tier; each tier has TIER_RATIO times those of all better ones."""
 GREATEST = np.iinfo(np.int64).max
 
 
@@ -84,9 +88,11 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     unsure = np.zeros(entries, np.uint8)
     encode(table, axes, codes, unsure)
     by_entry = codes[: columns * entries].reshape(entries, columns)
-    order = similar_together(by_entry, axes.worth)
-    by_entry[:] = by_entry[order]
     slot_of = np.repeat(np.arange(len(table.sequence), dtype=np.int32), np.diff(table.clause_start))
+    best, weight = own_scores(table)
+    tiers = tiers_of(np.lexsort((table.sequence[slot_of], -best[slot_of])))
+    order = np.concatenate([tier[similar_together(by_entry[tier], axes.worth)] for tier in tiers]).astype(np.int32)
+    by_entry[:] = by_entry[order]
     unsure |= np.diff(table.clause_start)[slot_of] > 1
     regions, total = -(-entries // REGION), int(axes.bucket_start[-1])
     row, rows = np.empty(total * regions, np.int32), aligned(total * regions * WORDS, np.uint64)
@@ -96,6 +102,8 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     verify[:entries] = unsure[order]
     inexact = np.zeros((-(-columns // COLUMNS), 64), np.uint8)
     column = np.arange(columns)
+    first, slots = np.arange(0, entries, REGION), slot_of[order]
+    static = table.score[slots] if len(table.score) else np.zeros(entries)
     inexact[column // COLUMNS, column % COLUMNS] = 1 - axes.exact[column // 2]
     return BitsetArrays(
         info=np.array([len(table.sequence), entries, buckets]),
@@ -108,10 +116,14 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
         row=row,
         some=some.ravel(),
         rows=rows[: used * WORDS],
-        entry_slot=slot_of[order],
+        entry_slot=slots,
         entry_clause=order,
         verify=packed(verify),
         codes=codes,
+        region_best=np.maximum.reduceat(best[slots], first) if entries else np.empty(0),
+        region_score=np.maximum.reduceat(static, first) if entries else np.empty(0),
+        region_weight=np.maximum.reduceat(weight[slots], first) if entries else np.empty(0),
+        region_sequence=np.minimum.reduceat(table.sequence[slots], first) if entries else np.empty(0, np.int64),
     )
 
 
@@ -226,6 +238,33 @@ def encode(table: SegmentArrays, axes: Axes, codes: U16, unsure: U8) -> None:
                 place = columns * clause + 2 * i
                 codes[place] = HIGHEST - code_of(axes.cuts, first, last, table.lo[begin])
                 codes[place + 1] = code_of(axes.cuts, first, last, table.hi[end - 1])
+
+
+def tiers_of(best_first: I64) -> list[I64]:
+    """The tiers, best first, of whole regions but for the last."""
+    ends = [len(best_first)]
+    while ends[-1] >= TIER_RATIO * FIRST_TIER:
+        ends.append(ends[-1] // TIER_RATIO // REGION * REGION)
+    return np.split(best_first, ends[:0:-1])
+
+
+@kernel
+def own_scores(table: SegmentArrays) -> tuple[F64, F64]:
+    """By slot the greatest score of its clauses for an event without weights, and their greatest sum of weights.
+
+    The score is summed as `clause_score` does, so no search finds a higher one.
+    """
+    slots = len(table.sequence)
+    best, weight = np.full(slots, -np.inf), np.zeros(slots)
+    for slot in range(slots):
+        for clause in range(table.clause_start[slot], table.clause_start[slot + 1]):
+            total, added = static_score(table, slot), 0.0
+            for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
+                own = table.weight[constraint] if len(table.weight) else 1.0
+                total += own
+                added += own
+            best[slot], weight[slot] = max(best[slot], total), max(weight[slot], added)
+    return best, weight
 
 
 def similar_together(codes: U16, worth: F64) -> I32:

@@ -14,6 +14,9 @@ come in the order of regions, so they name their event, and are sorted.
 Candidates are collected and compared some hundreds at a time, without a branch that depends on what is read: the
 processor then fetches the codes of many at once.
 
+A ranked search leaves out regions that cannot have a better answer than the k it has. The best tiers come first, so
+most regions are left out where there are more than k matches.
+
 A slot of several clauses is found once: by the first of its clauses that holds.
 
 Invariant: `start` is all ones between regions.
@@ -38,7 +41,7 @@ from earmark.index.bitsets.vectors import COLUMNS, U16, and_rows, below32, equal
 from earmark.index.counters import back_to, work_so_far
 from earmark.index.kernels import SLOT_BITS, Asked, Matches, Searched, push_living
 from earmark.index.marks import close_event, is_set
-from earmark.index.ranking import Heaps, sort_heap
+from earmark.index.ranking import Heaps, raised, sort_heap
 from earmark.jit import embedded
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.evaluate import clause_failures, slot_score
@@ -47,6 +50,8 @@ LANES = 2048
 """Events of a batch that are asked together."""
 TOGETHER = 1024
 """Candidates that are compared together; a region may add as many more as it has entries."""
+AT_FIRST = 64
+"""The same for a ranked search that has not its k answers yet, without which nothing can be left out."""
 ENTRY = (1 << SLOT_BITS) - 1
 """Bits of a candidate that are its entry; those above are its lane."""
 ALL_LINES = (1 << ba.LINES) - 1
@@ -121,25 +126,85 @@ def rank_events(
     searched: Searched[BitsetArrays], asked: Asked, scratch: BitsetScratch, heaps: Heaps, work: I64
 ) -> None:
     """Leave in the heap of each event its k best, best first (`kernels.py`). Exact only."""
-    table, index, regions = searched.table, searched.arrays, regions_of(searched.arrays)
+    index, regions = searched.arrays, regions_of(searched.arrays)
     for e in range(asked.first, asked.last):
         lane, count = e - asked.first, 0
         ask(index, asked.events, e, 0, 1, scratch)
         for region in range(regions):
-            count = ask_region(index, region, scratch, count, work)
-            if count > int(TOGETHER) or region == regions - 1:
-                for i in range(compare(index, asked.eligible, scratch, count)):
-                    candidate = at(scratch.candidates, i)
-                    entry = candidate & int(ENTRY)
-                    slot = at(index.entry_slot, entry)
-                    if candidate < 0 and not slot_is_found(table, asked.events, e, slot, at(index.entry_clause, entry)):
-                        continue
-                    _, score = slot_score(table, slot, asked.events, e, False)
-                    push_living(heaps, table, asked, e, score, at(table.sequence, slot), slot)
-                    work[counters.MATCHED] += 1
-                    work[counters.SCORED] += 1
+            if cannot_win(index, region, asked, heaps, lane):
+                work[counters.PRUNED] += 1
+            else:
+                count = ask_region(index, region, scratch, count, work)
+            if count > int(AT_FIRST if heaps.size[lane] < asked.k else TOGETHER) or region == regions - 1:
+                offer(searched, asked, e, scratch, count, heaps, work)
                 count = 0
         sort_heap(heaps, lane * asked.k, heaps.size[lane])
+
+
+@embedded
+def rank_group(searched: Searched[BitsetArrays], asked: Asked, scratch: BitsetScratch, heaps: Heaps, work: I64) -> None:
+    """The same for many events: region by region, all events at each."""
+    index, regions, lanes = searched.arrays, regions_of(searched.arrays), asked.last - asked.first
+    for lane in range(lanes):
+        ask(index, asked.events, asked.first + lane, lane, lanes, scratch)
+    count = 0
+    for region in range(regions):
+        is_open = False
+        for lane in range(lanes):
+            if cannot_win(index, region, asked, heaps, lane):
+                work[counters.PRUNED] += 1
+                continue
+            lines = lines_of(scratch, region, lane, lanes)
+            if lines == 0:
+                continue
+            if not is_open:
+                open_region(index, region, scratch)
+                is_open = True
+            count = search_region(index, lane, region, lines, scratch, count, work)
+            if count > int(TOGETHER):
+                offer(searched, asked, asked.first, scratch, count, heaps, work)
+                count = 0
+    offer(searched, asked, asked.first, scratch, count, heaps, work)
+    for lane in range(lanes):
+        sort_heap(heaps, lane * asked.k, heaps.size[lane])
+
+
+@embedded
+def cannot_win(index: BitsetArrays, region: int, asked: Asked, heaps: Heaps, lane: int) -> bool:
+    """Whether the lane has its k answers, and none of the region is better."""
+    if heaps.size[lane] < asked.k:
+        return False
+    floor = at(heaps.score, lane * asked.k)
+    bound = at(index.region_best, region)
+    if len(asked.events.weight) > 0:
+        bound = raised(at(index.region_score, region), at(index.region_weight, region) * asked.heaviest)
+    return bool(
+        bound < floor or (bound == floor and at(index.region_sequence, region) > at(heaps.sequence, lane * asked.k))
+    )
+
+
+@embedded
+def offer(
+    searched: Searched[BitsetArrays],
+    asked: Asked,
+    event: int,
+    scratch: BitsetScratch,
+    count: int,
+    heaps: Heaps,
+    work: I64,
+) -> None:
+    """Score the candidates that match, lane 0 being `event`, and keep those that are among the best."""
+    table, index = searched.table, searched.arrays
+    for i in range(compare(index, asked.eligible, scratch, count)):
+        lane, entry, sure = at(scratch.candidates, i) >> SLOT_BITS, at(scratch.candidates, i) & int(ENTRY), True
+        if lane < 0:
+            lane, sure = ~lane, False
+        e, slot = event + lane, at(index.entry_slot, entry)
+        if sure or slot_is_found(table, asked.events, e, slot, at(index.entry_clause, entry)):
+            _, score = slot_score(table, slot, asked.events, e, False)
+            push_living(heaps, table, asked, e, score, at(table.sequence, slot), slot)
+            work[counters.MATCHED] += 1
+            work[counters.SCORED] += 1
 
 
 @embedded
@@ -157,8 +222,7 @@ def match_group(
             ask(index, asked.events, asked.first + lane, lane, lanes, scratch)
     found, count, step, before = 0, 0, asked.slot, work_so_far(matches.work)
     for region in range(asked.slot // lanes, regions):
-        for bucket in range(at(index.bucket_start, len(index.attr))):
-            scratch.place[bucket] = at(index.row, bucket * regions + region) * int(ba.WORDS)
+        open_region(index, region, scratch)
         for lane in range(asked.slot % lanes if region == asked.slot // lanes else 0, lanes):
             lines = lines_of(scratch, region, lane, lanes)
             if lines != 0:
@@ -229,6 +293,14 @@ def lines_of(scratch: BitsetScratch, region: int, lane: int, lanes: int) -> int:
 
 
 # --- a region ------------------------------------------------------------------------------------------------------
+
+
+@embedded
+def open_region(index: BitsetArrays, region: int, scratch: BitsetScratch) -> None:
+    """Look up the rows of all buckets."""
+    regions = regions_of(index)
+    for bucket in range(at(index.bucket_start, len(index.attr))):
+        scratch.place[bucket] = at(index.row, bucket * regions + region) * int(ba.WORDS)
 
 
 @embedded

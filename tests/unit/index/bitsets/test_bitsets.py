@@ -211,6 +211,35 @@ def test_answers_that_need_more_room() -> None:
 
 
 @pytest.mark.skipif(PLAIN, reason="thousands of subscriptions take minutes without the JIT")
+@pytest.mark.parametrize("columns", ["plain", "scored", "weighted", "weighted events"])
+def test_ranked_search_leaves_out_regions_that_cannot_win(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same answers from the best tiers alone, in a batch and one by one; `plain` is a tie of all, by age."""
+    monkeypatch.setattr(build, "FIRST_TIER", REGION)
+    slots, rng = 20 * REGION + 77, np.random.default_rng(4)
+    table, events = subsets(slots, 8, 3, 0.5), events_on(8, 40)
+    if columns != "plain":
+        table = table._replace(score=rng.choice([0.0, 0.1, 0.3, 5.0, -1.0], slots))
+    if columns.startswith("weighted"):
+        table = table._replace(weight=rng.random(3 * slots))
+    if columns == "weighted events":
+        events = events._replace(weight=rng.random(len(events.attr)))
+    built, scan, alive = BitsetIndex.build(table), Scan(table), bits.all_set(slots)
+    for k in (1, 10, 3000):
+        wanted = scan.top_k_many(events, k, alive)
+        for got, column in zip(built.top_k_many(events, k, alive), wanted, strict=True):
+            assert np.array_equal(got, column)
+        for e in range(3):
+            slots_, scores = built.top_k(events, k, alive, False, e)
+            own = slice(int(wanted[0][e]), int(wanted[0][e + 1]))
+            assert np.array_equal(slots_, wanted[1][own]) and np.array_equal(scores, wanted[2][own])
+    built.match_many(events, alive)
+    everything = built.work.nodes
+    built.top_k_many(events, 10, alive)
+    assert built.work.nodes < everything / (1.1 if columns == "weighted events" else 3)
+    assert built.work.pruned > 0
+
+
+@pytest.mark.skipif(PLAIN, reason="thousands of subscriptions take minutes without the JIT")
 def test_similar_entries_are_together() -> None:
     """On the data that it is for, most lines are ruled out before a row is read."""
     slots = 20 * REGION
@@ -346,6 +375,7 @@ def test_broken_arrays_are_refused() -> None:
         (changed(good, "entry_slot", 0, 10**6), "entry_slot names"),
         (changed(good, "entry_clause", 0, 10**6), "not of its slot"),
         ({**good, "verify": good["verify"][:-1]}, "verify has"),
+        ({**good, "region_best": good["region_best"][:0]}, "region_best has"),
     ]
     for arrays, message in torn:
         with pytest.raises(AssertionError, match=message):
