@@ -15,6 +15,7 @@ import click
 
 from earmark.cli import options
 from earmark.errors import EarmarkError
+from earmark.tabular.source import READABLE, format_of
 
 if TYPE_CHECKING:
     from earmark.overlay.simulation import Content, Plan, Report, Topology
@@ -141,6 +142,9 @@ def _content(asked: Mapping[str, Any]) -> Content:
 
     files = asked["subscriptions_file"], asked["events_file"]
     if all(files):
+        for option, file in zip(("--subscriptions-file", "--events-file"), files, strict=True):
+            if format_of(file) is None and not os.path.isdir(file):
+                raise EarmarkError(f"{option}: expected a file name that ends in {READABLE}, got {file!r}")
         conditions, kinds = _conditions(files[0])
         return content_of_rows(conditions, _events(files[1], kinds), Path(files[0]).name)
     if any(files):
@@ -192,7 +196,12 @@ def _events(path: str, kinds: Mapping[str, str | None]) -> list[dict[str, Any]]:
 
 
 def _value(value: Any) -> Any:
-    """Return a value as messages have it: dates and timestamps as text, and decimals as numbers."""
+    """Return a value as messages have it: dates and timestamps as strings, and decimals as numbers."""
+    from earmark.events.mappings import as_interval
+
+    if isinstance(value, dict):
+        interval = as_interval(value)
+        return interval if interval is value else interval._replace(lo=_value(interval.lo), hi=_value(interval.hi))
     if isinstance(value, datetime.date):
         return value.isoformat()
     return float(value) if isinstance(value, Decimal) else value

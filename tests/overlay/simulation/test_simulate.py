@@ -205,6 +205,7 @@ def test_words() -> None:
 
 def test_a_queue_that_is_too_short_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networks, "LONGEST_UNREST", 3 * SECOND)
+    monkeypatch.setattr(networks, "MOST_DELAYS", 1)
     with pytest.raises(EarmarkError, match="did not come to rest within 3 simulated seconds; a queue of 2 messages"):
         simulate(plan("line:2", 20, 2), faults=Faults(queue=2, loss=0.01))
 

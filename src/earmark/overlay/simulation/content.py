@@ -16,11 +16,12 @@ probability (1/6) ** attributes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from earmark.errors import EarmarkError
+from earmark.matcher import Matcher
 from earmark.workload.blocks import conditions
 from earmark.workload.mics import CELLS, DISTRIBUTIONS, SIZE, mics
 from earmark.workload.standard import Workload, dense
@@ -43,6 +44,8 @@ class Content:
     events: Sequence[Mapping[str, Any]]
     bounds: Mapping[str, tuple[int, int]] | None = None
     """The least and the greatest value of each attribute, where they are known."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Types of attributes, which all brokers declare."""
 
 
 def content_of(
@@ -78,11 +81,17 @@ def content_of(
 
 
 def content_of_rows(conditions: Iterable[str], events: Iterable[Mapping[str, Any]], name: str = "given") -> Content:
-    """Return content of anybody's own: every condition is subscribed to, in order."""
+    """Return content of anybody's own: every condition is subscribed to, in order.
+
+    Brokers declare the types that the conditions together have, so that all of them read events in the same way.
+    """
     texts, published = list(conditions), list(events)
     if not texts or not published:
         raise EarmarkError(f"expected subscriptions and events, got {len(texts):,} and {len(published):,}")
-    return Content(name, texts, range(len(texts)), published)
+    with Matcher("scan") as matcher:
+        matcher.add_many(list(enumerate(texts)), progress=False)
+        types = {name: type_ for name, type_ in matcher.stats()["attributes"].items() if type_ is not None}
+    return Content(name, texts, range(len(texts)), published, types=types)
 
 
 def _rectangles(distribution: str, subscriptions: int, publications: int, attributes: int, seed: int) -> Workload:

@@ -35,7 +35,10 @@ TICK = SECOND // 20
 SILENT_TICKS = 20
 """Ticks without an answer after which a network without messages is at rest."""
 LONGEST_UNREST = 600 * SECOND
-"""Time after which a network that still moves will not come to rest."""
+MOST_DELAYS = 1_000
+"""A network that still moves after LONGEST_UNREST, and after this many delays per broker, will not come to rest."""
+PATIENCE = 1e9
+"""Seconds for which brokers wait for a neighbour: every cut and every crash has an end."""
 _SILENT = (m.InForce, m.Publication)
 
 
@@ -89,7 +92,15 @@ class Network:
     def _broker(self, place: int) -> Broker:
         neighbours = [self.topology.brokers[other] for other in self.topology.neighbours[place]]
         name, run = self.topology.brokers[place], self._runs[place]
-        broker = Broker(name, policy=self.policy, options=self.options, run=run, neighbours=neighbours)
+        broker = Broker(
+            name,
+            policy=self.policy,
+            options=self.options,
+            run=run,
+            neighbours=neighbours,
+            attributes=self.plan.content.types,
+            patience=PATIENCE,
+        )
         for client in self._at_home[place]:
             broker.attach(self._clients[client].name)
         return broker
@@ -114,7 +125,9 @@ class Network:
 
     def _run_to_rest(self) -> None:
         """Go on until no message is on its way, and ticks of brokers cause none."""
-        silent, latest = 0, self.agenda.now + LONGEST_UNREST
+        delay = round((self.faults.delay + self.faults.jitter) * SECOND)
+        longest = max(LONGEST_UNREST, MOST_DELAYS * len(self.brokers) * delay)
+        silent, latest = 0, self.agenda.now + longest
         while silent < SILENT_TICKS:
             while self.agenda and self.agenda.now <= latest:
                 silent = 0
@@ -122,7 +135,7 @@ class Network:
                 self.quiet = self.agenda.now
             if self.agenda.now > latest:
                 raise EarmarkError(
-                    f"the network did not come to rest within {LONGEST_UNREST // SECOND:,} simulated seconds; a queue "
+                    f"the network did not come to rest within {longest // SECOND:,} simulated seconds; a queue "
                     f"of {self.faults.queue:,} messages per link may be too short for all that brokers tell each other"
                 )
             silent += 1

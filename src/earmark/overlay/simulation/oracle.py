@@ -89,7 +89,7 @@ def judge(history: History) -> Verdict:
 
 
 def _central(history: History) -> Matcher:
-    matcher = Matcher("scan")
+    matcher = Matcher("scan", attributes=history.plan.content.types)
     rows = [{"id": place, "condition": text} for place, text in enumerate(history.plan.content.conditions)]
     matcher.add_many(rows, progress=False)
     return matcher

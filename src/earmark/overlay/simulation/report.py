@@ -97,6 +97,9 @@ class Report:
     resets: int
     repeated: int
     refused: int
+    """Requests that brokers refused."""
+    refusal: str
+    """Why they refused the first."""
     checksum: str
     seconds: float = field(default=0.0, compare=False)
     """Of real time, which is not part of the record."""
@@ -200,6 +203,7 @@ def report_of(
         network.resets,
         network.repeated,
         len(network.refused),
+        next(iter(network.refused), ""),
         tally.digest,
         round(seconds, 3),
     )
@@ -264,6 +268,8 @@ def summary(report: Report) -> str:
             f"  bursts          {report.bursts.count:,} by withdrawals: {report.bursts.mean:.1f} control messages on "
             f"average, at most {report.bursts.most:,.0f}, on one link at once"
         )
+    if report.refused:
+        lines.append(f"  refused         {counted(report.refused, 'request')}, the first: {report.refusal}")
     if report.frames:
         frames = ", ".join(f"{count:,} {what}" for what, count in report.frames.items())
         lines.append(
@@ -278,8 +284,8 @@ def _judged(verdict: Verdict) -> str:
     if verdict.is_exact:
         crashed = f"; {verdict.lost_in_crashes:,} lost inside brokers that crashed" * bool(verdict.lost_in_crashes)
         return (
-            f"exact: {verdict.delivered:,} matches delivered once each, and none else, as one central scan says "
-            f"({verdict.expected:,} had to be){crashed}"
+            f"exact: {counted(verdict.delivered, 'match', 'matches')} delivered once, and nothing else, as one central "
+            f"scan says ({verdict.expected:,} had to be){crashed}"
         )
     return f"WRONG: {verdict.missing:,} missing, {verdict.wrong:,} wrong, {verdict.twice:,} twice"
 
