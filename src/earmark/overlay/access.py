@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
 def address_of(text: str) -> Address:
     """Read HOST:PORT, or [HOST]:PORT for IPv6."""
-    host, colon, port = text.rpartition(":")
+    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
@@ -76,6 +76,8 @@ def read_token(file: str | Path | None = None) -> bytes:
 
 def check_token(token: bytes, where: str) -> bytes:
     """Return a token, or raise an error that says where it is from, if it is too short to be safe, or too long."""
+    if not isinstance(token, bytes):
+        raise EarmarkError(f"{where}: expected a token of bytes, got {type(token).__name__}")
     if not LEAST_TOKEN <= len(token) <= MOST_TOKEN:
         raise EarmarkError(f"{where}: expected a token of {LEAST_TOKEN} to {MOST_TOKEN:,} bytes, got {len(token):,}")
     return token

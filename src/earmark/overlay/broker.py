@@ -72,9 +72,9 @@ class Broker:
         `advertisements`, subscriptions travel only to where something is advertised that they may match, and clients
         may publish only what they have advertised; all brokers agree on it. Without, advertising has no effect.
         `holding` is how many publications are held for a neighbour that cannot take them yet, and `holding_bytes` how
-        many bytes of them. `patience` is how many
-        seconds after the first tick to wait for `neighbours` that have not told everything, and how long a new channel
-        may stay silent; `forget` is how many seconds after a neighbour has left it is dropped, None for never.
+        many bytes of them. `patience` is how many seconds after the first tick to wait for `neighbours` that have not
+        told everything, and how long a new channel may stay silent; `forget` is how many seconds after a neighbour has
+        left it is dropped, None for never.
         """
         check_whole(run, "run", 0, 2**63 - 1)
         check_whole(holding, "holding", 0)
@@ -83,8 +83,11 @@ class Broker:
         check_flag(advertisements, "advertisements")
         if forget is not None:
             check_seconds(forget, "forget")
-        expected = checked_names(neighbours, "neighbours")
+        m.check_name(name)
         self.name = name
+        expected = checked_names(neighbours, "neighbours")
+        for neighbour in expected:
+            self._check_neighbour(neighbour)
         self.run = run
         rules = policy_of(policy, options or {})
         attributes = rules.declare(attributes or {}, zone)
@@ -113,11 +116,17 @@ class Broker:
 
     def connect(self, neighbour: str) -> list[Sent]:
         """A channel to a neighbour exists, new and empty: greet it, and tell everything."""
+        self._check_neighbour(neighbour)
         link = None if neighbour in self._given_up else self._router.link(neighbour)
         if link is None or link.is_connected:
             raise EarmarkError(f"{neighbour!r} is connected already; disconnect it first")
         link.state, link.quiet_since = State.GREETING, None
         return self._router.greet(link)
+
+    def _check_neighbour(self, name: str) -> None:
+        m.check_name(name)
+        if name == self.name:
+            raise EarmarkError(f"expected the name of another broker, got {name!r}")
 
     def disconnect(self, neighbour: str, undelivered: Iterable[Message] = ()) -> list[Sent]:
         """The channel is gone. What the neighbour wants still counts: publications for it are held.
@@ -154,6 +163,7 @@ class Broker:
         With `most` and `most_bytes`, no more notifications than this; if others wait, the client stays detached, and is
         to be attached again when it has taken these (`waiting`).
         """
+        m.check_name(client)
         known, party = self._clients.of(client), Party("client", client)
         in_force = [m.InForce(known.answered)] if known.answered else []
         return [(party, message) for message in (*in_force, *known.attach(most, most_bytes))]

@@ -37,7 +37,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, check_seconds, shortened
 from earmark.overlay import messages as m
 from earmark.overlay.access import address_of, check_reach, check_token, read_token
 from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Refused, outgoing
@@ -94,6 +94,8 @@ class AsyncClient:
     ) -> None:
         self.address = address_of(address)
         check_reach(self.address, tls is not None, allow_remote)
+        m.check_name(name)
+        check_seconds(patience, "patience")
         self.name = name
         self.shed = 0
         """Notifications that were dropped, because they were not taken in time."""
@@ -282,7 +284,7 @@ class AsyncClient:
         self, id: Id, condition: str, *, weights: Mapping[str, float] | None = None, score: float = 0.0
     ) -> None:
         """Ask for all publications that match a condition. `wait_in_force` says when it counts, or was refused."""
-        await self._ask(m.Subscribe(0, id, condition, dict(weights or {}), score))
+        await self._ask(m.Subscribe(0, id, condition, _mapping("subscribe", "weights", weights or {}), score))
 
     async def unsubscribe(self, id: Id) -> None:
         """Withdraw a subscription."""
@@ -302,7 +304,8 @@ class AsyncClient:
 
     async def publish(self, event: Mapping[str, Any], *, weights: Mapping[str, float] | None = None) -> None:
         """Publish an event. Waits while the broker does not keep up; see `flush`."""
-        await self._ask(m.Publish(0, dict(event), dict(weights or {})))
+        given = _mapping("publish", "event", event), _mapping("publish", "weights", weights or {})
+        await self._ask(m.Publish(0, *given))
 
     async def _ask(self, message: m.Message) -> None:
         _check(message)
@@ -361,6 +364,8 @@ class AsyncClient:
             raise RequestRefused("; ".join(refusals[:20]))
 
     async def _wait(self, is_true: Callable[[], bool], seconds: float | None, what: str) -> None:
+        if seconds is not None:
+            check_seconds(seconds, "seconds")
         self._waiters += 1
         self._make_room()
         self._wake.set()
@@ -378,6 +383,8 @@ class AsyncClient:
 
     async def get(self, seconds: float | None = None) -> Notify | None:
         """Return the next notification; None if there is none within this time, or the client is closed."""
+        if seconds is not None:
+            check_seconds(seconds, "seconds")
         if not self._notifications:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -404,6 +411,12 @@ def _key(message: m.Message) -> tuple[str, Id]:
     if isinstance(message, m.Advertise | m.Unadvertise):
         return "advertisement", message.id
     return type(message).__name__, ""
+
+
+def _mapping(request: str, what: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise EarmarkError(f"{request}: expected a mapping for {what}, got {shortened(repr(value), 60)}")
+    return dict(value)
 
 
 def _check(message: m.Message) -> None:

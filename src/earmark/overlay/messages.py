@@ -26,7 +26,7 @@ from typing import Annotated, Any, TypeAlias, get_args
 
 import msgspec
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, shortened
 from earmark.events.mappings import Interval
 
 WIRE_VERSION = 1
@@ -265,6 +265,15 @@ AnyMessage: TypeAlias = FromClient | ToClient | Between
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(AnyMessage)
 KINDS: tuple[type[Message], ...] = get_args(AnyMessage)
+
+
+def check_name(name: object) -> None:
+    """Raise an EarmarkError unless a message can have this name of a broker or a client."""
+    try:
+        msgspec.convert(name, Name)
+        _ENCODER.encode(name)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        raise EarmarkError(f"expected a name of 1 to 256 characters, got {shortened(repr(name), 60)}") from None
 
 
 def encoded(message: Message) -> bytes:

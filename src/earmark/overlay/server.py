@@ -27,13 +27,13 @@ from typing import Any, Self
 
 import msgspec
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, check_seconds
 from earmark.overlay.access import Address, address_of, check_reach, check_token
 from earmark.overlay.broker import Broker, Party
 from earmark.overlay.channel import MOST_STATUS, Challenge, Greeting, status_of, status_packet
 from earmark.overlay.connection import HANDSHAKE, READ, Connection, Delays, accept, carry, dial
 from earmark.overlay.driver import MOST_QUEUED, PATIENCE, Driver, Remote
-from earmark.overlay.messages import ProtocolError
+from earmark.overlay.messages import ProtocolError, check_name
 from earmark.overlay.store import Store
 
 MOST_STRANGERS = 64
@@ -88,8 +88,9 @@ class BrokerServer:
         random: Random | None = None,
         handshake: float = HANDSHAKE,
     ) -> None:
-        if not 1 <= len(name) <= 256:
-            raise EarmarkError(f"expected a name of 1 to 256 characters, got {name[:300]!r}")
+        check_name(name)
+        if forget_after is not None:
+            check_seconds(forget_after, "forget_after")
         self.name = name
         check_token(token, f"broker {name!r}")
         self.address = address_of(listen)
