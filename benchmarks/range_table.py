@@ -24,7 +24,6 @@ from pathlib import Path
 
 import numpy as np
 
-from covering import told
 from earmark.cover.ranges.table import Ranges, RangeTable
 from earmark.flat.arrays import I64
 from earmark.report.protocol import clocked
@@ -39,6 +38,12 @@ STRIDE = 64
 SEARCH = "binary search"
 LOOK_UP = "look-up"
 SINGLE, BATCH = ("subscribe", "unsubscribe"), ("subscribe, batch", "unsubscribe, batch")
+
+
+def told(text: str, held: bool) -> bool:
+    """Say whether a bar is held."""
+    print(f"  {text} -> {'held' if held else 'MISSED'}", flush=True)
+    return held
 
 
 def drawn(size: int, seed: int = 1) -> tuple[I64, I64]:

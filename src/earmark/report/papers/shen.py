@@ -1,4 +1,4 @@
-"""Covering (shen-covering.txt): Tables I and II, Figures 8 to 12.
+"""Covering (shen-covering.txt): Tables I and II, Figures 8 to 12; beyond them, questions in batches, and an audit.
 
 Streams of subscribes and unsubscribes go through the relation graph G_k over an index. Every contender of a figure must
 forward the same subscriptions at the end of its stream. The paper's *dimension* is twice the number of attributes.
@@ -7,17 +7,22 @@ forward the same subscriptions at the end of its stream. The paper's *dimension*
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from earmark.cover import builder
+from earmark.cover.audit import audit
+from earmark.cover.indexes.blocks import CoverBlocks
 from earmark.cover.relation_graph import RelationGraph
 from earmark.report.bench import Bench
 from earmark.report.experiment import Experiment, Panel, Printed
+from earmark.report.protocol import clocked
 from earmark.report.rivals.rows import Rows, Vectors
 from earmark.segment.arrays import SegmentArrays
-from earmark.workload.rectangles import Commands, commands
+from earmark.workload.rectangles import Commands, boxes, commands, table_of
 
 KD_TREE, Z_CURVE, NAIVE, VECTORISED = "kd-tree", "Z-curve", "naive", "vectorised scan"
 INDEXES: dict[str, Callable[..., Any]] = {
@@ -157,6 +162,67 @@ def run_time(dimension: int) -> Callable[[Bench], Iterator[None]]:
     return figure
 
 
+# --- beyond the paper -----------------------------------------------------------------------------------------------
+
+WIDEST = {6: 0.5, 10: 0.6, 16: 0.7}
+"""The greatest width of a rectangle by dimension, as a share of the domain: more of them where fewer cover."""
+AUDITED, COPIES = 0.6, 0.05
+BLOCKS = "blocks"
+
+
+def batches(bench: Bench) -> Iterator[None]:
+    """Who covers each of many, in one call and one by one; then what an audit takes."""
+    members, queries = bench["members"], bench["queries"]
+    for dimension, widest in WIDEST.items():
+        table = table_of(*boxes(members + queries, dimension // 2, widest, seed=bench.seed))
+        inside, asked = np.arange(members, dtype=np.int32), np.arange(members, members + queries, dtype=np.int32)
+        whole = CoverBlocks.build(table, inside)
+        single = {KD_TREE: INDEXES[KD_TREE](table, inside), VECTORISED: Vectors.build(table, inside)}
+        pointers, slots = whole.covering_batch(asked)
+        expected = [sorted(slots[a:b].tolist()) for a, b in pairwise(pointers)]
+
+        def check(name: str, call: int, answer: Any, expected: Any = expected) -> str:
+            if name == BLOCKS:
+                return ""
+            got = [sorted(one.tolist()) for one in answer]
+            return "" if got == expected else f"answers differ from those of {BLOCKS}"
+
+        ways: dict[str, Callable[[int], Any]] = {
+            BLOCKS: lambda call, whole=whole, asked=asked: whole.covering_batch(asked),  # type: ignore[misc]
+            **{name: partial(_one_by_one, index, asked.tolist()) for name, index in single.items()},
+        }
+        counts = {BLOCKS: {"answers per question": len(slots) / queries, "MiB": whole.nbytes / 2**20}}
+        bench.race("who covers it", dimension, ways, per=queries, check=check, counts=counts)
+        yield
+    seconds, counts_of_audit = audited(bench)
+    bench.record("audit", "audit", bench["audited"], [seconds], counts_of_audit)
+    yield
+
+
+def _one_by_one(index: Any, asked: list[int], call: int) -> list[Any]:
+    """Ask about each slot; `call` plays no part."""
+    return [index.covering(slot) for slot in asked]
+
+
+def audited(bench: Bench) -> tuple[float, dict[str, float]]:
+    """Return the seconds of an audit, and what it found."""
+    import pyarrow as pa
+
+    from earmark import Matcher
+
+    count, random = bench["audited"], np.random.default_rng(bench.seed)
+    lo, hi = boxes(count, 5, AUDITED, seed=bench.seed)
+    copied = random.random(count) < COPIES
+    lo[copied], hi[copied] = lo[np.flatnonzero(copied) // 2], hi[np.flatnonzero(copied) // 2]
+    bounds = {f"a{j}_{end}": side[:, j] for j in range(5) for end, side in (("lo", lo), ("hi", hi))}
+    matcher = Matcher(index="scan")
+    matcher.add_many(pa.table({"id": np.arange(count), **bounds}), progress=False)
+    view = matcher._version.whole
+    audit(view, np.ones(1, np.uint64))
+    seconds, found = clocked(partial(audit, view), "thread")
+    return seconds, {"duplicates": len(found.duplicates), "covered": len(found.covered)}
+
+
 # --- settings -------------------------------------------------------------------------------------------------------
 
 ATTRIBUTE_RANGE = "The paper does not print the range of an attribute; ours is [0, 2^20 - 1]."
@@ -241,6 +307,25 @@ FIGURE_9 = Experiment(
     run=figure_9,
 )  # fmt: skip
 
+BATCHES = Experiment(
+    paper="shen",
+    name="batches",
+    title="Covering in batches, and an audit",
+    section="II",
+    published="the paper asks one question at a time",
+    setting="{queries:,} questions for all covering ones among {members:,} rectangles, in one call (blocks) or one by "
+    "one; an audit of {audited:,} subscriptions of five attributes",
+    differs="Rectangles are random, of widths up to 50 to 70 % of the domain. An audit finds duplicates and covered "
+    "subscriptions; it is run once.",
+    panels=[Panel("who covers it", "dimension", "µs per question", log_y=True),
+            Panel("audit", "subscriptions", "s", "table")],
+    scales={"tiny": {"members": 500, "queries": 20, "audited": 300},
+            "quick": {"members": 16_384, "queries": 500, "audited": 20_000},
+            "full": {"members": 131_072, "queries": 1_000, "audited": 100_000}},
+    seconds={"quick": 10, "full": 40},
+    run=batches,
+)  # fmt: skip
+
 EXPERIMENTS = [
     mode_table(1, "p = 5 %", TABLE_1, "Heavy load: the paper's caption says light by mistake. "),
     mode_table(2, "p = 40 %", TABLE_2, ""),
@@ -249,4 +334,5 @@ EXPERIMENTS = [
     time_figure(10, 6, {"quick": 8, "full": 60}),
     time_figure(11, 12, {"quick": 15, "full": 200}),
     time_figure(12, 16, {"quick": 25, "full": 350}),
+    BATCHES,
 ]
