@@ -12,13 +12,14 @@ reset, brokers restart, clients go away and return. Whenever everything has sett
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.overlay.network import Network
 
+from earmark import Interval
 from earmark.overlay.messages import Advertise, Notify, Publication, Refused, Unadvertise
 from earmark.overlay.policies import Tell
 from earmark.overlay.transitions import State
@@ -32,6 +33,23 @@ class Wanted(NamedTuple):
 
     text: str
     holds: Holds
+
+    def matches(self, event: Mapping[str, Any]) -> bool:
+        """Whether it holds for some values inside the intervals of an event."""
+        return any(map(self.holds, _rows(event)))
+
+    def takes(self, event: Mapping[str, Any]) -> bool:
+        """Whether it holds for all values inside the intervals of an event."""
+        return all(map(self.holds, _rows(event)))
+
+
+def _rows(event: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """An event with points for the interval of x: whole numbers and halves, between which no condition changes."""
+    x = event.get("x")
+    if isinstance(x, Interval):
+        yield from ({**event, "x": twice / 2} for twice in range(2 * x.lo, 2 * x.hi + 1))
+    else:
+        yield event
 
 
 def _between(name: str, low: int, high: int) -> Wanted:
@@ -61,8 +79,9 @@ conditions = st.one_of(
     st.just(Wanted("x IS NULL", lambda event: event.get("x") is None)),
     st.just(Wanted("s = 'a'", lambda event: event.get("s") == "a")),
 )
+_intervals = st.tuples(st.integers(0, SIZE), st.integers(0, SIZE)).map(lambda pair: Interval(*sorted(pair)))
 events = st.fixed_dictionaries(
-    {"x": st.one_of(st.none(), st.integers(0, SIZE)), "y": st.integers(0, SIZE)},
+    {"x": st.one_of(st.none(), st.integers(0, SIZE), _intervals), "y": st.integers(0, SIZE)},
     optional={"s": st.sampled_from(["a", "b"])},
 )
 trees = st.lists(st.integers(0, 100), min_size=1, max_size=5)
@@ -129,7 +148,7 @@ class Lifetime(RuleBasedStateMachine):
         made = Subscription(client, id, wanted, asked)
         self.subscriptions.append(made)
         for number in self.unsettled:  # it may still come by
-            if wanted.holds(self.publications[number].event):
+            if wanted.matches(self.publications[number].event):
                 self.publications[number].may.add((client, id))
 
     @precondition(lambda self: any(one.withdrawn is None for one in self.subscriptions))
@@ -151,7 +170,7 @@ class Lifetime(RuleBasedStateMachine):
         self.return_(client)
         is_safe = True
         if self.settings.get("advertisements"):
-            offered = [one for one in self.offers_of(client) if one.wanted.holds(event)]
+            offered = [one for one in self.offers_of(client) if one.wanted.takes(event)]
             if not offered:
                 refused = self.network.publish(client, {**event, "n": place})
                 assert any(isinstance(one, Refused) and one.number == refused for one in self.network.heard[client])
@@ -160,7 +179,7 @@ class Lifetime(RuleBasedStateMachine):
         must, may = set(), set()
         for one in self.subscriptions:
             known = self.network.in_force(one.client)
-            if one.wanted.holds(event):
+            if one.wanted.matches(event):
                 if one.withdrawn is not None and known >= one.withdrawn:
                     continue
                 is_known = one.withdrawn is None and known >= one.number and is_safe
@@ -238,7 +257,7 @@ class Lifetime(RuleBasedStateMachine):
         self.excused |= {one.event["n"] for one in inside if isinstance(one, Publication | Notify)}
         self.network.restart(name)
         self.away -= {client for client in self.away if client.endswith(f"@{name}")}
-        for one in self.advertisements:  # a broker keeps subscriptions in a file, not advertisements
+        for one in self.advertisements:  # this network keeps the subscriptions of a broker, not its advertisements
             if one.client.endswith(f"@{name}") and not one.is_withdrawn:
                 self.network.send(name, self.network.brokers[name].attach(one.client))
                 one.number = self.network.request(one.client, Advertise, one.id, one.wanted.text)

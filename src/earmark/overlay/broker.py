@@ -482,7 +482,9 @@ class Broker:
     def _publish(self, client: Client, request: m.Publish) -> None:
         self._clients.check_event(request.event, request.weights)
         if self._router.offers is not None and not self._clients.is_offered(client, request.event):
-            raise EarmarkError("expected an event that matches an advertisement of this client")
+            raise EarmarkError(
+                "expected an event that matches an advertisement of this client, with all values of its intervals"
+            )
         self._publications.publish(request)
 
     def _advertise(self, client: Client, request: m.Advertise) -> None:

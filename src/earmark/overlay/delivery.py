@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from earmark.errors import SubscriptionError
+from earmark.events.mappings import Interval
 from earmark.overlay.messages import Id, Message, Notify, Prefer, Publication, Shed, Subscribe, encoded
 from earmark.overlay.neighbour import Asker, Party
 from earmark.overlay.policies import Entry
@@ -97,8 +98,9 @@ class Clients:
 
     def __init__(self, attributes: Mapping[str, str] | None, zone: str) -> None:
         self._clients: dict[str, Client] = {}
-        self._table = Table(attributes, zone, scores=True)
-        self._offers = Table(attributes, zone)
+        self._types = attributes, zone
+        self._table = Table(*self._types, scores=True)
+        self._offers = Table(*self._types)
         self._owners: dict[int, tuple[Client, Id]] = {}
 
     def __len__(self) -> int:
@@ -152,9 +154,25 @@ class Clients:
         return offer
 
     def is_offered(self, client: Client, event: Mapping[str, object]) -> bool:
-        """Whether a client has advertised an event."""
+        """Whether a client has advertised an event; where it has intervals, all values inside them, in one condition.
+
+        Some would not do: what nobody advertised is told on no link that leads here.
+        """
         matching = set(self._offers.matches([event]).numbers.tolist())
-        return any(offer.number in matching for offer in client.offers.values())
+        offers = [offer for offer in client.offers.values() if offer.number in matching]
+        if not any(isinstance(value, Interval) for value in event.values()):
+            return bool(offers)
+        return any(self._takes_all(offer.condition, event) for offer in offers)
+
+    def _takes_all(self, condition: str, event: Mapping[str, object]) -> bool:
+        """Whether a condition holds for all values inside the intervals of an event; False if that is hard to say."""
+        otherwise = Table(*self._types)
+        try:
+            otherwise.add_now(0, f"({condition}) IS NOT TRUE", {}, 0.0)
+        except SubscriptionError:  # its normal form is too long
+            return False
+        found = otherwise.matches([event])
+        return not len(found.numbers) and not found.unread
 
     def forget(self, client: Client) -> None:
         """Remove a client that has no subscriptions."""
