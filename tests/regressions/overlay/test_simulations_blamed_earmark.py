@@ -1,4 +1,5 @@
-"""Simulations reported a bug of earmark where brokers had learned different types, or had lost patience."""
+"""Simulations reported a bug of earmark where brokers had learned different types, had lost patience, or held something
+that nobody wanted any more."""
 
 from __future__ import annotations
 
@@ -10,8 +11,20 @@ from click.testing import CliRunner
 
 from earmark.cli.simulate import simulate
 from earmark.errors import EarmarkError
-from earmark.overlay.simulation import Faults, content_of, content_of_rows, drawn_faults, plan_of, summary, topology_of
+from earmark.overlay.simulation import (
+    Crash,
+    Cut,
+    Faults,
+    Plan,
+    content_of,
+    content_of_rows,
+    drawn_faults,
+    plan_of,
+    summary,
+    topology_of,
+)
 from earmark.overlay.simulation import simulate as run
+from earmark.overlay.simulation.plan import PUBLISH, SUBSCRIBE, WITHDRAW, Phase, Request
 from earmark.overlay.simulation.variants import VARIANTS
 
 CONDITIONS = ["x > 5", "FALSE", "y = 'a' OR x IS NULL", "d > DATE '2020-01-01'"]
@@ -59,3 +72,16 @@ def test_brokers_wait_for_neighbours_as_long_as_faults_last() -> None:
 def test_a_single_match_is_one_match() -> None:
     report = run(plan_of(content_of_rows(["x > 5"], [{"x": 7}]), topology_of("line:2")), "flood")
     assert " exact: 1 match delivered once, and nothing else, as one central scan says (1 had to be)" in summary(report)
+
+
+@pytest.mark.parametrize("withdraws", [True, False])
+def test_what_is_withdrawn_while_a_publication_is_held_need_not_come(withdraws: bool) -> None:
+    """B1 has started again, and holds a publication for B2; what B2 wanted is withdrawn before they meet again."""
+    requests = [Request(0, SUBSCRIBE, 0), Request(400_000, PUBLISH, 0), Request(500_000, WITHDRAW, 0)]
+    phases = [Phase("mixed", requests[: 3 if withdraws else 2])]
+    plan = Plan(topology_of("line:2"), content_of_rows(["x > 5"], [{"x": 7}]), [0, 1], [1], [0], phases)
+    faults = Faults(crashes=(Crash(0, 200_000, 300_000, 0),), cuts=(Cut(0, 250_000, 600_000, 0, False),))
+    for policy in VARIANTS:
+        verdict = run(plan, policy, faults=faults).verdict
+        assert verdict.is_exact, verdict.examples
+        assert (verdict.expected, verdict.delivered) == ((0, 0) if withdraws else (1, 1))

@@ -86,7 +86,7 @@ class History:
         self.hop_publication.append(place)
         self.hop_from.append(sender)
         self.hop_to.append(receiver)
-        self.seen[place] = self.tick()
+        self.see(place)
 
     def notify(self, place: int, client: int, ids: Sequence[int], at: int) -> None:
         """A client was notified."""
@@ -95,6 +95,10 @@ class History:
         self.notified_at.append(at)
         self.notified_count.append(len(ids))
         self.notified_ids.extend(ids)
+        self.see(place)
+
+    def see(self, place: int) -> None:
+        """A publication was somewhere in the network: what is asked for from now on may still get it."""
         self.seen[place] = self.tick()
 
 

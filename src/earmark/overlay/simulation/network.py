@@ -40,6 +40,8 @@ MOST_DELAYS = 1_000
 PATIENCE = 1e9
 """Seconds for which brokers wait for a neighbour: every cut and every crash has an end."""
 _SILENT = (m.InForce, m.Publication)
+_RELEASING = (m.Resynchronise, m.Synchronised)
+"""A neighbour that says this is sent what was held for it, as far as it wants it."""
 
 
 class Network:
@@ -194,7 +196,11 @@ class Network:
             return
         causes = [message for message, _ in inbox if not isinstance(message, _SILENT)]
         is_withdrawing = bool(causes) and all(isinstance(cause, WITHDRAWALS) for cause in causes)
+        released = {party.name for message, party in inbox if isinstance(message, _RELEASING)}
+        held = [publication for neighbour in released for publication in broker.held(neighbour)]
         self._settle(place, broker.receive_many(inbox), is_withdrawing)
+        for publication in self._places_of(held):
+            self.history.see(publication)
 
     def _settle(self, place: int, sent: Sequence[Sent], is_withdrawing: bool = False) -> None:
         """Send what a broker says to neighbours, and note what it tells clients."""
@@ -271,10 +277,8 @@ class Network:
         """Messages arrived."""
         party = self._parties[sender]
         self.tally.arrived(party.name, self._parties[receiver].name, messages, self.agenda.now)
-        for publication in publications_in(messages):
-            place = self._published.get((publication.origin, publication.run, publication.number))
-            if place is not None:
-                self.history.hop(place, sender, receiver)
+        for publication in self._places_of(publications_in(messages)):
+            self.history.hop(publication, sender, receiver)
         self._inbox.setdefault(receiver, []).extend([(message, party) for message in messages])
 
     # --- what breaks -------------------------------------------------------------------------------------------
@@ -303,10 +307,13 @@ class Network:
         self.agenda.add(until, BREAK, lambda: self._restart(carrier, place, kept))
 
     def _excuse(self, place: int, neighbour: int, publications: Sequence[m.Publication]) -> None:
-        for one in publications:
-            publication = self._published.get((one.origin, one.run, one.number))
-            if publication is not None:
-                self.history.excused.add((publication, place, neighbour))
+        for publication in self._places_of(publications):
+            self.history.excused.add((publication, place, neighbour))
+
+    def _places_of(self, publications: Sequence[m.Publication]) -> list[int]:
+        """The places in the plan of publications of clients."""
+        numbers = [(one.origin, one.run, one.number) for one in publications]
+        return [self._published[number] for number in numbers if number in self._published]
 
     def _restart(self, carrier: Lossy, place: int, kept: Sequence[tuple[str, m.Subscribe]]) -> None:
         self._runs[place] += 1
