@@ -44,10 +44,13 @@ SMALL, LARGE, CONSTRAINTS = 2_048, 16_384, 1 << 20
 """Subscriptions of the samples that race, and about how many constraints the larger may have."""
 EVENTS, REPEATED, SINGLES, FIRST = 64, 4, 16, 8
 """Events that are asked: as a batch, how often in it, alone, and first, to see who is far behind."""
+FEWEST_RUNS, MOST_RUNS, ENOUGH = 2, 8, 1e-3
+"""How often the same events are asked; not again after so many seconds, unless there were fewer."""
 SMALL_BESIDE = 8
 """A segment that is so many times smaller than the largest has its kind of index: a race costs more than the build."""
-RACERS, RACERS_OF_ONE = 3, 5
-"""Who races, and who does where there is one attribute, for which indexes are built quickly."""
+RACERS, RACERS_OF_ONE = 3, 2
+"""Who races, and who does where there is one attribute: estimates are good there, and an index is built more quickly
+than several race."""
 CELL_BEST = 20
 """The most best subscriptions that a cell table looks up, as it is built by default."""
 FAR = 8.0
@@ -75,45 +78,54 @@ class Auto:
 # --- estimates ------------------------------------------------------------------------------------------------
 
 
-def _scan(slots: int, facts: Facts) -> float:
+def _scan(slots: int, facts: Facts, k: int) -> float:
     return 12.0 * slots * facts.clauses
 
 
-def _blocks(slots: int, facts: Facts) -> float:
+def _blocks(slots: int, facts: Facts, k: int) -> float:
     clauses = slots * facts.clauses
     in_trees = facts.narrow + 0.02 * facts.met
-    return 1_500 + clauses * (facts.alike * in_trees + 20 * (1 - facts.alike) * facts.met)
+    return 1_500 + clauses * (facts.alike * in_trees + 20 * (1 - facts.alike) * facts.met + 5 * facts.matched)
 
 
-def _be_star_tree(slots: int, facts: Facts) -> float:
+def _be_star_tree(slots: int, facts: Facts, k: int) -> float:
     return 1_500 + 25.0 * slots * facts.clauses * facts.narrow * facts.met
 
 
-def _bitsets(slots: int, facts: Facts) -> float:
+def _bitsets(slots: int, facts: Facts, k: int) -> float:
     return 3_000 + slots * facts.clauses * (0.01 * facts.attributes + 10 * facts.matched)
 
 
-def _vcr(slots: int, facts: Facts) -> float:
-    return 1_000 + 5.0 * slots * facts.clauses * facts.matched
+def _vcr(slots: int, facts: Facts, k: int) -> float:
+    return 1_000 + 5.0 * slots * facts.clauses * facts.matched if facts.attributes > 1 else _grid(slots, facts, k)
 
 
-def _segment_tree(slots: int, facts: Facts) -> float:
-    return 1_000 + 10.0 * slots * facts.clauses * facts.matched
+def _on_one_attribute(level: float, match: float, best_level: float) -> Callable[[int, Facts, int], float]:
+    """So many nanoseconds for each doubling of the clauses and each match; another number for the k best."""
+
+    def estimate(slots: int, facts: Facts, k: int) -> float:
+        clauses = slots * facts.clauses
+        levels, matches = math.log2(max(2.0, clauses)), clauses * facts.matched
+        return 500 + (best_level * levels + 50 * min(k, matches) if k else level * levels + match * matches)
+
+    return estimate
 
 
-def _interval_tree(slots: int, facts: Facts) -> float:
-    return 1_000 + 6.0 * slots * facts.clauses * facts.matched
+_grid = _on_one_attribute(200, 6, 200)
+_interval_tree = _on_one_attribute(75, 11, 200)
+_segment_tree = _on_one_attribute(250, 9, 100)
+_sopt_r_tree = _on_one_attribute(250, 30, 50)
 
 
-def _cell_table(slots: int, facts: Facts) -> float:
+def _cell_table(slots: int, facts: Facts, k: int) -> float:
     looks_up = facts.clauses <= 1 and facts.nulls == 0
-    return 1_000 if looks_up else _segment_tree(slots, facts)
+    return 1_000 if looks_up else _sopt_r_tree(slots, facts, k)
 
 
 class Kind(NamedTuple):
     """A candidate: its estimate in nanoseconds an event, and for which books it is one at all."""
 
-    estimate: Callable[[int, Facts], float]
+    estimate: Callable[[int, Facts, int], float]
     most_attributes: int = 1 << 30
     least_k: int = 0
     most_k: int = 1 << 30
@@ -131,11 +143,11 @@ KINDS = {
     "be_star_tree": Kind(_be_star_tree, dearer=0.15),
     "bitsets": Kind(_bitsets, 64, most_k=0),
     "scan": Kind(_scan),
-    "vcr": Kind(_vcr, 2, most_k=0),
     "cell_table": Kind(_cell_table, 1, least_k=1, most_k=CELL_BEST, looks_up=True),
     "interval_tree": Kind(_interval_tree, 1),
     "segment_tree": Kind(_segment_tree, 1),
-    "sopt_r_tree": Kind(_segment_tree, 1),
+    "sopt_r_tree": Kind(_sopt_r_tree, 1),
+    "vcr": Kind(_vcr, 2, most_k=0),
 }
 """The candidates; of equals, the first is taken."""
 
@@ -203,7 +215,7 @@ def _check(among: Sequence[str], k: int) -> None:
 def _candidates(slots: int, facts: Facts, among: Sequence[str], k: int) -> list[Candidate]:
     """Those that fit a book, by their estimates; those that do not race have a note that says why."""
     fit = [name for name in among if _fits(KINDS[name], facts, k)]
-    costs = {name: KINDS[name].estimate(slots, facts) / 1e3 for name in fit or among}
+    costs = {name: KINDS[name].estimate(slots, facts, k) / 1e3 for name in fit or among}
     if slots <= FEW and "scan" in among:
         return [Candidate("scan", costs["scan"], note=f"at most {FEW} subscriptions are scanned")]
     ordered = sorted(costs, key=lambda name: costs[name])
@@ -269,7 +281,7 @@ class Course:
         """Build an index on both samples and ask it; None where it is far behind others."""
         build = builder(name)
         built = build(self.large)
-        if self._lap(built, FIRST, 1).single > FAR * self._best:
+        if self._best < math.inf and self._lap(built, FIRST, 1).single > FAR * self._best:
             return None
         large = self._lap(built, SINGLES, REPEATED)
         small = large if self.small is self.large else self._lap(build(self.small), SINGLES, REPEATED)
@@ -344,11 +356,14 @@ class Raced(NamedTuple):
     large: Lap
 
 
-def quickest(run: Callable[[], None], times: int = 2) -> float:
-    """Seconds of the quickest of some runs, by the clock of this thread: others may keep the machine busy."""
+def quickest(run: Callable[[], None]) -> float:
+    """Seconds of the quickest of some runs, more of short ones, by the clock of this thread.
+
+    Others keep the machine busy, and what they cost is multiplied when the book is larger than the sample.
+    """
     run()
-    took = []
-    for _ in range(times):
+    took: list[float] = []
+    while len(took) < FEWEST_RUNS or (len(took) < MOST_RUNS and sum(took) < ENOUGH):
         begun = time.thread_time()
         run()
         took.append(time.thread_time() - begun)

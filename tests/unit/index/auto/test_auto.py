@@ -151,6 +151,15 @@ def test_candidates_of_one_attribute(k: int, there: bool) -> None:
     assert not {"cell_table", "interval_tree"} & two
 
 
+@pytest.mark.usefixtures("all_ready")
+@pytest.mark.parametrize(("k", "quick"), [(0, "interval_tree"), (10, "cell_table")])
+def test_on_one_attribute_the_best_two_by_their_estimates_race(k: int, quick: str) -> None:
+    """Estimates of these structures are good, and they are built in less time than five of them race."""
+    plan = auto.planned(boxes(40_000, 1, domain=1_000_000), k=k).plan
+    raced = [one.index for one in plan.candidates if one.measured is not None]
+    assert len(raced) == 2 and quick in raced
+
+
 def test_a_cell_table_looks_up_as_many_as_auto_says() -> None:
     build = inspect.signature(indexes.class_of("cell_table").build)
     assert build.parameters["best"].default == auto.CELL_BEST
