@@ -101,7 +101,7 @@ class VcrIndex(StagedIndex[VcrArrays]):
             "decomposition": vc.DECOMPOSITIONS[info[vc.IS_OVERLAPPED]],
             "store": vc.STORES[info[vc.STORE]],
             "numbering": vc.NUMBERINGS[info[vc.NUMBERING]],
-            "activated": int(info[vc.ACTIVATED]),
+            "activated": vc.activated(arrays),
             "entries": len(arrays.entry) + late,
             "entries_to_verify": int((arrays.entry >= MAYBE).sum()),
             "late_entries": late,

@@ -124,6 +124,16 @@ def grid_of(arrays: VcrArrays) -> VcrGrid:
     return VcrGrid(arrays.info, arrays.cut_x, arrays.cut_y)
 
 
+def activated(arrays: VcrArrays) -> int:
+    """How many VCRs have a list, in the arrays or in the delta."""
+    late = arrays.late_key[arrays.late_key != EMPTY]
+    if arrays.info[STORE] == HASHED:
+        known = np.isin(late, arrays.key)
+    else:
+        known = arrays.start[late + 1] > arrays.start[late]
+    return int(arrays.info[ACTIVATED]) + int((~known).sum())
+
+
 def distance_tables(info: I64) -> tuple[I32, I64, I64]:
     """run_start, run_first, run_last: a distance table for each kind of point that the mode knows."""
     step, (kx, ky) = Steps._make(info[STEP_X : STEP_J + 1].tolist()), info[[KX, KY]].tolist()
