@@ -11,6 +11,7 @@ from typing import Any
 from earmark.report.claims import Verdict, explanations_of, number, text_of, verdicts
 from earmark.report.experiment import Measurement, Panel, Point
 from earmark.report.papers import PAPERS
+from earmark.report.protocol import cores
 
 STYLE = """
 :root { --ink: #1c2530; --soft: #5d6875; --line: #dde2e8; --good: #136f3a; --bad: #b3261e; --paper: #fff; }
@@ -90,7 +91,7 @@ def _machine(measurements: Sequence[Measurement]) -> str:
     loads = [float(measurement.machine["load_average"]) for measurement in measurements]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     dates = sorted(measurement.date for measurement in measurements)
-    hardware = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    hardware = f"{machine['processor']}, {cores(machine)}, {machine['memory_gib']} GiB"
     rows = {
         "Machine": f"{hardware}; {machine['system']}",
         "Load": f"{min(loads):.1f} to {max(loads):.1f} processes on average",

@@ -19,6 +19,7 @@ from earmark.errors import EarmarkError
 from earmark.report.claims import Verdict, explanations_of, number, text_of, verdicts
 from earmark.report.experiment import Measurement, Panel, Point
 from earmark.report.papers import PAPERS, all_keys, experiments_of
+from earmark.report.protocol import cores
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 MISSING = "*Not in the committed run.*\n"
@@ -96,7 +97,7 @@ def _machine(measurements: Sequence[Measurement]) -> str:
     loads = [float(measurement.machine["load_average"]) for measurement in measurements]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     return (
-        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; load "
+        f"{machine['processor']}, {cores(machine)}, {machine['memory_gib']} GiB, {machine['system']}; load "
         f"average {min(loads):.1f} to {max(loads):.1f}; scale `{measurements[0].scale}`, {dates[0][:10]}; {versions}.\n"
     )
 

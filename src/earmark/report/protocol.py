@@ -10,6 +10,7 @@ machine  `machine()`, stored with every result: figures of two machines do not c
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib.metadata
 import os
@@ -20,14 +21,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-PACKAGES = ("earmark", "numpy", "numba", "llvmlite", "pyarrow", "duckdb", "polars", "rtree")
+PACKAGES = ("earmark", "numpy", "numba", "llvmlite", "pyarrow", "duckdb", "polars", "rtree", "matplotlib")
 REPEATS, QUICK_REPEATS = 7, 3
 
 
@@ -119,6 +120,13 @@ def resident_bytes() -> int:
     return _status("VmRSS") or _most_ever()
 
 
+def release_free_memory() -> None:
+    """Give memory that the process has freed back to the system, where the C library can (glibc)."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def machine() -> dict[str, Any]:
     """Processor, cores, memory, system, versions, and how busy it was."""
     versions = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
@@ -134,6 +142,11 @@ def machine() -> dict[str, Any]:
         "commit": _commit(),
         "versions": versions,
     }
+
+
+def cores(machine: Mapping[str, Any]) -> str:
+    """Return the number of cores that the process could use: "2 cores"."""
+    return f"{machine['cores']} core" + ("" if machine["cores"] == 1 else "s")
 
 
 def _status(field: str) -> int:
