@@ -1,5 +1,5 @@
-"""The R-tree of Figure 7 of VCR seemed small: its memory was what the process grew by, though much of the tree went into
-memory that drawing the rectangles had freed. That made 62 bytes per rectangle at 32,000, and 200 at 256,000.
+"""The R-tree in Figure 7 of VCR seemed small: its memory was what the process grew by, though much of it was memory
+that drawing the rectangles had freed. That made 62 bytes per rectangle at 32,000, and 200 at 256,000.
 """
 
 from __future__ import annotations
