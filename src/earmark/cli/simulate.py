@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -186,25 +184,14 @@ def _conditions(path: str) -> tuple[list[str], Mapping[str, str | None]]:
 
 
 def _events(path: str, kinds: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    from earmark.overlay.values import sent_event
     from earmark.tabular.read import read_batches
 
     events: list[dict[str, Any]] = []
     for chunk in read_batches(_reading().source(path), kinds):
         rows: Iterable[Mapping[str, Any]] = chunk.rows if isinstance(chunk.rows, list) else chunk.rows.to_pylist()
-        events += [{name: _value(value) for name, value in row.items() if name in kinds} for row in rows]
+        events += [sent_event({name: value for name, value in row.items() if name in kinds}) for row in rows]
     return events
-
-
-def _value(value: Any) -> Any:
-    """Return a value as messages have it: dates and timestamps as strings, and decimals as numbers."""
-    from earmark.events.mappings import as_interval
-
-    if isinstance(value, dict):
-        interval = as_interval(value)
-        return interval if interval is value else interval._replace(lo=_value(interval.lo), hi=_value(interval.hi))
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    return float(value) if isinstance(value, Decimal) else value
 
 
 def _made_folder(folder: str) -> None:

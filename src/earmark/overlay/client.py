@@ -44,6 +44,7 @@ from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Refu
 from earmark.overlay.connection import Connection, Delays, carry, dial, welcome_of
 from earmark.overlay.link import Arrival, Link
 from earmark.overlay.messages import MOST_BYTES, Id, Notify, ProtocolError
+from earmark.overlay.values import sent_event
 
 T = TypeVar("T")
 MOST_WAITING = 1_024
@@ -304,8 +305,8 @@ class AsyncClient:
 
     async def publish(self, event: Mapping[str, Any], *, weights: Mapping[str, float] | None = None) -> None:
         """Publish an event. Waits while the broker does not keep up; see `flush`."""
-        given = _mapping("publish", "event", event), _mapping("publish", "weights", weights or {})
-        await self._ask(m.Publish(0, *given))
+        given = _mapping("publish", "event", event)
+        await self._ask(m.Publish(0, sent_event(given), _mapping("publish", "weights", weights or {})))
 
     async def _ask(self, message: m.Message) -> None:
         _check(message)
