@@ -138,3 +138,29 @@ def test_by_hand_in_sql(seed: int) -> None:
     for _ in range(8):
         row = generate.row(rng, generate.SCHEMA, rng.choice([e.node for e in book.entries.values()]))
         assert matcher.match(as_event(row)) == by_hand.match(as_event(row))
+
+
+@pytest.mark.parametrize("index", indexes.names())
+def test_where_all_subscriptions_live_and_at_the_edges(index: str) -> None:
+    """Searches skip the test of life spans where all of a segment are living, for every event of a batch."""
+    matcher = earmark.Matcher(index, attributes={"x": "integer"}, time="t0")
+    late, early = TICKS[1], TICKS[3]  # the latest start, the earliest end
+    lives: list[Life] = [(TICKS[0], TICKS[4]), (late, None), (None, early), (late, early)]
+    matcher.add_many([{"id": n, "condition": "x > 1", "starts": a, "ends": b} for n, (a, b) in enumerate(lives)])
+    times: list[Any] = [*TICKS, None, earmark.Interval(late, TICKS[2]), earmark.Interval(TICKS[0], TICKS[4])]
+    for chosen in ([1, 2], [2], [6], [0, 2], [2, 3], [2, 4], [2, 5], [1, 6, 7], list(range(8))):
+        found = [{"x": 5, "t0": times[n]} for n in chosen]
+        expected = [[n for n, life in enumerate(lives) if _meets(life, row["t0"])] for row in found]
+        assert triples(matcher.match_many(found)) == [(e, n, 1.0) for e, own in enumerate(expected) for n in own]
+        assert [matcher.match(row) for row in found] == expected
+        assert [[one.id for one in matcher.top_k(row, 9)] for row in found] == expected
+        best = matcher.top_k_many(found, 9, mode="relaxed")
+        assert triples(best) == [(e, n, 1.0) for e, own in enumerate(expected) for n in own]
+        assert matcher.verify(found).ok
+
+
+def _meets(life: Life, time: Any) -> bool:
+    if time is None:
+        return False
+    first, last = (time.lo, time.hi) if isinstance(time, earmark.Interval) else (time, time)
+    return (life[1] is None or first < life[1]) and (life[0] is None or last >= life[0])

@@ -11,6 +11,7 @@ Keys belong to a generation. A version nearly always has one; where it has sever
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -24,7 +25,7 @@ from earmark.events.arrays import Entry, EventArrays
 from earmark.events.choice import events_between, some_events
 from earmark.events.frames import as_arrow, encode_many, is_frame, listed_events
 from earmark.events.mappings import Reject, checked_weights, encode_event, event_arrays, repeated
-from earmark.events.moments import Moment, moments_of, put_moment, with_moments
+from earmark.events.moments import Moment, moment_of_one, moments_of, with_moments
 from earmark.flat.arrays import I64
 from earmark.keys.schema import LIFE, Schema
 from earmark.segment.segment import Segment
@@ -79,6 +80,8 @@ class One(NamedTuple):
     """By generation."""
     weights: Mapping[str, float]
     """Those that are given, by attribute."""
+    moment: tuple[int, int] | None = None
+    """The keys of both ends of its time, which is among the entries where life spans matter; None where it has none."""
 
     def entries_for(self, segment: Segment) -> list[Entry]:
         """The event in the keys of a segment."""
@@ -116,11 +119,13 @@ def read_one(
     """A single event as keys; `at` is when it happened, where its attributes do not tell."""
     schema = version.schema
     older = {generation: encode_event(own, event) for generation, own in version.older.items()}
-    one = One(encode_event(schema, event), older, checked_weights(weights, EventError))
-    if LIFE in schema.by_name:
-        for entries in (one.entries, *one.older.values()):
-            put_moment(schema, entries, event, at)
-    return one
+    entries, scales = encode_event(schema, event), checked_weights(weights, EventError)
+    moment = moment_of_one(schema, event, at) if LIFE in schema.by_name else None
+    if moment is None:
+        return One(entries, older, scales)
+    for own in (entries, *older.values()):
+        insort(own, moment)
+    return One(entries, older, scales, moment[1:3])
 
 
 def read(

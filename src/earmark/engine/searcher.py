@@ -25,6 +25,7 @@ from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index.answers import MOST_ANSWERS, check_room
 from earmark.index.contract import Floor, Work
 from earmark.index.one import borrow, give_back
+from earmark.keys.schema import INT64_MAX
 from earmark.segment.combine import BY_SUM, Combination
 from earmark.segment.explain import NearMiss, near_miss, nearest
 from earmark.segment.ids import Id, Ids
@@ -144,8 +145,11 @@ class Searcher:
         found = []
         version = self.version
         segments: Sequence[IndexedSegment] = version.segments
-        if version.router is not None or version.ends:
+        if version.router is not None:
             segments = [segments[number] for number, _ in version.routed(event.batch.events)]
+        elif version.ends:
+            over = version.over_at(INT64_MAX if event.moment is None else event.moment[0])
+            segments = [one for number, one in enumerate(segments) if number not in over]
         room = borrow()
         entries: list[Entry] | None = None
         for indexed in segments:
@@ -153,7 +157,7 @@ class Searcher:
             if own is not entries:
                 room.take(own)
                 entries = own
-            slots = indexed.match(room, indexed.eligible(self.ask.scope))
+            slots = indexed.match(room, indexed.eligible(self.ask.scope), event.moment)
             if slots:
                 found.append((indexed.segment, slots))
         give_back(room)
@@ -172,7 +176,7 @@ class Searcher:
             entries = event.entries_for(indexed.segment)
             room.take(entries, event.weights_of(entries))
             index = indexed.searched_by(eligible)
-            life, combination = indexed.segment.life, self.ask.combination
+            life, combination = indexed.life_at(event.moment), self.ask.combination
             slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed, combination, life)
             give_back(room)
             return list(zip(indexed.segment.ids.named(slots), scores, strict=True))
@@ -255,7 +259,7 @@ class Searcher:
         events = batch.for_segment(indexed.segment)
         if ask.k is None:
             return Hits(number, chosen, events, *indexed.match_many(events, eligible, self.threads), None)
-        index, life = indexed.searched_by(eligible), indexed.segment.life
+        index, life = indexed.searched_by(eligible), indexed.life_for(events)
         best = index.top_k_many(events, ask.k, eligible, ask.relaxed, floor, self.threads, ask.combination, life)
         return Hits(number, chosen, events, *best)
 

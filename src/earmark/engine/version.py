@@ -39,7 +39,7 @@ from earmark.index.scan import Scan
 from earmark.keys.schema import INT64_MAX, LIFE, Schema
 from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.combine import Combination, scoring_of
-from earmark.segment.evaluate import score_matches
+from earmark.segment.evaluate import NO_LIFE, score_matches
 from earmark.segment.ids import Id, distinct
 from earmark.segment.join import join, with_constants_of
 from earmark.segment.segment import NO_TAGS, Row, Segment, Tags, no_segment, uses_of, uses_of_slots
@@ -131,7 +131,7 @@ class IndexedSegment:
     @property
     def last_moment(self) -> int:
         """No slot matches an event of a later time (as a key); known of sealed segments."""
-        return int(self.segment.ends[-1]) if self.is_sealed and len(self.segment.ends) else INT64_MAX
+        return self.segment.last_end if self.is_sealed else INT64_MAX
 
     def is_live(self, slot: int) -> bool:
         """Whether a slot is not removed."""
@@ -185,14 +185,30 @@ class IndexedSegment:
             return self._scan
         return self.index
 
-    def match(self, one: OneEvent, eligible: U64) -> list[int]:
-        """The eligible slots that a single event matches, in order of insertion."""
-        slots = self.searched_by(eligible).match_one(one, eligible, self.segment.life)
+    def life_at(self, moment: tuple[int, int] | None) -> int:
+        """The number of the attribute of times if life spans must be tested at a moment, given by its keys."""
+        if moment is None or not self.is_sealed:  # what is unsealed grows, and all of it would be read each time
+            return self.segment.life
+        return self.segment.life_between(*moment)
+
+    def life_for(self, events: EventArrays) -> int:
+        """The same for a batch: NO_LIFE where all slots are living at the times of all events. O(values)."""
+        life = self.segment.life
+        if life == NO_LIFE or not self.is_sealed:
+            return life
+        timed = events.attr == life
+        if not len(events.attr) or int(timed.sum()) < len(events.start) - 1:
+            return life  # an event without a time matches nothing that starts or ends
+        return self.segment.life_between(int(events.lo[timed].min()), int(events.hi[timed].max()))
+
+    def match(self, one: OneEvent, eligible: U64, moment: tuple[int, int] | None = None) -> list[int]:
+        """The eligible slots that a single event matches, in order of insertion; `moment` has the keys of its time."""
+        slots = self.searched_by(eligible).match_one(one, eligible, self.life_at(moment))
         return slots if self.segment.is_ordered else sorted(slots, key=self.segment.arrays.sequence.__getitem__)
 
     def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
         """Per event the eligible slots that match, in order of insertion: (event_ptr, slots)."""
-        starts, slots = self.searched_by(eligible).match_many(events, eligible, threads, self.segment.life)
+        starts, slots = self.searched_by(eligible).match_many(events, eligible, threads, self.life_for(events))
         if not self.segment.is_ordered:
             numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             slots = frozen(slots[np.lexsort((self.segment.arrays.sequence[slots], numbers))])
@@ -300,7 +316,7 @@ class Version:
         A relaxed match needs no more than one constraint that holds beside its life span, so relaxed searches go
         everywhere but into segments whose subscriptions have all ended.
         """
-        over = self._over(events)
+        over = self.over_at(self._earliest(events))
         if self.router is None or relaxed:
             yield from ((number, None) for number in range(len(self.segments)) if number not in over)
             return
@@ -322,13 +338,16 @@ class Version:
         moments = {number: one.last_moment for number, one in enumerate(self.segments)}
         return {number: moment for number, moment in moments.items() if moment != INT64_MAX}
 
-    def _over(self, events: EventArrays) -> set[int]:
-        """The numbers of the segments whose subscriptions have all ended when these events happen."""
-        if not self.ends:
-            return set()
-        times = events.lo[events.attr == self.schema.by_name[LIFE].number]
-        first = times.min() if len(times) else INT64_MAX  # what has no time is matched by nothing that ends
+    def over_at(self, first: int) -> set[int]:
+        """The numbers of the segments whose subscriptions have all ended before a moment."""
         return {number for number, moment in self.ends.items() if moment < first}
+
+    def _earliest(self, events: EventArrays) -> int:
+        """The key of the earliest time of these events; what has no time is matched by nothing that ends."""
+        if not self.ends:
+            return INT64_MAX
+        times = events.lo[events.attr == self.schema.by_name[LIFE].number]
+        return int(times.min()) if len(times) else INT64_MAX
 
     def schema_for(self, segment: Segment) -> Schema:
         """The schema that encodes events for a segment: the version's, with the keys of the segment's generation."""

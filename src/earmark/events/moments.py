@@ -8,7 +8,6 @@ span uses that: it is put into an event that is encoded already, since it is oft
 from __future__ import annotations
 
 import time
-from bisect import insort
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
@@ -38,6 +37,9 @@ def moment_key(value: Any, zone: tzinfo, what: str, error: type[EarmarkError] = 
         year = value.astype("datetime64[Y]").astype(np.int64) + 1970
         value = value.astype("datetime64[us]").item() if 1 <= year <= 9999 else None
     if isinstance(value, str):
+        key = _key_of_text(value, zone)
+        if key is not None and FIRST_MOMENT <= key <= LAST_MOMENT:
+            return key
         value = _read(value)
     if isinstance(value, date) and not is_null(value):  # a datetime is one too, and so is NaT
         try:
@@ -50,11 +52,20 @@ def moment_key(value: Any, zone: tzinfo, what: str, error: type[EarmarkError] = 
     raise error(f"expected a moment such as '2026-03-01 12:00:00' or a datetime for {what}, got {shown(given)}")
 
 
-@lru_cache(maxsize=64)
 def _read(text: str) -> datetime | None:
     try:
         return timestamp_value(text)
     except LiteralError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _key_of_text(text: str, zone: tzinfo) -> int | None:
+    """The key of a moment that is written as text; None where it is not one. Calls often repeat the same text."""
+    value = _read(text)
+    try:
+        return None if value is None else timestamp_key(value, zone)
+    except (ValueError, OverflowError):  # the zone's calendar does not reach so far
         return None
 
 
@@ -83,21 +94,23 @@ def timed(schema: Schema, event: Mapping[str, Any], at: Moment | None = None) ->
 # --- one event -----------------------------------------------------------------------------------------------
 
 
-def put_moment(schema: Schema, entries: list[Entry], event: Mapping[str, Any], at: Moment | None) -> None:
-    """Put the time of an event among its values."""
-    life = schema.by_name[LIFE]
+def moment_of_one(schema: Schema, event: Mapping[str, Any], at: Moment | None) -> Entry | None:
+    """The time of an event as one of its values; None where it has none."""
     if LIFE in event:
         raise EventError(_RESERVED)
-    key = _settled(schema, at)
+    life, key = schema.by_name[LIFE], _settled(schema, at)
+    if key is None:
+        value = value_at(event, schema.time or "")
+        if type(value) is str:
+            key = _key_of_text(value, schema.zone)
+        elif is_null(value):
+            return None
     if key is not None:
-        insort(entries, (life.number, key, key, LIFE))
-        return
-    value = value_at(event, schema.time or "")
-    if not is_null(value):
-        try:
-            insort(entries, (life.number, *interval_of(schema, life, value), LIFE))
-        except EventError as problem:
-            raise named_time(problem, schema) from None
+        return life.number, key, key, LIFE
+    try:
+        return life.number, *interval_of(schema, life, value), LIFE
+    except EventError as problem:
+        raise named_time(problem, schema) from None
 
 
 # --- many ----------------------------------------------------------------------------------------------------

@@ -194,10 +194,28 @@ class Segment:
         """The last moments of all slots, ascending; empty where no slot has a life span."""
         return frozen(np.sort(self.arrays.last_moment))
 
+    @cached_property
+    def last_end(self) -> int:
+        """The key of the last moment at which some slot may match. O(slots)."""
+        return int(self.arrays.last_moment.max()) if len(self.arrays.last_moment) else INT64_MAX
+
+    @cached_property
+    def shared_life(self) -> tuple[int, int]:
+        """The keys of the first and the last moment at which all slots live; at none, if these descend. O(slots)."""
+        first, last = self.arrays.first_moment, self.arrays.last_moment
+        return (int(first.max()), int(last.min())) if len(first) else (INT64_MIN, INT64_MAX)
+
     @property
     def life(self) -> int:
         """The number of the attribute whose value is the time of an event; NO_LIFE where no slot has a life span."""
         return self.schema.by_name[LIFE].number if len(self.arrays.first_moment) else NO_LIFE
+
+    def life_between(self, first: int, last: int) -> int:
+        """`life`, as a search at these moments needs it: NO_LIFE where all slots are living from one to the other."""
+        if not len(self.arrays.first_moment):
+            return NO_LIFE
+        begin, end = self.shared_life
+        return NO_LIFE if begin <= first and last <= end else self.life
 
     def find(self, one: object) -> int | None:
         """The last slot that has this id. Amortised O(1)."""
