@@ -96,3 +96,15 @@ def test_mean_4_has_a_mean_of_4() -> None:
     widths = [workload.sub_hi - workload.sub_lo + 1 for workload in (literal, mean, fitted)]
     assert (widths[0] == 4).all() and abs(widths[1].mean() - 4) < 0.05 and widths[1].max() == 7
     assert widths[2][:, :3].max() == 4 and (widths[2][:, 3:] == 256).mean() > 0.8
+
+
+def test_subsets_of_table_2_have_the_cells_of_the_projection() -> None:
+    """They once had one cell fewer on each axis, so that all attributes in subsets sent more than three of them."""
+    found = measure(tables.TABLE_2, "tiny")
+    for distribution in ("uniform", "zipf"):
+        for name in tables.DATA:
+            panel = f"sent, {distribution}"
+            for one, other in zip(
+                found.find(panel, name).points, found.find(panel, f"{name}, subsets").points, strict=True
+            ):
+                assert other.median <= one.median

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,5 +66,11 @@ def filled(ranges: RangeBatch) -> RangeTable:
 
 
 def whole_cells(axes: int) -> Space:
-    """Return the paper's grid: each of 256 values is a cell."""
-    return space_of(np.arange(axes, dtype=np.int32), [np.arange(1, CELLS, dtype=np.int64)] * axes, EXACT_BITS)
+    """Return the paper's grid on the first attributes: each of 256 values is a cell."""
+    return whole_cells_of(range(axes))
+
+
+def whole_cells_of(attributes: Sequence[int]) -> Space:
+    """Return the paper's grid on some attributes."""
+    cuts = [np.arange(1, CELLS, dtype=np.int64)] * len(attributes)
+    return space_of(np.array(attributes, np.int32), cuts, EXACT_BITS)
