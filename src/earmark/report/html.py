@@ -32,7 +32,7 @@ table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabu
 th, td { padding: .22rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 thead th { border-bottom: 2px solid var(--line); font-weight: 600; }
-td small { color: var(--soft); }
+td small { color: var(--soft); font-size: .88em; }
 ul.verdicts { list-style: none; padding: 0; margin: .5rem 0; }
 ul.verdicts li { padding: .35rem 0 .35rem .8rem; border-left: 4px solid var(--good); margin: .35rem 0; }
 ul.verdicts li.fails { border-color: var(--bad); }
@@ -42,9 +42,10 @@ nav a { margin-right: .9rem; white-space: nowrap; }
 @media (max-width: 40rem) { body { padding: .8rem; font-size: 15px; } dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .4rem; } th, td { padding: .2rem .4rem; } }
 @media print {
+  html { font-size: 10pt; } body { max-width: none; font-size: 1rem; padding: 0; } nav, details { display: none; }
   .panels { grid-template-columns: 1fr 1fr; }
-  body { max-width: none; font-size: 10pt; padding: 0; } nav { display: none; } details { display: none; }
-  h2 { break-before: page; } figure, table, li { break-inside: avoid; } .wide { overflow: visible; }
+  h2 { break-before: page; } h2:first-of-type { break-before: auto; } h2, h3, h4 { break-after: avoid; }
+  figure, tr, li { break-inside: avoid; } thead { display: table-header-group; } .wide { overflow: visible; }
   table { font-size: 7.5pt; } th, td { padding: 1pt 3pt; } a { color: inherit; text-decoration: none; } }
 """
 
@@ -110,7 +111,7 @@ def _experiment(
         "Differs": measurement.differs,
         "Seed": f"{measurement.seed}; took {measurement.seconds:.0f} s",
     }
-    settings = "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in rows.items() if value)
+    settings = "".join(f"<dt>{name}</dt><dd>{_stressed(value)}</dd>" for name, value in rows.items() if value)
     head = f"{measurement.label}: {measurement.title}"
     section = f'<small class="soft">section {measurement.section}</small>'
     parts = [f'<section id="{measurement.key}"><h3>{_text(head)} {section}</h3>']
@@ -127,7 +128,8 @@ def _verdicts(group: Sequence[Verdict], explained: Mapping[str, str]) -> str:
     for verdict in group:
         why = explained.get(verdict.claim.id, "") if not verdict.holds else ""
         reason = f"<br><small>{_text(why)}</small>" if why else ""
-        text = f"{_text(verdict.claim.text)} <small class=soft>(section {_text(verdict.claim.section)})</small>"
+        where = "ours" if verdict.claim.section == "ours" else f"section {_text(verdict.claim.section)}"
+        text = f"{_text(verdict.claim.text)} <small class=soft>({where})</small>"
         items.append(f'<li class="{verdict.status}">{text}<br><b>{_text(str(verdict))}</b>{reason}</li>')
     return f'<ul class="verdicts">{"".join(items)}</ul>' if items else ""
 
@@ -183,6 +185,11 @@ def _counts(measurement: Measurement, panel: Panel) -> str:
     head = "".join(f"<th>{_text(name)}</th>" for name in ["series", panel.x, *names])
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     return f"<details><summary>Operation counts</summary>{table}</details>"
+
+
+def _stressed(value: str) -> str:
+    """Return text as HTML, with *words* between asterisks in italics."""
+    return re.sub(r"\*(\w[^*<]*\w)\*", r"<em>\1</em>", _text(value))
 
 
 def _text(value: object) -> str:

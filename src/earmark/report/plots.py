@@ -31,6 +31,8 @@ LOOK: dict[str, Any] = {
     "grid.color": "#e4e4e4",
     "axes.axisbelow": True,
 }
+HEADROOM = 0.25
+"""Of the height of bars: room for the legend above them."""
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 4.8, 3.5, 2
 
 
@@ -125,6 +127,9 @@ def _bars(axis: Any, measurement: Measurement, panel: Panel) -> None:
                 axis.plot([x], [printed], "D", ms=5, mfc="white", color=colour)
     axis.set_xticks(range(len(places)), [_short(x) for x in places], rotation=20 if len(places) > 4 else 0)
     _finish(axis, panel)
+    low, high = axis.get_ylim()
+    axis.set_ylim(top=high * (high / low) ** HEADROOM if panel.log_y else high + (high - low) * HEADROOM)
+    axis.legend(frameon=False, fontsize=8, ncols=3, loc="upper left")
 
 
 def _short(x: Any) -> str:

@@ -193,6 +193,13 @@ def _shown(claim: Claim, value: float, measurement: Measurement) -> str:
     return f"{number(value)} {claim.count or measurement.panel(claim.panel).unit}"
 
 
+def _shown_all(claim: Claim, values: list[float], measurement: Measurement) -> str:
+    """Return values with their unit once: "1, 2, 3 MiB"."""
+    if claim.over and claim.how == "ratio":
+        return ", ".join(map(times, values))
+    return f"{', '.join(map(number, values))} {claim.count or measurement.panel(claim.panel).unit}"
+
+
 # --- rules ----------------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +231,7 @@ def _monotone(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
     values = [_quantity(claim, measurement, x) for x in _places(claim, measurement)]
     ordered = values if claim.direction == "up" else values[::-1]
     holds = all(low <= high * claim.slack for low, high in pairwise(ordered))
-    return holds, ", ".join(_shown(claim, value, measurement) for value in values)
+    return holds, _shown_all(claim, values, measurement)
 
 
 def _best(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
