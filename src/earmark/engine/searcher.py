@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from earmark.engine.batch import Batch, One, groups
+from earmark.engine.collect import in_order
 from earmark.engine.version import IndexedSegment, Version
 from earmark.errors import EarmarkError, EventError, TooManyAnswers, shown
 from earmark.events.arrays import Entry, EventArrays
@@ -425,17 +426,10 @@ def _chosen(batch: Batch, waiting: Sequence[tuple[int, I64]]) -> Iterator[tuple[
 def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64]:
     """The answers of several segments, put one after another, in order: (where each event's begin, their order)."""
     none = np.empty(0, np.int64)
-    events = np.concatenate([*(one.events for one in parts), none])
+    events = np.concatenate([*(one.events for one in parts), none.astype(np.int64)])
     scores = np.concatenate([*(one.scores for one in parts), none])
-    sequence = np.concatenate([*(one.sequence for one in parts), none])
-    order = np.lexsort((sequence, events) if k is None else (sequence, -scores, events))
-    counts = np.bincount(events, minlength=count)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    if k is not None:
-        rank = np.arange(len(order)) - np.repeat(starts[:-1], counts)
-        order, counts = order[rank < k], np.minimum(counts, k)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-    return starts, order
+    sequence = np.concatenate([*(one.sequence for one in parts), none.astype(np.int64)])
+    return in_order(events, scores, sequence, count, k)
 
 
 def _between(hits: Hits, first: int, last: int) -> tuple[int, int]:
