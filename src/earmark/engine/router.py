@@ -9,7 +9,7 @@ event is searched in the segments whose covers it meets.
 Covers are keys of the generation of the segments, and stay right when slots are removed.
 
 Invariant: an event that matches a subscription of a segment exactly is searched there.
-Complexity: that of the index over the covers, and O(events x segments / 64).
+Complexity: that of the index over the covers, and O(covers met + segments).
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from earmark import index as indexes
 from earmark.errors import require
 from earmark.events.arrays import EventArrays
 from earmark.flat import bits
-from earmark.flat.arrays import I32, frozen
+from earmark.flat.arrays import I32, I64, frozen, read_only
 from earmark.index.driver import ArrayIndex
+from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import concat_all
 
 SCANNED = 2_048
 """So few covers are scanned."""
 INDEX = "blocks"
+NO_EVENT = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +56,13 @@ class Router:
         name = "scan" if len(segment_of) <= SCANNED else INDEX
         return cls(len(covers), table, frozen(segment_of), name, indexes.builder(name)(table))
 
-    def route(self, events: EventArrays) -> NDArray[np.bool_]:
-        """Which events (columns) must be searched in each segment (rows)."""
-        count = len(events.start) - 1
-        met = np.zeros((self.segments, count), np.bool_)
+    def route(self, events: EventArrays) -> tuple[I64, I64]:
+        """Which events must be searched in each segment: (where those of each begin, their numbers, ascending)."""
         pointers, covers = self.index.match_many(events, bits.all_set(len(self.segment_of)))
-        met[self.segment_of[covers], np.repeat(np.arange(count), np.diff(pointers))] = True
-        return met
+        starts, room = np.zeros(self.segments + 1, np.int64), np.empty(len(covers), np.int64)
+        last = np.empty(self.segments, np.int64)
+        visits = group_visits(read_only(pointers), read_only(covers), self.segment_of, last, starts, room)
+        return starts, room[:visits]
 
     def check(self) -> None:
         """Raise AssertionError where a cover is of no segment, or the index cannot be relied on."""
@@ -70,3 +71,30 @@ class Router:
         known = not len(of) or 0 <= of.min() <= of.max() < self.segments
         require(known, "the router knows a segment that is not there")
         self.index.check()
+
+
+@kernel
+def group_visits(pointers: I64, covers: I32, segment_of: I32, last: I64, starts: I64, chosen: I64) -> int:
+    """Write the events that meet a cover of each segment, segment after segment, and where each begins; how many.
+
+    `last` has room for the event that met each segment last.
+    """
+    last[:] = NO_EVENT
+    for e in range(len(pointers) - 1):
+        for i in range(pointers[e], pointers[e + 1]):
+            segment = segment_of[covers[i]]
+            if last[segment] != e:
+                last[segment] = e
+                starts[segment + 1] += 1
+    for segment in range(len(last)):
+        last[segment] = NO_EVENT
+        starts[segment + 1] += starts[segment]
+    ends = starts.copy()
+    for e in range(len(pointers) - 1):
+        for i in range(pointers[e], pointers[e + 1]):
+            segment = segment_of[covers[i]]
+            if last[segment] != e:
+                last[segment] = e
+                chosen[ends[segment]] = e
+                ends[segment] += 1
+    return int(starts[-1])

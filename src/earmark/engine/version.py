@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -320,12 +321,12 @@ class Version:
         if self.router is None or relaxed:
             yield from ((number, None) for number in range(len(self.segments)) if number not in over)
             return
-        met = self.router.route(events)
-        for number in range(len(met)):
-            chosen = np.flatnonzero(met[number])
-            if len(chosen):
-                yield number, None if len(chosen) == met.shape[1] else chosen
-        yield from ((number, None) for number in range(len(met), len(self.segments)) if number not in over)
+        starts, events_met = self.router.route(events)
+        count, shards = len(events.start) - 1, self.router.segments
+        for number, (begin, end) in enumerate(pairwise(starts.tolist())):
+            if end > begin:
+                yield number, None if end - begin == count else events_met[begin:end]
+        yield from ((number, None) for number in range(shards, len(self.segments)) if number not in over)
 
     @cached_property
     def ends(self) -> dict[int, int]:
