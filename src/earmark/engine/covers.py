@@ -40,6 +40,7 @@ from earmark.events.arrays import EventArrays
 from earmark.flat import bits
 from earmark.flat.arrays import F64, I32, I64
 from earmark.index.scan import Scan
+from earmark.jit import kernel
 from earmark.keys.schema import INT64_MAX, INT64_MIN
 from earmark.segment.arrays import SegmentArrays, boxes_table, offsets, spread
 
@@ -47,6 +48,9 @@ MEMBERS = 6
 """Clauses for which a shard has about one cover."""
 FEWEST, MOST = 64, 1 << 14
 """The fewest and the most covers of a shard."""
+SMALL, PAIR = 1_024, 2
+"""A shard of at most so many clauses has a cover for each pair, whatever each gains: beside the fixed cost of searching
+in a shard, its covers cost little."""
 _PRESENCE = 2.0
 """An event has more attributes than the subscriptions it matches."""
 _FEW, _GAIN = 0.4, 0.93
@@ -208,15 +212,15 @@ class Grouping:
         self._done: list[Group] = []
         self._number = 0
         if bounds.clauses:
-            self._take(np.arange(bounds.clauses))
+            self._take(_group(bounds, np.arange(bounds.clauses)))
 
-    def _take(self, members: I64) -> None:
-        group = _group(self.bounds, members)
-        if len(members) == 1:
+    def _take(self, group: Group) -> None:
+        members = len(group.members)
+        if members == 1:
             self._done.append(group)
             return
         self._number += 1
-        heapq.heappush(self._waiting, (-len(members) * _share(self.bounds, group), self._number, group))
+        heapq.heappush(self._waiting, (-members * _share(self.bounds, group), self._number, group))
 
     def split_to(self, count: int) -> bool:
         """Split until there are this many groups; False when no group can be split any more."""
@@ -226,8 +230,8 @@ class Grouping:
             if len(parts) == 1:
                 self._done.append(group)
             else:
-                for members in parts:
-                    self._take(members)
+                for part in parts:
+                    self._take(part)
         return bool(self._waiting)
 
     def covers(self) -> SegmentArrays:
@@ -242,39 +246,74 @@ class Grouping:
         return boxes_table(start, numbers.astype(np.int32), null, interval_start, low, high)
 
 
-def _split(bounds: Bounds, group: Group) -> list[I64]:
-    """The members in two or more parts; in one, where no split tells them apart."""
+def _split(bounds: Bounds, group: Group) -> list[Group]:
+    """The group in two or more parts; in one, where no split tells its members apart."""
     by_value, left = _by_value(bounds, group)
     by_attribute, attribute = _by_attribute(bounds, group)
     if min(by_value, by_attribute) >= 1.0:
-        return [group.members]
+        return [group]
     if by_value <= by_attribute:
-        return [group.members[left], group.members[~left]]
+        return [_part(bounds, group, left), _part(bounds, group, ~left)]
     order = np.argsort(attribute, kind="stable")
     borders = np.flatnonzero(np.diff(attribute[order])) + 1
-    return [group.members[part] for part in np.split(order, borders)]
+    return [_group(bounds, group.members[part]) for part in np.split(order, borders)]
+
+
+def _part(bounds: Bounds, group: Group, chosen: Flags) -> Group:
+    """The group of the chosen members."""
+    if len(group.partial):
+        return _group(bounds, group.members[chosen])
+    return group._replace(members=group.members[chosen], common=group.common[chosen])
 
 
 def _by_value(bounds: Bounds, group: Group) -> tuple[float, Flags]:
     """What the best split at a median leaves of the cost, and who goes left."""
-    members, common = len(group.members), group.common
-    best, chosen = 1.0, np.zeros(members, bool)
-    if not common.shape[1]:
-        return best, chosen
-    low, high = bounds.low[common], bounds.high[common]
-    whole = high.max(axis=0) - low.min(axis=0) + _POINT
-    for key in (low, high):
-        median, left = below_quantile(key)
-        left = np.where(left.any(axis=0), left, key <= median)
-        cost = np.zeros(common.shape[1])
-        for side in (left, ~left):
-            wide = np.where(side, high, -1.0).max(axis=0) - np.where(side, low, 2.0).min(axis=0) + _POINT
-            cost += side.sum(axis=0) * np.maximum(wide, 0.0)
-        cost = np.where(left.all(axis=0), 1.0, cost / (members * whole))
-        at = int(cost.argmin())
-        if cost[at] < best:
-            best, chosen = float(cost[at]), left[:, at]
-    return best, chosen
+    left = np.zeros(len(group.members), bool)
+    if not group.common.shape[1]:
+        return 1.0, left
+    low, high = (np.ascontiguousarray(ends[group.common].T) for ends in (bounds.low, bounds.high))
+    return float(best_split(low, high, left)), left
+
+
+@kernel
+def best_split(low: Any, high: Any, left: Any) -> float:
+    """Note in `left` who goes left in the best split at a median; what it leaves of the cost, 1 where there is none.
+
+    `low` and `high` have the ends by attribute (rows) and member.
+    """
+    attributes, members = low.shape
+    best, best_axis, best_side, best_border = 1.0, 0, LOWER, 0.0
+    for side in (LOWER, UPPER):
+        for axis in range(attributes):
+            lower, upper = low[axis], high[axis]
+            keys = lower if side == LOWER else upper
+            border = left_border(keys)
+            counts, ends, begins = np.zeros(2), np.full(2, -1.0), np.full(2, 2.0)
+            for member in range(members):
+                part = 0 if keys[member] <= border else 1
+                counts[part] += 1
+                ends[part] = max(ends[part], upper[member])
+                begins[part] = min(begins[part], lower[member])
+            if counts[1] == 0:
+                continue
+            whole = ends.max() - begins.min() + _POINT
+            cost = (counts * np.maximum(ends - begins + _POINT, 0.0)).sum() / (members * whole)
+            if cost < best:
+                best, best_axis, best_side, best_border = cost, axis, side, border
+    if best < 1.0:
+        chosen = low[best_axis] if best_side == LOWER else high[best_axis]
+        for member in range(members):
+            left[member] = chosen[member] <= best_border
+    return best
+
+
+@kernel
+def left_border(keys: Any) -> float:
+    """The greatest key below the median; the median where there is none."""
+    ordered = np.sort(keys)
+    median = ordered[len(ordered) // 2]
+    below = np.searchsorted(ordered, median)
+    return float(ordered[below - 1]) if below > 0 else float(median)
 
 
 def _by_attribute(bounds: Bounds, group: Group) -> tuple[float, I64]:
@@ -300,11 +339,15 @@ def _by_attribute(bounds: Bounds, group: Group) -> tuple[float, I64]:
 def covers_of(table: SegmentArrays, events: EventArrays | None = None, most: int | None = None) -> SegmentArrays:
     """Covers of all clauses of a table, one slot each: what an event must meet to match any of its subscriptions.
 
-    With `events` like those to come, there are no more covers than make a difference to them.
+    With `events` like those to come, there are no more covers than make a difference to them, unless the table
+    is small.
     """
     grouping = Grouping(bounds_of(table))
     clauses = grouping.bounds.clauses
-    most = most or min(max(clauses // MEMBERS, FEWEST), MOST)
+    if most is None and clauses <= SMALL:
+        grouping.split_to(max(clauses // PAIR, FEWEST))
+        return grouping.covers()
+    most = most or usual(clauses)
     count, before = FEWEST, 1.0
     while grouping.split_to(min(count, most)) and count < most:
         count *= 2
@@ -315,6 +358,11 @@ def covers_of(table: SegmentArrays, events: EventArrays | None = None, most: int
             break
         before = share
     return grouping.covers()
+
+
+def usual(clauses: int) -> int:
+    """The most covers of a shard with so many clauses, unless it is small."""
+    return min(max(clauses // MEMBERS, FEWEST), MOST)
 
 
 def met(covers: SegmentArrays, events: EventArrays) -> I64:

@@ -310,5 +310,7 @@ def _touched(sample: SegmentArrays, cut: Cut, shards: int, events: EventArrays) 
     for number in range(shards):
         mine = np.flatnonzero(shard == number)
         if len(mine):
-            total += len(covers.met(covers.covers_of(gather(sample, mine), events), events)) * len(mine)
+            part = gather(sample, mine)
+            few = covers.covers_of(part, events, covers.usual(len(part.constraint_start) - 1))
+            total += len(covers.met(few, events)) * len(mine)
     return total * shards / max((len(events.start) - 1) * len(shard), 1)

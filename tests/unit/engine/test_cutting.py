@@ -10,7 +10,7 @@ from tests.unit.made import Maker, event_arrays, score, table_arrays
 
 from earmark.book.segments import read_router, write_router
 from earmark.engine import cutting
-from earmark.engine.covers import MEMBERS, bounds_of, covers_of, met
+from earmark.engine.covers import MEMBERS, PAIR, bounds_of, covers_of, met
 from earmark.engine.router import Router
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
@@ -124,9 +124,18 @@ def test_equal_subscriptions_are_dealt_out(dense: Workload) -> None:
 def test_no_more_covers_than_help(dense: Workload) -> None:
     """Of a region that few events meet, a few covers say as much as many."""
     table = SegmentArrays._make(map(frozen, dense.table()))
-    shard = cutting.shards_of(table, cutting._regions(bounds_of(table), table.sequence, 8))
+    shard = cutting.shards_of(table, cutting._regions(bounds_of(table), table.sequence, 4))
     part = gather(table, np.flatnonzero(shard == 0))
     like = cutting.proxies(table)
     few, many = covers_of(part, like), covers_of(part)
     assert len(few.sequence) < len(many.sequence) <= len(part.sequence) // MEMBERS + 1
     assert len(met(few, like)) < 1.2 * len(met(many, like))
+
+
+def test_a_small_shard_has_a_cover_for_each_pair(dense: Workload) -> None:
+    """Every visit of a shard has a fixed cost, so covers are tight where there is little behind them."""
+    table = SegmentArrays._make(map(frozen, gather(dense.table(), np.arange(600))))
+    like = cutting.proxies(table)
+    tight, usual = covers_of(table, like), covers_of(table, like, 600 // MEMBERS)
+    assert len(tight.sequence) == 600 // PAIR > len(usual.sequence)
+    assert len(met(tight, like)) <= len(met(usual, like))
