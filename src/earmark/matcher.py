@@ -146,7 +146,8 @@ class Matcher:
         with self._writing:
             self._check_open()
             edit = make(self._version)
-            self._replace(settled(edit.version, self._build))
+            only_removes = edit.removed and not edit.added  # then nothing waits for an index
+            self._replace(edit.version if only_removes else settled(edit.version, self._build))
             self._compactor.request()
             return edit
 

@@ -101,27 +101,29 @@ def _is_retired(one: IndexedSegment, moment: int) -> bool:
 
 def next_compaction(version: Version) -> CompactionPlan | None:
     """What is worth doing next, if anything."""
-    known = waiting = 0
+    known = waiting = most = 0
     largest: IndexedSegment | None = None
     ends, generation = LIFE in version.schema.by_name, version.schema.generation
     moment = retiring() if ends else INT64_MIN
-    for one in version.segments:
-        slots = len(one)
-        if slots - one.live > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
+    for one in version.segments:  # after every change: what is asked first is asked without a call
+        slots, own = len(one.segment.arrays.sequence), one.segment.schema.generation
+        removed = slots - one.live
+        if removed > SMALLEST_SHRINK and removed > SHRINK_SHARE * one.live:
             return _shrinking(version, one, moment)
-        if ends and _is_retired(one, moment) and one.generation == generation:
+        if ends and _is_retired(one, moment) and own == generation:
             continue
         if ends and one.is_sealed and _ended(one, moment) > max(SMALLEST_SHRINK, SHRINK_SHARE * one.live):
             return CompactionPlan((one,))
-        if one.generation != generation:
+        if own != generation:
             older = [one for one in version.segments if one.generation != version.schema.generation]
             same = [one for one in version.segments if one not in older and not one.is_sealed]
             return CompactionPlan((*older, *same))
-        if not one.is_sealed:
+        if one.index is None:
             waiting += slots
             continue
         known += slots
-        largest = one if largest is None or slots > len(largest) else largest
+        if largest is None or slots > most:
+            largest, most = one, slots
     return None if largest is None else _sealing(version, largest, known, waiting)
 
 
@@ -145,6 +147,8 @@ def _ended(one: IndexedSegment, moment: int) -> int:
 def _sealing(version: Version, largest: IndexedSegment, known: int, waiting: int) -> CompactionPlan | None:
     """What to do where `waiting` slots are unsealed beside `known` sealed ones."""
     index = largest.index
+    if waiting <= SHORTEST_TAIL and not (index is not None and index.is_updatable):
+        return None
     updatable = index is not None and index.is_updatable and not is_outgrown(index, known + waiting)
     if updatable:
         waiting += len(largest) - largest.live - largest.forgotten_count

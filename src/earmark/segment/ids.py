@@ -390,9 +390,11 @@ class Lookups:
 
     def find(self, segment: Segment, one: object) -> int | None:
         """The last slot of this segment that has this id."""
-        self._know_ids(segment)
+        slots = len(segment.arrays.sequence)
+        if self._known_ids < slots:
+            self._know_ids(segment)
         slot = self._slot.get(one)
-        while slot is not None and slot >= len(segment):  # of a later segment
+        while slot is not None and slot >= slots:  # of a later segment
             slot = self._earlier.get(slot)
         base = segment.ids.base
         return base.find(one) if slot is None and base is not None else slot

@@ -491,12 +491,14 @@ def uses_of_slots(table: SegmentArrays, slots: list[int], schema: Schema) -> dic
         return uses_of(gather(table, np.array(slots, np.int64)), schema)
     (slot,) = slots
     first, last = table.clause_start[slot : slot + 2].tolist()
-    begin, end = int(table.constraint_start[first]), int(table.constraint_start[last])
+    begin, end = table.constraint_start.item(first), table.constraint_start.item(last)
     start = table.interval_start[begin : end + 1].tolist()
     low, high = start[0], start[-1]
     lo, hi = table.lo[low:high].tolist(), table.hi[low:high].tolist()
-    lives = _lives(schema, table.first_moment[slot : slot + 1], table.last_moment[slot : slot + 1])
-    return _few_uses(schema, table.attr[begin:end].tolist(), start, lo, hi) | lives
+    found = _few_uses(schema, table.attr[begin:end].tolist(), start, lo, hi)
+    if len(table.first_moment):
+        found |= _lives(schema, table.first_moment[slot : slot + 1], table.last_moment[slot : slot + 1])
+    return found
 
 
 def _lives(schema: Schema, first: Any, last: Any) -> dict[int, int]:
@@ -514,5 +516,5 @@ def _few_uses(schema: Schema, attr: list[int], start: list[int], lo: list[int], 
     for c, number in enumerate(attr):
         type_, first = by_name[names[number]].type, start[c] - base
         some = type_ is not None and start[c] < start[c + 1] and (lo[first] > type_.low or hi[first] < type_.high)
-        found[number] = found.get(number, 0) + some
+        found[number] = found[number] + some if number in found else int(some)
     return found
