@@ -1,17 +1,21 @@
 """How does the cost of an event grow: with subscriptions, matches, attributes, predicates? And which index is quickest?
 
-    python benchmarks/scaling.py [--quick] [--sweeps matches,attributes] [--docs FOLDER] [--png FOLDER]
+    python benchmarks/scaling.py [--quick] [--sweeps matches,attributes] [--limit 720] [--docs FOLDER] [--png FOLDER]
+                                 [--json FILE]
 
 A sweep changes one number and keeps the others. Ranges are as wide as the wanted number of matches needs; events have
 every attribute, unless the sweep says otherwise. Each point races the indexes that `auto` considers (`auto.py` says
 how), in a batch of 1,000 events and one event at a time, on one thread, below the API; every answer is compared. Times
-are those of the processor. `--docs FOLDER` writes scaling.md and its pictures there, `--png FOLDER` writes PNGs.
-Exit code 1 when an answer is wrong. The full run takes about eight minutes on two cores.
+are those of the processor. An index that was far behind at the point before is left out, and so is one whose build
+would take too long. `--docs FOLDER` writes scaling.md and its pictures there, `--png FOLDER` writes PNGs, `--json FILE`
+every figure. No point begins after `--limit` seconds, of which each sweep has its share; the page names the points that
+are missing. Exit code 1 when an answer is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -36,13 +40,17 @@ from earmark.report.plots import draw
 from earmark.report.protocol import QUICK_REPEATS, machine
 from earmark.warming import warm_index
 from earmark.workload.standard import EVENTS, Workload
+from results import PER_EVENT, Figure, Result
 from run import listed
 from tables import number, size_name
 
 DOMAIN, SEED, CHUNK = 1 << 30, 23, 100_000
 CONSIDERED = [name for name in NAMED if name != "mics"]
-LONGEST_BUILD, TURNS = 20.0, 1.0
-"""Seconds: a build that would take longer, by the one before it, is left out; and how long one contender is asked."""
+LONGEST_BUILD, TURNS, LIMIT = 6.0, 0.4, 720.0
+"""Seconds: a build that would take longer, by the one before it, is left out; how long one contender is asked; and how
+long all of it may take."""
+BEHIND = 30.0
+"""Who took so many times longer than the quickest is not asked at the next point of the sweep."""
 SLOW = 100.0
 """Microseconds: a point where even the quickest index takes longer is listed as slow."""
 WAYS = (BATCH, SINGLE)
@@ -163,36 +171,71 @@ class Row(NamedTuple):
         """The median of one index."""
         return median(self.costs[way][name])
 
+    def behind(self, way: str) -> set[str]:
+        """The indexes that were far behind the quickest."""
+        limit = BEHIND * self.cost(way, self.best(way))
+        return {name for name in self.costs[way] if self.cost(way, name) > limit}
 
-def measured(sweep: Sweep, repeats: int) -> Iterator[Row]:
-    """Race every point of a sweep."""
+
+def measured(sweep: Sweep, repeats: int, deadline: float = math.inf) -> Iterator[Row]:
+    """Race the points of a sweep; none begins after a deadline, by `time.perf_counter`."""
     builds: dict[str, tuple[int, float]] = {}
+    behind: dict[str, set[str]] = {way: set() for way in WAYS}
     for x, shape in sweep.shapes.items():
-        book, built = made(shape), {}
-        plan = partial(indexes.builder("auto", {"k": shape.k}), book.table)
-        took, auto = by_processor(plan)
-        taken = auto.plan.index
-        builds[taken], built[taken], skipped = (shape.count, took), auto, {}
-        for name in CONSIDERED:
-            if name == taken or shape.attributes > NAMED[name]:
-                continue
-            count, seconds = builds.get(name, (shape.count, 0.0))
-            if seconds * shape.count / count > LONGEST_BUILD:
-                skipped[name] = "the build would take too long"
-                continue
-            took, built[name] = by_processor(partial(indexes.builder(name), book.table))
-            builds[name] = shape.count, took
+        if time.perf_counter() > deadline:
+            return
+        book = made(shape)
+        built, skipped = _built(book, shape, builds, set.intersection(*behind.values()))
+        taken = next(iter(built))
         costs: dict[str, dict[str, list[float]]] = {}
         for way in WAYS:
-            runs = {name: searches(index, book)[way] for name, index in built.items()}
+            asked = [name for name in built if name == taken or name not in behind[way]]
+            runs = {name: searches(built[name], book)[way] for name in asked}
             wanted = runs[taken]()
             done = race(runs, repeats, TURNS, lambda _, got, wanted=wanted: unequal(got, wanted), by_processor)  # type: ignore[misc]
             if done.wrong:
                 raise SystemExit(f"WRONG: {sweep.name} at {x}, {way}: {done.wrong}")
-            asked = EVENTS if way == BATCH else SINGLES
-            costs[way] = {name: [one * 1e6 / asked for one in seconds] for name, seconds in done.seconds.items()}
-        matches = len(searches(auto, book._replace(k=0))[BATCH]()[1]) / EVENTS
-        yield Row(x, matches, taken, costs, skipped)
+            events = EVENTS if way == BATCH else SINGLES
+            costs[way] = {name: [one * 1e6 / events for one in seconds] for name, seconds in done.seconds.items()}
+        matches = len(searches(built[taken], book._replace(k=0))[BATCH]()[1]) / EVENTS
+        row = Row(x, matches, taken, costs, skipped)
+        for way in WAYS:
+            behind[way] |= row.behind(way)
+        yield row
+
+
+def _built(
+    book: Book, shape: Shape, builds: dict[str, tuple[int, float]], behind: set[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The indexes of a book, the one that `auto` takes first; and why others were left out.
+
+    `builds` has the last build of each: of how many subscriptions, and its seconds.
+    """
+    plan = partial(indexes.builder("auto", {"k": shape.k}), book.table)
+    took, auto = by_processor(plan)
+    taken = auto.plan.index
+    builds[taken], built, skipped = (shape.count, took), {taken: auto}, {}
+    for name in CONSIDERED:
+        if name == taken or shape.attributes > NAMED[name]:
+            continue
+        count, seconds = builds.get(name, (shape.count, 0.0))
+        if name in behind:
+            skipped[name] = f"it was more than {BEHIND:g} times slower than the quickest before"
+        elif seconds * shape.count / count > LONGEST_BUILD:
+            skipped[name] = f"its build would take more than {LONGEST_BUILD:g} s"
+        else:
+            took, built[name] = by_processor(partial(indexes.builder(name), book.table))
+            builds[name] = shape.count, took
+    return built, skipped
+
+
+def figures(found: dict[str, tuple[Sweep, list[Row]]]) -> list[Figure]:
+    """All costs, in the form of every result."""
+    return [
+        Figure(f"{sweep.name} {_x(row.x)}", sweep.shapes[row.x].count, name, way, PER_EVENT, values, events=asked)
+        for sweep, rows in found.values() for row in rows for way, asked in zip(WAYS, (EVENTS, SINGLES), strict=True)
+        for name, values in row.costs[way].items()
+    ]  # fmt: skip
 
 
 # --- the page -------------------------------------------------------------------------------------------------
@@ -227,9 +270,11 @@ def section(sweep: Sweep, rows: Sequence[Row]) -> list[str]:
         lines.append(f"| {_x(row.x)} | {number(row.matches)} | {' | '.join(best)} | {row.taken} | {own} |")
     lines += [""]
     for way in WAYS:
-        lines.append(f"- Quickest {way}: {_winners(rows, way)}. {_growth(sweep, rows, way)}")
-    left_out = {name: _x(row.x) for row in reversed(rows) for name in row.skipped}
-    lines += [f"- Left out from {x} on, because building takes too long here: {name}." for name, x in left_out.items()]
+        lines.append(f"- Quickest {way}: {_winners(rows, way)}. {_growth(sweep, rows, way)}".rstrip())
+    left_out = {name: (_x(row.x), why) for row in reversed(rows) for name, why in row.skipped.items()}
+    lines += [f"- Left out from {x} on: {name}, because {why}." for name, (x, why) in left_out.items()]
+    if missing := [_x(x) for x in list(sweep.shapes)[len(rows) :]]:
+        lines.append(f"- Not measured, because the time was up: {', '.join(missing)}.")
     return [*lines, ""]
 
 
@@ -246,6 +291,8 @@ def _winners(rows: Sequence[Row], way: str) -> str:
 
 def _growth(sweep: Sweep, rows: Sequence[Row], way: str) -> str:
     """Say how the best cost grows over the last step."""
+    if len(rows) < 2:
+        return ""
     before, last = rows[-2], rows[-1]
     times = last.cost(way, last.best(way)) / before.cost(way, before.best(way))
     return f"From {_x(before.x)} to {_x(last.x)} {sweep.x} its cost grows {number(times)} times."
@@ -282,7 +329,9 @@ def page(found: dict[str, tuple[Sweep, list[Row]]], about: dict[str, Any], loads
         " `Matcher` adds (reading events, naming ids) is in `benchmarks/api.py`.",
         "- Subscriptions, ranges and events are uniform, and sets of attributes are random. Real books repeat"
         " themselves, which helps; `benchmarks/auto.py` has more kinds of data.",
-        f"- Both axes are logarithmic. Indexes whose build would take more than {LONGEST_BUILD:g} s are left out.", "",
+        "- Both axes are logarithmic. A line that ends early belongs to an index that was left out from there on: its"
+        f" build would take more than {LONGEST_BUILD:g} s, or it was more than {BEHIND:g} times slower than the best"
+        " at the point before.", "",
     ]  # fmt: skip
     for sweep, rows in found.values():
         lines += section(sweep, rows)
@@ -295,6 +344,8 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="up to 4k subscriptions, two points per sweep")
     parser.add_argument("--sweeps", type=listed, help="default: all")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for all of it (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure here")
     parser.add_argument("--docs", type=Path, metavar="FOLDER", help="write scaling.md and pictures here")
     parser.add_argument("--png", type=Path, metavar="FOLDER", help="write pictures here, as PNG too")
     options = parser.parse_args(given)
@@ -304,20 +355,26 @@ def main(given: list[str] | None = None) -> int:
         parser.error(f"there is no sweep called {unknown[0]!r}; there are {', '.join(known)}")
     for name in () if options.quick else KINDS:  # what is not compiled does not race
         warm_index(name)
-    about, first = machine(), os.getloadavg()[0]
+    about, first, started = machine(), os.getloadavg()[0], time.perf_counter()
+    chosen = options.sweeps or list(known)
     found: dict[str, tuple[Sweep, list[Row]]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.sweeps or known:
+        for nth, name in enumerate(chosen, 1):
             begun, sweep, rows = time.perf_counter(), known[name], []
-            for row in measured(sweep, QUICK_REPEATS):
+            for row in measured(sweep, QUICK_REPEATS, started + options.limit * nth / len(chosen)):
                 rows.append(row)
                 best = ", ".join(f"{way} {row.best(way)} {number(row.cost(way, row.best(way)))} µs" for way in WAYS)
                 print(f"{name} {_x(row.x)}: {best}; auto takes {row.taken}; {number(row.matches)} matches", flush=True)
+            if not rows:
+                print(f"{name}: not measured, because the time was up", flush=True)
+                continue
             found[name] = sweep, rows
             pictures = options.png or Path(folder)
             draw(pictured(sweep, rows, time.perf_counter() - begun, about), pictures)
             if options.docs:
                 shutil.copyfile(pictures / "scaling" / f"{name}.svg", options.docs / f"scaling-{name}.svg")
+    if options.json:
+        Result("scaling", {"sweeps": chosen, "repeats": QUICK_REPEATS}, figures(found)).write(options.json)
     if options.docs:
         text = page(found, about, (first, os.getloadavg()[0]))
         (options.docs / "scaling.md").write_text(text, encoding="utf-8")

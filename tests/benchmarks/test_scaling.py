@@ -9,6 +9,7 @@ import pytest
 
 import contenders
 import scaling
+from results import read
 
 
 @pytest.fixture(autouse=True)
@@ -21,12 +22,30 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_scaling(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert scaling.main(["--quick", "--docs", str(tmp_path)]) == 0
+    assert scaling.main(["--quick", "--docs", str(tmp_path), "--json", str(tmp_path / "scaling.json")]) == 0
     assert "matches 20: in a batch " in capsys.readouterr().out
     page = (tmp_path / "scaling.md").read_text()
     for part in ("# How costs grow", "The machine was ", "![Matches](scaling-matches.svg)", "Quickest in a batch: "):
         assert part in page, part
     assert (tmp_path / "scaling-matches.svg").read_text().lstrip().startswith("<?xml")
+    figures = read(tmp_path / "scaling.json").figures
+    assert {one.engine for one in figures} == {"blocks", "scan"} and len(figures) == 8
+    assert {one.workload for one in figures} == {"matches 1", "matches 20"}
+
+
+def test_a_point_that_would_begin_too_late_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scaling.main(["--quick", "--limit", "0", "--docs", str(tmp_path)]) == 0
+    assert "matches: not measured, because the time was up" in capsys.readouterr().out
+    sweep = scaling.sweeps(True)[0]
+    rows = list(scaling.measured(sweep, 1))
+    assert "- Not measured, because the time was up: 20." in scaling.section(sweep, rows[:1])
+
+
+def test_who_is_far_behind_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "BEHIND", 0.5)
+    rows = list(scaling.measured(scaling.sweeps(True)[0], 1))
+    assert len(rows[0].costs[scaling.BATCH]) == 2 and len(rows[1].costs[scaling.BATCH]) == 1
+    assert "times slower than the quickest before" in str(rows[1].skipped)
 
 
 @pytest.mark.parametrize("shape", [scaling.Shape(500), scaling.Shape(500, 20, 10), scaling.Shape(500, 400, 8)])
