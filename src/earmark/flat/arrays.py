@@ -47,7 +47,9 @@ def pointers_of(counts: ArrayLike) -> I64:
     >>> pointers_of([2, 0, 3]).tolist()
     [0, 2, 2, 5]
     """
-    return np.append(0, np.cumsum(counts, dtype=np.int64))
+    made = np.zeros(len(np.asarray(counts)) + 1, np.int64)
+    np.cumsum(counts, out=made[1:])
+    return made
 
 
 T = TypeVar("T")

@@ -459,7 +459,7 @@ class ArrayIndex(Generic[A]):
         groups = groups if groups or parts else [asked]
         parts += in_parallel(counted, groups, threads) if threads > 1 else map(counted, groups)
         *columns, counters = zip(*parts, strict=True)
-        return *map(chained, columns), np.sum(counters, axis=0)
+        return *map(chained, columns), counters[0] if len(counters) == 1 else np.sum(counters, axis=0)
 
     # --- ranking -------------------------------------------------------------------------------------------------
 
