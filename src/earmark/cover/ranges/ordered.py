@@ -207,7 +207,27 @@ def set_value(ordered: Ordered, cursor: int, value: int) -> None:
 def put(ordered: Ordered, key: int, value: int) -> None:
     """Insert a key that is not there. The caller has made room (`with_room`)."""
     node = _descend(ordered, key, value)
-    index, child, level = _upto(ordered, node, key), int(NONE), 0
+    _insert(ordered, node, _upto(ordered, node, key), key, value)
+
+
+@embedded
+def add(ordered: Ordered, key: int, change: int) -> None:
+    """Add to the value of a key, which is 0 where it is not there; an entry that comes to 0 is removed."""
+    node = _descend(ordered, key, change)
+    index = _upto(ordered, node, key)
+    cursor = (node << int(NODE_BITS)) + index - 1
+    if index == 0 or ordered.key[cursor] != key:
+        _insert(ordered, node, index, key, change)
+        return
+    ordered.value[cursor] += change
+    if ordered.value[cursor] == 0:
+        _remove(ordered, cursor)
+
+
+@embedded
+def _insert(ordered: Ordered, node: int, index: int, key: int, value: int) -> None:
+    """Insert an entry into a leaf, to which `path` leads; the sums above have its value."""
+    child, level = int(NONE), 0
     ordered.info[ENTRIES] += 1
     while True:
         new = int(NONE)
@@ -230,6 +250,12 @@ def put(ordered: Ordered, key: int, value: int) -> None:
 def delete(ordered: Ordered, cursor: int) -> None:
     """Remove an entry."""
     _descend(ordered, ordered.key[cursor], -ordered.value[cursor])
+    _remove(ordered, cursor)
+
+
+@embedded
+def _remove(ordered: Ordered, cursor: int) -> None:
+    """Remove an entry of a leaf, to which `path` leads; the sums above no longer have its value."""
     _take(ordered, cursor, False)
     ordered.info[ENTRIES] -= 1
     node = cursor >> int(NODE_BITS)

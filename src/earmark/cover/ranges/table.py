@@ -43,7 +43,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from earmark.cover.ranges import ordered
-from earmark.cover.ranges.ordered import NONE, Ordered, delete, floor_cursor, next_cursor, put, set_value, sum_until
+from earmark.cover.ranges.ordered import (
+    NONE,
+    Ordered,
+    add,
+    delete,
+    floor_cursor,
+    next_cursor,
+    put,
+    set_value,
+    sum_until,
+)
 from earmark.errors import EarmarkError, check_whole, require
 from earmark.flat.arrays import I64, Flags
 from earmark.jit import embedded, kernel
@@ -133,16 +143,22 @@ class RangeSet:
 
     def add(self, ranges: Any) -> Ranges:
         """Add these numbers; returns those that were not in the set."""
-        first, last = as_ranges(ranges)
-        self._merged = ordered.with_room(self._merged, len(first))
-        *new, _ = subsume_and_merge(self._merged, first, last, 0)
-        return as_ranges(Ranges(*new))
+        return self.put_in(as_ranges(ranges))
+
+    def put_in(self, ranges: Ranges) -> Ranges:
+        """`add` for what `as_ranges` has returned."""
+        self._merged = ordered.with_room(self._merged, len(ranges.first))
+        *new, _ = subsume_and_merge(self._merged, *ranges, 0)
+        return Ranges(*new)
 
     def discard(self, ranges: Any) -> Ranges:
         """Remove these numbers; returns those that were in the set."""
-        first, last = as_ranges(ranges)
-        self._merged = ordered.with_room(self._merged, len(first))
-        return Ranges(*subtract(self._merged, first, last))
+        return self.take_out(as_ranges(ranges))
+
+    def take_out(self, ranges: Ranges) -> Ranges:
+        """`discard` for what `as_ranges` has returned."""
+        self._merged = ordered.with_room(self._merged, len(ranges.first))
+        return Ranges(*subtract(self._merged, *ranges))
 
     def holds(self, numbers: I64) -> Flags:
         """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
@@ -284,34 +300,32 @@ def subsume_and_merge(merged: Ordered, first: I64, last: I64, gap: int) -> tuple
         if reach >= end:
             fate[i] = int(INSIDE)  # covered, or subsumed by several that merged
             continue
-        new = begin  # the first number that the table may not have claimed
-        if cursor != NONE and begin - reach - 1 <= gap:
-            new = reach + 1
-            fate[i] = int(MERGED)
-        else:
-            fate[i] = int(APART)
-            put(merged, begin, end)
-            cursor = floor_cursor(merged, begin)
-        home = merged.key[cursor]
+        joins = cursor != NONE and begin - reach - 1 <= gap  # the range before it
+        fate[i] = int(MERGED) if joins else int(APART)
+        new = reach + 1 if joins else begin  # the first number that the table may not have claimed
         total = end
         while True:
             if found + 2 > len(out_first):
                 out_first = np.concatenate((out_first, out_first))
                 out_last = np.concatenate((out_last, out_last))
-            cursor = next_cursor(merged, floor_cursor(merged, home))
-            if cursor == NONE or merged.key[cursor] - total - 1 > gap:
+            after = next_cursor(merged, cursor)
+            if after == NONE or merged.key[after] - total - 1 > gap:
                 break
-            if new < merged.key[cursor]:
-                out_first[found], out_last[found] = new, merged.key[cursor] - 1
+            if new < merged.key[after]:
+                out_first[found], out_last[found] = new, merged.key[after] - 1
                 found += 1
-            new = merged.value[cursor] + 1
-            total = max(total, merged.value[cursor])
+            new = merged.value[after] + 1
+            total = max(total, merged.value[after])
             fate[i] = int(MERGED)
-            delete(merged, cursor)
+            delete(merged, after)
+            cursor = floor_cursor(merged, begin)  # entries move when one goes
         if new <= end:
             out_first[found], out_last[found] = new, end
             found += 1
-        set_value(merged, floor_cursor(merged, home), total)
+        if joins:
+            set_value(merged, cursor, total)
+        else:
+            put(merged, begin, total)
     return out_first[:found], out_last[:found], fate
 
 
@@ -381,7 +395,7 @@ def count_ranges(edges: Ordered, first: I64, last: I64, change: int) -> int:
     """
     for i in range(2 * len(first)):
         begins = i & 1 == 0
-        add_edge(edges, first[i >> 1] if begins else last[i >> 1] + 1, change if begins else -change)
+        add(edges, first[i >> 1] if begins else last[i >> 1] + 1, change if begins else -change)
     holes = 0
     for i in range(len(first) if change < 0 else 0):
         holes += 2
@@ -390,20 +404,6 @@ def count_ranges(edges: Ordered, first: I64, last: I64, change: int) -> int:
             holes += 1
             cursor = next_cursor(edges, cursor)
     return holes
-
-
-@embedded
-def add_edge(edges: Ordered, number: int, change: int) -> None:
-    """Change by this much how many ask for the numbers from this one on."""
-    cursor = floor_cursor(edges, number)
-    if cursor == NONE or edges.key[cursor] != number:
-        put(edges, number, change)
-        return
-    value = edges.value[cursor] + change
-    if value:
-        set_value(edges, cursor, value)
-    else:
-        delete(edges, cursor)
 
 
 @kernel

@@ -182,7 +182,7 @@ class RangePolicy(Policy):
             sets.append(self._again[source])
         for wanted, group in groupby(changes, key=itemgetter(0)):
             ranges = as_ranges(_from_pairs([pairs for _, pairs in group]))
-            changed = [one.add(ranges) if wanted else one.discard(ranges) for one in sets]
+            changed = [one.put_in(ranges) if wanted else one.take_out(ranges) for one in sets]
             (new if wanted else old).append(changed[0])
         return self._passed_on(links, _joined(new), _joined(old))
 
