@@ -44,8 +44,8 @@ from earmark.segment.segment import Segment
 ROWS, ADDED, REMOVED, TYPES = "rows", "added", "removed", "types"
 FEW = 1 << 10
 """Rows of one edit that are written as JSON; more are tables."""
-TABLE_ROWS = 1 << 12
-"""Rows of one table: looking up one of them reads all."""
+TABLE_ROWS = 1 << 11
+"""Rows of one table: looking up one of them reads all, and each table takes a fifth of a millisecond more to write."""
 MAX_BODY = 1 << 30
 State = dict[str, Any]
 Row = tuple[Id, State | None, State | None]
