@@ -23,6 +23,14 @@ POLICIES = {
 SHORT = ((6, 30),)
 LONG = ((5_000, 200), (20, 2_000))
 """Examples and steps of each: many lives, and a few long ones."""
+CHOICES = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _long_lives(monkeypatch):
+    """Let hypothesis choose as often as long lives need: by itself it ends them after a few hundred steps."""
+    for module in ("hypothesis.stateful", "hypothesis.internal.conjecture.engine"):
+        monkeypatch.setattr(f"{module}.BUFFER_SIZE", CHOICES)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -33,3 +41,20 @@ def test_deliveries_equal_one_central_scan(policy):
     is_soak = settings().max_examples > 100
     for examples, steps in LONG if is_soak else SHORT:
         run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
+
+
+def test_lives_have_as_many_steps_as_they_are_given():
+    steps = []
+
+    class Counted(Lifetime):
+        def check_invariants(self, *arguments, **named):
+            steps[-1] += 1
+            return super().check_invariants(*arguments, **named)
+
+        def teardown(self):
+            super().teardown()
+            steps.append(0)
+
+    steps.append(0)
+    run_state_machine_as_test(Counted, settings=settings(max_examples=3, stateful_step_count=1_000))
+    assert max(steps) >= 1_000
