@@ -120,6 +120,17 @@ def test_blocks_of_pages_are_replaced() -> None:
         filled(page.replace("figure-9", "figure-77"), [])
 
 
+def test_a_sentence_cites_the_verdict_on_a_claim() -> None:
+    (experiment,) = chosen("vcr", "figure-9")
+    full = replace(measure(experiment, "tiny"), scale="full")
+    page = "OD is faster (<!-- verdict: vcr/overlapped-faster -->always<!-- end of verdict -->)."
+    said = next(str(verdict) for verdict in verdicts(full) if verdict.claim.id == "overlapped-faster")
+    assert filled(page, [full]) == page.replace("always", said)
+    assert "-->not in the committed run<!--" in filled(page, [])
+    with pytest.raises(EarmarkError, match="nonsense"):
+        filled(page.replace("overlapped-faster", "nonsense"), [full])
+
+
 def test_failing_claims_are_listed_with_their_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     (experiment,) = chosen("vcr", "figure-9")
     full = replace(measure(experiment, "tiny"), scale="full")

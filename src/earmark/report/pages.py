@@ -6,7 +6,11 @@ A page marks a block, and everything between the two lines is replaced (`python 
     <!-- end of results -->
 
 A block is `PAPER/EXPERIMENT` (setting, verdicts, tables), `PAPER` (all verdicts of a paper), or `all` (the count of
-verdicts by paper, and the machine). A test compares the pages with what the committed results generate.
+verdicts by paper, and the machine). Within a sentence, the verdict on one claim is cited by `PAPER/CLAIM`:
+
+    The SOPT-R-tree is the fastest (<!-- verdict: ranked/sopt-always-first -->holds, …<!-- end of verdict -->).
+
+A test compares the pages with what the committed results generate.
 """
 
 from __future__ import annotations
@@ -16,18 +20,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from earmark.errors import EarmarkError
-from earmark.report.claims import Verdict, explanations_of, number, text_of, verdicts
+from earmark.report.claims import Verdict, claims_of, explanations_of, number, text_of, verdicts
 from earmark.report.experiment import Measurement, Panel, Point
 from earmark.report.papers import PAPERS, all_keys, experiments_of
 from earmark.report.protocol import cores
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+CITED = re.compile(r"(<!-- verdict: ([\w-]+)/(\S+) -->).*?(<!-- end of verdict -->)", re.DOTALL)
 MISSING = "*Not in the committed run.*\n"
 
 
 def filled(page: str, measurements: Sequence[Measurement]) -> str:
     """Return a page with its blocks made from measurements."""
-    return BLOCK.sub(lambda block: f"{block[1]}\n{generated(block[2], measurements)}\n{block[3]}", page)
+    page = BLOCK.sub(lambda block: f"{block[1]}\n{generated(block[2], measurements)}\n{block[3]}", page)
+    return CITED.sub(lambda cited: cited[1] + _cited(cited[2], cited[3], measurements) + cited[4], page)
+
+
+def _cited(paper: str, claim: str, measurements: Sequence[Measurement]) -> str:
+    """Return the verdict on one claim."""
+    chosen = [one for one in claims_of(paper) if one.id == claim]
+    if not chosen:
+        raise EarmarkError(f"expected the id of a claim of {paper}, got {claim!r}")
+    for measurement in measurements:
+        for verdict in verdicts(measurement, chosen):
+            return str(verdict)
+    return "not in the committed run"
 
 
 def generated(name: str, measurements: Sequence[Measurement]) -> str:

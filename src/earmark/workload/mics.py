@@ -12,14 +12,14 @@ end and a value are uniform inside their cell, ranges begin and end inside cells
 range need not be in the range: what variable cells (section 6.3) are for.
 
 What the paper leaves open:
-- The exponent of Zipf's law. Here 1, with which Table 2's traffic comes out within a few per cent (`table_2`), and of
-  20,000 subscriptions over the first three of seven attributes 0.1 to 0.5 % are left to evaluate (Table 3: 0.3 %).
+- The exponent of Zipf's law. Here 1, with which Table 2's Zipfian traffic comes out within a few per cent (`table_2`),
+  and of 20,000 subscriptions over the first three of seven attributes about as many are left to evaluate as in Table 3.
 - What happens at the upper border. Here a range is moved down until it fits, so that all have the size asked for.
 - How Table 2 can have few false positives. Where seven independent attributes all have ranges of 4 of 256 cells, a
   publication that fits three of them hardly ever fits the other four, so that nearly all of the projected traffic is
-  false. `table_2` makes data with the printed traffic of both distributions, and the printed share of false positives
-  of uniform data: sizes from 1 to 4 (the paper speaks of an *average* size), and four attributes that one
-  subscription in eight asks about.
+  false. `table_2` makes data with about the printed traffic, and the printed share of false positives of uniform data:
+  sizes from 1 to 4 (the paper speaks of an *average* size), and four attributes that one subscription in eight asks
+  about.
 
 Bit for bit: the same seed gives the same numbers, and fewer rows are a prefix of more.
 """
