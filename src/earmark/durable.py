@@ -462,7 +462,7 @@ class Book(Matcher):
             yield self._journal
 
     def stats(self) -> Stats:
-        """Counts, types and sizes; `disk` has the bytes of segments, of the journal and of its newest part, the WAL."""
+        """Counts, types and sizes; `disk` has the bytes of segments and of the journal: its history and its WAL."""
         made = super().stats()
         made["disk"] = care.disk_use(self.path)
         made["last_change"] = self.last_change

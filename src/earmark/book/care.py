@@ -357,10 +357,11 @@ def _copy_journal(root: Path, site: Path) -> bool:
 
 
 def disk_use(root: Path) -> dict[str, int]:
-    """Bytes of a book on disk: of its segments, of its history, and of the newest part of it, the WAL."""
+    """Bytes of a book on disk: of its segments, and of its journal, which is history and the newest part, the WAL."""
 
     def size(files: Any) -> int:
         return sum(file.stat().st_size for file in files if file.is_file())
 
     segments = size(file for kind in (folders.SEGMENTS, folders.KEYS) for file in (root / kind).glob("*"))
-    return {"segments": segments, "history": size([root / JOURNAL]), "wal": size([root / FILES[1]])}
+    history, newest = size([root / JOURNAL]), size([root / FILES[1]])
+    return {"segments": segments, "journal": history + newest, "history": history, "wal": newest}

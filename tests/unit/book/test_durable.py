@@ -352,7 +352,8 @@ def test_stats_say_what_is_on_disk(tmp_path: Path) -> None:
     with filled(tmp_path / "b") as m:
         m.checkpoint()
         stats = m.stats()
-        assert stats["last_change"] == 2 and set(stats["disk"]) == {"segments", "history", "wal"}
+        assert stats["last_change"] == 2 and set(stats["disk"]) == {"segments", "journal", "history", "wal"}
+        assert stats["disk"]["journal"] == stats["disk"]["history"] + stats["disk"]["wal"]
         assert stats["disk"]["segments"] > 0 and stats["disk"]["history"] > 0
 
 
