@@ -10,7 +10,8 @@ It is stored beside the condition, by slot, as the first and the last key of tim
 
 The time of an event is its value of the attribute LIFE. Indexes are built without life spans, and a search tests them
 last, on what has matched (`keep_living` and `push_living` in index/kernels.py), so indexes and scores are those of the
-same subscriptions without. Covers, audits and explanations see `t >= starts AND t < ends` as one more constraint, which
+same subscriptions without. Where all of a segment live at the time of the events, it leaves the test out
+(`Segment.life_between`). Covers, audits and explanations see `t >= starts AND t < ends` as one more constraint, which
 `with_life_constraints` makes for them.
 """
 
