@@ -31,6 +31,8 @@ LOOK: dict[str, Any] = {
     "grid.color": "#e4e4e4",
     "axes.axisbelow": True,
 }
+LABELS, SERIES = 40, 6
+"""Letters of all labels that fit below an axis; series whose legend fits inside it."""
 HEADROOM = 0.25
 """Of the height of bars: room for the legend above them."""
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 4.8, 3.5, 2
@@ -125,7 +127,8 @@ def _bars(axis: Any, measurement: Measurement, panel: Panel) -> None:
             printed = measurement.printed_at(panel.name, series.name, point.x)
             if printed is not None:
                 axis.plot([x], [printed], "D", ms=5, mfc="white", color=colour)
-    axis.set_xticks(range(len(places)), [_short(x) for x in places], rotation=20 if len(places) > 4 else 0)
+    labels = [_short(x) for x in places]
+    axis.set_xticks(range(len(places)), labels, rotation=20 if sum(map(len, labels)) > LABELS else 0)
     _finish(axis, panel)
     low, high = axis.get_ylim()
     axis.set_ylim(top=high * (high / low) ** HEADROOM if panel.log_y else high + (high - low) * HEADROOM)
@@ -160,4 +163,7 @@ def _finish(axis: Any, panel: Panel) -> None:
     axis.set_title(panel.name, fontsize=10, loc="left")
     axis.set_xlabel(panel.x)
     axis.set_ylabel(panel.unit)
-    axis.legend(frameon=False, fontsize=8)
+    if panel.kind == "lines" and len(axis.get_legend_handles_labels()[0]) > SERIES:
+        axis.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    else:
+        axis.legend(frameon=False, fontsize=8)
