@@ -40,6 +40,7 @@ from earmark.engine.batch import read
 from earmark.engine.covers import covers_of
 from earmark.engine.router import Router
 from earmark.engine.version import IndexedSegment, Version
+from earmark.flat import bits
 from earmark.segment.arrays import gather
 from earmark.spark.frames import RESULTS, Columns
 from earmark.spark.search import Search, match_batches
@@ -93,18 +94,23 @@ def bar(said: str, holds: bool) -> bool:
     return holds
 
 
+def routing(version: Version, table: pa.Table) -> float:
+    """µs of processor time that routing an event takes, after a line about it (a row of the table in docs/scale.md)."""
+    router, batch, events = version.router, read(version, table).events, table.num_rows
+    assert router is not None
+    micros = least(lambda: router.route(batch)) / events * 1e6
+    covers, shards = len(router.segment_of), len(router.route(batch)[1]) / events
+    met = len(router.index.match_many(batch, bits.all_set(covers))[1]) / events
+    said = f"{version.live:,} in {router.segments} shards: {covers:,} covers ({router.name})"
+    print(f"  {said}, {met:.0f} and {shards:.1f} shards met per event, {micros:.1f} µs to route it", flush=True)
+    return micros
+
+
 def router(count: int, shards: int, events: int) -> bool:
     """What routing an event takes."""
     matcher, table = drawn(count, events)
-    version = routed(matcher, shards)
-    batch = read(version, table).events
-    assert version.router is not None
-    route = version.router.route
-    micros = least(lambda: route(batch)) / events * 1e6
-    met = len(route(batch)[1]) / events
-    covers = len(version.router.segment_of)
-    said = f"router, {count:,} in {shards} shards: {micros:.1f} µs per event (bar {ROUTER_BAR:.0f})"
-    return bar(f"{said}; {covers:,} covers, {met:.1f} shards per event", micros <= ROUTER_BAR)
+    micros = routing(routed(matcher, shards), table)
+    return bar(f"router: {micros:.1f} µs per event (bar {ROUTER_BAR:.0f})", micros <= ROUTER_BAR)
 
 
 def published(matcher: Matcher, root: Path, shards: int) -> Search:
@@ -153,6 +159,7 @@ def shards(count: int, few: int, many: int, events: int) -> bool:
             search = published(matcher, Path(folder) / str(number), number)
             batches = table.to_batches(max_chunksize=10_000)
             looked = looks(search, columns, batches)
+            routing(search.opened(), table.drop_columns("event"))
             seconds.append(least(lambda s=search, b=batches: sum(1 for _ in match_batches(s, columns, iter(b)))))
     ratio = seconds[1] / seconds[0]
     took = f"{seconds[1]:.2f} s in {many} shards, {seconds[0]:.2f} s in {few}"
