@@ -1,12 +1,15 @@
 """Sharded snapshots: how many shards does an event meet, what does it cost, and does a worker stay within a gigabyte?
 
-    python benchmarks/spark_shards.py [--quick] [--parts touched,routes,memory] [--index NAME] [--json FILE]
+    python benchmarks/spark_shards.py [--quick] [--parts touched,routes,steps,memory] [--index NAME] [--json FILE]
 
 touched   w2 and w1 at 1M subscriptions in 16 shards. Shards met an event, on the average, beside what an oracle would
           need: the shards that hold at least one match. Bar: a third of the shards, where the oracle needs fewer. The
           time of all matches of the same events, sharded and not, one session, each warm. Bar: 1.5 x.
 routes    200,000 subscriptions of w2 in 64 shards: the 10 best of 40,000 events by both routes, the shuffle also with a
           partition for each shard. No bar: the local route has no shuffles to pay for.
+steps     where the time of the shuffle goes, on the same data: reading the events; routing them, which brings each back
+          once for every shard it meets; the exchange by shard; searching; the exchange by event with the ranking. Each
+          query ends after one more step, and its rows are thrown away. Clock and processor time beside the local route.
 memory    4M subscriptions of w2 in 64 shards. Workers match events with all shards, and note their resident size, pages
           of mapped files included, at its greatest. Bar: 1 GiB.
 
@@ -30,7 +33,7 @@ from earmark.spark.frames import Columns
 from earmark.spark.matching import prepared
 from earmark.spark.search import Search, match_batches
 from results import Figure
-from spark_runner import MIB, Report, digest, measured, parser_of, run
+from spark_runner import MIB, Report, Taken, digest, measured, parser_of, run, taken_by
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -119,6 +122,28 @@ def routes(spark: SparkSession, folder: Path, report: Report, size: int, count: 
     events.unpersist()
 
 
+def steps(spark: SparkSession, folder: Path, report: Report, size: int, count: int, index: str) -> None:
+    """What each step of the shuffle adds."""
+    print(f"w2, {size:,} subscriptions in {MEMORY_SHARDS} shards, the 10 best of {count:,} events", flush=True)
+    events = workload(spark, "w2", "events", count).repartition(2).cache()
+    events.count()
+    snapshot = published(spark, folder, "w2", size, index, MEMORY_SHARDS)
+    ready = prepared(events, snapshot, 10, columns=["event"])
+    frames = shuffle.steps(ready, snapshot.record, 1)._asdict()
+    print(f"  an event travels {frames['routed'].count() / count:.2f} times; {frames['found'].count():,} answers are")
+    print(f"  brought back to the events, in {frames['placed'].rdd.getNumPartitions()} partitions", flush=True)
+    queries = {"local route": match(events, snapshot, 10, columns=["event"]), "events alone": ready.frame, **frames}
+    before = Taken([0.0], [0.0])
+    for name, frame in queries.items():
+        taken = taken_by(frame, REPEATS, 2)
+        clock, processor = min(taken.clock), min(taken.processor)
+        more = f"; {clock - before.clock[0]:+.2f} and {processor - before.processor[0]:+.2f}" if name in frames else ""
+        print(f"  {name:>12}: {clock:5.2f} s, {processor:5.2f} s of processor time{more}", flush=True)
+        report.figures.append(Figure("w2", size, index, f"10 best, {name}", "s", taken.clock, events=count))
+        before = Taken([clock], [processor])
+    events.unpersist()
+
+
 def watch(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Match, and say what memory that took at most. What this worker did before does not count."""
     Path("/proc/self/clear_refs").write_text("5")  # the greatest resident size is from now on
@@ -170,6 +195,11 @@ def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report:
         routes(
             spark, folder / "routes", report, *((20_000, 4_000) if options.quick else (200_000, 40_000)), options.index
         )
+    if "steps" in parts:
+        (folder / "steps").mkdir()
+        steps(
+            spark, folder / "steps", report, *((20_000, 4_000) if options.quick else (200_000, 40_000)), options.index
+        )
     if "memory" in parts:
         (folder / "memory").mkdir()
         memory(spark, folder / "memory", report, large, count, options.index)
@@ -177,7 +207,7 @@ def work(spark: SparkSession, folder: Path, options: argparse.Namespace, report:
 
 def main() -> int:
     parser = parser_of(__doc__, "100k subscriptions instead of 1M and 4M")
-    parser.add_argument("--parts", default="touched,routes,memory", help="which parts to run (%(default)s)")
+    parser.add_argument("--parts", default="touched,routes,steps,memory", help="which parts to run (%(default)s)")
     parser.add_argument("--workloads", default="w2,w1", help="of the first part (%(default)s)")
     parser.add_argument("--index", default="blocks", help="the snapshots' index (%(default)s)")
     return measured("spark_shards", parser, work, Report())

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.oracle import generate
@@ -16,7 +17,7 @@ from earmark.book.saving import open_for_search
 from earmark.engine import lazy
 from earmark.engine.batch import Batch
 from earmark.events.frames import encode_columns
-from earmark.spark import Snapshot, match, read_matches, register, shard_counts, stream
+from earmark.spark import Snapshot, match, read_matches, register, shard_counts, shuffle, stream
 from earmark.spark.matching import search_of
 
 if TYPE_CHECKING:
@@ -231,3 +232,10 @@ def test_no_subscriptions(spark: SparkSession, book: Book, tmp_path: Path) -> No
     )
     assert (len(nothing), nothing.shards) == (0, 3)
     assert match(book.events, nothing, columns=["row"]).count() == 0
+
+
+def test_many_answers_of_an_event_are_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers come event by event; after every SALTED of one event the next partition is meant."""
+    monkeypatch.setattr(shuffle, "SALTED", 2)
+    salts = shuffle._salts(np.array([0, 0, 0, 0, 0, 3, 7, 7, 7]))
+    assert salts.tolist() == [0, 0, 1, 1, 2, 0, 0, 0, 1]

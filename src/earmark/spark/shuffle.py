@@ -25,13 +25,13 @@ Invariant: (event, sequence) is unique among what is merged; the order is by sco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
-from pyspark.sql.types import IntegerType, LongType, StructType
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from earmark.errors import EarmarkError
 from earmark.flat.arrays import I32, I64
@@ -54,13 +54,31 @@ SALTED = 1 << 16
 EVENT, PLACE, SEQUENCE, PLACE_IN_RANK, LOAD, SALT = "event", "place", "sequence", "place_in_rank", "load", "salt"
 
 
+class Steps(NamedTuple):
+    """The DataFrames on the way to a result, each made of the one before."""
+
+    routed: DataFrame
+    """Events with the places at which they are searched."""
+    placed: DataFrame
+    """The same rows, those of neighbouring places in one partition."""
+    found: DataFrame
+    """The answers of each place."""
+    result: DataFrame
+    """The answers of each event, of which the k best are kept."""
+
+
 def shuffled(ready: MatchPlan, record: Mapping[str, Any], replicas: int | str) -> DataFrame:
     """Return the results of `match`, searched in partitions of a few shards each; `record` is that of the version."""
     if ready.frame.isStreaming:
         raise EarmarkError("route 'shuffle' is for batches; use 'local' for a streaming DataFrame")
-    search, columns = ready.search, ready.columns
-    if columns.left:
+    if ready.columns.left:
         raise EarmarkError("how='left' needs the route 'local': with 'shuffle' only answers come back")
+    return steps(ready, record, replicas).result
+
+
+def steps(ready: MatchPlan, record: Mapping[str, Any], replicas: int | str) -> Steps:
+    """Return every step of the way through the shards."""
+    columns = ready.columns
     numbered = ready.frame.withColumn(EVENT, f.monotonically_increasing_id())
     sizes = [int(entry["bytes"]) for entry in record["segments"]] or [0]
     first = _places(ready, len(sizes), replicas)
@@ -72,17 +90,22 @@ def shuffled(ready: MatchPlan, record: Mapping[str, Any], replicas: int | str) -
     schema = struct_of({**types, EVENT: LongType(), SEQUENCE: LongType(), SALT: IntegerType()})
     placed = repartitioned(routed, int(first[-1]), partitions_of(routed.sparkSession, int(first[-1]), sum(sizes)))
     found = ready.run(search_batches, schema, first, frame=placed)
+    return Steps(routed, placed, found, _by_event(ready, found, inner, fields))
+
+
+def _by_event(ready: MatchPlan, found: DataFrame, inner: list[str], fields: list[StructField]) -> DataFrame:
+    """Return the answers of each event in order, of which the k best are kept."""
+    search, columns = ready.search, ready.columns
+    named = _named(ready, inner, fields)
+    if search.k is None and not columns.rank:
+        return found.repartition(EVENT, SALT).sortWithinPartitions(EVENT, SEQUENCE).select(*named)
     order = [f.col(SEQUENCE)]
     if search.k is not None:
         order.insert(0, f.col(inner[len(columns.carried) + RESULTS.index("score")]).desc())
-    if search.k is None and not columns.rank:
-        return (
-            found.repartition(EVENT, SALT).sortWithinPartitions(EVENT, SEQUENCE).select(*_named(ready, inner, fields))
-        )
     found = found.withColumn(PLACE_IN_RANK, f.row_number().over(Window.partitionBy(EVENT).orderBy(*order)))
     if search.k is not None:
         found = found.where(f.col(PLACE_IN_RANK) <= search.k)
-    return found.select(*_named(ready, inner, fields))
+    return found.select(*named)
 
 
 def partitions_of(spark: SparkSession, places: int, size: int) -> int:
