@@ -22,6 +22,7 @@ from tests.oracle.syntax import to_sql
 import earmark
 from earmark import index as indexes
 from earmark.engine import compaction
+from earmark.segment import living
 
 few = settings(max_examples=max(1, settings.default.max_examples // 30))
 TICKS = [generate.NOON + timedelta(microseconds=n) for n in (-2, -1, 0, 1, 2)]
@@ -31,9 +32,10 @@ Life = tuple[Any, Any]
 
 @pytest.fixture(autouse=True)
 def tails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a tail, so that indexes take all in."""
+    """Without a tail, so that indexes take all in; the living are known after one test, and again after the next."""
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
+    monkeypatch.setattr(living, "SLOTS_PER_TEST", 1 << 40)
 
 
 @dataclass

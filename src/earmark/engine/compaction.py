@@ -105,8 +105,8 @@ def next_compaction(version: Version) -> CompactionPlan | None:
     largest: IndexedSegment | None = None
     ends, generation = LIFE in version.schema.by_name, version.schema.generation
     moment = retiring() if ends else INT64_MIN
-    for one in version.segments:  # after every change: what is asked first is asked without a call
-        slots, own = len(one.segment.arrays.sequence), one.segment.schema.generation
+    for one in version.segments:  # what a shard knows of itself while it is not open
+        slots, own = len(one), one.generation
         removed = slots - one.live
         if removed > SMALLEST_SHRINK and removed > SHRINK_SHARE * one.live:
             return _shrinking(version, one, moment)
@@ -118,7 +118,7 @@ def next_compaction(version: Version) -> CompactionPlan | None:
             older = [one for one in version.segments if one.generation != version.schema.generation]
             same = [one for one in version.segments if one not in older and not one.is_sealed]
             return CompactionPlan((*older, *same))
-        if one.index is None:
+        if not one.is_sealed:
             waiting += slots
             continue
         known += slots

@@ -194,22 +194,54 @@ class IndexedSegment:
 
     def life_for(self, events: EventArrays) -> int:
         """The same for a batch: NO_LIFE where all slots are living at the times of all events. O(values)."""
+        return self.life_at(self._moments_of(events))
+
+    def _moments_of(self, events: EventArrays) -> tuple[int, int] | None:
+        """The keys of the first and the last time of events; None if that says nothing about life spans."""
         life = self.segment.life
         if life == NO_LIFE or not self.is_sealed:
-            return life
+            return None
         timed = events.attr == life
         if not len(events.attr) or int(timed.sum()) < len(events.start) - 1:
-            return life  # an event without a time matches nothing that starts or ends
-        return self.segment.life_between(int(events.lo[timed].min()), int(events.hi[timed].max()))
+            return None  # an event without a time matches nothing that starts or ends
+        return int(events.lo[timed].min()), int(events.hi[timed].max())
+
+    def _living(self, eligible: U64, moment: tuple[int, int] | None) -> tuple[U64, int]:
+        """Which of the eligible slots to search at a moment, and the attribute of times if they must be tested still.
+
+        Where no life span starts or ends around the moment, the living ones are known (`segment/living.py`).
+        """
+        life = self.life_at(moment)
+        if life == NO_LIFE or moment is None or not self.is_sealed:
+            return eligible, life
+        living = self.segment.living.between(*moment)
+        if living is None:
+            return eligible, life
+        known = self._narrowed
+        if known is None or known[0] is not eligible or known[1] is not living:
+            known = eligible, living, bits.both(eligible, living)
+            self.__dict__["_narrowed"] = known
+        return known[2], NO_LIFE
+
+    @cached_property
+    def _narrowed(self) -> tuple[U64, U64, U64] | None:
+        """The last two bitmaps that were asked together, and the slots in both."""
+        return None
 
     def match(self, one: OneEvent, eligible: U64, moment: tuple[int, int] | None = None) -> list[int]:
         """The eligible slots that a single event matches, in order of insertion; `moment` has the keys of its time."""
-        slots = self.searched_by(eligible).match_one(one, eligible, self.life_at(moment))
+        living, life = self._living(eligible, moment)
+        slots = self.searched_by(eligible).match_one(one, living, life)
+        if life != NO_LIFE:
+            self.segment.living.count_tests(len(slots))
         return slots if self.segment.is_ordered else sorted(slots, key=self.segment.arrays.sequence.__getitem__)
 
     def match_many(self, events: EventArrays, eligible: U64, threads: int = 1) -> tuple[I64, I32]:
         """Per event the eligible slots that match, in order of insertion: (event_ptr, slots)."""
-        starts, slots = self.searched_by(eligible).match_many(events, eligible, threads, self.life_for(events))
+        living, life = self._living(eligible, self._moments_of(events))
+        starts, slots = self.searched_by(eligible).match_many(events, living, threads, life)
+        if life != NO_LIFE:
+            self.segment.living.count_tests(len(slots))
         if not self.segment.is_ordered:
             numbers = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             slots = frozen(slots[np.lexsort((self.segment.arrays.sequence[slots], numbers))])

@@ -37,6 +37,13 @@ def from_slots(slots: NDArray[Any], total: int) -> U64:
     return set_slots(np.zeros(words_for(total), np.uint64), slots)
 
 
+def from_mask(mask: NDArray[np.bool_]) -> U64:
+    """The bitmap over as many slots as the mask has values, set where these are true."""
+    packed = np.zeros(words_for(len(mask)) * 8, np.uint8)
+    packed[: (len(mask) + 7) // 8] = np.packbits(mask, bitorder="little")
+    return frozen(packed.view("<u8").astype(np.uint64, copy=False))
+
+
 def to_slots(bitmap: U64) -> I32:
     """The set slots, ascending."""
     bits = np.unpackbits(bitmap.astype("<u8", copy=False).view(np.uint8), bitorder="little")

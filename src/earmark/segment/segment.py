@@ -31,6 +31,7 @@ from earmark.keys.schema import INT64_MAX, INT64_MIN, LIFE, Schema
 from earmark.segment.arrays import FEW, SegmentArrays, check_arrays, gather
 from earmark.segment.evaluate import NO_LIFE, fixed_scores
 from earmark.segment.ids import Id, Ids, Lookups, checked_id, distinct
+from earmark.segment.living import Living
 
 Tags: TypeAlias = tuple[tuple[str, str], ...]
 NO_TAGS: Tags = ()
@@ -204,6 +205,11 @@ class Segment:
         """The keys of the first and the last moment at which all slots live; at none, if these descend. O(slots)."""
         first, last = self.arrays.first_moment, self.arrays.last_moment
         return (int(first.max()), int(last.min())) if len(first) else (INT64_MIN, INT64_MAX)
+
+    @cached_property
+    def living(self) -> Living:
+        """Which slots are living when."""
+        return Living(self.arrays.first_moment, self.arrays.last_moment)
 
     @property
     def life(self) -> int:
