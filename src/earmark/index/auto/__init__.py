@@ -42,8 +42,8 @@ FEW = 256
 """So many subscriptions are scanned."""
 SMALL, LARGE, CONSTRAINTS = 2_048, 16_384, 1 << 20
 """Subscriptions of the samples that race, and about how many constraints the larger may have."""
-EVENTS, REPEATED, SINGLES, FIRST = 64, 4, 16, 8
-"""Events that are asked: as a batch, how often in it, alone, and first, to see who is far behind."""
+EVENTS, REPEATED, SINGLES = 64, 4, 16
+"""Events that are asked: as a batch, how often in it, and alone."""
 FEWEST_RUNS, MOST_RUNS, ENOUGH = 2, 8, 1e-3
 """How often the same events are asked; not again after so many seconds, unless there were fewer."""
 SMALL_BESIDE = 8
@@ -54,7 +54,10 @@ than several race."""
 CELL_BEST = 20
 """The most best subscriptions that a cell table looks up, as it is built by default."""
 FAR = 8.0
-"""Who is estimated, or found at first, to be so many times slower than the best does not race."""
+"""A candidate that is estimated to take this many times as long as the best does not race."""
+BEHIND = 2.0
+"""A candidate that takes this many times as long on the small sample as one with a better estimate is not tried on the
+large one: most of the time of planning goes into building indexes of that."""
 BETTER = 0.9
 """What another must cost, beside the first candidate, to be taken instead of it."""
 BATCH_SHARE, SINGLE_SHARE = 0.8, 0.95
@@ -142,8 +145,8 @@ KINDS = {
     "blocks": Kind(_blocks),
     "interval_tree": Kind(_interval_tree, 1),
     "segment_tree": Kind(_segment_tree, 1),
-    "be_star_tree": Kind(_be_star_tree, dearer=0.15),
-    "bitsets": Kind(_bitsets, 64, most_k=0),
+    "be_star_tree": Kind(_be_star_tree, dearer=0.6),
+    "bitsets": Kind(_bitsets, 64, most_k=0, dearer=0.1),
     "scan": Kind(_scan),
     "cell_table": Kind(_cell_table, 1, least_k=1, most_k=CELL_BEST, looks_up=True),
     "sopt_r_tree": Kind(_sopt_r_tree, 1),
@@ -178,7 +181,9 @@ def planned(
     costs = course.expected(race)
     chosen = _chosen(candidates, costs)
     candidates = [
-        replace(one, measured=race[one.index].large.cost, expected=costs[one.index]) if one.index in race else one
+        replace(one, measured=race[one.index].large.cost, expected=costs[one.index])
+        if one.index in race
+        else replace(one, note=one.note or ("far behind on a small sample" if race else ""))
         for one in sorted(candidates, key=lambda one: (one.index != chosen, costs.get(one.index, math.inf)))
     ]
     asked = REPEATED * (len(events.start) - 1)
@@ -276,31 +281,34 @@ class Course:
         self.large = sampled(table, LARGE, CONSTRAINTS)
         self.small = sampled(table, SMALL, CONSTRAINTS // 8)
         self._events, self._k = events, k
-        self._best = math.inf
+        self._before: list[Lap] = []
+        """Of those that raced before, which have better estimates, on the small sample."""
 
     def raced(self, name: str) -> Raced | None:
-        """Build an index on both samples and ask it; None where it is far behind others."""
+        """Build an index on both samples and ask it; None if it is behind on the small one."""
         build = builder(name)
-        built = build(self.large)
-        if self._best < math.inf and self._lap(built, FIRST, 1).single > FAR * self._best:
+        built = build(self.small)
+        small = large = self._lap(built)
+        if any(small.batch > BEHIND * one.batch and small.single > one.single for one in self._before):
             return None
-        large = self._lap(built, SINGLES, REPEATED)
-        small = large if self.small is self.large else self._lap(build(self.small), SINGLES, REPEATED)
-        self._best = min(self._best, large.single)
+        self._before.append(small)
+        if self.large is not self.small:
+            built = build(self.large)
+            large = self._lap(built)
         return Raced(built, small, large)
 
     def again(self, raced: Raced) -> Raced:
         """The better of that race and another, later: what disturbed the one has passed by the other."""
-        before, after = raced.large, self._lap(raced.built, SINGLES, REPEATED)
+        before, after = raced.large, self._lap(raced.built)
         better = Lap(min(before.batch, after.batch), min(before.single, after.single), after.work)
         return raced._replace(large=better)
 
-    def _lap(self, index: ArrayIndex[Any], singles: int, repeated: int) -> Lap:
+    def _lap(self, index: ArrayIndex[Any]) -> Lap:
         """Ask a few events alone, and all of them as a batch, which is repeated to make it as long as usual."""
         events, k = self._events, self._k
         count = len(events.start) - 1
-        few = min(singles, count)
-        batch = some_events(events, np.tile(np.arange(few if singles == FIRST else count), repeated))
+        few = min(SINGLES, count)
+        batch = some_events(events, np.tile(np.arange(count), REPEATED))
         asked = len(batch.start) - 1
         eligible, one = bits.all_set(len(index._table.sequence)), OneEvent()
 

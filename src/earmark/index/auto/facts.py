@@ -146,7 +146,8 @@ class _Fitting:
     def __init__(self, sample: SegmentArrays) -> None:
         self._sample = sample
         self._clauses = len(sample.constraint_start) - 1
-        self._owner = np.repeat(np.arange(self._clauses), np.diff(sample.constraint_start))
+        self._asking = np.flatnonzero(np.diff(sample.constraint_start))
+        """The clauses that have constraints."""
         self._least, self._most, _ = outer_ends(sample)
 
     def event(self, wanted: int, random: np.random.Generator) -> list[tuple[int, int]]:
@@ -172,11 +173,13 @@ class _Fitting:
 
     def _following(self, has: NDArray[np.bool_], value: I64, random: np.random.Generator) -> int:
         """A clause that asks for more attributes, and agrees on as many as possible; any, where none does."""
-        there, given = has[self._sample.attr], value[self._sample.attr]
+        sample = self._sample
+        there, given = has[sample.attr], value[sample.attr]
         agrees = there & (given >= self._least) & (given <= self._most)
+        begin = sample.constraint_start[self._asking]
         agreed, disagreed, more = (
-            np.bincount(self._owner[one], minlength=self._clauses) for one in (agrees, there & ~agrees, ~there)
+            np.add.reduceat(one, begin, dtype=np.int32) for one in (agrees, there & ~agrees, ~there)
         )
-        liking = np.where((disagreed == 0) & (more > 0), agreed + random.random(self._clauses), -1.0)
+        liking = np.where((disagreed == 0) & (more > 0), agreed + random.random(len(begin)), -1.0)
         best = int(liking.argmax())
-        return best if liking[best] >= 0 else int(random.integers(self._clauses))
+        return int(self._asking[best]) if liking[best] >= 0 else int(random.integers(self._clauses))
