@@ -215,10 +215,12 @@ class Searcher:
 
     def _answers(self, hits: Sequence[Hits], first: int, last: int) -> Answers:
         """The answers for the events first .. last, without counts."""
-        if self._is_one:
+        hits = [one for one in hits if len(one.slots)] or hits[:1]
+        if len(hits) == 1 and hits[0].chosen is None:  # nothing to merge
+            number = hits[0].number
             starts, slots, scores = self._cut(hits[0], *_between(hits[0], first, last))
-            places = (np.zeros(len(slots), np.int64), slots.astype(np.int64)) if self.ask.places else None
-            return Answers(starts, self._ids(0).taken(slots), scores, NO_COUNTS, places)
+            places = (np.full(len(slots), number), slots.astype(np.int64)) if self.ask.places else None
+            return Answers(starts, self._ids(number).taken(slots), scores, NO_COUNTS, places)
         parts = [self._scored(one, first, last) for one in hits]
         starts, order = _merged(parts, last - first, self.ask.k)
         scores = np.concatenate([*(part.scores for part in parts), np.empty(0)])

@@ -3,18 +3,24 @@
 import numpy as np
 import pytest
 
-from earmark.engine.collect import FEW, in_order
+from earmark.engine.collect import in_order
 
 
 @pytest.mark.parametrize("k", [None, 1, 3, 1_000])
-@pytest.mark.parametrize("each", [1, 4, 2 * FEW])
-def test_order_of_answers(k: int | None, each: int) -> None:
+@pytest.mark.parametrize("is_sorted", [False, True])
+@pytest.mark.parametrize("each", [1, 4, 128])
+def test_order_of_answers(k: int | None, each: int, is_sorted: bool) -> None:
     random = np.random.default_rng(each)
     count, answers = 50, 50 * each
     events = np.sort(random.integers(0, count, answers))
     events = np.concatenate([events, events[::2]])  # two segments, each event by event
     scores = random.choice([0.0, -0.0, 1.5, -2.0], len(events))
     sequence = random.permutation(len(events))
+    if is_sorted:  # as segments give them
+        half = (len(events) * 2) // 3
+        for part in (slice(0, half), slice(half, None)):
+            columns = (sequence[part], events[part]) if k is None else (sequence[part], -scores[part], events[part])
+            scores[part], sequence[part] = (one[part][np.lexsort(columns)] for one in (scores, sequence))
     order = np.lexsort((sequence, events) if k is None else (sequence, -scores, events))
     kept = [at for e in range(count) for at in order[events[order] == e][:k].tolist()]
     starts, places = in_order(events, scores, sequence, count, k)
