@@ -29,7 +29,7 @@ from earmark.locks import remade_lock
 T = TypeVar("T")
 R = TypeVar("R")
 
-RUNS = 4
+RUNS = 2
 """Parts of the work per thread, so that all end at about the same time."""
 
 _starting = remade_lock()

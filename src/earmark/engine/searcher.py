@@ -343,7 +343,7 @@ class Searcher:
         """The answers as rows of (event, subscription, score); the batch's events are those from row `first` on."""
         hits, counts = self._each(batch)
         rows = np.arange(first, first + len(batch)) if batch.rows is None else batch.rows + first
-        runs = runs_of(len(batch), min(RUNS * self.threads, int(counts[:, 1].sum()) // _NAMED_APIECE))
+        runs = runs_of(len(batch), self._runs(int(counts[:, 1].sum())))
         for one in hits if len(runs) > 1 else ():  # what is kept for the next search is made once, not by every thread
             self._ids(one.number).taken(self._cut(one, 0, 0)[1])
 
@@ -357,6 +357,11 @@ class Searcher:
         return pa.table(
             {name: parts[0] if len(parts) == 1 else pa.chunked_array(parts) for name, parts in made.items()}
         )
+
+    def _runs(self, answers: int) -> int:
+        """In how many runs so many answers are named: the same number for each thread, or one where they are few."""
+        each = min(RUNS, answers // (_NAMED_APIECE * self.threads))
+        return each * self.threads if each else 1
 
     def whole(self, batch: Batch, reader: str) -> pa.Table:
         """All answers in one table; where they are too many, the error names the call that gives them in parts."""
