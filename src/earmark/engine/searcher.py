@@ -10,6 +10,7 @@ events, each run by one thread.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -162,12 +163,7 @@ class Searcher:
             if slots:
                 found.append((indexed.segment, slots))
         give_back(room)
-        if len(found) == 1:
-            segment, slots = found[0]
-            return segment.ids.named(slots)
-        ids = [one for segment, slots in found for one in segment.ids.named(slots)]
-        sequence = [number for segment, slots in found for number in segment.arrays.sequence[slots].tolist()]
-        return [ids[at] for at in sorted(range(len(ids)), key=sequence.__getitem__)]
+        return _interleaved(found)
 
     def best(self, event: One) -> list[tuple[Id, float]]:
         """The ids of the k best for an event, with their scores, best first."""
@@ -428,6 +424,26 @@ def _chosen(batch: Batch, waiting: Sequence[tuple[int, I64]]) -> Iterator[tuple[
         end = begin + len(chosen)
         yield number, chosen, copied.between(begin, end)
         begin = end
+
+
+def _interleaved(found: Sequence[tuple[Segment, list[int]]]) -> list[Id]:
+    """The ids of what several segments answer to one event, in order of insertion: the few go between the many."""
+    if not found:
+        return []
+    segment, slots = found[0] if len(found) == 1 else max(found, key=lambda one: len(one[1]))
+    ids, sequence = segment.ids.named(slots), segment.arrays.sequence.item
+    places = []
+    for other, few in found:
+        if few is not slots:
+            numbers = map(other.arrays.sequence.item, few)
+            places += [
+                (bisect(slots, number, key=sequence), number, one)
+                for number, one in zip(numbers, other.ids.named(few), strict=True)
+            ]
+    places.sort()
+    for place, _, one in reversed(places):
+        ids.insert(place, one)
+    return ids
 
 
 def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64]:
