@@ -137,6 +137,8 @@ class Kind(NamedTuple):
     dearer: float = 0.0
     """By which share of itself the same work costs more for each doubling beyond the sample: what does not fit into
     the processor's cache is waited for, by trees most of all."""
+    options: tuple[Mapping[str, int], ...] = ()
+    """What to try beside its defaults, once it is chosen."""
     looks_up: bool = False
     """Whether its answers are looked up, where no constraint was compared: then work does not grow with the book."""
 
@@ -146,7 +148,7 @@ KINDS = {
     "interval_tree": Kind(_interval_tree, 1),
     "segment_tree": Kind(_segment_tree, 1),
     "be_star_tree": Kind(_be_star_tree, dearer=0.6),
-    "bitsets": Kind(_bitsets, 64, most_k=0, dearer=0.1),
+    "bitsets": Kind(_bitsets, 64, most_k=0, dearer=0.1, options=({"buckets": 64},)),
     "scan": Kind(_scan),
     "cell_table": Kind(_cell_table, 1, least_k=1, most_k=CELL_BEST, looks_up=True),
     "sopt_r_tree": Kind(_sopt_r_tree, 1),
@@ -186,13 +188,17 @@ def planned(
         else replace(one, note=one.note or ("far behind on a small sample" if race else ""))
         for one in sorted(candidates, key=lambda one: (one.index != chosen, costs.get(one.index, math.inf)))
     ]
+    best = race.get(chosen)
+    if best is not None and (tuned := course.tuned(chosen, costs[chosen])) is not None:
+        options, best, cost = tuned
+        candidates.insert(0, replace(candidates[0], measured=best.large.cost, expected=cost, options=options))
     asked = REPEATED * (len(events.start) - 1)
-    work = course.work(race[chosen]).nanoseconds / asked if chosen in race else 0.0
+    work = course.work(best).nanoseconds / asked if best is not None else 0.0
     took = time.perf_counter() - begun
     sample = len(course.large.sequence) if race else 0
     plan = Plan(chosen, slots, sample, len(events.start) - 1, is_recent, k, facts, tuple(candidates), work, took)
-    built = race[chosen].built if chosen in race and course.large is table else None
-    index = built if built is not None else builder(chosen)(table)
+    built = best.built if best is not None and course.large is table else None
+    index = built if built is not None else builder(chosen, plan.options)(table)
     index.plan = plan
     return index
 
@@ -205,8 +211,10 @@ def followed(table: SegmentArrays, plan: Plan, among: Sequence[str] = ()) -> Arr
     slots = len(table.sequence)
     if plan.index not in (among or KINDS) or not FEW < slots <= plan.subscriptions // SMALL_BESIDE:
         return None
-    index = builder(plan.index)(read_only_table(table))
-    chosen = Candidate(plan.index, plan.candidates[0].estimated, note="as the largest segment has it")
+    if plan.options and plan.options not in KINDS[plan.index].options:  # a file may say anything
+        return None
+    index = builder(plan.index, plan.options)(read_only_table(table))
+    chosen = replace(plan.candidates[0], measured=None, expected=None, note="as the largest segment has it")
     index.plan = replace(plan, subscriptions=slots, sampled=0, candidates=(chosen,), work=0.0, seconds=0.0)
     return index
 
@@ -284,9 +292,9 @@ class Course:
         self._before: list[Lap] = []
         """Of those that raced before, which have better estimates, on the small sample."""
 
-    def raced(self, name: str) -> Raced | None:
+    def raced(self, name: str, options: Mapping[str, int] | None = None) -> Raced | None:
         """Build an index on both samples and ask it; None if it is behind on the small one."""
-        build = builder(name)
+        build = builder(name, options)
         built = build(self.small)
         small = large = self._lap(built)
         if any(small.batch > BEHIND * one.batch and small.single > one.single for one in self._before):
@@ -353,14 +361,24 @@ class Course:
 
     def expected(self, race: Mapping[str, Raced]) -> dict[str, float]:
         """By name, the microseconds of an event at full size: what even a small book costs, and a part that grows."""
-        found = {}
-        for name, (_, small, large) in race.items():
-            looked_up = KINDS[name].looks_up and not large.work.compared
-            growth = 1.0 if looked_up else self.work(race[name]).nanoseconds / max(large.work.nanoseconds, 1e-9)
-            growth *= 1 + KINDS[name].dearer * math.log2(max(1, self._slots) / max(1, len(self.large.sequence)))
-            pairs = ((BATCH_SHARE * small.batch, large.batch), (SINGLE_SHARE * small.single, large.single))
-            found[name] = sum(min(fixed, cost) + max(0.0, cost - fixed) * growth for fixed, cost in pairs)
-        return found
+        return {name: self._expected(KINDS[name], raced) for name, raced in race.items()}
+
+    def _expected(self, kind: Kind, raced: Raced) -> float:
+        small, large = raced.small, raced.large
+        looked_up = kind.looks_up and not large.work.compared
+        growth = 1.0 if looked_up else self.work(raced).nanoseconds / max(large.work.nanoseconds, 1e-9)
+        growth *= 1 + kind.dearer * math.log2(max(1, self._slots) / max(1, len(self.large.sequence)))
+        pairs = ((BATCH_SHARE * small.batch, large.batch), (SINGLE_SHARE * small.single, large.single))
+        return sum(min(fixed, cost) + max(0.0, cost - fixed) * growth for fixed, cost in pairs)
+
+    def tuned(self, name: str, cost: float) -> tuple[Mapping[str, int], Raced, float] | None:
+        """The options with which an index is expected to cost less than by default, how it did, and what it costs."""
+        best = None
+        for options in KINDS[name].options:
+            raced = self.raced(name, options)
+            if raced is not None and (expected := self._expected(KINDS[name], self.again(raced))) < BETTER * cost:
+                best, cost = (options, raced, expected), expected
+        return best
 
 
 class Raced(NamedTuple):

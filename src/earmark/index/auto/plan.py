@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from earmark.errors import require
@@ -13,7 +13,7 @@ from earmark.index.auto.facts import Facts
 from earmark.language.words import counted
 from earmark.notebook import html_table
 
-MOST_CANDIDATES = 64
+MOST_CANDIDATES, MOST_OPTIONS = 64, 16
 _TEXT = 200
 UNITS = "costs: µs of an event alone and of one in a batch, added up"
 
@@ -30,6 +30,14 @@ class Candidate:
     expected: float | None = None
     """The measured cost at the size of the segment."""
     note: str = ""
+    options: Mapping[str, int] = field(default_factory=dict)
+    """Those that are not the defaults."""
+
+    @property
+    def label(self) -> str:
+        """The index with its options, such as `bitsets(buckets=64)`."""
+        given = ", ".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.index}({given})" if given else self.index
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,11 @@ class Plan:
     """That planning took."""
 
     @property
+    def options(self) -> Mapping[str, int]:
+        """The options that the index was built with, beside its defaults."""
+        return self.candidates[0].options
+
+    @property
     def reason(self) -> str:
         """Why this index, in a sentence."""
         first, *others = self.candidates
@@ -63,7 +76,7 @@ class Plan:
         if not raced:
             return first.note or "the only one that raced"
         best = min(raced, key=lambda one: one.expected or math.inf)
-        return f"expected {_us(first.expected)} µs an event, '{best.index}' {_us(best.expected)}"
+        return f"expected {_us(first.expected)} µs an event, '{best.label}' {_us(best.expected)}"
 
     def record(self) -> dict[str, Any]:
         """The plan as JSON can store it."""
@@ -92,9 +105,19 @@ class Plan:
         costs = [cost for one in made.candidates for cost in (one.measured, one.expected) if cost is not None]
         known = (isinstance(one, int | float) and math.isfinite(one) for one in (*numbers, *costs))
         texts = [made.index, *(text for one in made.candidates for text in (one.index, one.note))]
-        short = (isinstance(text, str) and len(text) <= _TEXT and text.isprintable() for text in texts)
-        require(all(known) and all(short), "a plan has something else where numbers and names should be")
+        named = all(_is_name(text) for text in texts) and all(_are_options(one.options) for one in made.candidates)
+        require(all(known) and named, "a plan has something else where numbers and names should be")
         return made
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and len(text) <= _TEXT and text.isprintable()
+
+
+def _are_options(options: Any) -> bool:
+    if not isinstance(options, dict) or len(options) > MOST_OPTIONS:
+        return False
+    return all(_is_name(name) and type(value) is int for name, value in options.items())
 
 
 class Plans(tuple[Plan, ...]):
@@ -108,7 +131,7 @@ class Plans(tuple[Plan, ...]):
 
 
 def _headline(plan: Plan) -> str:
-    return f"{counted(plan.subscriptions, 'subscription')}: '{plan.index}', {plan.reason}"
+    return f"{counted(plan.subscriptions, 'subscription')}: '{plan.candidates[0].label}', {plan.reason}"
 
 
 def _about(plan: Plan) -> list[str]:
@@ -130,7 +153,7 @@ def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
     yield "index", "estimated", "measured", "expected", ""
     for one in plan.candidates:
         costs = (_us(cost) if cost is not None else "" for cost in (one.estimated, one.measured, one.expected))
-        yield one.index, *costs, one.note
+        yield one.label, *costs, one.note
 
 
 def _text(plan: Plan) -> str:

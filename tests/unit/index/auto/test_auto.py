@@ -124,12 +124,69 @@ def test_a_sample_that_is_the_whole_is_built_once(monkeypatch: pytest.MonkeyPatc
     made: list[tuple[str, int]] = []
     real = indexes.builder
 
-    def counting(name: str) -> Any:
-        return lambda table: (made.append((name, len(table.sequence))), real(name)(table))[1]
+    def counting(name: str, options: Any = None) -> Any:
+        return lambda table: (made.append((name, len(table.sequence))), real(name, options)(table))[1]
 
     monkeypatch.setattr(auto, "builder", counting)
     auto.planned(boxes(600, 2), ("blocks", "vcr"))
     assert sorted(made) == [("blocks", 600), ("vcr", 600)]
+
+
+@pytest.fixture
+def given_laps(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], float]:
+    """What is put here, by the name and options of an index and the size of its table, is how it does in a race."""
+    given: dict[tuple[str, int], float] = {}
+    names: dict[int, str] = {}
+    real, kept = indexes.builder, []
+
+    def naming(name: str, options: Any = None) -> Any:
+        def build(table: SegmentArrays) -> Any:
+            built = real(name, options)(table)
+            kept.append(built)
+            names[id(built)] = name + "".join(f" {value}" for value in (options or {}).values())
+            return built
+
+        return build
+
+    def lap(course: auto.Course, index: Any) -> auto.Lap:
+        cost = given[names[id(index)], len(index._table.sequence)]
+        return auto.Lap(cost, cost, auto.Work(compared=len(index._table.sequence)))
+
+    monkeypatch.setattr(auto, "is_ready", lambda name: True)
+    monkeypatch.setattr(auto, "builder", naming)
+    monkeypatch.setattr(auto, "SMALL", 300)
+    monkeypatch.setattr(auto, "LARGE", 900)
+    monkeypatch.setattr(auto.Course, "_lap", lap)
+    return given
+
+
+def test_who_is_behind_on_the_small_sample_is_not_built_on_the_large_one(
+    given_laps: dict[tuple[str, int], float],
+) -> None:
+    given_laps |= {("blocks", 300): 1.0, ("blocks", 900): 2.0, ("be_star_tree", 300): 2.1}
+    built = auto.planned(boxes(2_000, 3), ("blocks", "be_star_tree"))
+    assert built.plan is not None
+    assert [one.index for one in built.plan.candidates] == ["blocks", "be_star_tree"]
+    assert built.plan.candidates[1].measured is None
+    assert built.plan.candidates[1].note == "far behind on a small sample"
+
+
+@pytest.mark.parametrize(("cost", "is_taken"), [(3.0, True), (3.9, False)])
+def test_options_that_are_expected_to_be_quicker(
+    given_laps: dict[tuple[str, int], float], cost: float, is_taken: bool
+) -> None:
+    given_laps |= {("blocks", 300): 3.0, ("blocks", 900): 9.0, ("bitsets", 300): 1.0, ("bitsets", 900): 4.0}
+    given_laps |= {("bitsets 64", 300): 1.0, ("bitsets 64", 900): cost}
+    table = boxes(9_000, 3)
+    built = auto.planned(table, ("blocks", "bitsets"))
+    plan = built.plan
+    assert plan is not None and plan.index == "bitsets"
+    assert plan.options == ({"buckets": 64} if is_taken else {})
+    assert np.array_equal(built.arrays.rows, indexes.builder("bitsets", plan.options)(table).arrays.rows)
+    assert Plan.of(json.loads(json.dumps(plan.record()))) == plan
+    assert ("'bitsets(buckets=64)'" in repr(Plans([plan]))) == is_taken
+    beside = auto.followed(boxes(500, 3), plan)
+    assert beside is not None and beside.plan is not None and beside.plan.options == plan.options
 
 
 def test_what_is_not_compiled_does_not_race(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +213,7 @@ def test_candidates_of_one_attribute(k: int, there: bool) -> None:
 def test_on_one_attribute_the_best_two_by_their_estimates_race(k: int, quick: str) -> None:
     """Estimates of these structures are good, and they are built in less time than five of them race."""
     plan = auto.planned(boxes(40_000, 1, domain=1_000_000), k=k).plan
-    raced = [one.index for one in plan.candidates if one.measured is not None]
+    raced = [one.index for one in plan.candidates if one.measured is not None or "on a small sample" in one.note]
     assert len(raced) == 2 and quick in raced
 
 
@@ -218,6 +275,12 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 
 def test_a_stored_plan_that_is_none() -> None:
     record = auto.planned(boxes(300, 2), ("blocks",)).plan.record()
+    (blocks,) = record["candidates"]
+    for change in (
+        {"candidates": [blocks | {"options": options}]} for options in (7, [1], {"a": "b"}, {"\x1b": 1}, {7: 1})
+    ):
+        with pytest.raises(AssertionError):
+            Plan.of(record | change)
     for change in (
         {"facts": {}},
         {"candidates": []},
