@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -26,7 +27,7 @@ from earmark.events.mappings import Reject
 from earmark.flat.arrays import F64, I32, I64, U64
 from earmark.index.answers import MOST_ANSWERS, check_room
 from earmark.index.contract import Floor, Work
-from earmark.index.one import borrow, give_back
+from earmark.index.one import OneEvent, borrow, give_back
 from earmark.keys.schema import INT64_MAX
 from earmark.segment.combine import BY_SUM, Combination
 from earmark.segment.explain import NearMiss, near_miss, nearest
@@ -64,12 +65,14 @@ class Ask(NamedTuple):
         return cls(asked_k(k), asked_relaxed(mode), scope, combination=combination)
 
     @property
-    def ranked(self) -> int:
-        """How many best an index is planned for; 0 for all matches, and for relaxed search, which has no plans.
+    def ranked(self) -> int | None:
+        """How many best an index is planned for; 0 for all matches, None for relaxed search, which has no plans.
 
         Scores other than the sum are those of all matches.
         """
-        return 0 if self.k is None or self.relaxed or not self.combination.is_sum else self.k
+        if self.relaxed:
+            return None
+        return self.k if self.k is not None and self.combination.is_sum else 0
 
 
 ALL = Ask()
@@ -145,20 +148,8 @@ class Searcher:
     def match(self, event: One) -> list[Id]:
         """The ids of all subscriptions that an event matches, in order of insertion."""
         found = []
-        version = self.version
-        segments: Sequence[IndexedSegment] = version.segments
-        if version.router is not None:
-            segments = [segments[number] for number, _ in version.routed(event.batch.events)]
-        elif version.ends:
-            over = version.over_at(INT64_MAX if event.moment is None else event.moment[0])
-            segments = [one for number, one in enumerate(segments) if number not in over]
         room = borrow()
-        entries: list[Entry] | None = None
-        for indexed in segments:
-            own = event.entries_for(indexed.segment)
-            if own is not entries:
-                room.take(own)
-                entries = own
+        for indexed in self._asked_of(event, room):
             slots = indexed.match(room, indexed.eligible(self.ask.scope), event.moment)
             if slots:
                 found.append((indexed.segment, slots))
@@ -167,21 +158,34 @@ class Searcher:
 
     def best(self, event: One) -> list[tuple[Id, float]]:
         """The ids of the k best for an event, with their scores, best first."""
-        if self._is_one:
-            assert self.ask.k is not None
-            indexed, eligible, room = self.version.segments[0], self.eligible(0), borrow()
-            entries = event.entries_for(indexed.segment)
-            room.take(entries, event.weights_of(entries))
-            index = indexed.searched_by(eligible)
-            life, combination = indexed.life_at(event.moment), self.ask.combination
-            slots, scores = index.best_of_one(room, self.ask.k, eligible, self.ask.relaxed, combination, life)
-            give_back(room)
-            return list(zip(indexed.segment.ids.named(slots), scores, strict=True))
-        parts = [self._scored(one, 0, 1) for one in self._each(event.batch)[0]]
-        _, order = _merged(parts, 1, self.ask.k)
-        ids = [one for part in parts for one in self._ids(part.number).named(part.slots.tolist())]
-        values = [score for part in parts for score in part.scores.tolist()]
-        return [(ids[at], values[at]) for at in order.tolist()]
+        k, ask = self.ask.k or 0, self.ask
+        found = []
+        room = borrow()
+        for indexed in self._asked_of(event, room):
+            eligible = indexed.eligible(ask.scope)
+            index, life = indexed.searched_by(eligible), indexed.life_at(event.moment)
+            slots, scores = index.best_of_one(room, k, eligible, ask.relaxed, ask.combination, life)
+            if slots:
+                found.append((indexed.segment, slots, scores))
+        give_back(room)
+        return _best_of(found, k)
+
+    def _asked_of(self, event: One, room: OneEvent) -> Iterator[IndexedSegment]:
+        """The segments to search for an event, which is in the room in keys of each."""
+        version = self.version
+        segments: Sequence[IndexedSegment] = version.segments
+        if version.router is not None:
+            segments = [segments[number] for number, _ in version.routed(event.batch.events, self.ask.relaxed)]
+        elif version.ends:
+            over = version.over_at(INT64_MAX if event.moment is None else event.moment[0])
+            segments = [one for number, one in enumerate(segments) if number not in over]
+        entries: list[Entry] | None = None
+        for indexed in segments:
+            own = event.entries_for(indexed.segment)
+            if own is not entries:
+                room.take(own, event.weights_of(own))
+                entries = own
+            yield indexed
 
     def near_misses(self, batch: One, event: Mapping[str, Any], missing: int, limit: int | None) -> list[NearMiss]:
         """Subscriptions that would match the first event if at most `missing` constraints of one clause held.
@@ -444,6 +448,20 @@ def _interleaved(found: Sequence[tuple[Segment, list[int]]]) -> list[Id]:
     for place, _, one in reversed(places):
         ids.insert(place, one)
     return ids
+
+
+def _best_of(found: Sequence[tuple[Segment, list[int], list[float]]], k: int) -> list[tuple[Id, float]]:
+    """The ids of the k best of what several segments answer to one event, with their scores; each gives its k best."""
+    if len(found) == 1:
+        segment, slots, scores = found[0]
+        return list(zip(segment.ids.named(slots), scores, strict=True))
+    rows = [
+        (-score, sequence, segment, slot, score)
+        for segment, slots, scores in found
+        for slot, score, sequence in zip(slots, scores, segment.arrays.sequence[slots].tolist(), strict=True)
+    ]
+    rows.sort(key=itemgetter(0, 1))
+    return [(segment.ids.named([slot])[0], score) for _, _, segment, slot, score in rows[:k]]
 
 
 def _merged(parts: Sequence[Found], count: int, k: int | None) -> tuple[I64, I64]:
