@@ -132,7 +132,7 @@ class Seen:
         self._attributes: tuple[set[int], set[int]] = (set(), set())
         self._fields: tuple[set[str], set[str]] = (set(), set())
         self._counts = (0, 0)
-        self._recent: deque[tuple[int, list[Entry], int]] = deque(maxlen=RECENT)
+        self._recent: deque[tuple[int, list[Entry], int | None]] = deque(maxlen=RECENT)
 
     def _count(self, events: int) -> None:
         if self._counts[0] >= WINDOW:
@@ -141,8 +141,11 @@ class Seen:
             self._counts = (0, self._counts[0])
         self._counts = (self._counts[0] + events, self._counts[1])
 
-    def note_one(self, entries: list[Entry], event: Mapping[str, Any], generation: int, k: int = 0) -> None:
-        """Take note of a single event, in keys of this generation, and of how many best were wanted; 0: all."""
+    def note_one(self, entries: list[Entry], event: Mapping[str, Any], generation: int, k: int | None = 0) -> None:
+        """Take note of a single event, in keys of this generation, and of how many best were wanted.
+
+        0: all matches; None: what no index is planned for.
+        """
         self._count(1)
         if not self._counts[0] % EVERY:
             self._recent.append((generation, entries, k))
@@ -150,7 +153,7 @@ class Seen:
         if len(self._fields[0]) < MOST_FIELDS:
             self._fields[0].update(event)
 
-    def note(self, encoded: EventArrays, generation: int, events: Iterable[Any], k: int = 0) -> None:
+    def note(self, encoded: EventArrays, generation: int, events: Iterable[Any], k: int | None = 0) -> None:
         """Take note of events as `note_one` does, and of the fields of some of them as they came."""
         count = len(encoded.start) - 1
         self._count(count)
@@ -178,7 +181,7 @@ class Seen:
 
         Of several numbers the middle one.
         """
-        wanted = sorted(k for _, _, k in tuple(self._recent))
+        wanted = sorted(k for _, _, k in tuple(self._recent) if k is not None)
         return wanted[len(wanted) // 2] if len(wanted) >= FEWEST else 0
 
     def unseen(self, segment: Segment) -> Unseen:

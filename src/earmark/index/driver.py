@@ -174,9 +174,9 @@ class ArrayIndex(Generic[A]):
             return False
         return bool(work > DRIFT * events * max(self.plan.work, LEAST_WORK))
 
-    def _observe(self, events: int) -> None:
-        """Note how much work the last call took for its events, where work was planned."""
-        if self.plan is not None and not self.plan.k:
+    def _observe(self, events: int, k: int = 0) -> None:
+        """Note how much work the last call took for its events, where such calls were planned for."""
+        if self.plan is not None and bool(self.plan.k) == bool(k):
             before = self._observed
             self._observed = before[0] + events, before[1] + self.work.nanoseconds
 
@@ -492,6 +492,8 @@ class ArrayIndex(Generic[A]):
         if self._scan_is_quicker(sorted_asked):
             return ranks(self._scan, asked, floor)
         counts, slots, scores = ranks(self, sorted_asked, sorted_floor)
+        if floor is None and not asked.relaxed:
+            self._observe(asked.last - asked.first, asked.k)
         if order is not None:
             pointers, slots, scores = in_event_order(order, pointers_of(counts), slots, scores, threads=threads)
             counts = np.diff(pointers)

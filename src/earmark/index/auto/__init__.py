@@ -21,16 +21,17 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, shown
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
 from earmark.index import builder, class_of
-from earmark.index.auto.facts import Facts, events_like, facts_of, sampled
+from earmark.index.auto.facts import Facts, events_like, facts_of, sampled, spread
 from earmark.index.auto.plan import Candidate, Plan
 from earmark.index.contract import Work
 from earmark.index.driver import ArrayIndex, read_only_table
@@ -148,7 +149,7 @@ KINDS = {
     "interval_tree": Kind(_interval_tree, 1),
     "segment_tree": Kind(_segment_tree, 1),
     "be_star_tree": Kind(_be_star_tree, dearer=0.6),
-    "bitsets": Kind(_bitsets, 64, most_k=0, dearer=0.1, options=({"buckets": 64},)),
+    "bitsets": Kind(_bitsets, 64, dearer=0.1, options=({"buckets": 64},)),
     "scan": Kind(_scan),
     "cell_table": Kind(_cell_table, 1, least_k=1, most_k=CELL_BEST, looks_up=True),
     "sopt_r_tree": Kind(_sopt_r_tree, 1),
@@ -166,12 +167,12 @@ def planned(
     """The index for a table, with its plan; by recent events, if there are any."""
     begun = time.perf_counter()
     _check(among, k)
-    table = read_only_table(table)
+    table, k = read_only_table(table), int(k)
     slots = len(table.sequence)
     is_recent = recent is not None and len(recent.start) > 1
     is_scanned = slots <= FEW and "scan" in (among or KINDS)
     events = recent if recent is not None and is_recent else events_like(table, 0 if is_scanned else EVENTS)
-    events = some_events(events, np.arange(min(EVENTS, len(events.start) - 1)))
+    events = some_events(events, spread(len(events.start) - 1, EVENTS))
     facts = facts_of(table, events)
     candidates = _candidates(slots, facts, among or tuple(KINDS), k)
     course = Course(table, events, k)
@@ -220,9 +221,9 @@ def followed(table: SegmentArrays, plan: Plan, among: Sequence[str] = ()) -> Arr
 
 
 def _check(among: Sequence[str], k: int) -> None:
-    if isinstance(among, str) or not all(name in KINDS for name in among):
-        raise EarmarkError(f"expected candidates among {', '.join(KINDS)}, got {among!r}")
-    if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+    if not isinstance(among, list | tuple) or not all(isinstance(name, str) and name in KINDS for name in among):
+        raise EarmarkError(f"expected a list of candidates among {', '.join(KINDS)}, got {shown(among)}")
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 0:
         raise EarmarkError(f"expected a number of best subscriptions as k, or 0 for all that match, got {k!r}")
 
 

@@ -50,8 +50,12 @@ def sampled(table: SegmentArrays, most: int, constraints: int) -> SegmentArrays:
     most = max(1, min(most, constraints * slots // max(1, len(table.attr))))
     if slots <= most:
         return table
-    chosen = gather(table, np.linspace(0, slots - 1, most).astype(np.int64))
-    return SegmentArrays._make(map(frozen, chosen))
+    return SegmentArrays._make(map(frozen, gather(table, spread(slots, most))))
+
+
+def spread(count: int, most: int) -> I64:
+    """All numbers below `count`, or `most` of them, spread evenly."""
+    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
 
 
 def facts_of(table: SegmentArrays, events: EventArrays) -> Facts:

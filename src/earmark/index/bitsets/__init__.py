@@ -13,11 +13,12 @@ tail and a new build in time. Relaxed search is that of `scan`.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from earmark.errors import EarmarkError, require
+from earmark.errors import EarmarkError, require, shown
 from earmark.flat.arrays import F64, I32, I64
 from earmark.flat.pinned import Pinned
 from earmark.index.answers import event_major, roomier
@@ -66,9 +67,9 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
 
         `buckets`: the most for one attribute; more leave fewer entries to compare, and take more memory.
         """
-        if not 1 <= buckets <= MOST_BUCKETS:
-            raise EarmarkError(f"expected 1 to {MOST_BUCKETS} buckets, got {buckets}")
-        return cls(table, built(read_only_table(table), buckets))
+        if isinstance(buckets, bool) or not isinstance(buckets, Integral) or not 1 <= buckets <= MOST_BUCKETS:
+            raise EarmarkError(f"expected 1 to {MOST_BUCKETS} buckets, got {shown(buckets)}")
+        return cls(table, built(read_only_table(table), int(buckets)))
 
     def describe(self) -> dict[str, Any]:
         """What was counted, and how it is laid out."""

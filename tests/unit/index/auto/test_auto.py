@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,35 @@ def test_answers_are_those_of_a_scan(seed: int, k: int, monkeypatch: pytest.Monk
         assert np.array_equal(own, right)
 
 
+def test_events_are_taken_from_all_of_the_recent_ones() -> None:
+    """The first 64 decided alone, however many came after them."""
+    table = boxes(600, 2)
+    some = events_like(table, 40)
+    nothing = EventArrays(np.zeros(400, np.int64), *(column[:0] for column in some[1:]))
+    recent = EventArrays(np.concatenate([nothing.start, some.start]), *some[1:])
+    assert auto.planned(table, ("blocks",), recent=recent).plan.facts.met > 0  # type: ignore[union-attr]
+
+
+def test_relaxed_searches_are_not_planned_for() -> None:
+    m = filled()
+    for _ in range(10):
+        m.top_k_many([{"a": 3, "b": 4}] * 8, 5)
+    for _ in range(25):
+        m.top_k_many([{"a": 3, "b": 4}] * 8, 5, mode="relaxed")
+    m.compact()
+    assert [plan.k for plan in m.plan()] == [5]
+
+
+def test_a_plan_for_the_best_can_drift() -> None:
+    index = auto.planned(boxes(3_000, 2), ("blocks",), k=3)
+    index.plan = replace(index.plan, work=1.0)  # type: ignore[type-var]
+    events = events_like(boxes(3_000, 2), 64)
+    for _ in range(OBSERVED // 64):
+        index.top_k_many(events, 3, bits.all_set(3_000))
+        index.match_many(events, bits.all_set(3_000))
+    assert index._observed[0] == OBSERVED
+
+
 def test_recent_events_are_planned_by() -> None:
     table = boxes(600, 2)
     plan = auto.planned(table, ("blocks",), recent=events_like(table, 33)).plan
@@ -261,10 +291,14 @@ def test_recent_events_are_planned_by() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"among": "blocks"}, "expected candidates among blocks, "),
-        ({"among": ["magic"]}, "expected candidates among blocks, "),
+        ({"among": "blocks"}, "expected a list of candidates among blocks, "),
+        ({"among": ["magic"]}, "expected a list of candidates among blocks, "),
         ({"k": -1}, "expected a number of best subscriptions"),
         ({"k": True}, "expected a number of best subscriptions"),
+        ({"k": 1.0}, "expected a number of best subscriptions"),
+        ({"among": 5}, "expected a list of candidates among blocks, .*, got 5"),
+        ({"among": None}, "expected a list of candidates"),
+        ({"among": [["blocks"]]}, "expected a list of candidates"),
         ({"speed": 9}, "no option 'speed'; it has among, k"),
     ],
 )
