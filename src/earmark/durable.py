@@ -32,7 +32,7 @@ from earmark.book.history import Change, Difference, Revision
 from earmark.book.journal import DURABILITY, STARTS, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
 from earmark.book.replay import Replay, replayed
-from earmark.book.rows import Part, State, part_of_rows, parts_of, rows_in, state_at
+from earmark.book.rows import Part, part_of_rows, parts_of, rows_in
 from earmark.engine import edits
 from earmark.engine.compaction import compacted, settled
 from earmark.engine.edits import Edit, Make
@@ -203,6 +203,7 @@ class Book(Matcher):
         made._start(settled(version, made._build))
         made.path, made._journal, made._number = root, None, state.number
         made._follows_journal = journal is not None
+        made._known = made._version, state.number
         made._process, made._reading_journal = os.getpid(), remade_lock()
         return made, state
 
@@ -216,6 +217,8 @@ class Book(Matcher):
     """False for a reader of a book without one, or from another machine: it follows versions."""
     _number: int
     """What a reader has: the last change, or the version."""
+    _known: tuple[Version, int]
+    """What is published, and the last change that it has: both of one moment."""
     _process: int
     """The process that `_journal` is of."""
     _reading_journal: Any
@@ -251,7 +254,9 @@ class Book(Matcher):
             self._commits.rearrange(version)
 
     def _publish(self, version: Version) -> None:
+        """Let searches see a version that has `last_change`. The caller holds the writers' lock."""
         self._version = version
+        self._known = version, self.last_change
 
     def _published(self) -> tuple[Version, int, int]:
         assert self._commits is not None
@@ -340,7 +345,7 @@ class Book(Matcher):
         for stored, parts in reversed(self._commits.waiting()):
             if any(row for part in parts for row in rows_in(part.form, part.body, schema, id)):
                 return int(stored.number)
-        with self._history() as journal:
+        with self._history() as journal, journal.reading():
             numbers = [change.number for change, _, _ in past.states_of(journal, id, schema)]
         return numbers[-1] if numbers else 0
 
@@ -424,8 +429,8 @@ class Book(Matcher):
             version, saved, _ = saving.load(self.path, None, True, self.index, checkpoint=True)
             if saved != self.index and self._build is not None:
                 version = version.reindexed(self._build)
-            self._publish(version)
             self._number = newest
+            self._publish(version)
 
     def _follow_journal(self) -> None:
         with self._history() as journal:
@@ -437,8 +442,9 @@ class Book(Matcher):
                 version, number = state.version, state.number
             else:
                 version, number, _ = replayed(self._version, journal, self._number, last)
-        self._publish(settled(version, self._build))
+        version = settled(version, self._build)
         self._number, self._is_behind = number, False
+        self._publish(version)
         self._compactor.request()
 
     @contextmanager
@@ -476,14 +482,9 @@ class Book(Matcher):
         A few milliseconds, however long the history of the book is.
         """
         one = checked_id(id)
-        with self._history() as journal:
-            return past.history(journal, one, self._version.schema, lambda: self._state(one))
-
-    def _state(self, id: Id) -> State | None:
-        """What a subscription is now."""
-        version = self._version
-        place = version.find(id)
-        return None if place is None else state_at(version.segments[place.number].segment, version.schema, place.slot)
+        version, number = self._known
+        with self._history() as journal, journal.reading():
+            return past.history(journal, one, version, None if self._is_behind else number)
 
     def changes(self, since: int | datetime = 0) -> Iterator[Change]:
         """The changes after one, given by its number or a time, in order. O(changes)."""

@@ -122,23 +122,32 @@ def states_of(journal: Journal, id: Id, schema: Schema) -> Iterator[tuple[Stored
         yield change, before, after
 
 
-def history(journal: Journal, id: Id, schema: Schema, now: Callable[[], State | None]) -> list[Revision]:
-    """The changes of one id, the oldest first; `now` is what it is."""
+def history(journal: Journal, id: Id, version: Version, number: int | None) -> list[Revision]:
+    """The changes of one id, the oldest first.
+
+    `number` is the last change that the version has, to compare it with what the changes until then lead to. The
+    journal may have newer ones; where those replaced older history, or the number is None, nothing is compared.
+    """
     found, last = [], None
-    for change, before, after in states_of(journal, id, schema):
+    is_comparable = number is not None and (journal.first == 1 or journal.first <= number)
+    for change, before, after in states_of(journal, id, version.schema):
         about = (change.number, change.moment, change.author, change.message, change.kind)
         found.append(Revision(*about, given(id, before), given(id, after)))
-        last = after
-    if not is_same(last, now()) and not _has_more(journal, id, schema, found):
+        if number is None or change.number <= number:
+            last = after
+        elif change.kind in (*STARTS, ERASE):
+            is_comparable = False
+    if is_comparable and not is_same(last, state_in(version, id)):
         raise JournalError(
             f"the journal of {str(journal.root)!r} is damaged: the history of {id!r} does not lead to what it is"
         )
     return found
 
 
-def _has_more(journal: Journal, id: Id, schema: Schema, found: list[Revision]) -> bool:
-    """Whether an id has changed since its history was read."""
-    return len(list(states_of(journal, id, schema))) > len(found)
+def state_in(version: Version, id: Id) -> State | None:
+    """What a subscription is in a version."""
+    place = version.find(id)
+    return None if place is None else state_at(version.segments[place.number].segment, version.schema, place.slot)
 
 
 def net(journal: Journal, since: int, until: int, schema: Schema) -> dict[Id, list[State | None]]:
@@ -188,11 +197,7 @@ def refuse_conflicts(number: int, states: dict[Id, list[State | None]], version:
     """Raise where subscriptions of a change are no longer what it left."""
     changed = []
     for id, (_, after) in states.items():
-        place = version.find(id)
-        now = None
-        if place is not None:
-            now = state_at(version.segments[place.number].segment, version.schema, place.slot)
-        if not is_same(after, now):
+        if not is_same(after, state_in(version, id)):
             changed.append(id)
     if changed:
         listed = ", ".join(map(repr, changed[:5])) + (f" and {len(changed) - 5:,} more" if len(changed) > 5 else "")

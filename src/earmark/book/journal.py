@@ -292,6 +292,18 @@ class Journal:
 
     # --- reading ---------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Inside, the journal is as it was at one moment, whatever others write. For a few milliseconds."""
+        with _guarded(self.root, "read"):
+            self._connection.execute("BEGIN")
+        try:
+            self.refresh_facts()
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
     def last(self) -> int:
         """The number of the newest change; 0 where there is none."""
         with _guarded(self.root, "read"):
