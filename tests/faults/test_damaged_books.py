@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import warnings
@@ -104,12 +105,41 @@ def test_every_file_damaged_in_turn(whole: tuple[Path, Answers], tmp_path: Path,
         else:
             silent += 1
             assert found == expected, (name, how)
-        if number % 7 == 0:
+        if number % 7 == 0 or (name == "journal.db" and how in ("half", "hole", "less")):
             problems = care.check(folder)
             assert problems or isinstance(found, tuple), (name, how)
             repaired(folder, name, how, expected)
         shutil.rmtree(folder)
     assert refused > 20 and silent > 3
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95])
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_a_cut_journal_with_its_wal_beside_it(tmp_path: Path, share: float, has_checkpoint: bool) -> None:
+    """What `kill -9` leaves, and then the database is cut: SQLite itself says that it is malformed."""
+    with earmark.open(tmp_path / "a", index="scan") as m:
+        for i in range(300):
+            m.add(f"s{i}", f"x > {i}")
+        m.checkpoint()
+        m.add("late", "x < 0")
+        m.update("s7", "x < 7")
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+    folder, ids = tmp_path / "b", [f"s{i}" for i in range(300)]
+    os.truncate(folder / "journal.db", int((folder / "journal.db").stat().st_size * share))
+    if not has_checkpoint:
+        shutil.rmtree(folder / "versions")
+        (folder / "CURRENT").unlink()
+    try:
+        done = care.repair(folder)
+    except EarmarkError as problem:
+        assert not has_checkpoint and "neither its journal nor a version" in str(problem)
+        return
+    assert any("of 302" in one or " is whole: 302 changes" in one for one in done), done
+    assert care.check(folder) == []
+    with earmark.open(folder) as again:
+        found = again.ids()
+        assert found == [*ids, "late"][: len(found)] and (len(found) >= 300 or not has_checkpoint)
+        again.add("new", "TRUE")
 
 
 def repaired(folder: Path, name: str, how: str, expected: Answers) -> None:

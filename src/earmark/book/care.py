@@ -159,7 +159,11 @@ def _repair(root: Path) -> list[str]:
         if facts is None:
             assert checkpoint is not None
             facts = opening.facts_of(folders.new_name(), checkpoint[2], {}, checkpoint[0].schema)
-            done.append("the journal cannot be read: a new one begins with the newest checkpoint, without history")
+            of = f" of {max(checkpoint[1], _acknowledged(root)):,}"
+            done.append(
+                "the journal cannot be read: a new one begins with the newest checkpoint, which goes up to change "
+                f"{checkpoint[1]:,}{of}, without history"
+            )
             journal = Journal.create(site, facts)
             journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint[0]))])
             journal.close()
@@ -210,14 +214,26 @@ def _salvage(root: Path, site: Path, done: list[str]) -> tuple[dict[str, Any] | 
         stated = old.first - 1
         with suppress(TableError):
             stated = old.last()
-        with suppress(TableError, OSError):
-            stated = max(stated, Mark(root, writable=False).read()[0])
+        stated = max(stated, _acknowledged(root))
         if wrong is not None or last < stated:
             reason = wrong or "what came after it is gone"
             done.append(f"the journal was read up to change {last:,} of {stated:,}: {reason}")
+        elif broken:
+            done.append(f"the journal was damaged, and is written again: changes up to {last:,} of {stated:,} were read")
         return facts, last, not broken and wrong is None and last >= stated
     finally:
         old.close()
+
+
+def _acknowledged(root: Path) -> int:
+    """The newest change that HEAD knows; 0 where that cannot be read."""
+    with suppress(TableError, OSError, ValueError):
+        mark = Mark(root, writable=False)
+        try:
+            return mark.read()[0]
+        finally:
+            mark.close()
+    return 0
 
 
 def _copy(old: Journal, new: Journal) -> tuple[int, str | None]:

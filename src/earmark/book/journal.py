@@ -66,6 +66,7 @@ CREATE TABLE touched (hash INTEGER NOT NULL, change INTEGER NOT NULL, part INTEG
 CREATE TABLE pages (slot INTEGER NOT NULL, change INTEGER NOT NULL, hashes BLOB NOT NULL, parts BLOB NOT NULL,
     PRIMARY KEY (slot, change)) WITHOUT ROWID;
 """
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CHANGE = "number, time, author, message, kind, rows, parts, body, checksum"
 
 
@@ -390,10 +391,17 @@ class Journal:
         return low
 
     def integrity(self) -> list[str]:
-        """What SQLite finds wrong with the database, if anything."""
+        """What SQLite finds wrong with the database, if anything; also where it is too damaged to be looked through."""
+        found = []
         with _guarded(self.root, "read"):
-            found = [str(row[0]) for row in self._connection.execute("PRAGMA integrity_check(20)")]
-            return [] if found == ["ok"] else found
+            try:
+                for row in self._connection.execute("PRAGMA integrity_check(20)"):
+                    found.append(str(row[0]))
+            except sqlite3.DatabaseError as problem:
+                if _code(problem) not in _DAMAGED:
+                    raise
+                found.append(str(problem))
+        return [] if found == ["ok"] else found
 
     def copy_to(self, file: Path) -> None:
         """A copy of the journal as it is now, while others write."""
@@ -502,7 +510,7 @@ def _guarded(root: Path, done: str) -> Iterator[None]:
     except sqlite3.DatabaseError as problem:
         is_unsure = _code(problem) == sqlite3.SQLITE_IOERR
         reason = f"cannot be {done}: {problem}"
-        if _code(problem) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if _code(problem) in _DAMAGED:
             reason = f"is damaged: {problem}; `earmark repair` saves what can be read"
     except OSError as problem:
         reason = f"cannot be {done}: {problem.strerror or problem}"
