@@ -5,7 +5,8 @@ sqlglot (Spark dialect) is the grammar; it is not the validator, and it never se
     text       age >= 22.5 AND city IN ('x', 'it''s')
     shape      n0 >= 900000000 AND n1 IN (800000001)      every token checked, names and literals out (tokens.py)
     tree       sqlglot's, walked by a whitelist of nodes *and their arguments* (grammar.py)
-    template   our clauses with holes for the literals; kept, so that a text of a known shape needs no grammar
+    template   our clauses with holes for the literals; kept, so that a text of a known shape needs no grammar, and one
+               that differs in its names as well needs tokens only
     clauses    the template with the literals of this text
 
 Literals are read by literals.py under Spark's rules. Length, nesting and the numbers of clauses and of values in them
@@ -15,18 +16,21 @@ Threads may parse at the same time: a template never changes, and new ones are p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from earmark.errors import SubscriptionError
 from earmark.language.literals import LiteralError, negated, number_value, plain_pattern, string_value
 from earmark.language.normal import MAX_VALUES, Clauses, normal_form, too_many_values
-from earmark.language.predicate import MAX_TEXT, Atom, Condition, Leaf, Mode, Predicate, filled
+from earmark.language.predicate import MAX_NAME, MAX_TEXT, Atom, Condition, Leaf, Mode, Predicate, filled
 from earmark.language.refusals import refusal
 from earmark.language.tokens import KINDS, QUOTED, UNIT, Hole, Kind, Lexed, lex, units_are_slots
 from earmark.locks import remade_lock
 
 Compared: TypeAlias = tuple[str, str, tuple[int, ...]]
 """An attribute, an operator, and the places of the literals that it is compared with."""
+Form: TypeAlias = tuple[str, tuple[str, ...], tuple[int, ...]]
+"""A shape, the kinds of its literals, and which of its names are equal: for each the place of the first like it."""
 COMPARISONS = frozenset(("=", "<", "<=", ">", ">=", "BETWEEN"))
 _MAX_TEMPLATES = 4096
 _SURE_DIGITS = 15
@@ -62,7 +66,7 @@ def parse_clauses(text: str) -> Clauses:
             if template is not None and (clauses := template.clauses_with(tokens)) is not None:
                 return clauses
         lexed = lex(text)
-        template = Template(lexed, normal_form(_condition(lexed)))
+        template = _template_of(lexed)
         if units_are_slots(lexed):
             _keep(between, template)
         clauses = template.clauses_with([text[slot.start : slot.end] for slot in lexed.slots])
@@ -70,6 +74,27 @@ def parse_clauses(text: str) -> Clauses:
         return clauses
     except (SubscriptionError, _BadLiteral) as problem:
         raise _error(text, problem) from None
+
+
+def _template_of(lexed: Lexed) -> Template:
+    """The template of a text; without the grammar where one that differs in its names and literals alone is known."""
+    form = _form_of(lexed)
+    known = None if form is None else _forms.get(form)
+    if known is not None:
+        template, names = known
+        return template.renamed(dict(zip(names, lexed.names, strict=True)))
+    template = Template(lexed, normal_form(_condition(lexed)))
+    if form is not None and template.size <= _MAX_TEMPLATE_LEAVES and len(lexed.shape) <= _MAX_TEMPLATE_TEXT:
+        _remember(_forms, form, (template, lexed.names))
+    return template
+
+
+def _form_of(lexed: Lexed) -> Form | None:
+    """What a text is but for its names and literals; None where a name is not a plain one."""
+    names = lexed.names
+    if "." in lexed.kinds or not all(name.isascii() and "." not in name and len(name) <= MAX_NAME for name in names):
+        return None
+    return lexed.shape, tuple([slot.kind for slot in lexed.slots]), tuple(map(names.index, names))
 
 
 def _condition(lexed: Lexed) -> Condition:
@@ -130,16 +155,22 @@ def compared(text: str) -> tuple[Template, list[int]] | None:
 # --- templates -----------------------------------------------------------------------------------------------
 
 _templates: dict[tuple[str, ...], Template] = {}
+_forms: dict[Form, tuple[Template, list[str]]] = {}
+"""By what is left without names, a template and its names."""
 _templates_lock = remade_lock()
 
 
 def _keep(between: tuple[str, ...], template: Template) -> None:
     """Remember the template of a shape; the oldest gives way."""
     if template.size <= _MAX_TEMPLATE_LEAVES and sum(map(len, between)) <= _MAX_TEMPLATE_TEXT:
-        with _templates_lock:
-            while len(_templates) >= _MAX_TEMPLATES:
-                del _templates[next(iter(_templates))]
-            _templates[between] = template
+        _remember(_templates, between, template)
+
+
+def _remember(templates: dict[Any, Any], key: Any, value: Any) -> None:
+    with _templates_lock:
+        while len(templates) >= _MAX_TEMPLATES:
+            del templates[next(iter(templates))]
+        templates[key] = value
 
 
 class Template:
@@ -159,6 +190,16 @@ class Template:
         self._values = sum(n * max(1, len(leaf[2])) for n, leaf in zip(self.repeats, self.leaves, strict=True))
         self.size = len(self.leaves) + sum(len(atoms) for clause in self.clauses for _, atoms in clause)
         self.comparisons = self._comparisons()
+
+    def renamed(self, names: Mapping[str, str]) -> Template:
+        """The same with other names for the attributes, as many as before."""
+        made = object.__new__(Template)
+        made.kinds, made.derived, made.repeats = self.kinds, self.derived, self.repeats
+        made._values, made.size = self._values, self.size
+        made.leaves = [(names[name], operator, places, mode) for name, operator, places, mode in self.leaves]
+        made.clauses = [[(names[name], atoms) for name, atoms in clause] for clause in self.clauses]
+        made.comparisons = made._comparisons()
+        return made
 
     def _comparisons(self) -> list[list[Compared]] | None:
         """The clauses as comparisons with numbers; None unless each constraint is one."""
