@@ -29,7 +29,7 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -55,6 +55,13 @@ MOST_REFUSALS = 1_000
 
 class RequestRefused(EarmarkError):
     """The broker refused requests; the text has its reasons."""
+
+
+class _ClosedError(EarmarkError):
+    """A client was closed, by this caller or by another."""
+
+    def __init__(self) -> None:
+        super().__init__("this client is closed")
 
 
 class _Request:
@@ -324,7 +331,7 @@ class AsyncClient:
 
     def _check_open(self) -> None:
         if self._task is None:
-            raise EarmarkError("this client is closed")
+            raise _ClosedError
 
     def _pump(self) -> None:
         """Move requests into the link, as far as it has room."""
@@ -367,6 +374,7 @@ class AsyncClient:
     async def _wait(self, is_true: Callable[[], bool], seconds: float | None, what: str) -> None:
         if seconds is not None:
             check_seconds(seconds, "seconds")
+        self._check_open()
         self._waiters += 1
         self._make_room()
         self._wake.set()
@@ -383,13 +391,14 @@ class AsyncClient:
     # --- notifications ------------------------------------------------------------------------------------------
 
     async def get(self, seconds: float | None = None) -> Notify | None:
-        """Return the next notification; None if there is none within this time, or the client is closed."""
+        """Return the next notification; None if there is none within this time."""
         if seconds is not None:
             check_seconds(seconds, "seconds")
         if not self._notifications:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._until(lambda: self._notifications)
+        self._check_open()  # what has arrived and was not taken stays at the broker
         return self._next()
 
     def _next(self) -> Notify | None:
@@ -401,8 +410,10 @@ class AsyncClient:
         return notification
 
     async def __aiter__(self) -> AsyncIterator[Notify]:
-        while (notification := await self.get()) is not None:
-            yield notification
+        """Wait for one notification after the other, until the client is closed."""
+        with contextlib.suppress(_ClosedError):
+            while (notification := await self.get()) is not None:
+                yield notification
 
 
 def _key(message: m.Message) -> tuple[str, Id]:
@@ -434,41 +445,61 @@ def _check(message: m.Message) -> None:
 class Client:
     """The same client for code without asyncio: its methods wait. Its connection lives in a thread of its own.
 
-    Takes the arguments of AsyncClient. Use it as `with`, or call `close` at the end. Threads may share it.
+    Takes the arguments of AsyncClient. Use it as `with`, or call `close` at the end. Threads may share it; when one of
+    them closes it, the calls of the others end with an EarmarkError.
     """
 
     def __init__(self, address: str, **options: Any) -> None:
         self._client = AsyncClient(address, **options)
+        self._lock = threading.Lock()
+        """Held to hand work to the loop: once it is closed, no work follows that nobody would do."""
+        self._is_closed = False
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="earmark client", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="earmark client", daemon=True)
         self._thread.start()
         try:
             self._run(self._client.connect())
         except BaseException:
-            self._stop()
+            self.close()
             raise
+
+    def _work(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._loop.is_closed():
-            work.close()
-            raise EarmarkError("this client is closed")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self._is_closed:
+                work.close()
+                raise _ClosedError
+            future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:
+        except BaseException as problem:
             future.cancel()
+            if isinstance(problem, CancelledError) and self._is_closed:
+                raise _ClosedError from None
             raise
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
     def close(self) -> None:
         """Disconnect. Subscriptions stay at the broker; what has not been sent is dropped (see `flush`)."""
-        if not self._loop.is_closed():
-            self._run(self._client.close())
-            self._stop()
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        self._thread.join()
+
+    async def _end(self) -> None:
+        """Disconnect, so that all calls in flight end, and stop the loop behind them."""
+        try:
+            await self._client.close()
+            if others := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(others, timeout=1.0)
+                for task in others:
+                    task.cancel()
+                await asyncio.wait(others, timeout=1.0)
+        finally:
+            self._loop.call_soon(self._loop.stop)
 
     def __enter__(self) -> Self:
         return self
@@ -533,9 +564,11 @@ class Client:
         self._run(self._client.flush(seconds))
 
     def get(self, seconds: float | None = None) -> Notify | None:
-        """Return the next notification; None if there is none within this time, or the client is closed."""
+        """Return the next notification; None if there is none within this time."""
         return self._run(self._client.get(seconds))
 
     def __iter__(self) -> Iterator[Notify]:
-        while (notification := self.get()) is not None:
-            yield notification
+        """Wait for one notification after the other, until the client is closed."""
+        with contextlib.suppress(_ClosedError):
+            while (notification := self.get()) is not None:
+                yield notification
