@@ -129,11 +129,11 @@ def test_a_cut_journal_with_its_wal_beside_it(tmp_path: Path, share: float, has_
     if not has_checkpoint:
         shutil.rmtree(folder / "versions")
         (folder / "CURRENT").unlink()
-    try:
-        done = care.repair(folder)
-    except EarmarkError as problem:
-        assert not has_checkpoint and "neither its journal nor a version" in str(problem)
+    if not has_checkpoint and share < 0.1:  # not even its facts can be read
+        with pytest.raises(EarmarkError, match="neither its journal nor a version"):
+            care.repair(folder)
         return
+    done = care.repair(folder)
     assert any("of 302" in one or " is whole: 302 changes" in one for one in done), done
     assert care.check(folder) == []
     with earmark.open(folder) as again:

@@ -159,10 +159,10 @@ def _repair(root: Path) -> list[str]:
         if facts is None:
             assert checkpoint is not None
             facts = opening.facts_of(folders.new_name(), checkpoint[2], {}, checkpoint[0].schema)
-            of = f" of {max(checkpoint[1], _acknowledged(root)):,}"
+            reach = f"change {checkpoint[1]:,} of {max(checkpoint[1], _acknowledged(root)):,}"
             done.append(
-                "the journal cannot be read: a new one begins with the newest checkpoint, which goes up to change "
-                f"{checkpoint[1]:,}{of}, without history"
+                "the journal cannot be read: a new one begins with the newest checkpoint, without history; that goes "
+                f"up to {reach}"
             )
             journal = Journal.create(site, facts)
             journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint[0]))])
@@ -219,7 +219,7 @@ def _salvage(root: Path, site: Path, done: list[str]) -> tuple[dict[str, Any] | 
             reason = wrong or "what came after it is gone"
             done.append(f"the journal was read up to change {last:,} of {stated:,}: {reason}")
         elif broken:
-            done.append(f"the journal was damaged, and is written again: changes up to {last:,} of {stated:,} were read")
+            done.append(f"the journal was damaged, and is written again: its {last:,} changes could be read")
         return facts, last, not broken and wrong is None and last >= stated
     finally:
         old.close()
