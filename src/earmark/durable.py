@@ -168,7 +168,7 @@ class Book(Matcher):
     ) -> Book:
         journal: Journal | None = None
         try:
-            if folders.has_journal(root) and not was_elsewhere(root):
+            if _has_readable_journal(root):
                 journal = Journal.open(root, readonly=True)
                 if (root / HEAD).exists():
                     mark = Mark(root, writable=False)
@@ -214,7 +214,7 @@ class Book(Matcher):
     _journal: Journal | None
     """A connection to read the journal with, once it was needed."""
     _follows_journal: bool
-    """False for a reader of a book without one, or from another machine: it follows versions."""
+    """False for a reader of a book without one, or on another machine than the writer: it follows versions."""
     _number: int
     """What a reader has: the last change, or the version."""
     _known: tuple[Version, int]
@@ -225,7 +225,7 @@ class Book(Matcher):
     """The lock of those who read it."""
     _is_over = False
     _is_behind = False
-    """Whether the journal was replaced by another one since the last look."""
+    """Whether what was followed until now was replaced: the journal by another one, or versions by a journal."""
 
     @property
     def is_readonly(self) -> bool:
@@ -417,19 +417,30 @@ class Book(Matcher):
         if self._lock is not None:
             return self.last_change
         with self._writing:
+            if self._follows_journal != _has_readable_journal(self.path):
+                self._follow_another()
             if self._follows_journal:
                 self._follow_journal()
             else:
                 self._follow_versions()
         return self._number
 
+    def _follow_another(self) -> None:
+        """Follow the journal instead of versions, or versions instead of a journal that is written elsewhere now."""
+        if self._follows_journal:
+            newest = folders.read_record(self.path, folders.current_version(self.path))
+            if newest.get("change", 0) < self._number:
+                return  # until there is a checkpoint of what this reader has
+            self._close_reading()
+        self._follows_journal, self._is_behind = not self._follows_journal, True
+
     def _follow_versions(self) -> None:
         newest = folders.current_version(self.path)
-        if newest != self._number:
+        if newest != self._number or self._is_behind:
             version, saved, _ = saving.load(self.path, None, True, self.index, checkpoint=True)
             if saved != self.index and self._build is not None:
                 version = version.reindexed(self._build)
-            self._number = newest
+            self._number, self._is_behind = newest, False
             self._publish(version)
 
     def _follow_journal(self) -> None:
@@ -451,9 +462,14 @@ class Book(Matcher):
     def _history(self) -> Iterator[Journal]:
         """A connection for reading the journal, which threads take in turns."""
         if not self._follows_journal:
+            name = repr(str(self.path))
+            if not folders.has_journal(self.path):
+                raise EarmarkError(f"{name} has no journal, so no history; opening it for writing begins one")
+            if not was_elsewhere(self.path):
+                raise EarmarkError(f"{name} got a journal since it was opened: refresh() follows it")
             raise EarmarkError(
-                f"{str(self.path)!r} is followed by its checkpoints, which have no history; the machine where it is "
-                "written can read it"
+                f"{name} is followed by its checkpoints, which have no history; the machine where it is written can "
+                "read it"
             )
         with self._reading_journal:
             if self._process != os.getpid():  # SQLite's connections do not survive a fork
@@ -482,9 +498,10 @@ class Book(Matcher):
         A few milliseconds, however long the history of the book is.
         """
         one = checked_id(id)
-        version, number = self._known
-        with self._history() as journal, journal.reading():
-            return past.history(journal, one, version, None if self._is_behind else number)
+        with self._history() as journal:
+            version, number = self._known
+            with journal.reading():
+                return past.history(journal, one, version, None if self._is_behind else number)
 
     def changes(self, since: int | datetime = 0) -> Iterator[Change]:
         """The changes after one, given by its number or a time, in order. O(changes)."""
@@ -615,6 +632,11 @@ class Book(Matcher):
 # --- inside --------------------------------------------------------------------------------------------------
 
 PAGE = 1000
+
+
+def _has_readable_journal(root: Path) -> bool:
+    """Whether a book has a journal that can be read from here, which it cannot while another machine writes to it."""
+    return folders.has_journal(root) and not was_elsewhere(root)
 
 
 def _journal_of(
