@@ -44,8 +44,10 @@ def paper(
     if paper == "list":
         for known in PAPERS:
             click.echo(f"{known.name}  {known.title}")
-            for one in experiments_of(known.name):
-                click.echo(f"  {one.label:<10} {one.title}")
+            known_experiments = experiments_of(known.name)
+            width = max(len(known_experiment.name) for known_experiment in known_experiments)
+            for known_experiment in known_experiments:
+                click.echo(f"  {known_experiment.name:<{width}}  {known_experiment.title}")
         return
     numbered = [f"{kind}-{n}" for kind, n in (("figure", figure), ("table", table)) if n is not None]
     parts = numbered if experiment is None else [experiment, *numbered]

@@ -70,6 +70,16 @@ def _measurement(record: dict[str, Any]) -> Measurement:
     return Measurement(series=series, panels=panels, printed=printed, **plain)
 
 
+def check_scale(folder: Path, keys: Iterable[str], scale: str) -> None:
+    """Raise EarmarkError when a folder cannot take results of a scale: it has others, or one that cannot be read."""
+    for measurement in read_all(folder, keys)[:1]:
+        if measurement.scale != scale:
+            raise EarmarkError(
+                f"{folder} has results of scale {measurement.scale}, expected {scale}: results of two scales need two "
+                "folders"
+            )
+
+
 def read_all(folder: Path, keys: Iterable[str]) -> list[Measurement]:
     """Read the results that a folder has of these experiments ("vcr/figure-6"), in their order; all of one scale."""
     files = [folder / f"{key}.json" for key in keys]

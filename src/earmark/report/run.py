@@ -73,7 +73,11 @@ class Step(NamedTuple):
 def run(
     experiments: Sequence[Experiment], scale: str, folder: Path, say: Callable[[str], None], seed: int = SEED
 ) -> None:
-    """Run experiments, write each result as it comes, and at the end the report of all results in the folder."""
+    """Run experiments, write each result as it comes, and at the end the report of all results in the folder.
+
+    A folder with results of another scale, or with one that cannot be read, is refused before anything is measured.
+    """
+    results.check_scale(folder, all_keys(), scale)
     for step in shares(_all_steps(experiments, scale, seed), "experiments"):
         if step.measurement is not None:
             results.write(step.measurement, folder)

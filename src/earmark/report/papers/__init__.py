@@ -7,7 +7,7 @@ import importlib.util
 from typing import NamedTuple
 
 from earmark.errors import EarmarkError
-from earmark.report.experiment import Experiment
+from earmark.report.experiment import Experiment, Measurement
 
 
 class Paper(NamedTuple):
@@ -60,11 +60,19 @@ def chosen(paper: str, part: str | None = None) -> list[Experiment]:
     every = [experiment for name in names if paper in (name, "all") for experiment in experiments_of(name)]
     if part is None:
         return every
-    experiments = [experiment for experiment in every if experiment.name == part]
+    experiments = [experiment for experiment in every if part in (experiment.name, experiment.label)]
     if not experiments:
         labels = ", ".join(experiment.name for experiment in every)
         raise EarmarkError(f"{paper} has no {part.replace('-', ' ')}; it has {labels}")
     return experiments
+
+
+def differs_of(measurement: Measurement) -> str:
+    """Return what differs from the paper, as the experiment says it now; a note corrected needs no other run."""
+    if measurement.paper not in [paper.name for paper in PAPERS]:
+        return measurement.differs
+    experiments = {experiment.name: experiment for experiment in experiments_of(measurement.paper)}
+    return experiments[measurement.name].differs if measurement.name in experiments else measurement.differs
 
 
 def all_keys() -> list[str]:
