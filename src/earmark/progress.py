@@ -10,7 +10,10 @@ from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 _DELAY = 1.0
-_STEP = 256
+_MOST_STEP = 256
+"""Quick items between two looks at the clock."""
+_OFTEN = 0.01
+"""Seconds between two looks at the clock, about, where items are slower."""
 _PARTS = 1000
 
 
@@ -30,15 +33,21 @@ def track(items: Iterable[T], total: int | None, what: str, shown: bool | None =
 
 
 def _tracked(items: Iterable[T], total: int | None, what: str) -> Iterator[T]:
-    begun = time.time()
+    begun = looked = time.time()
     bar: Any = None
     done = shown = 0
+    step = look = 1
     try:
         for item in items:
             yield item
             done += 1
-            if done % _STEP == 0:
-                if bar is None and done != total and time.time() - begun > _DELAY:
+            if done >= look:
+                now = time.time()
+                is_quick = now - looked < _OFTEN
+                is_due = step == _MOST_STEP or not is_quick  # a smaller step says that not much was done yet
+                step = min(2 * step, _MOST_STEP) if is_quick else max(1, step // 4)
+                look, looked = done + step, now
+                if bar is None and is_due and done != total and now - begun > _DELAY:
                     bar = _opened(total, what, begun, show_pos=True)
                 if bar is not None:
                     bar.update(done - shown)
