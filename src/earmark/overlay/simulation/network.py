@@ -64,7 +64,7 @@ class Network:
         self.refused: list[str] = []
         self.crashes = self.resets = 0
         self.quiet = 0
-        """When something last happened, apart from ticks."""
+        """When something last happened, apart from ticks; not before the present phase began."""
         self._parties = [Party("broker", name) for name in self.topology.brokers]
         self._places = {name: place for place, name in enumerate(self.topology.brokers)}
         self._clients = [Party("client", f"c{place}") for place in range(len(plan.home))]
@@ -111,7 +111,7 @@ class Network:
 
     def run(self, phase: int) -> Iterator[int]:
         """Run a phase of the plan until the network is at rest; yields after each instant at which clients asked."""
-        begun = self.agenda.now + TICK
+        begun = self.quiet = self.agenda.now + TICK
         faults: list[Cut | Crash] = [*self.faults.cuts, *self.faults.crashes]
         for fault in faults:
             if fault.phase == phase:
@@ -122,6 +122,7 @@ class Network:
         for number, at in enumerate(by_time, 1):
             while self.agenda and self.agenda.now < begun + at:
                 self._step()
+                self.quiet = self.agenda.now
             yield number
         self._run_to_rest()
 
