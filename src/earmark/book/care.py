@@ -286,22 +286,30 @@ def remove_damaged(root: Path) -> None:
 
 
 def _rebuild(root: Path, facts: dict[str, Any], done: list[str]) -> None:
-    """Write the newest version again, from the journal."""
+    """Write the newest version again, from the journal, and remove the others; its number goes on from theirs."""
     journal = Journal.open(root)
     try:
         version, last, _ = replayed(empty(journal), journal, journal.first - 1)
     finally:
         journal.close()
-    with folders.alone_with(root):
-        (root / folders.CURRENT).unlink(missing_ok=True)
-        for number in folders.version_numbers(root):
-            shutil.rmtree(folders.version_folder(root, number), ignore_errors=True)
-        for kind in (folders.SEGMENTS, folders.KEYS):
-            shutil.rmtree(root / kind, ignore_errors=True)
-    if version.live:
+    try:
+        newest = folders.newest_or_none(root) or 0
+    except TableError:
+        (root / folders.CURRENT).unlink()
+        newest = 0
+    if version.live or newest or folders.version_numbers(root) or folders.pinned(root):
         saving.save(root, saving.indexed(version, str(facts["index"])), str(facts["index"]), Shelf(), last)
+        with folders.alone_with(root):
+            newest = folders.current_version(root)
+            for number in folders.version_numbers(root):
+                if number != newest:
+                    shutil.rmtree(folders.version_folder(root, number), ignore_errors=True)
+            folders.remove_others(root, set())
     live = counted(version.live, "subscription")
     done.append(f"the segments were made from the journal: {live} as of change {last:,}")
+    if pins := folders.remove_pins(root, newest):
+        named = ", ".join(f"version {number} ({owner})" for number, owner in pins)
+        done.append(f"pins were removed, since their versions are gone: {named}")
 
 
 # --- copying -------------------------------------------------------------------------------------------------

@@ -345,7 +345,10 @@ class Building:
         """
         with alone_with(self.root) if lock else nullcontext(True) as alone:
             self.check_parent()
-            number = max(self.parent or 0, *(version_numbers(self.root) if alone else ()), 0) + 1
+            known = (*version_numbers(self.root), *pinned(self.root)) if alone else ()
+            number = max(self.parent or 0, *known, 0) + 1
+            if number > _LAST:
+                raise TableError(f"the book {str(self.root)!r} has no number left for another version")
             body = {"format": FORMAT, "layout": LAYOUT, **record, "version": number, "parent": self.parent}
             body["created"] = datetime.now(UTC).isoformat(timespec="milliseconds")
             body["base"] = number if record["kind"] == FULL else record["base"]
@@ -578,6 +581,16 @@ def _pin_file(root: Path, number: int, owner: str) -> Path:
 def pinned(root: Path, owner: str = "*") -> set[int]:
     """The numbers of pinned versions: those with a pin of this owner's, or of anybody's."""
     return {int(file.name[:8]) for file in (root / PINS).glob(f"*.{owner}") if _NUMBER.match(file.name[:8])}
+
+
+def remove_pins(root: Path, kept: int) -> list[tuple[int, str]]:
+    """Remove the pins of all versions but one; returns which: numbers and owners."""
+    gone = []
+    for file in sorted((root / PINS).glob("*.*")):
+        if _NUMBER.match(file.name[:8]) and int(file.name[:8]) != kept:
+            file.unlink(missing_ok=True)
+            gone.append((int(file.name[:8]), file.name[9:]))
+    return gone
 
 
 def remove_versions(root: Path, chosen: Callable[[list[VersionInfo]], set[int]]) -> list[int]:
