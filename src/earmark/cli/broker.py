@@ -147,6 +147,14 @@ def _dialling(authorities: str | None) -> ssl.SSLContext | None:
     return None if authorities is None else dialling_context(authorities)
 
 
+def _access(address: str, token_file: str | None, tls_ca: str | None, allow_remote: bool) -> dict[str, Any]:
+    """Return what a question to a running broker needs beside the address, which is checked first."""
+    from earmark.overlay.access import address_of, check_reach, read_token
+
+    check_reach(address_of(address), tls_ca is not None, allow_remote)
+    return {"token": read_token(token_file), "tls": _dialling(tls_ca), "allow_remote": allow_remote}
+
+
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("earmark: %(message)s"))
@@ -192,11 +200,8 @@ def status(address: str, as_json: bool, token_file: str | None, tls_ca: str | No
       earmark broker status 127.0.0.1:7000 --token-file token --json
     """
     from earmark.overlay import ask_status
-    from earmark.overlay.access import address_of, check_reach, read_token
 
-    place = address_of(address)
-    check_reach(place, tls_ca is not None, allow_remote)
-    found = asyncio.run(ask_status(place, token=read_token(token_file), tls=_dialling(tls_ca)))
+    found = asyncio.run(ask_status(address, **_access(address, token_file, tls_ca, allow_remote)))
     click.echo(json.dumps(found, ensure_ascii=False) if as_json else _report(found))
 
 

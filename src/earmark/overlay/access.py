@@ -38,8 +38,10 @@ class Address(NamedTuple):
             return self.host.lower() == "localhost"
 
 
-def address_of(text: str) -> Address:
-    """Read HOST:PORT, or [HOST]:PORT for IPv6."""
+def address_of(text: str | Address) -> Address:
+    """Read HOST:PORT, or [HOST]:PORT for IPv6; an Address is one already."""
+    if isinstance(text, Address):
+        return text
     host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

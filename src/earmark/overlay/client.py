@@ -39,7 +39,7 @@ import msgspec
 
 from earmark.errors import EarmarkError, check_seconds, shortened
 from earmark.overlay import messages as m
-from earmark.overlay.access import address_of, check_reach, check_token, read_token
+from earmark.overlay.access import Address, address_of, check_reach, check_token, read_token
 from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Refused, outgoing
 from earmark.overlay.connection import Connection, Delays, carry, dial, welcome_of
 from earmark.overlay.link import Arrival, Link
@@ -90,7 +90,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        address: str,
+        address: str | Address,
         *,
         name: str,
         token: bytes | None = None,
@@ -142,8 +142,10 @@ class AsyncClient:
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Connect, or raise an EarmarkError if that does not work within `patience` seconds."""
-        self._task = asyncio.create_task(self._stay_connected())
+        """Connect, or raise an EarmarkError if that does not work within `patience` seconds. Once, until `close`."""
+        if self._task is not None:
+            raise EarmarkError(f"client {self.name!r} is connected or connecting already")
+        self._task = task = asyncio.create_task(self._stay_connected())
         try:
             async with asyncio.timeout(self._patience):
                 await self._until(lambda: self._link.is_open or self._failure is not None)
@@ -151,6 +153,8 @@ class AsyncClient:
             problem = self._failure or EarmarkError(f"no broker answers at {self.address}")
             await self.close()
             raise problem from None
+        if self._task is not task:
+            raise _ClosedError
         if self._failure is not None and not self._link.is_open:
             await self.close()
             raise self._failure
@@ -449,7 +453,7 @@ class Client:
     them closes it, the calls of the others end with an EarmarkError.
     """
 
-    def __init__(self, address: str, **options: Any) -> None:
+    def __init__(self, address: str | Address, **options: Any) -> None:
         self._client = AsyncClient(address, **options)
         self._lock = threading.Lock()
         """Held to hand work to the loop: once it is closed, no work follows that nobody would do."""

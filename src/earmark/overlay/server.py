@@ -122,6 +122,7 @@ class BrokerServer:
                 store.close()
             raise
         self._store = store
+        self._is_started = False
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers = 0
@@ -133,7 +134,10 @@ class BrokerServer:
     # --- life ---------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen, dial, and work until `close`."""
+        """Listen, dial, and work until `close`. Only once: for another start, make another BrokerServer."""
+        if self._is_started:
+            raise EarmarkError(f"broker {self.name!r} was started already")
+        self._is_started = True
         host, port = self.address
         try:
             limits: dict[str, Any] = {} if self._tls is None else {"ssl_handshake_timeout": self._handshake}
@@ -409,12 +413,19 @@ def _peer_name(writer: asyncio.StreamWriter) -> str:
 
 
 async def ask_status(
-    address: Address, *, token: bytes, tls: ssl.SSLContext | None = None, seconds: float = HANDSHAKE
+    address: str | Address,
+    *,
+    token: bytes,
+    tls: ssl.SSLContext | None = None,
+    allow_remote: bool = False,
+    seconds: float = HANDSHAKE,
 ) -> dict[str, Any]:
-    """Ask the broker at an address for its status."""
+    """Ask the broker at HOST:PORT for its status."""
+    place = address_of(address)
+    check_reach(place, tls is not None, allow_remote)
     try:
         connection, _ = await dial(
-            address, token=token, role="status", name="status", session=os.urandom(16), tls=tls, seconds=seconds
+            place, token=token, role="status", name="status", session=os.urandom(16), tls=tls, seconds=seconds
         )
         connection.packets.most = MOST_STATUS
         try:
