@@ -398,7 +398,7 @@ class Book(Matcher):
         try:
             with commits.quiet():
                 pass
-            self._checkpoints.wait()
+            self._checkpoints.wait(for_good=True)
             self._checkpoints.make()
         finally:
             self._close_reading()
@@ -488,6 +488,9 @@ class Book(Matcher):
         made = super().stats()
         made["disk"] = care.disk_use(self.path)
         made["last_change"] = self.last_change
+        if self._lock is not None:
+            problem = self._checkpoints.problem
+            made["checkpoint_problem"] = None if problem is None else str(problem) or type(problem).__name__
         return made
 
     # --- history ---------------------------------------------------------------------------------------------

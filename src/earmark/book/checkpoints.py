@@ -4,11 +4,15 @@ A checkpoint is a version of the book folder (saving.py) whose record says up to
 thread of its own, beside writers and readers, when the rows that changed since the last one are many; when the book is
 closed; and when it is asked for. Then the WAL of the journal is folded into its database, and what was written is read
 back and verified, so that this host need not do it when the book is opened.
+
+When one fails in the background, it is tried again after a second, then after twice as long each time, up to five
+minutes; `problem` says why until one is there.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +29,10 @@ from earmark.threads import alone
 LEAST_ROWS = 1 << 12
 SHARE = 1 / 128
 """A checkpoint is due when more rows than this share of the living ones have changed, and more than LEAST_ROWS."""
+FIRST_DELAY, LONGEST_DELAY = 1.0, 300.0
+"""Seconds until one that failed is tried again: the first time, and at most."""
+_LOOK = 1.0
+"""Seconds between two looks whether that is still necessary."""
 
 State = tuple[Version, int, int]
 """A published version, the number of its last change, and how many rows were changed until then."""
@@ -49,7 +57,11 @@ class Checkpoints:
         self.shelf = shelf
         self._rows = 0
         self.problem: BaseException | None = None
-        """What made the last one in the background fail."""
+        """What made the last one in the background fail; None when there has been one since."""
+        self._delay = 0.0
+        self._next_try = 0.0
+        self._stop = threading.Event()
+        self._is_over = False
 
     @property
     def change(self) -> int:
@@ -59,7 +71,7 @@ class Checkpoints:
     def request(self) -> None:
         """See whether one is due, and make it in the background."""
         is_running = self._thread is not None and self._thread.is_alive()
-        if not is_running and self.problem is None and self._is_due():
+        if not is_running and not self._is_over and self._is_due():
             self._thread = threading.Thread(target=self._work, name="earmark-checkpoint", daemon=True)
             self._thread.start()
 
@@ -68,24 +80,40 @@ class Checkpoints:
         return rows - self._rows > max(LEAST_ROWS, SHARE * version.live)
 
     def _work(self) -> None:
-        try:
-            with alone():
-                while self._is_due():
+        with alone():
+            while self._is_time() and self._is_due():
+                try:
                     self.make()
-        except BaseException as problem:
-            self.problem = problem
+                except BaseException as problem:
+                    self._note(problem)
+
+    def _is_time(self) -> bool:
+        """Wait as long as one that failed asks for; False when there shall be no other."""
+        while self.problem is not None and (left := self._next_try - time.monotonic()) > 0:
+            if self._stop.wait(min(left, _LOOK)):
+                break
+        return not self._stop.is_set()
+
+    def _note(self, problem: BaseException) -> None:
+        """Note that one failed, and when to try again."""
+        is_first, self.problem = self.problem is None, problem
+        self._delay = FIRST_DELAY if is_first else min(2 * self._delay, LONGEST_DELAY)
+        self._next_try = time.monotonic() + self._delay
+        if is_first:
             warnings.warn(
-                f"a checkpoint of {str(self._root)!r} failed, so opening it takes longer: {problem}; checkpoint() "
-                "tries again",
+                f"a checkpoint of {str(self._root)!r} failed, so opening it takes longer: {problem}; it is tried again",
                 RuntimeWarning,
                 stacklevel=1,
             )
 
-    def wait(self) -> None:
-        """Return when none is being made."""
+    def wait(self, *, for_good: bool = False) -> None:
+        """Return when none is being made; with `for_good`, there shall be none in the background from now on."""
+        self._is_over = self._is_over or for_good
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
+            self._stop.set()
             thread.join()
+            self._stop.clear()
 
     def make(self) -> int:
         """Make one of what is published now, unless it is there; the number of its last change."""

@@ -52,6 +52,8 @@ class Stats(TypedDict):
     """Size of the conditions' text."""
     last_change: NotRequired[int]
     """Of a book with a journal: the number of its last change."""
+    checkpoint_problem: NotRequired[str | None]
+    """Of a book that is open for writing: what made the last checkpoint fail, if it did; it is tried again."""
     disk: NotRequired[dict[str, int]]
     """Of a book with a journal: bytes of its segments, of its history, and of the newest part of it, the WAL."""
 
