@@ -13,7 +13,7 @@ import earmark
 from earmark.spark import Snapshot, match, register
 from earmark.spark.frames import struct_of
 from earmark.spark.matching import search_of
-from earmark.spark.older import older_function
+from earmark.spark.older import Asked, older_function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,8 +122,8 @@ def test_the_older_way(spark: SparkSession, book: Book) -> None:
     frame = spark.table("sql_events")
     search = search_of(spark, snapshot, 10, "exact", None, None)
     result = ArrayType(struct_of({"subscription": StringType(), "score": DoubleType()}))
-    spark.udf.register("older_matches", older_function(search, False, snapshot.schema, frame, result))
+    spark.udf.register("older_matches", older_function(search, Asked(False, None), snapshot.schema, frame, result))
     query = "SELECT row, inline(older_matches(struct(e.*), 5)) FROM sql_events e"
     assert answers(spark.sql(query)) == expected(matcher.top_k_many(given, 5))
     with pytest.raises(earmark.EarmarkError, match="give the events, as in register"):
-        older_function(search, False, snapshot.schema, None, result)
+        older_function(search, Asked(False, None), snapshot.schema, None, result)

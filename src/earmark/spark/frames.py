@@ -21,13 +21,15 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.functions import col, lit
@@ -38,7 +40,7 @@ from earmark.errors import EarmarkError, EventError
 from earmark.events.arrays import EventArrays
 from earmark.events.frames import Weights, encode_columns, encode_map, is_text, weights_of
 from earmark.events.mappings import MAX_NESTED, Reject
-from earmark.events.moments import Moment, moment_key
+from earmark.events.moments import Moment, moment_key, named_time
 from earmark.keys.schema import LIFE, Kind, Schema
 from earmark.language.literals import zone_of
 from earmark.language.words import did_you_mean
@@ -48,6 +50,8 @@ MISSING = ("null", "warn", "error")
 """What to do about attributes that no column holds."""
 
 _SHOWN = 5
+_MOMENT = ("", LIFE)
+"""Where the time of all events is among the columns that are taken: no column has such a path."""
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _UTC = frozenset({"UTC", "Z", "Etc/UTC", "Etc/UCT", "Zulu", "UCT", "Universal", "GMT", "Etc/GMT", "+00:00", "GMT+0"})
 
@@ -59,18 +63,24 @@ class Nesting(NamedTuple):
     """Names and types of a struct's fields; None for anything else."""
     string_map: bool
     """Whether it is a map whose keys are strings."""
+    values: Any = None
+    """The type of the values of a map."""
 
 
 def spark_nesting(type_: DataType) -> Nesting:
     """Return the nesting of a Spark type."""
     fields = tuple((f.name, f.dataType) for f in type_.fields) if isinstance(type_, StructType) else None
-    return Nesting(fields, isinstance(type_, MapType) and isinstance(type_.keyType, StringType))
+    if isinstance(type_, MapType):
+        return Nesting(None, isinstance(type_.keyType, StringType), type_.valueType)
+    return Nesting(fields, False)
 
 
 def arrow_nesting(type_: pa.DataType) -> Nesting:
     """Return the nesting of an Arrow type."""
     fields = tuple((f.name, f.type) for f in type_) if pa.types.is_struct(type_) else None
-    return Nesting(fields, pa.types.is_map(type_) and is_text(type_.key_type))
+    if pa.types.is_map(type_):
+        return Nesting(None, is_text(type_.key_type), type_.item_type)
+    return Nesting(fields, False)
 
 
 class Location(NamedTuple):
@@ -115,9 +125,8 @@ def locations(
                     visit(f"{prefix}.{name}", (*path, name), inner)
             elif inside.string_map:
                 below = norm(prefix) + "."
-                values = type_.item_type if isinstance(type_, pa.DataType) else type_.valueType
                 for name in [name for name in wanted if name.startswith(below)]:
-                    note(name, path, wanted[name][len(below) :], values)
+                    note(name, path, wanted[name][len(below) :], inside.values)
 
     for name, type_ in columns:
         visit(name, (name,), type_)
@@ -152,6 +161,11 @@ def arrow_schema(types: StructType) -> pa.Schema:
     if "timezone" in signature(to_arrow_schema).parameters:
         return to_arrow_schema(types, timezone="UTC")
     return to_arrow_schema(types)  # before Spark 4.2
+
+
+def arrow_type(type_: DataType) -> pa.DataType:
+    """Return the Arrow type that Spark has for a type."""
+    return arrow_schema(StructType([StructField("value", type_)])).field("value").type
 
 
 # --- paths and the session -----------------------------------------------------------------------------------
@@ -202,12 +216,184 @@ def session_zone(spark: SparkSession) -> str:
 def check_zone(zone: str, schema: Schema, used: Iterable[str]) -> None:
     """Raise if times mean something else in a session's zone than to the snapshot; `used` are the attributes read."""
     types = {name: schema.by_name[name].type for name in used}
-    moments = [name for name, type_ in types.items() if type_ and type_.kind in (Kind.DATE, Kind.TIMESTAMP)]
+    moments = [
+        str(schema.time) if name == LIFE else name
+        for name, type_ in types.items()
+        if type_ and type_.kind in (Kind.DATE, Kind.TIMESTAMP)
+    ]
     if moments and zone != schema.zone_name and zone_of(zone) != schema.zone:
+        name = schema.time if moments[0] == LIFE else moments[0]
         raise EarmarkError(
-            f"this session's time zone is {zone!r}, but the snapshot reads times such as {moments[0]!r} in "
+            f"this session's time zone is {zone!r}, but the snapshot reads times such as {name!r} in "
             f"{schema.zone_name!r}; set spark.sql.session.timeZone to that, or publish with zone={zone!r}"
         )
+
+
+# --- how an event is read ------------------------------------------------------------------------------------
+
+
+class Reading(NamedTuple):
+    """How events of one type are read: the same for DataFrames, SQL functions and table functions."""
+
+    attributes: list[Location]
+    """Where values are; LIFE, the time of an event, is one of them where the events tell it."""
+    event_map: Location | None
+    """The map that holds whole events; its key is None."""
+    moment: int | None
+    """When all events happened, in microseconds since 1970; None where the events tell, or nothing asks."""
+
+    @property
+    def values(self) -> list[Location]:
+        """What is taken from each event."""
+        return [*self.attributes, *([] if self.event_map is None else [self.event_map])]
+
+    def check_missing(self, schema: Schema, missing: str, wanted: Iterable[str], columns: Iterable[str]) -> None:
+        """Warn of attributes that nothing holds, or raise; `wanted` are those that conditions use."""
+        check_missing_option(missing)
+        if missing == "null":
+            return
+        there = {location.attribute for location in self.attributes} | ({LIFE} if self.moment is not None else set())
+        wanted = [name for name in wanted if name == LIFE or self.event_map is None]
+        absent = [str(schema.time) if name == LIFE else name for name in wanted if name not in there]
+        if not absent:
+            return
+        listed = ", ".join(map(repr, absent[:_SHOWN]))
+        listed += f" and {len(absent) - _SHOWN:,} more" if absent[_SHOWN:] else ""
+        word = "attribute" if len(absent) == 1 else "attributes"
+        reason = f"the events have no column for the {word} {listed}, so their conditions see NULL"
+        reason += did_you_mean(absent[0], (name for name in columns if name not in there))
+        if missing == "error":
+            raise EventError(f"{reason} (missing='null' allows it)", attribute=absent[0])
+        warnings.warn(f"{reason} (missing='null' says that this is meant)", stacklevel=4)
+
+    def check_zone(self, zone: str, schema: Schema) -> None:
+        """Raise if times do not mean the same to a session in this zone and to the snapshot, and there are any."""
+        used = [location.attribute for location in self.attributes]
+        if self.event_map is not None:
+            values = self.event_map.type.valueType
+            used += [name for name in schema.names if name != LIFE and suits(schema.by_name[name], values)]
+        check_zone(zone, schema, used)
+
+
+def check_missing_option(missing: str) -> None:
+    """Raise for a wrong value of `missing`."""
+    if missing not in MISSING:
+        raise EarmarkError(f"missing: expected {', '.join(map(repr, MISSING[:-1]))} or 'error', got {missing!r}")
+
+
+def reading_of(
+    columns: Mapping[str, Any],
+    schema: Schema,
+    sensitive: bool,
+    nesting: Any,
+    *,
+    event: str | None = None,
+    at: Moment | None = None,
+    is_timed: bool = True,
+    called: str | None = None,
+) -> Reading:
+    """Return how events with columns of these types are read, which Spark's types are checked for.
+
+    `event` names the column that holds the whole event; `called` is what errors call this, or the DataFrame. Without
+    `at`, the time of the events is what the schema names, or else now.
+    """
+    top: tuple[str, ...] = ()
+    inner = list(columns.items())
+    if event is not None:
+        inside = nesting(columns[event])
+        if inside.fields is None and not inside.string_map:
+            type_ = columns[event]
+            type_ = type_.simpleString() if isinstance(type_, DataType) else type_
+            raise EventError(f"expected a struct or a map of strings in the column {event!r}, got {type_}")
+        top, inner, called = (event,), list(inside.fields or ()), called or repr(event)
+    names = [name for name in schema.names if name != LIFE]
+    is_asked = is_timed and LIFE in schema.by_name
+    moment = None
+    if is_asked and (at is not None or schema.time is None):
+        moment = moment_key(datetime.now(UTC) if at is None else at, schema.zone, "at", EventError)
+    time = schema.time if is_asked and moment is None else None
+    found = locations(inner, names, sensitive, nesting)
+    times = [] if time is None else locations(inner, [time], sensitive, nesting)
+    whole = None
+    if not found and (names or (time is not None and not times)):
+        whole = _whole_map(columns, event, names, nesting, called or "the DataFrame")
+        if time is not None and whole is not None:
+            times = [Location(LIFE, whole.path, time, nesting(whole.type).values)]
+            top = ()
+    times = [location._replace(attribute=LIFE) for location in times]
+    made = [location._replace(path=top + location.path) for location in [*found, *times]]
+    _check_types(schema, made, whole)
+    return Reading(made, whole, moment)
+
+
+def _whole_map(
+    columns: Mapping[str, Any], event: str | None, names: Sequence[str], nesting: Any, called: str
+) -> Location | None:
+    """Return the map that holds whole events, where no column is an attribute; None where none is needed."""
+    maps = [name for name, type_ in columns.items() if nesting(type_).string_map]
+    if event in maps or (event is None and len(maps) == 1):
+        name = event or maps[0]
+        return Location("", (name,), None, columns[name])
+    if not names:
+        return None
+    such = f"of {called} is an attribute of the snapshot, such as {names[0]!r}"
+    if event is not None:
+        raise EventError(f"no field {such}")
+    raise EventError(f"no column {such}; its columns are {', '.join(columns)}")
+
+
+def _check_types(schema: Schema, found: Sequence[Location], whole: Location | None) -> None:
+    """Raise for columns whose Spark types cannot hold their attribute; Arrow's are looked at when they are read."""
+    for location in found:
+        if isinstance(location.type, DataType):
+            with named_time_of(schema):
+                check_type(schema.by_name[location.attribute], location.type)
+    if whole is not None and isinstance(whole.type, MapType):
+        refuse_collated(whole.path[0], whole.type.valueType)
+        typed = [attribute for attribute in schema if attribute.type is not None and attribute.name != LIFE]
+        if typed and not any(suits(attribute, whole.type.valueType) for attribute in typed):
+            check_type(typed[0], whole.type.valueType)
+
+
+@contextmanager
+def named_time_of(schema: Schema) -> Iterator[None]:
+    """Inside, an error about the time of an event has the name that users know it by."""
+    try:
+        yield
+    except EventError as problem:
+        raise (named_time(problem, schema) if problem.attribute == LIFE else problem) from None
+
+
+def refuse_timeless(schema: Schema) -> None:
+    """Raise if a stream would have to say when its events happened, and does not."""
+    if LIFE in schema.by_name:
+        raise EarmarkError(
+            "the book has subscriptions that start or end, so a stream must say when its events happened, or a "
+            "replay would give other matches: publish the book with time=, or give at="
+        )
+
+
+def batch_of(
+    reading: Reading, columns: Mapping[str, pa.Array], rows: int, carried: Mapping[str, pa.Array]
+) -> tuple[pa.RecordBatch, Columns]:
+    """Return events as a batch of what is carried along and what is read of them; and which column is what."""
+    arrays, first = [*carried.values()], len(carried)
+    arrays += [value_of(columns, location) for location in reading.values]
+    attributes = [(location.attribute, first + at) for at, location in enumerate(reading.attributes)]
+    whole = None if reading.event_map is None else first + len(attributes)
+    if reading.moment is not None:
+        attributes.append((LIFE, len(arrays)))
+        arrays.append(pa.repeat(pa.scalar(reading.moment, pa.timestamp("us", "UTC")), rows))
+    batch = pa.RecordBatch.from_arrays(arrays, column_names(len(arrays)))
+    return batch, Columns(list(range(first)), attributes, whole, None, [*carried, *RESULTS])
+
+
+def value_of(columns: Mapping[str, pa.Array], location: Location) -> pa.Array:
+    """Return the values at a location of events."""
+    column = columns[location.path[0]]
+    for name in location.path[1:]:
+        column = pc.struct_field(column, [[field.name for field in column.type].index(name)])
+    return column if location.key is None else pc.map_lookup(column, location.key, "first")
 
 
 RESULTS = ("subscription", "score", "snapshot_version")
@@ -229,6 +415,8 @@ class Columns(NamedTuple):
     details: tuple[str, ...] = ()
     left: bool = False
     """Whether events without an answer have a row."""
+    is_numbered: bool = False
+    """Whether what is carried is only the number of a row, which means nothing to users."""
 
 
 def column_names(count: int) -> list[str]:
@@ -239,87 +427,36 @@ def column_names(count: int) -> list[str]:
 class EventProjection:
     """The columns of a DataFrame of events that go to Python, each once."""
 
-    def __init__(self, events: DataFrame, schema: Schema, event: str | None) -> None:
+    def __init__(
+        self,
+        events: DataFrame,
+        schema: Schema,
+        event: str | None,
+        *,
+        at: Moment | None = None,
+        is_timed: bool = True,
+        streams: bool = False,
+    ) -> None:
         self.events = events
         self.fields = {field.name: field.dataType for field in events.schema.fields}
-        self.sensitive = is_case_sensitive(events.sparkSession)
-        self._alike = alike(events.columns, self.sensitive)
+        self.schema = schema
         self.taken: dict[tuple[str, ...], Column] = {}
         self.attributes: list[tuple[str, int]] = []
-        self.event_map: int | None = None
         self.weights: int | None = None
-        self.schema = schema
-        names = [name for name in schema.names if name != LIFE]
-        top = (event,) if event is not None else ()
-        inner: Any = self.fields.items() if event is None else self._inside(event)
-        found = locations(inner, names, self.sensitive, spark_nesting) if inner is not None else []
-        for location in found:
-            position = self._position(top + location.path, location.key)
-            self.attributes.append((location.attribute, position))
-            check_type(schema.by_name[location.attribute], location.type)
-        if not found and names:
-            self._take_map(event, names)
-
-    def take_time(self, at: Moment | None, event: str | None, streams: bool) -> None:
-        """Take the time of the events, if there are life spans: a moment for all, or the book's column of times."""
-        schema = self.schema
-        if LIFE not in schema.by_name:
-            return
-        if at is None and schema.time is None and (streams or self.events.isStreaming):
-            raise EarmarkError(
-                "the book has subscriptions that start or end, so a stream must say when its events happened, or a "
-                "replay would give other matches: publish the book with time=, or give at="
-            )
-        if at is not None or schema.time is None:
-            key = moment_key(datetime.now(UTC) if at is None else at, schema.zone, "at", EventError)
-            self.taken[(LIFE,)] = f.timestamp_micros(lit(key))
-            self.attributes.append((LIFE, list(self.taken).index((LIFE,))))
-            return
-        inner: Any = self.fields.items() if event is None else self._inside(event)
-        top = (event,) if event is not None else ()
-        if self.event_map is not None:
-            path = next(iter([one for at, one in enumerate(self.taken) if at == self.event_map]))
-            self.attributes.append((LIFE, self._position(path, schema.time)))
-            return
-        for location in locations(inner, [schema.time], self.sensitive, spark_nesting):
-            check_type(schema.by_name[LIFE], location.type)
-            self.attributes.append((LIFE, self._position(top + location.path, location.key)))
-
-    def check_missing(self, missing: str, wanted: Iterable[str]) -> None:
-        """Warn of attributes that no column holds, or raise; `wanted` are those that conditions use."""
-        if missing not in MISSING:
-            raise EarmarkError(f"missing: expected {', '.join(map(repr, MISSING[:-1]))} or 'error', got {missing!r}")
-        if missing == "null" or self.event_map is not None:
-            return
-        there = {name for name, _ in self.attributes}
-        absent = [str(self.schema.time) if name == LIFE else name for name in wanted if name not in there]
-        if not absent:
-            return
-        listed = ", ".join(map(repr, absent[:_SHOWN]))
-        listed += f" and {len(absent) - _SHOWN:,} more" if absent[_SHOWN:] else ""
-        word = "attribute" if len(absent) == 1 else "attributes"
-        reason = f"the events have no column for the {word} {listed}, so their conditions see NULL"
-        reason += did_you_mean(absent[0], (name for name in self.events.columns if name not in there))
-        if missing == "error":
-            raise EventError(f"{reason} (missing='null' allows it)", attribute=absent[0])
-        warnings.warn(f"{reason} (missing='null' says that this is meant)", stacklevel=4)
-
-    def check_zone(self) -> None:
-        """Raise if times do not mean the same to the session and to the snapshot, and there are times to read."""
-        used = [name for name, _ in self.attributes]
-        if self.event_map is not None:
-            values: Any = list(self.taken)[self.event_map][0]
-            values = self.fields[values].valueType  # type: ignore[attr-defined]
-            used = [name for name in self.schema.names if suits(self.schema.by_name[name], values)]
-        check_zone(session_zone(self.events.sparkSession), self.schema, used)
-
-    def _inside(self, event: str) -> Any:
-        """Return the fields of the column that holds events; None where it is a map."""
-        inside = spark_nesting(self._known(event))
-        if inside.fields is None and not inside.string_map:
-            type_ = self.fields[event].simpleString()
-            raise EventError(f"expected a struct or a map of strings in the column {event!r}, got {type_}")
-        return inside.fields
+        sensitive = is_case_sensitive(events.sparkSession)
+        self._alike = alike(events.columns, sensitive)
+        if event is not None:
+            self._known(event)
+        if is_timed and at is None and schema.time is None and (streams or events.isStreaming):
+            refuse_timeless(schema)
+        self.reading = reading_of(self.fields, schema, sensitive, spark_nesting, event=event, at=at, is_timed=is_timed)
+        for location in self.reading.attributes:
+            self.attributes.append((location.attribute, self._position(location.path, location.key)))
+        whole, moment = self.reading.event_map, self.reading.moment
+        self.event_map = None if whole is None else self._position(whole.path)
+        if moment is not None:
+            self.taken[_MOMENT] = f.timestamp_micros(lit(moment))
+            self.attributes.append((LIFE, list(self.taken).index(_MOMENT)))
 
     def _known(self, name: str) -> DataType:
         """Return the type of a column, of which there must be exactly one."""
@@ -342,23 +479,6 @@ class EventProjection:
             column = column if key is None else column.getItem(key)
             self.taken[full] = column if cast is None else column.cast(cast)
         return list(self.taken).index(full)
-
-    def _take_map(self, event: str | None, names: Sequence[str]) -> None:
-        maps = [n for n, t in self.fields.items() if spark_nesting(t).string_map]
-        if event is None and len(maps) != 1:
-            raise EventError(
-                f"no column of the DataFrame is an attribute of the snapshot, such as {names[0]!r}; "
-                f"its columns are {', '.join(self.events.columns)}"
-            )
-        if event is not None and event not in maps:
-            raise EventError(f"no field of {event!r} is an attribute of the snapshot, such as {names[0]!r}")
-        chosen = event or maps[0]
-        values: Any = self._known(chosen)
-        self.event_map = self._position((chosen,))
-        refuse_collated(chosen, values.valueType)
-        typed = [attribute for attribute in self.schema if attribute.type is not None]
-        if typed and not any(suits(attribute, values.valueType) for attribute in typed):
-            check_type(typed[0], values.valueType)
 
     def take_weights(self, name: str) -> None:
         """Take the weights of each event from a map column."""
@@ -420,9 +540,15 @@ def encoded(
     With `rejects`, values that cannot be read go there and count as NULL.
     """
     weighted: Any = weights if columns.weights is None else weights_of(batch.column(columns.weights), rejects)
-    if columns.event_map is not None:
-        names = {name: name for name in schema.names}
-        more = [(name, batch.column(at)) for name, at in columns.attributes]
-        return encode_map(schema, batch.column(columns.event_map), names, weighted, rejects, more)
     attributes = [(name, batch.column(at)) for name, at in columns.attributes]
-    return encode_columns(schema, attributes, batch.num_rows, weighted, rejects)
+    with named_time_of(schema):
+        if columns.event_map is not None:
+            names = {name: name for name in schema.names if name != LIFE}
+            events = encode_map(schema, batch.column(columns.event_map), names, weighted, rejects, attributes)
+        else:
+            events = encode_columns(schema, attributes, batch.num_rows, weighted, rejects)
+    for number, reject in enumerate(rejects or ()):
+        if rejects is not None and reject.attribute == LIFE:
+            named = named_time(EventError(reject.reason), schema)
+            rejects[number] = reject._replace(attribute=schema.time, reason=named.reason)
+    return events

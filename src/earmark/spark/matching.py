@@ -148,6 +148,7 @@ def rejected(
     columns: Sequence[str] | None = None,
     weights: Weights | str | None = None,
     event: str | None = None,
+    at: Moment | None = None,
 ) -> DataFrame:
     """Return what `match` cannot read of the events: columns of the events, attribute, reason.
 
@@ -156,7 +157,7 @@ def rejected(
     snapshot = Snapshot.of(snapshot)
     return rejected_of(
         prepared(
-            events, snapshot, columns=columns, weights=weights, event=event, on_error="null", missing="null",
+            events, snapshot, columns=columns, weights=weights, event=event, at=at, on_error="null", missing="null",
             results=REJECTED,
         )
     )  # fmt: skip
@@ -203,6 +204,8 @@ class Shape(NamedTuple):
         """Raise for what is no shape of a result of a book with this payload."""
         if self.how not in HOW:
             raise EarmarkError(f"how: expected 'inner' or 'left', got {self.how!r}")
+        if not isinstance(self.rank, bool):
+            raise EarmarkError(f"rank: expected True or False, got {self.rank!r}")
         for name in self.details:
             if name not in {**DETAIL_TYPES, **payload} or self.details.count(name) > 1:
                 *others, last = map(repr, [*DETAIL_TYPES, *payload])
@@ -268,10 +271,9 @@ def prepared(
     shape.check(snapshot.payload)
     spark = events.sparkSession
     search = search_of(spark, snapshot, k, mode, scope, weights if not isinstance(weights, str) else None)
-    projection = EventProjection(events, snapshot.schema, event)
-    projection.take_time(at, event, streams)
-    projection.check_zone()
-    projection.check_missing(missing, snapshot.used)
+    projection = EventProjection(events, snapshot.schema, event, at=at, streams=streams)
+    projection.reading.check_zone(frames.session_zone(spark), snapshot.schema)
+    projection.reading.check_missing(snapshot.schema, missing, snapshot.used, events.columns)
     if isinstance(weights, str):
         projection.take_weights(weights)
     types = shape.types(snapshot.integer_ids, snapshot.payload)
@@ -339,13 +341,16 @@ def shard_counts(
     mode: Mode = "exact",
     scope: Scope = None,
     event: str | None = None,
+    at: Moment | None = None,
+    on_error: OnError = "raise",
 ) -> DataFrame:
     """Return (shard, events, matches): how many events are searched in each shard, and how many matches it finds.
 
     If the snapshot has changed since its last full version, the last shard is the table of those changes, in which all
     events are searched. Shards in which no event is searched are not listed.
     """
-    ready = prepared(events, Snapshot.of(snapshot), k, mode=mode, columns=[], scope=scope, event=event)
+    asked: Any = {"mode": mode, "scope": scope, "event": event, "at": at, "on_error": on_error}
+    ready = prepared(events, Snapshot.of(snapshot), k, columns=[], **asked)
     counted = ready.run(count_batches, struct_of({"shard": IntegerType(), "events": LongType(), "matches": LongType()}))
     sums = [f.sum(name).alias(name) for name in ("events", "matches")]
     return counted.groupBy("shard").agg(*sums).orderBy("shard")

@@ -30,6 +30,7 @@ from earmark.engine.version import Version
 from earmark.errors import EarmarkError, EventError, TooManyAnswers, shortened, shown
 from earmark.events.mappings import Reject
 from earmark.flat.arrays import I64
+from earmark.keys.schema import LIFE
 from earmark.segment.combine import combination
 from earmark.segment.explain import condition_text
 from earmark.segment.segment import Tags
@@ -109,11 +110,15 @@ class Searched(NamedTuple):
 
 
 def _named(problem: EventError, columns: Columns, batch: pa.RecordBatch) -> EarmarkError:
-    """Return the same problem, with the event named by its carried columns instead of its place in a batch."""
+    """Return the same problem, with the event named by its carried columns, or else its attributes, not its place."""
     row, values = problem.event, []
     if row is None:
         return problem
-    for name, at in zip(columns.names, columns.carried[:_NAMED], strict=False):
+    shown_as = list(zip(columns.names, columns.carried, strict=False))
+    if not shown_as or columns.is_numbered:
+        shown_as = [(name, at) for name, at in columns.attributes if name != LIFE]
+        shown_as += [] if columns.event_map is None else [("event", columns.event_map)]
+    for name, at in shown_as[:_NAMED]:
         try:
             values.append(f"{name}={shortened(shown(batch.column(at)[row].as_py()), 60)}")
         except (ValueError, OverflowError, pa.ArrowException):

@@ -30,6 +30,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from earmark.errors import EarmarkError, EventError, SubscriptionError
+from earmark.events.moments import Moment
 from earmark.flat.arrays import I64
 from earmark.spark.frames import Columns, arrow_id_type, id_type, session_zone, struct_of, with_keys
 from earmark.spark.hygiene.auditing import working_folder
@@ -58,6 +59,8 @@ def backtest(
     attributes: Mapping[str, str] | None = None,
     zone: str | None = None,
     bounds: Mapping[str, tuple[str, str]] | None = None,
+    time: str | None = None,
+    at: Moment | None = None,
     working: Folder | None = None,
 ) -> DataFrame:
     """Count how often each candidate would have matched: (subscription, matches, share, sample).
@@ -66,7 +69,8 @@ def backtest(
     conditions by id, a list of pairs (id, condition), or a list of conditions, numbered from 0. `events` and `event`
     are as for `match`. `share` is the share of all events, NULL when there are none. `sample` is the number of matching
     events to show, as structs of `columns` (all by default); which ones depends on the events alone. With `sample=0`
-    there is no such column, and only attributes are read.
+    there is no such column, and only attributes are read. For candidates that start or end, `time` names the column
+    that tells when an event happened, and `at` is a moment for all events; the default is now.
 
     The candidates are read at once; the events each time the result is used, unless it is cached or written. `working`
     is a folder that all workers see, needed on a cluster; its content may be removed afterwards.
@@ -78,13 +82,13 @@ def backtest(
     spark = events.sparkSession
     frame = _frame(spark, candidates)
     with working_folder(working, "backtest") as folder:
-        root, options = folder / "snapshot", ReadOptions(attributes, zone or session_zone(spark), bounds)
+        root, options = folder / "snapshot", ReadOptions(attributes, zone or session_zone(spark), bounds, time=time)
         record = publish(frame, root, options, DEFAULT_INDEX, done="backtested")
         snapshot = Snapshot(root, record)
         kind = arrow_id_type(snapshot.integer_ids)
         ids = pa.table({"id": pa.array([row[0] for row in frame.select("id").collect()], kind)})
         write_feather(ids, folder / "ids.arrow")
-        ready = prepared(events, snapshot, columns=columns if sample else [], event=event)
+        ready = prepared(events, snapshot, columns=columns if sample else [], event=event, at=at)
         carried = ready.carried
         if sample and not carried:
             raise EarmarkError("a sample needs columns of the events to show; name them, or ask for sample=0")

@@ -163,7 +163,7 @@ def _written_rejects(spark: SparkSession, folder: Path, rejects: pa.Table) -> Da
 
 def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArrays:
     """Return the events of the sample in the keys of the subscriptions, in an order independent of partitions."""
-    projection = frames.EventProjection(sample, schema, event)
+    projection = frames.EventProjection(sample, schema, event, is_timed=False)
     selected = projection.selected()
     keyed = frames.with_keys(selected, range(len(selected.columns))).limit(MOST_SAMPLE + 1).toArrow()
     if keyed.num_rows > MOST_SAMPLE:
