@@ -8,7 +8,8 @@ writes one small file in the place of that of the changes before; `settled` leav
 
     record["payload"]  schema: Spark's type of the columns, as JSON; files: {file, bytes, checksum, rows, changes} each
 
-Complexity: a lookup takes O(files x log rows) for each subscription.
+Complexity: a lookup takes O(files x log rows) for each subscription. A process that brings a column along holds the size
+of each value, 4 bytes per row.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from earmark.book import folder as folders
 from earmark.book.folder import SEGMENTS, Building
@@ -31,6 +33,9 @@ from earmark.flat.arrays import I64
 SEQUENCE = "sequence"
 FILE_ROWS = 1 << 20
 """Files with fewer rows are joined."""
+BATCH_ROWS, BATCH_BYTES = 1 << 16, 64 << 20
+"""Most rows and bytes of a batch of a file: Arrow's strings have at most 2 GiB per batch."""
+_MOST_BYTES = (1 << 31) - 1
 
 Entry = dict[str, Any]
 
@@ -48,15 +53,33 @@ def write_payload(site: Building, tables: Iterable[pa.Table], changes: bool = Fa
 
 
 def _write(file: Path, table: pa.Table, changes: bool) -> Entry:
-    ordered = table.sort_by(SEQUENCE).combine_chunks()
+    order = np.argsort(table[SEQUENCE].to_numpy(), kind="stable")
+    step = max(1, min(BATCH_ROWS, len(order) * BATCH_BYTES // max(table.nbytes, 1)))
     with file.open("xb") as opened:
-        with pa.ipc.new_file(opened, ordered.schema) as writer:
-            writer.write_table(ordered)
+        with pa.ipc.new_file(opened, table.schema) as writer:
+            for first in range(0, len(order), step):
+                writer.write_table(take_rows(table, order[first : first + step]))
         opened.flush()
         os.fsync(opened.fileno())
         size = opened.tell()
-    facts = {"rows": ordered.num_rows, "changes": changes}
+    facts = {"rows": table.num_rows, "changes": changes}
     return {"file": file.name, "bytes": size, "checksum": _checksum(file), **facts}
+
+
+def take_rows(table: pa.Table, rows: I64) -> pa.Table:
+    """Return some rows of a table, which may have more bytes than one array can: piece by piece."""
+    pieces, places, first = [], [np.empty(0, np.int64)], 0
+    for batch in table.to_batches():
+        mine = np.flatnonzero((rows >= first) & (rows < first + batch.num_rows))
+        if len(mine):
+            pieces.append(batch.take(pa.array(rows[mine] - first)))
+            places.append(mine)
+        first += batch.num_rows
+    back = np.full(len(rows), -1)
+    at = np.concatenate(places)
+    back[at] = np.arange(len(at))
+    joined = pa.Table.from_batches(pieces, table.schema).combine_chunks()
+    return joined.take(pa.array(back, mask=back < 0))
 
 
 def _checksum(file: Path) -> str:
@@ -139,9 +162,10 @@ class Payload:
     """The payload of a version, open."""
 
     def __init__(self, root: Path, record: Record) -> None:
-        self._tables = [read_payload(root, entry) for entry in files_of(record)]
-        self._places: list[I64] = [table[SEQUENCE].to_numpy() for table in self._tables]
-        self._joined = pa.concat_tables(self._tables) if self._tables else None
+        tables = [read_payload(root, entry) for entry in files_of(record)]
+        self._places: list[I64] = [table[SEQUENCE].to_numpy() for table in tables]
+        self._joined = pa.concat_tables(tables) if tables else None
+        self._sizes: dict[str, I64] = {}
 
     def type_of(self, name: str) -> pa.DataType:
         """Return the Arrow type of a column."""
@@ -151,15 +175,48 @@ class Payload:
     def column(self, name: str, sequences: I64) -> pa.Array:
         """Return a column's values for the subscriptions with these sequences; NULL where there is none."""
         assert self._joined is not None
-        rows = np.full(len(sequences), -1, np.int64)
-        first = 0
+        found = take_rows(self._joined.select([name]), self._rows(sequences))[name]
+        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+    def sizes(self, name: str, sequences: I64) -> I64:
+        """Return the bytes that these values of a column take. O(rows) for the first call."""
+        assert self._joined is not None
+        if name not in self._sizes:
+            chunks = [np.minimum(bytes_of(chunk), _MOST_BYTES) for chunk in self._joined[name].chunks]
+            self._sizes[name] = np.concatenate([*chunks, np.zeros(1)]).astype(np.int32)
+        return self._sizes[name][self._rows(sequences)].astype(np.int64)  # the last is 0: of -1, where there is none
+
+    def _rows(self, sequences: I64) -> I64:
+        """Return the rows of the subscriptions with these sequences; -1 where there is none."""
+        rows, first = np.full(len(sequences), -1, np.int64), 0
         for places in self._places:  # the newest first
             at = np.minimum(np.searchsorted(places, sequences), max(len(places) - 1, 0))
             if len(places):
                 found = (rows < 0) & (places[at] == sequences)
                 rows[found] = first + at[found]
             first += len(places)
-        return self._joined[name].take(pa.array(rows, mask=rows < 0)).combine_chunks()
+        return rows
+
+
+def bytes_of(column: pa.Array) -> I64:
+    """Return the bytes of each value; O(values, those inside of lists and maps included)."""
+    type_ = column.type
+    if pa.types.is_struct(type_):
+        return sum((bytes_of(column.field(i)) for i in range(type_.num_fields)), np.zeros(len(column), np.int64))
+    if pa.types.is_map(type_) or pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        inner = [column.keys, column.items] if pa.types.is_map(type_) else [column.values]
+        offsets = np.asarray(column.offsets).astype(np.int64)
+        ends = np.zeros(int(offsets[-1]) + 1, np.int64)
+        for values in inner:
+            ends[1:] += np.cumsum(bytes_of(values)[: offsets[-1]])
+        made: I64 = np.diff(ends[offsets])
+        return made
+    if pa.types.is_null(type_):
+        return np.zeros(len(column), np.int64)
+    try:
+        return np.full(len(column), max(type_.bit_width // 8, 1), np.int64)
+    except ValueError:  # not of one width: strings and bytes
+        return np.asarray(pc.binary_length(column).fill_null(0)).astype(np.int64)
 
 
 @lru_cache(4)

@@ -57,7 +57,7 @@ from earmark.spark import frames
 from earmark.spark.ordering import placed_by_executors
 
 FAIL, REJECT = "fail", "reject"
-PART_ROWS = 100_000
+PART_ROWS, PART_BYTES = 100_000, 256 << 20
 DRIVER_ROWS = 5_000_000
 """The most rows whose ids the driver holds; of more, the executors find the order (ordering.py)."""
 RUN_ROWS = 16_384
@@ -262,14 +262,14 @@ def _nulls(names: list[str], value: Column) -> Column:
 def build_parts(plan: RowPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Turn a partition into parts; yield their names."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in chain(batches, [None]):  # None: what is left becomes a part
         if batch is not None:
             waiting.append(batch)
-            rows += batch.num_rows
-        if rows >= (1 if batch is None else PART_ROWS):
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= (1 if batch is None or size >= PART_BYTES else PART_ROWS):
             yield pa.record_batch({"part": [build_part(plan, pa.Table.from_batches(waiting))]})
-            waiting, rows = [], 0
+            waiting, rows, size = [], 0, 0
 
 
 def build_part(plan: RowPlan, frame: pa.Table) -> str:

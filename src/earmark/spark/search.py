@@ -10,7 +10,8 @@ reason.
 these stay below OUTPUT_BYTES, by the size of each row; a single row may be larger. Searches are small enough to find
 about WANTED_ANSWERS at a time.
 
-**Details** of the subscriptions (their condition, their tags, their payload) are looked up by segment and slot.
+**Details** of the subscriptions (their condition, their tags, their payload) are looked up by segment and slot
+(details.py); their bytes count, too.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from earmark.book.payload import Payload, opened_payload
+from earmark.book.payload import Payload, bytes_of, opened_payload
 from earmark.book.saving import opened
 from earmark.engine.batch import Batch, OnError
 from earmark.engine.searcher import Answers, Ask, Searcher
@@ -32,18 +32,17 @@ from earmark.events.mappings import Reject
 from earmark.flat.arrays import I64
 from earmark.keys.schema import LIFE
 from earmark.segment.combine import combination
-from earmark.segment.explain import condition_text
 from earmark.segment.segment import Tags
+from earmark.spark.details import BLOCK, TEXTS, Details
 from earmark.spark.frames import Columns, arrow_id_type, encoded
 
 FIRST_STEP, LAST_STEP = 2_048, 65_536  # events per search
 WANTED_ANSWERS = 1 << 20  # per search
 OUTPUT_ROWS = 1 << 16  # per batch returned
 OUTPUT_BYTES = 8 << 20
-"""Most bytes of carried columns per batch returned, unless a row alone is larger."""
+"""Most bytes of carried columns and details per batch returned, unless a row alone is larger."""
 JOINED_BYTES = 32 << 20
 """Batches are joined up to this size."""
-DETAILS = {"condition": pa.string(), "tags": pa.map_(pa.string(), pa.string())}
 REJECTED = ("attribute", "reason")
 """The columns of rejected events, besides those that are carried along."""
 _NAMED = 3
@@ -220,17 +219,17 @@ def result_batches(
     rank = None
     if columns.rank:
         rank = np.arange(1, len(answers.scores) + 1) - np.repeat(answers.starts[:-1], counts)
-    version = search.opened() if columns.details else None
-    for begin, end in cuts(row_bytes(batch, columns.carried), events):
+    details = details_of(search, search.opened(), columns)
+    places = answers.places or (np.empty(0, np.int64),) * 2
+    for begin, end in answer_cuts(row_bytes(batch, columns.carried)[events], details, places, at):
         chosen = _indices(at[begin:end])
         made = [batch.column(number).take(pa.array(events[begin:end])) for number in columns.carried]
         made += [answers.subscriptions.take(chosen), pa.array(answers.scores).take(chosen)]
         made.append(pa.array(np.full(end - begin, search.version, np.int64)))
         if rank is not None:
             made.append(pa.array(rank).take(chosen))
-        if version is not None:
-            assert answers.places is not None
-            made += _detailed(search, version, columns.details, answers.places, at[begin:end])
+        if details is not None:
+            made += _detailed(details, places, at[begin:end])
         yield pa.RecordBatch.from_arrays(made, columns.names)
 
 
@@ -239,37 +238,34 @@ def _indices(at: I64) -> pa.Array:
     return pa.array(at, mask=at < 0) if len(at) and at.min() < 0 else pa.array(at)
 
 
-def _detailed(
-    search: Search, version: Version, names: tuple[str, ...], places: tuple[I64, I64], at: I64
-) -> list[pa.Array]:
+def details_of(search: Search, version: Version, columns: Columns) -> Details | None:
+    """Return what gives the columns of subscriptions, if there are any."""
+    return Details(version, columns.details, search.payload) if columns.details else None
+
+
+def answer_cuts(sizes: I64, details: Details | None, places: tuple[I64, I64], at: I64) -> Iterator[tuple[int, int]]:
+    """Yield where to cut rows of these sizes, to which their details are added; `at` are the places of answers."""
+    if details is None:
+        yield from cuts(sizes, np.arange(len(sizes)))
+        return
+    for first in range(0, len(sizes), BLOCK):
+        own, chosen = sizes[first : first + BLOCK].copy(), at[first : first + BLOCK]
+        there = chosen >= 0
+        own[there] += details.sizes(*(place[chosen[there]] for place in places))
+        for begin, end in cuts(own, np.arange(len(own))):
+            yield first + begin, first + end
+
+
+def _detailed(details: Details, places: tuple[I64, I64], at: I64) -> list[pa.Array]:
     """Return columns of the subscriptions of some answers; NULL where there is none."""
     there = at >= 0
-    made = details(search, version, names, *(own[at[there]] for own in places))
+    made = details.columns(*(own[at[there]] for own in places))
     return made if there.all() else [own.take(_indices(np.where(there, np.cumsum(there) - 1, -1))) for own in made]
-
-
-def details(search: Search, version: Version, names: tuple[str, ...], segments: I64, slots: I64) -> list[pa.Array]:
-    """Return columns of the subscriptions in these slots, each looked up once."""
-    codes, place = np.unique(segments << 32 | slots, return_inverse=True)
-    places = [(version.segments[code >> 32].segment, code & 0xFFFFFFFF) for code in codes.tolist()]
-    made: list[pa.Array] = []
-    for name in names:
-        values: list[Any]
-        if name not in DETAILS:
-            own = np.array([segment.arrays.sequence[slot] for segment, slot in places], np.int64)
-            made.append(search.payload().column(name, own).take(pa.array(place)))
-            continue
-        if name == "tags":
-            values = [segment.tags(slot) for segment, slot in places]
-        else:
-            values = [condition_text(segment, slot) for segment, slot in places]
-        made.append(pa.array(values, DETAILS[name]).take(pa.array(place)))
-    return made
 
 
 def type_of_detail(search: Search, name: str) -> pa.DataType:
     """Return the Arrow type of a column of the subscriptions."""
-    return DETAILS[name] if name in DETAILS else search.payload().type_of(name)
+    return TEXTS[name] if name in TEXTS else search.payload().type_of(name)
 
 
 def cuts(sizes: I64, events: I64) -> Iterator[tuple[int, int]]:
@@ -288,29 +284,8 @@ def row_bytes(batch: pa.RecordBatch, columns: list[int]) -> I64:
     """Return the bytes that each row takes in these columns."""
     total = np.zeros(batch.num_rows, np.int64)
     for at in columns:
-        total += _bytes_of(batch.column(at))
+        total += bytes_of(batch.column(at))
     return total
-
-
-def _bytes_of(column: pa.Array) -> I64:
-    """Return the bytes of each value; O(values, those inside of lists and maps included)."""
-    type_ = column.type
-    if pa.types.is_struct(type_):
-        return sum((_bytes_of(column.field(i)) for i in range(type_.num_fields)), np.zeros(len(column), np.int64))
-    if pa.types.is_map(type_) or pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        inner = [column.keys, column.items] if pa.types.is_map(type_) else [column.values]
-        offsets = np.asarray(column.offsets).astype(np.int64)
-        ends = np.zeros(int(offsets[-1]) + 1, np.int64)
-        for values in inner:
-            ends[1:] += np.cumsum(_bytes_of(values)[: offsets[-1]])
-        made: I64 = np.diff(ends[offsets])
-        return made
-    if pa.types.is_null(type_):
-        return np.zeros(len(column), np.int64)
-    try:
-        return np.full(len(column), max(type_.bit_width // 8, 1), np.int64)
-    except ValueError:  # not of one width: strings and bytes
-        return np.asarray(pc.binary_length(column).fill_null(0)).astype(np.int64)
 
 
 # --- counts --------------------------------------------------------------------------------------------------

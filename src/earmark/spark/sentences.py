@@ -12,7 +12,8 @@ from earmark import errors
 from earmark.errors import EarmarkError
 
 _OURS = re.compile(r"^(?:\S*\s+)?earmark\.(?:\w+\.)*(\w+): (.+)$", re.MULTILINE)
-_THEIRS = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception): .+)$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
+_THEIRS = re.compile(r"^(?:\w+\.)*([A-Z]\w*(?:: .+)?)$", re.MULTILINE)
 _JAVA = re.compile(r"^Caused by:|^JVM stacktrace", re.MULTILINE)
 _KILLED = re.compile(r"Python worker exited unexpectedly|PYTHON_WORKER_EXITED|worker.{0,40}crashed", re.IGNORECASE)
 _LONGEST = 600
@@ -39,7 +40,7 @@ def message_of(problem: BaseException) -> str:
     """Return what an exception of Spark's says, in one line, without Spark's own bookkeeping behind it."""
     text = str(problem)
     python = _JAVA.split(text)[0]
-    if "Traceback (most recent call last)" in python and (raised := _THEIRS.findall(python)):
-        return str(raised[-1].strip()[:_LONGEST])
+    if _TRACEBACK in python and (raised := _THEIRS.search(python.rpartition(_TRACEBACK)[2])):
+        return raised[1].strip()[:_LONGEST]
     line = next((line.strip() for line in text.splitlines() if line.strip()), type(problem).__name__)
     return re.sub(r" SQLSTATE: \w+$", "", line)[:_LONGEST]

@@ -36,7 +36,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from earmark.errors import EarmarkError
 from earmark.flat.arrays import I32, I64
 from earmark.spark.frames import RESULTS, Columns, column_names, struct_of
-from earmark.spark.search import Search, cuts, details, larger, row_bytes, searched
+from earmark.spark.search import Search, answer_cuts, details_of, larger, row_bytes, searched
 
 if TYPE_CHECKING:
     from earmark.spark.matching import MatchPlan
@@ -195,6 +195,7 @@ def search_batches(
     """Yield the answers of the tables at whose places the events are."""
     opened = search.opened()
     searcher = search.searcher(opened)
+    details = details_of(search, opened, columns)
     names = [*column_names(len(columns.names) - columns.rank), EVENT, SEQUENCE, SALT]
     for batch in larger(batches):
         tables = np.searchsorted(first, batch.column(batch.num_columns - 1).to_numpy(), "right") - 1
@@ -202,15 +203,15 @@ def search_batches(
             part = batch.take(pa.array(np.flatnonzero(tables == table)))
             found = searcher.found(table, search.read(opened, columns, part).keys)
             salt = _salts(found.events)
-            for begin, end in cuts(row_bytes(part, columns.carried), found.events):
+            slots = found.slots.astype(np.int64)
+            places, at = (np.full(len(slots), table), slots), np.arange(len(slots))
+            for begin, end in answer_cuts(row_bytes(part, columns.carried)[found.events], details, places, at):
                 some = found.between(begin, end)
                 events = pa.array(some.events)
                 made = [part.column(at).take(events) for at in columns.carried]
                 made += [searcher.named(some), pa.array(some.scores)]
                 made.append(pa.array(np.full(end - begin, search.version, np.int64)))
-                made += details(
-                    search, opened, columns.details, np.full(end - begin, table), some.slots.astype(np.int64)
-                )
+                made += details.columns(*(place[begin:end] for place in places)) if details is not None else []
                 made += [part.column(part.num_columns - 2).take(events), pa.array(some.sequence)]
                 made.append(pa.array(salt[begin:end]))
                 yield pa.RecordBatch.from_arrays(made, names)

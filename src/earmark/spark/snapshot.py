@@ -40,7 +40,7 @@ from pyspark.sql.types import DataType, IntegerType, StringType, StructType
 from earmark import index as indexes
 from earmark.book import folder as folders
 from earmark.book.folder import SEGMENTS, Building, VersionInfo, publishing
-from earmark.book.payload import SEQUENCE, files_of, settled, with_changes, write_payload
+from earmark.book.payload import SEQUENCE, files_of, settled, take_rows, with_changes, write_payload
 from earmark.book.saving import Shelf, open_version, verify, write_version
 from earmark.book.segments import Record, write_whole
 from earmark.book.sharding import NOT_TAKEN, ShardPlan, Source, build_here, build_shard, sharded
@@ -343,7 +343,7 @@ def _by_sequence(table: pa.Table, sequence: I64) -> pa.Table:
 def _changed_payload(taken: Taken, written: I64, sequence: I64) -> pa.Table:
     """Return the payload of what was added or replaced, with its sequences."""
     kept = written != NOWHERE
-    rows = pa.concat_tables(taken.payload()).take(pa.array(written[kept]))
+    rows = take_rows(pa.concat_tables(taken.payload()), written[kept])
     return rows.append_column(SEQUENCE, pa.array(sequence[kept]))
 
 
