@@ -14,7 +14,6 @@ import pytest
 
 from earmark import EarmarkError
 from earmark.overlay import connection, driver
-from earmark.overlay import server as server_module
 from earmark.overlay.broker import Party
 from earmark.overlay.client import AsyncClient, Client, RequestRefused
 from earmark.overlay.server import BrokerServer, ask_status
@@ -56,12 +55,12 @@ async def line(*names: str, **options: Any) -> AsyncIterator[list[BrokerServer]]
 
 
 @contextlib.asynccontextmanager
-async def severed() -> AsyncIterator[tuple[Proxy, BrokerServer, BrokerServer, AsyncClient, AsyncClient]]:
+async def severed(**options: Any) -> AsyncIterator[tuple[Proxy, BrokerServer, BrokerServer, AsyncClient, AsyncClient]]:
     """Brokers a and b with a proxy between them, and alice at a, bob at b."""
     async with (
-        server("a") as a,
+        server("a", **options) as a,
         Proxy(a.address.port) as between,
-        server("b", between.address) as b,
+        server("b", between.address, **options) as b,
         client(a.address, "alice") as alice,
         client(b.address, "bob") as bob,
     ):
@@ -503,12 +502,10 @@ def test_a_publisher_waits_while_a_neighbour_is_away(monkeypatch: pytest.MonkeyP
 
 
 def test_a_neighbour_that_stays_away_does_not_block_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (driver, server_module):
-        monkeypatch.setattr(module, "MOST_QUEUED", 500)
-    monkeypatch.setattr(driver, "PATIENCE", 0.5)
+    monkeypatch.setattr(driver, "MOST_QUEUED", 500)
 
     async def work() -> None:
-        async with severed() as (between, _, b, alice, bob):
+        async with severed(holding=500, patience=0.5) as (between, _, b, alice, bob):
             await alice.subscribe("all", "n >= 0")
             await alice.wait_in_force(PATIENCE)
             await bob.subscribe("mine", "n >= 0")

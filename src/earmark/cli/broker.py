@@ -1,4 +1,4 @@
-"""`earmark broker`: one broker of an overlay, on a network; `earmark broker status`: what one is doing."""
+"""`earmark broker`: one broker of an overlay, on a network; `earmark broker status`, `drop`, `rekey`: a running one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 
 from earmark.cli import options
 from earmark.errors import EarmarkError
+from earmark.language.words import counted
 
 if TYPE_CHECKING:
     from earmark.overlay.server import BrokerServer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Requests to end."""
 _TOKEN = "File with the shared token, readable by its owner only; without it, the variable EARMARK_TOKEN."
+_LONGEST_SPACE = 1 << 20
 _CA = "Certificates of the authorities that those we connect to must have."
 
 
@@ -73,6 +75,28 @@ def _values(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) 
     type=click.FloatRange(min=1),
     help="Forget clients that have been away for this long, with their subscriptions.  [default: never]",
 )
+@click.option(
+    "--forget",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="Forget neighbours that have been away for this long: nothing new is in force meanwhile.  [default: never]",
+)
+@click.option(
+    "--patience",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="How long to wait for neighbours that do not come or do not answer.",
+)
+@options.number("--holding", 65_536, "Publications that are held for a neighbour that is away.", least=0)
+@click.option(
+    "--zone",
+    metavar="ZONE",
+    default="UTC",
+    show_default=True,
+    help="Time zone of timestamps without one, the same in all brokers.",
+)
 @click.option("--tls-cert", metavar="FILE", help="Listen with TLS: the certificate, in PEM.")
 @click.option("--tls-key", metavar="FILE", help="Its key, if it is not in the same file.")
 @click.option("--tls-ca", metavar="FILE", help=f"Connect to peers with TLS. {_CA}")
@@ -90,6 +114,10 @@ def broker(
     token_file: str | None,
     state: str | None,
     forget_after: float | None,
+    forget: float | None,
+    patience: float,
+    holding: int,
+    zone: str,
     tls_cert: str | None,
     tls_key: str | None,
     tls_ca: str | None,
@@ -106,6 +134,7 @@ def broker(
       earmark broker --name hub --token-file token --state hub.state
       earmark broker --name north --listen 127.0.0.1:7001 --peer 127.0.0.1:7000 --token-file token
       earmark broker status 127.0.0.1:7000 --token-file token
+      earmark broker drop 127.0.0.1:7000 north --token-file token
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -127,6 +156,10 @@ def broker(
         advertisements=advertisements,
         state=state,
         forget_after=forget_after,
+        forget=forget,
+        patience=patience,
+        holding=holding,
+        zone=zone,
         tls=None if tls_cert is None else listening_context(tls_cert, tls_key),
         peer_tls=_dialling(tls_ca),
         allow_remote=allow_remote,
@@ -185,12 +218,21 @@ async def _serve(server: BrokerServer) -> int:
     return await stopped
 
 
+def _access_options(command: options.F) -> options.F:
+    """How to reach a running broker."""
+    for option in (
+        click.option("--allow-remote", is_flag=True, help="Use other than loopback addresses without TLS."),
+        click.option("--tls-ca", metavar="FILE", help=f"Connect with TLS. {_CA}"),
+        click.option("--token-file", metavar="FILE", help=_TOKEN),
+    ):
+        command = option(command)
+    return command
+
+
 @broker.command(short_help="Show the tables, links and queues of a running broker.")
 @click.argument("address", metavar="HOST:PORT")
 @options.json_object("Print the status")
-@click.option("--token-file", metavar="FILE", help=_TOKEN)
-@click.option("--tls-ca", metavar="FILE", help=f"Connect with TLS. {_CA}")
-@click.option("--allow-remote", is_flag=True, help="Use other than loopback addresses without TLS.")
+@_access_options
 def status(address: str, as_json: bool, token_file: str | None, tls_ca: str | None, allow_remote: bool) -> None:
     """Show what a running broker has in its tables, how its links are, and what waits in its queues.
 
@@ -203,6 +245,53 @@ def status(address: str, as_json: bool, token_file: str | None, tls_ca: str | No
 
     found = asyncio.run(ask_status(address, **_access(address, token_file, tls_ca, allow_remote)))
     click.echo(json.dumps(found, ensure_ascii=False) if as_json else _report(found))
+
+
+@broker.command(short_help="Let a running broker forget a neighbour that has left for good.")
+@click.argument("address", metavar="HOST:PORT")
+@click.argument("neighbour", metavar="NAME")
+@_access_options
+def drop(address: str, neighbour: str, token_file: str | None, tls_ca: str | None, allow_remote: bool) -> None:
+    """Let a running broker forget a neighbour that has left for good.
+
+    While a neighbour is away, nothing that clients ask for is reported as in force, since it may come back. Ask each
+    broker that was its neighbour. Publications that waited for it are lost. If it comes back, it is a new neighbour.
+
+    \b
+    Example
+      earmark broker drop 127.0.0.1:7000 north --token-file token
+    """
+    from earmark.overlay import ask_drop
+
+    found = asyncio.run(ask_drop(address, neighbour, **_access(address, token_file, tls_ca, allow_remote)))
+    lost = counted(found["lost"], "publication")
+    click.echo(f"the neighbour {neighbour!r} is forgotten; {lost} that waited for it are lost")
+
+
+@broker.command(short_help="Let a running broker use another space for ranges.")
+@click.argument("address", metavar="HOST:PORT")
+@click.argument("file", metavar="FILE")
+@_access_options
+def rekey(address: str, file: str, token_file: str | None, tls_ca: str | None, allow_remote: bool) -> None:
+    """Let a running broker use another space, from a file with its description as JSON (docs/overlay-ranges.md).
+
+    Ask all brokers, in any order. Start them with the new space from then on: it is not in their state files.
+
+    \b
+    Example
+      earmark broker rekey 127.0.0.1:7000 space.json --token-file token
+    """
+    from earmark.overlay import ask_rekey
+
+    try:
+        with open(file, "rb") as opened:
+            space = json.loads(opened.read(_LONGEST_SPACE))
+    except OSError as problem:
+        raise EarmarkError(f"{file!r} cannot be read: {problem.strerror}") from None
+    except (ValueError, RecursionError) as problem:
+        raise EarmarkError(f"{file!r}: expected a space as JSON: {problem}") from None
+    found = asyncio.run(ask_rekey(address, space, **_access(address, token_file, tls_ca, allow_remote)))
+    click.echo(f"broker at {address}: now in the space {found['space']}")
 
 
 def _report(found: Mapping[str, Any]) -> str:

@@ -30,15 +30,17 @@ from earmark.errors import EarmarkError
 if TYPE_CHECKING:
     from earmark.overlay.broker import Broker
     from earmark.overlay.client import AsyncClient, Client
-    from earmark.overlay.server import BrokerServer, ask_status
+    from earmark.overlay.server import BrokerServer, ask_drop, ask_rekey, ask_status
 
-__all__ = ["AsyncClient", "Broker", "BrokerServer", "Client", "ask_status"]
+__all__ = ["AsyncClient", "Broker", "BrokerServer", "Client", "ask_drop", "ask_rekey", "ask_status"]
 
 _HOMES = {
     "AsyncClient": "client",
     "Broker": "broker",
     "BrokerServer": "server",
     "Client": "client",
+    "ask_drop": "server",
+    "ask_rekey": "server",
     "ask_status": "server",
 }
 

@@ -149,7 +149,18 @@ class Broker:
         link = self._router.links.get(neighbour)
         if link is None or link.is_connected:
             raise EarmarkError(f"expected the name of a neighbour without a channel, got {neighbour!r}")
+        self._awaited.discard(neighbour)
         return self._drop(link)
+
+    @property
+    def space(self) -> int:
+        """The number of the space in which ranges are told; 0 for none."""
+        return self._router.policy.space
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        """Those that have a link: connected, expected, or away."""
+        return tuple(self._router.links)
 
     def _drop(self, link: Link) -> list[Sent]:
         self._lost += len(link.held) + link.lost

@@ -12,6 +12,7 @@
       │  W welcome: proof, last number     │           or at any point  R refusal: a sentence, then the end
       │ ◄───────────────────────────────── │
       │  F frames, P pings, both ways      │           to a dialler of role "status": S, one JSON document, the end
+      │  O order                           │           from one of role "admin", which gets such a document, too
 
 **Authentication.** Both ends prove that they know the token; it is never sent. The listener proves last, so that
 whoever can only dial gets nothing to try out tokens against. Nonces make proofs useless for another connection, and a
@@ -58,7 +59,7 @@ _LENGTH = 4
 _NONCE = 32
 _SESSION = 16
 
-Role: TypeAlias = Literal["broker", "client", "status"]
+Role: TypeAlias = Literal["broker", "client", "status", "admin"]
 Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=_NONCE, max_length=_NONCE)]
 Session: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=_SESSION, max_length=_SESSION)]
 Proof: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -311,6 +312,26 @@ def frame_of(packet: Packet, speaker: Literal["client", "listener", "broker"], s
 def status_packet(document: bytes) -> bytes:
     """The packet of a status, or a refusal if it is too long."""
     return packed(b"S", document) if len(document) < MOST_STATUS else refusal("the status is too long")
+
+
+class Order(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What an administrator asks of a running broker: to drop a neighbour, by name; another space, as JSON."""
+
+    what: Literal["drop", "rekey"]
+    operand: Annotated[str, msgspec.Meta(max_length=MOST_BYTES)]
+
+
+def order_packet(order: Order) -> bytes:
+    """The packet of an order."""
+    return packed(b"O", _ENCODER.encode(order))
+
+
+def order_of(packet: Packet | None, sender: str) -> Order:
+    """The order of a packet. A ProtocolError names the sender."""
+    if packet is None or packet.kind != b"O":
+        raise ProtocolError(f"{sender}: expected an order")
+    order: Order = _decoded(packet.body, Order, sender)
+    return order
 
 
 def status_of(packets: Sequence[Packet], sender: str) -> bytes:

@@ -11,7 +11,8 @@ changed subscriptions to the file, passes on what the broker says, and only then
 **Back-pressure.** A message that was not taken is not acknowledged, so its sender keeps it, and slows down in turn.
 Messages of one party are taken while the queue of every *other* neighbour is less than half full. Brokers form a tree
 and frames are always read, so parties never wait for each other in a circle. A neighbour that is away for longer than
-PATIENCE no longer counts: its link is reset, and the broker holds what it can (Broker.disconnect).
+`patience` no longer counts: its link is reset, and the broker holds what it can (Broker.disconnect).
+With `forget` it is dropped after that time, as if it had never been there; `drop` does so at once.
 
 **Slow clients.** When more than SLOW messages wait for a client, the broker is told that it is away: its notifications
 then wait in the broker, up to the bound that the client prefers, and the worst are shed. It is told how many.
@@ -25,7 +26,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, shortened
 from earmark.overlay import messages as m
 from earmark.overlay.broker import Broker, Party, Sent
 from earmark.overlay.channel import (
@@ -70,7 +71,7 @@ SWEEP = 10.0
 IDLE = 300.0
 """Seconds after which a client that is away and wants nothing is forgotten."""
 PATIENCE = 30.0
-"""Seconds after which a neighbour that is away no longer slows others down."""
+"""Seconds after which a neighbour that is away no longer slows others down, unless the broker is given others."""
 MOST_WORK = 10_000
 """Constraints in the conditions of one batch, apart from plain ones; then others get their turn."""
 FULL = 0.5
@@ -149,11 +150,23 @@ def _link(party: Party, run: int, resets: int) -> Link[Any]:
 class Driver:
     """One broker with its links. All methods are called from one thread."""
 
-    def __init__(self, broker: Broker, store: Store | None = None, forget_after: float | None = None) -> None:
-        """`forget_after`: seconds after which a client that is away is forgotten with its subscriptions."""
+    def __init__(
+        self,
+        broker: Broker,
+        store: Store | None = None,
+        forget_after: float | None = None,
+        *,
+        forget: float | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        """`forget_after`: seconds after which a client that is away is forgotten with its subscriptions.
+
+        `forget`: seconds after which a neighbour that is away is dropped. `patience`: those after which it no longer
+        slows others down.
+        """
         self.broker = broker
         self.store = store
-        self._forget_after = forget_after
+        self._forget_after, self._forget, self._patience = forget_after, forget, patience
         self._sweep_at: float | None = None
         self._first_tick: float | None = None
         self.remotes: dict[Party, Remote] = {}
@@ -248,6 +261,41 @@ class Driver:
         if self.store is not None and (remote.wishes or client in self.store.preferences):
             self.store.append([Forgotten(client)])
         self._dispatch(self.broker.forget(client))
+
+    def check_away(self, name: str) -> None:
+        """Raise an EarmarkError unless this is the name of a neighbour that is away."""
+        remote = self.remotes.get(Party("broker", name))
+        if remote is not None and remote.connection is not None:
+            raise EarmarkError(f"the neighbour {name!r} is connected; stop it first")
+        if remote is None and name not in self.broker.neighbours:
+            raise EarmarkError(f"expected the name of a neighbour, got {shortened(repr(name), 60)}")
+
+    def drop(self, name: str) -> int:
+        """A neighbour that is away will not come back. Returns how many publications for it are lost."""
+        self.check_away(name)
+        remote, lost = self.remotes.get(Party("broker", name)), 0
+        if remote is not None:
+            if remote.link.is_open:
+                self._drain(remote)
+                remote.link.reset()
+                self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
+            self._retire(remote.link)
+            self._filled.pop(remote, None)
+        if name in self.broker.neighbours:
+            lost = len(self.broker.held(name))
+            self._dispatch(self.broker.drop(name))
+        if remote is not None:
+            del self.remotes[remote.party]
+            self._neighbours.remove(remote)
+        if self.store is not None and name in self.store.neighbours:
+            self.store.append([Neighbour(name, is_gone=True)])
+        if self._has_ready():
+            self.has_work.set()
+        return lost
+
+    def rekey(self, space: object) -> None:
+        """Use another space from now on: see `Broker.rekey`."""
+        self._dispatch(self.broker.rekey(space))
 
     # --- frames arrive ------------------------------------------------------------------------------------------
 
@@ -478,9 +526,13 @@ class Driver:
         self._dispatch(self.broker.tick(now))
         for name in self.broker.late():
             self._warn_of_cycle(self._remote(Party("broker", name), b""))
-        for remote in self._neighbours:
-            if remote.away_since is not None and now - remote.away_since > PATIENCE and remote.link.is_open:
-                log.warning("%s: away for %d seconds, its channel is reset", _named(remote.party), PATIENCE)
+        for remote in [*self._neighbours]:
+            away = 0.0 if remote.away_since is None else now - remote.away_since
+            if self._forget is not None and remote.away_since is not None and away >= self._forget:
+                lost = self.drop(remote.party.name)
+                log.warning("%s: away for %d s, forgotten; publications lost: %d", _named(remote.party), away, lost)
+            elif away > self._patience and remote.link.is_open:
+                log.warning("%s: away for %d seconds, its channel is reset", _named(remote.party), self._patience)
                 remote.link.reset()
                 self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
         if self._sweep_at is None or now >= self._sweep_at:
@@ -507,9 +559,9 @@ class Driver:
                 self.forget(remote.party.name)
         if self._first_tick is None:
             self._first_tick = now
-        if self.store is not None and now - self._first_tick > 2 * PATIENCE:
-            links: Any = self.broker.status()["links"]
-            self.store.append([Neighbour(name, is_gone=True) for name in sorted(self.store.neighbours - links.keys())])
+        if self.store is not None and now - self._first_tick > 2 * self._patience:
+            gone = self.store.neighbours - {*self.broker.neighbours}
+            self.store.append([Neighbour(name, is_gone=True) for name in sorted(gone)])
 
     def status(self) -> dict[str, object]:
         """What the broker says of itself, and the queues of its links."""

@@ -23,18 +23,27 @@ from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
 from earmark.errors import EarmarkError, check_seconds
 from earmark.overlay.access import Address, address_of, check_reach, check_token
 from earmark.overlay.broker import Broker, Party
-from earmark.overlay.channel import MOST_STATUS, Challenge, Greeting, status_of, status_packet
+from earmark.overlay.channel import (
+    MOST_STATUS,
+    Challenge,
+    Greeting,
+    Order,
+    order_of,
+    order_packet,
+    status_of,
+    status_packet,
+)
 from earmark.overlay.connection import HANDSHAKE, READ, Connection, Delays, accept, carry, dial
 from earmark.overlay.driver import MOST_QUEUED, PATIENCE, Driver, Remote
 from earmark.overlay.messages import ProtocolError, check_name
-from earmark.overlay.store import Store
+from earmark.overlay.store import Store, StoreError
 
 MOST_STRANGERS = 64
 """Connections in the handshake."""
@@ -66,6 +75,11 @@ class BrokerServer:
         where something is advertised that they may match; see Broker.
     state: file for subscriptions and advertisements of clients; without it they are lost with the process.
     forget_after: seconds after which a client that is away is forgotten, with its subscriptions; None for never.
+    forget: seconds after which a neighbour that is away is dropped: nothing is in force while it is missing; None for
+        never. `drop` does it at once.
+    zone: time zone of timestamps without one, the same in all brokers.
+    holding: publications that are held for a neighbour that cannot take them yet.
+    patience: seconds to wait for neighbours that do not come or do not answer; see Broker.
     tls, peer_tls: contexts for listening and for dialling (access.py).
     """
 
@@ -85,12 +99,18 @@ class BrokerServer:
         peer_tls: ssl.SSLContext | None = None,
         allow_remote: bool = False,
         forget_after: float | None = None,
+        forget: float | None = None,
+        zone: str = "UTC",
+        holding: int = MOST_QUEUED,
+        patience: float = PATIENCE,
         random: Random | None = None,
         handshake: float = HANDSHAKE,
     ) -> None:
         check_name(name)
         if forget_after is not None:
             check_seconds(forget_after, "forget_after")
+        if forget is not None:
+            check_seconds(forget, "forget")
         self.name = name
         check_token(token, f"broker {name!r}")
         self.address = address_of(listen)
@@ -110,13 +130,14 @@ class BrokerServer:
                 policy=policy,
                 options=options or {},
                 attributes=attributes,
+                zone=zone,
                 advertisements=advertisements,
                 run=now if store is None else store.run,
                 neighbours=() if store is None else sorted(store.neighbours),
-                holding=MOST_QUEUED,
-                patience=PATIENCE,
+                holding=holding,
+                patience=patience,
             )
-            self.driver = Driver(broker, store, forget_after)
+            self.driver = Driver(broker, store, forget_after, forget=forget, patience=patience)
         except BaseException:
             if store is not None:
                 store.close()
@@ -279,10 +300,45 @@ class BrokerServer:
             connection.write(status_packet(msgspec.json.encode(self.status())))
             await connection.drain()
             return
+        if greeting.role == "admin":
+            connection.write(listener.welcome())
+            async with asyncio.timeout(self._handshake):
+                order = order_of(await connection.next_packet(), connection.sender)
+            try:
+                connection.write(status_packet(msgspec.json.encode(self._obey(order))))
+            except StoreError:
+                raise
+            except EarmarkError as problem:
+                connection.refuse(str(problem))
+            await connection.drain()
+            return
         remote = self._admitted(greeting)
         async with self._taking_over(remote, connection):
             connection.write(listener.welcome(remote.last))
             await self._carry(remote, connection, is_dialled=False)
+
+    def _obey(self, order: Order) -> dict[str, object]:
+        """Do what an administrator asks; an EarmarkError says why not, and then nothing has changed."""
+        if order.what == "drop":
+            return {"dropped": order.operand, "lost": self.drop(order.operand)}
+        try:
+            space = msgspec.json.decode(order.operand)
+        except (msgspec.MsgspecError, RecursionError) as problem:
+            raise EarmarkError(f"expected a space as JSON: {problem}") from None
+        return {"space": self.rekey(space)}
+
+    def drop(self, neighbour: str) -> int:
+        """Forget a neighbour that has left for good; returns how many publications that waited for it are lost."""
+        lost = self.driver.drop(neighbour)
+        log.warning("broker %r: forgotten, as somebody asked for; publications lost: %d", neighbour, lost)
+        return lost
+
+    def rekey(self, space: object) -> int:
+        """Use another space from now on, given by its description; returns its number. See Broker.rekey."""
+        self.driver.rekey(space)
+        number = self.driver.broker.space
+        log.info("from now on in the space %d", number)
+        return number
 
     def _admitted(self, greeting: Greeting) -> Remote:
         """The party that a greeting names, if it may connect now."""
@@ -306,6 +362,8 @@ class BrokerServer:
         async with asyncio.timeout(self._handshake):
             await remote.lock.acquire()
         try:
+            if self.driver.remotes.get(remote.party) is not remote:
+                raise ProtocolError(f"{connection.sender}: was forgotten a moment ago; try again")
             yield
         finally:
             remote.lock.release()
@@ -421,15 +479,59 @@ async def ask_status(
     seconds: float = HANDSHAKE,
 ) -> dict[str, Any]:
     """Ask the broker at HOST:PORT for its status."""
+    return await _answer(address, "status", None, token, tls, allow_remote, seconds)
+
+
+async def ask_drop(
+    address: str | Address,
+    neighbour: str,
+    *,
+    token: bytes,
+    tls: ssl.SSLContext | None = None,
+    allow_remote: bool = False,
+    seconds: float = HANDSHAKE,
+) -> dict[str, Any]:
+    """Let the broker at HOST:PORT forget a neighbour that has left: {"dropped": name, "lost": publications}."""
+    check_name(neighbour)
+    return await _answer(address, "admin", Order("drop", neighbour), token, tls, allow_remote, seconds)
+
+
+async def ask_rekey(
+    address: str | Address,
+    space: Mapping[str, Any],
+    *,
+    token: bytes,
+    tls: ssl.SSLContext | None = None,
+    allow_remote: bool = False,
+    seconds: float = HANDSHAKE,
+) -> dict[str, Any]:
+    """Let the broker at HOST:PORT use another space, given by its description: {"space": number}. Ask all brokers."""
+    order = Order("rekey", msgspec.json.encode(space).decode())
+    return await _answer(address, "admin", order, token, tls, allow_remote, seconds)
+
+
+async def _answer(
+    address: str | Address,
+    role: Literal["status", "admin"],
+    order: Order | None,
+    token: bytes,
+    tls: ssl.SSLContext | None,
+    allow_remote: bool,
+    seconds: float,
+) -> dict[str, Any]:
+    """The document that a broker answers with."""
     place = address_of(address)
     check_reach(place, tls is not None, allow_remote)
     try:
         connection, _ = await dial(
-            place, token=token, role="status", name="status", session=os.urandom(16), tls=tls, seconds=seconds
+            place, token=token, role=role, name=role, session=os.urandom(16), tls=tls, seconds=seconds
         )
         connection.packets.most = MOST_STATUS
         try:
             async with asyncio.timeout(seconds):
+                if order is not None:
+                    connection.write(order_packet(order))
+                    await connection.drain()
                 document = status_of(await connection.next_packets(), connection.sender)
         finally:
             connection.abort()
