@@ -1,9 +1,10 @@
 """Write the numbers of docs/results.md and docs/papers/*.md from the committed results, docs/results/.
 
-    python scripts/paper_pages.py [--check | --unexplained]
+    python scripts/paper_pages.py [--check | --report | --unexplained]
 
-With --check nothing is written; exit code 1 says that a page differs. With --unexplained it prints the failing claims
-that have no explanation yet, with their operation counts, as TOML to fill in (src/earmark/report/explanations/).
+With --check nothing is written; exit code 1 says that a page differs. With --report it also draws all figures again
+and writes docs/results/report.html. With --unexplained it prints the failing claims that have no explanation yet, with
+their operation counts, as TOML to fill in (src/earmark/report/explanations/).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from earmark.report.pages import filled, pages, unexplained
 from earmark.report.papers import all_keys
 from earmark.report.results import read_all
+from earmark.report.run import write_report
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -30,6 +32,8 @@ def main() -> int:
             stale.append(page.name)
             if "--check" not in sys.argv:
                 page.write_text(wanted, encoding="utf-8")
+    if "--report" in sys.argv:
+        print(f"written: {write_report(DOCS / 'results')}")
     print("differ: " + ", ".join(stale) if stale else "all pages are up to date")
     return 1 if stale and "--check" in sys.argv else 0
 

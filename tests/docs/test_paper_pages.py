@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,15 @@ def test_claims_that_fail_are_explained_and_no_others() -> None:
         failing[measurement.paper] |= {verdict.claim.id for verdict in verdicts(measurement) if not verdict.holds}
     for paper, ids in failing.items():
         assert set(explanations_of(paper)) == ids, f"explanations of {paper}"
+
+
+def test_the_report_has_every_verdict_and_explanation() -> None:
+    report = (DOCS / "results" / "report.html").read_text(encoding="utf-8")
+    assert "earmark: five papers, full run" in report
+    for measurement in read_all(DOCS / "results", all_keys()):
+        for verdict in verdicts(measurement):
+            why = "" if verdict.holds else explanations_of(measurement.paper)[verdict.claim.id]
+            for text in (verdict.claim.text, str(verdict), why):
+                assert html.escape(text).replace(" %", "\u00a0%") in report, (
+                    "run python scripts/paper_pages.py --report"
+                )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from earmark.errors import EarmarkError
-from earmark.report.claims import Claim, claims_of, judge
+from earmark.report.claims import Claim, claims_of, judge, tally
 from earmark.report.experiment import WRONG, Measurement, Panel, Point, Printed, Series
 from earmark.report.papers import PAPERS, experiments_of
 
@@ -66,7 +66,7 @@ def test_a_slowed_index_makes_its_claim_fail() -> None:
     slowed = TIMES | {"fast": [t * 5 for t in TIMES["fast"]]}
     first = claim("first", "fast")
     assert judge(first, measured()).holds
-    assert str(judge(first, measured(slowed))) == "fails: 0.80× against slow at n 10"
+    assert str(judge(first, measured(slowed))) == "fails: 0.80× against slow at n 10; expected at least 1×"
 
 
 def test_a_wrong_answer_makes_every_claim_about_it_fail() -> None:
@@ -92,3 +92,16 @@ def test_claims_are_about_experiments_of_their_paper(paper: str) -> None:
     panels = {e.name: {panel.name for panel in e.panels} for e in experiments_of(paper)}
     for one in claims_of(paper):
         assert one.panel in panels[one.experiment], one.id
+
+
+@pytest.mark.parametrize("paper", [paper.name for paper in PAPERS])
+def test_no_two_claims_of_a_paper_say_the_same(paper: str) -> None:
+    """One sentence could otherwise be said to hold and to fail."""
+    texts = [one.text for one in claims_of(paper)]
+    assert len(set(texts)) == len(texts)
+
+
+def test_claims_of_papers_and_bars_of_our_own_are_counted_apart() -> None:
+    bar = Claim("vcr", "y", "ours", "…", "figure-6", "time", "first", "slow")
+    group = [judge(one, measured()) for one in (claim("first", "fast"), claim("first", "slow"), bar)]
+    assert tally(group) == (1, 2, 0, 1)

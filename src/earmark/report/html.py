@@ -8,10 +8,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from earmark.report.claims import Verdict, explanations_of, number, text_of, verdicts
+from earmark.report.claims import Verdict, explanations_of, tally, verdicts
+from earmark.report.claims.words import number, text_of
 from earmark.report.experiment import Measurement, Panel, Point
-from earmark.report.papers import PAPERS
-from earmark.report.protocol import cores
+from earmark.report.papers import PAPERS, differs_of
+from earmark.report.plots import drawn_panels
+from earmark.report.protocol import cores, runs
 
 STYLE = """
 :root { --ink: #1c2530; --soft: #5d6875; --line: #dde2e8; --good: #136f3a; --bad: #b3261e; --paper: #fff; }
@@ -26,7 +28,8 @@ p { margin: .35rem 0; } .soft, caption, dt { color: var(--soft); } small, .soft 
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem .9rem; margin: .5rem 0; font-size: .93rem; }
 dd { margin: 0; min-width: 0; overflow-wrap: anywhere; }
 figure { margin: 0; } figure img { width: 100%; height: auto; }
-.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: .8rem; margin: .7rem 0; }
+.panels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(20rem, 100%), 1fr)); gap: .8rem;
+          margin: .7rem 0; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; margin: .3rem 0 .8rem; }
 th, td { padding: .22rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
@@ -38,7 +41,7 @@ ul.verdicts li { padding: .35rem 0 .35rem .8rem; border-left: 4px solid var(--go
 ul.verdicts li.fails { border-color: var(--bad); }
 .holds b { color: var(--good); } .fails b { color: var(--bad); }
 details summary { cursor: pointer; color: var(--soft); font-size: .9rem; }
-nav a { margin-right: .9rem; white-space: nowrap; }
+nav p { margin: .2rem 0; } nav a { margin-right: .7rem; white-space: nowrap; }
 @media (max-width: 40rem) { body { padding: .8rem; font-size: 15px; } dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .4rem; } th, td { padding: .2rem .4rem; } }
 @media print {
@@ -57,14 +60,13 @@ def page(measurements: Sequence[Measurement], pictures: Mapping[str, Sequence[st
     every = [verdict for group in judged.values() for verdict in group]
     parts = [
         f"<h1>Five papers, reproduced: {scale} run</h1>",
-        f"<p>{_count(every)} Medians of the samples, with the least and the greatest; "
+        f"<p>{_count(every, several=True)} Medians of the samples, with the least and the greatest; "
         "<em>printed</em> is the paper's own number, a hollow mark in a figure.</p>",
         _machine(measurements),
     ]
     groups = [(paper, [m for m in measurements if m.paper == paper.name]) for paper in PAPERS]
     groups = [(paper, group) for paper, group in groups if group]
-    links = " ".join(f'<a href="#{paper.name}">{paper.name}</a>' for paper, _ in groups)
-    parts.append(f"<nav>{links}</nav>")
+    parts.append(f"<nav>{''.join(_links(paper.name, group) for paper, group in groups)}</nav>")
     for paper, group in groups:
         own = [verdict for measurement in group for verdict in judged[measurement.key]]
         parts.append(f'<h2 id="{paper.name}">{_text(paper.title)}</h2><p>{_count(own)}</p>')
@@ -79,10 +81,23 @@ def page(measurements: Sequence[Measurement], pictures: Mapping[str, Sequence[st
     )
 
 
-def _count(group: Sequence[Verdict]) -> str:
+def _links(paper: str, group: Sequence[Measurement]) -> str:
+    """Return a line of links to a paper and its experiments."""
+    links = [f'<a href="#{paper}"><b>{paper}</b></a>']
+    links += [f'<a href="#{measurement.key}">{_text(measurement.label)}</a>' for measurement in group]
+    return f"<p>{' '.join(links)}</p>"
+
+
+def _count(group: Sequence[Verdict], several: bool = False) -> str:
     if not group:
         return "No claims are judged at this scale."
-    return f"{sum(verdict.holds for verdict in group)} of {len(group)} claims hold."
+    counted = tally(group)
+    parts = (
+        [(counted.held, counted.claims, f"claims of the paper{'s' if several else ''} hold")] if counted.claims else []
+    )
+    parts += [(counted.bars_held, counted.bars, "bars of our own")] if counted.bars else []
+    text = ", and ".join(f"{held} of {all_of_them} {what}" for held, all_of_them, what in parts)
+    return f"{text}." if counted.claims else f"{text} hold."
 
 
 def _machine(measurements: Sequence[Measurement]) -> str:
@@ -96,10 +111,12 @@ def _machine(measurements: Sequence[Measurement]) -> str:
     rows = {
         "Machine": f"{hardware}; {machine['system']}",
         "Load": f"{min(loads):.1f} to {max(loads):.1f} processes on average",
-        "Versions": f"{versions}; commit {', '.join(sorted({str(m.machine['commit']) for m in measurements}))}",
+        "Versions": versions,
+        "Runs": "\n".join(map(str, runs(measurements))),
         "When": f"{dates[0]} to {dates[-1]}, {sum(m.seconds for m in measurements) / 60:.1f} minutes of measuring",
     }
-    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in rows.items()) + "</dl>"
+    texts = {name: _text(value).replace("\n", "<br>") for name, value in rows.items()}
+    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in texts.items()) + "</dl>"
 
 
 def _experiment(
@@ -108,17 +125,19 @@ def _experiment(
     rows = {
         "The paper": measurement.published,
         "Here": measurement.setting,
-        "Differs": measurement.differs,
+        "Differs": differs_of(measurement),
         "Seed": f"{measurement.seed}; took {measurement.seconds:.0f} s",
     }
     settings = "".join(f"<dt>{name}</dt><dd>{_stressed(value)}</dd>" for name, value in rows.items() if value)
     head = f"{measurement.label}: {measurement.title}"
     section = f'<small class="soft">section {measurement.section}</small>'
+    names = [f"{head}: {panel.name}, {panel.unit} by {panel.x}" for panel in drawn_panels(measurement)]
+    pictures = [_picture(svg, name) for svg, name in zip(drawn, names, strict=False)]
     parts = [f'<section id="{measurement.key}"><h3>{_text(head)} {section}</h3>']
     parts.append(f"<dl>{settings}</dl>")
     parts += [f"<p class=soft>The paper: {_text(note)}</p>" for note in measurement.notes]
     parts.append(_verdicts(group, explained))
-    parts.append(f'<div class="panels">{"".join(_picture(svg, head) for svg in drawn)}</div>')
+    parts.append(f'<div class="panels">{"".join(pictures)}</div>')
     parts += [_table(measurement, panel) for panel in measurement.panels]
     return "\n".join([*parts, "</section>"])
 
@@ -128,7 +147,7 @@ def _verdicts(group: Sequence[Verdict], explained: Mapping[str, str]) -> str:
     for verdict in group:
         why = explained.get(verdict.claim.id, "") if not verdict.holds else ""
         reason = f"<br><small>{_text(why)}</small>" if why else ""
-        where = "ours" if verdict.claim.section == "ours" else f"section {_text(verdict.claim.section)}"
+        where = "a bar of our own" if verdict.claim.is_ours else f"section {_text(verdict.claim.section)}"
         text = f"{_text(verdict.claim.text)} <small class=soft>({where})</small>"
         items.append(f'<li class="{verdict.status}">{text}<br><b>{_text(str(verdict))}</b>{reason}</li>')
     return f'<ul class="verdicts">{"".join(items)}</ul>' if items else ""

@@ -6,9 +6,14 @@ A page marks a block, and everything between the two lines is replaced (`python 
     <!-- end of results -->
 
 A block is `PAPER/EXPERIMENT` (setting, verdicts, tables), `PAPER` (all verdicts of a paper), or `all` (the count of
-verdicts by paper, and the machine). Within a sentence, the verdict on one claim is cited by `PAPER/CLAIM`:
+verdicts by paper, the machine, and the runs). Within a sentence, the verdict on one claim is cited by `PAPER/CLAIM`:
 
     The SOPT-R-tree is the fastest (<!-- verdict: ranked/sopt-always-first -->holds, …<!-- end of verdict -->).
+
+The ratio of two series at one place is cited by experiment, panel, the two series and the place:
+
+    Linked lists take <!-- ratio: vcr/figure-6; storage, W = 20; VCR, linked lists; VCR, ours; 8 -->0.84×<!-- end of
+    ratio --> what our form does.
 
 A test compares the pages with what the committed results generate.
 """
@@ -20,20 +25,39 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from earmark.errors import EarmarkError
-from earmark.report.claims import Verdict, claims_of, explanations_of, number, text_of, verdicts
+from earmark.report.claims import Verdict, claims_of, explanations_of, tally, verdicts
+from earmark.report.claims.words import divided, number, text_of, times
 from earmark.report.experiment import Measurement, Panel, Point
-from earmark.report.papers import PAPERS, all_keys, experiments_of
-from earmark.report.protocol import cores
+from earmark.report.papers import PAPERS, all_keys, differs_of, experiments_of
+from earmark.report.protocol import cores, runs
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 CITED = re.compile(r"(<!-- verdict: ([\w-]+)/(\S+) -->).*?(<!-- end of verdict -->)", re.DOTALL)
+RATIO = re.compile(r"(<!-- ratio: ([^;]+); ([^;]+); ([^;]+); ([^;]+); (.+?) -->).*?(<!-- end of ratio -->)", re.DOTALL)
+NOT_THERE = "not in the committed run"
 MISSING = "*Not in the committed run.*\n"
 
 
 def filled(page: str, measurements: Sequence[Measurement]) -> str:
     """Return a page with its blocks made from measurements."""
     page = BLOCK.sub(lambda block: f"{block[1]}\n{generated(block[2], measurements)}\n{block[3]}", page)
+    page = RATIO.sub(lambda cited: cited[1] + _ratio(cited.groups()[1:-1], measurements) + cited[7], page)
     return CITED.sub(lambda cited: cited[1] + _cited(cited[2], cited[3], measurements) + cited[4], page)
+
+
+def _ratio(cited: Sequence[str], measurements: Sequence[Measurement]) -> str:
+    """Return how many times as much one series has as another at one place."""
+    key, panel, series, over, place = cited
+    for measurement in measurements:
+        if measurement.key == key:
+            x = next((x for x in measurement.places(panel) if text_of(x) == place), None)
+            points = [measurement.find(panel, name).at(x) for name in (series, over) if x is not None]
+            if not points or None in points:
+                raise EarmarkError(f"{key}, panel {panel!r}: no {series!r} and {over!r} at {place!r}")
+            return times(divided(*(point.median for point in points if point is not None)))
+    if key not in all_keys():
+        raise EarmarkError(f"expected an experiment, such as vcr/figure-6, in a ratio, got {key!r}")
+    return NOT_THERE
 
 
 def _cited(paper: str, claim: str, measurements: Sequence[Measurement]) -> str:
@@ -44,7 +68,7 @@ def _cited(paper: str, claim: str, measurements: Sequence[Measurement]) -> str:
     for measurement in measurements:
         for verdict in verdicts(measurement, chosen):
             return str(verdict)
-    return "not in the committed run"
+    return NOT_THERE
 
 
 def generated(name: str, measurements: Sequence[Measurement]) -> str:
@@ -62,7 +86,7 @@ def generated(name: str, measurements: Sequence[Measurement]) -> str:
 
 def _experiment(measurement: Measurement) -> str:
     setting = f"*The paper:* {measurement.published}. *Here:* {measurement.setting}."
-    parts = [f"{setting} {measurement.differs}".rstrip() + "\n", _verdicts(verdicts(measurement))]
+    parts = [f"{setting} {differs_of(measurement)}".rstrip() + "\n", _verdicts(verdicts(measurement))]
     parts += [_table(measurement, panel) for panel in measurement.panels if measurement.of_panel(panel.name)]
     return "\n".join(part for part in parts if part)
 
@@ -96,15 +120,29 @@ def _number(point: Point | None, printed: float | None) -> str:
 
 
 def _overview(measurements: Sequence[Measurement]) -> str:
-    rows = ["| paper | experiments | claims that hold | seconds |", "|---|---|---|---|"]
+    rows = [
+        "| paper | experiments | its claims that hold | bars of our own that hold | seconds |",
+        "|---|---|---|---|---|",
+    ]
+    every: list[Verdict] = []
     for paper in PAPERS:
         group = [measurement for measurement in measurements if measurement.paper == paper.name]
         judged = [verdict for measurement in group for verdict in verdicts(measurement)]
-        held = f"{sum(verdict.holds for verdict in judged)} of {len(judged)}"
+        every += judged
         seconds = sum(measurement.seconds for measurement in group)
         link = f"[{paper.title}](papers/{paper.page})"
-        rows.append(f"| {link} | {len(group)} of {len(experiments_of(paper.name))} | {held} | {seconds:.0f} |")
+        rows.append(
+            f"| {link} | {len(group)} of {len(experiments_of(paper.name))} | {_counted(judged)} | {seconds:,.0f} |"
+        )
+    seconds = sum(measurement.seconds for measurement in measurements)
+    rows.append(f"| all | {len(measurements)} of {len(all_keys())} | {_counted(every)} | {seconds:,.0f} |")
     return "\n".join(rows) + f"\n\n{_machine(measurements)}"
+
+
+def _counted(group: Sequence[Verdict]) -> str:
+    """Return two cells: how many of the paper's claims hold, and how many of our own bars."""
+    counted = tally(group)
+    return f"{counted.held} of {counted.claims} | {f'{counted.bars_held} of {counted.bars}' if counted.bars else '–'}"
 
 
 def _machine(measurements: Sequence[Measurement]) -> str:
@@ -116,6 +154,7 @@ def _machine(measurements: Sequence[Measurement]) -> str:
     return (
         f"{machine['processor']}, {cores(machine)}, {machine['memory_gib']} GiB, {machine['system']}; load "
         f"average {min(loads):.1f} to {max(loads):.1f}; scale `{measurements[0].scale}`, {dates[0][:10]}; {versions}.\n"
+        "\n" + "".join(f"- {run}\n" for run in runs(measurements))
     )
 
 

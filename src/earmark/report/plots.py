@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from earmark.errors import EarmarkError
-from earmark.report.claims import text_of
+from earmark.report.claims.words import text_of
 from earmark.report.experiment import Measurement, Panel
 
 COLOURS = ("#0b6bcb", "#d1480f", "#1a8a4a", "#8338b8", "#b8860b", "#d6336c", "#0f8f8f", "#6b6b6b")
@@ -45,9 +45,14 @@ def check_installed() -> None:
             raise EarmarkError(f"earmark paper needs {package}: pip install 'earmark[report]'")
 
 
+def drawn_panels(measurement: Measurement) -> list[Panel]:
+    """Return the panels of a measurement that are drawn."""
+    return [panel for panel in measurement.panels if panel.kind != "table" and measurement.of_panel(panel.name)]
+
+
 def draw(measurement: Measurement, folder: Path) -> list[str]:
-    """Write FOLDER/vcr/figure-6.svg and .png, and return an SVG for each panel that is drawn."""
-    panels = [panel for panel in measurement.panels if panel.kind != "table" and measurement.of_panel(panel.name)]
+    """Write FOLDER/vcr/figure-6.svg and .png, and return an SVG for each of `drawn_panels`."""
+    panels = drawn_panels(measurement)
     if not panels:
         return []
     check_installed()

@@ -149,6 +149,44 @@ def cores(machine: Mapping[str, Any]) -> str:
     return f"{machine['cores']} core" + ("" if machine["cores"] == 1 else "s")
 
 
+class Run(NamedTuple):
+    """Experiments that one commit measured."""
+
+    commit: str
+    keys: list[str]
+    begun: str
+    ended: str
+    loads: list[float]
+
+    def __str__(self) -> str:
+        return (
+            f"commit {self.commit}, {self.begun} to {self.ended} UTC, load average {min(self.loads):.1f} to "
+            f"{max(self.loads):.1f}: {', '.join(self.keys)}"
+        )
+
+
+def runs(measurements: Sequence[Any]) -> list[Run]:
+    """Return which experiments were measured by which commit, in the order of time."""
+    by_commit: dict[str, list[Any]] = {}
+    for measurement in sorted(measurements, key=lambda measurement: str(measurement.date)):
+        by_commit.setdefault(str(measurement.machine["commit"]), []).append(measurement)
+    return [
+        Run(
+            commit,
+            [measurement.key for measurement in group],
+            _minute(group[0].date),
+            _minute(group[-1].date),
+            [float(measurement.machine["load_average"]) for measurement in group],
+        )
+        for commit, group in by_commit.items()
+    ]
+
+
+def _minute(date: str) -> str:
+    """Return an ISO date to the minute: "2026-11-18 21:50"."""
+    return date[:16].replace("T", " ")
+
+
 def _status(field: str) -> int:
     # Not ru_maxrss: a new program inherits in it the peak of the process that started it.
     with suppress(OSError):

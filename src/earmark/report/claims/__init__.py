@@ -18,25 +18,40 @@ A claim is about a *quantity* at some places (x) of one panel: the median of a s
 `at` lists the places; without it, all. "first" and "last" are the ends of the panel, whatever the scale. `slack` is a
 factor (1.05 forgives 5 %), 1 unless given. `scales` lists the scales at which a claim is judged: both, or only full.
 
-A claim about a place that was not measured, or whose answer was wrong, fails. Claims of one paper are written before
-the run that judges them and not changed after it; `explanations/` says why the failing ones fail.
+A claim whose section is "ours" is a bar of our own; all others are claims of the paper. They are counted apart.
+
+A claim about a place that was not measured, or whose answer was wrong, fails. Rules and limits are written before the
+run that judges them and not changed after it; `explanations/` says why the failing ones fail.
+
+A verdict names the number that decides and the limit that it is compared with (`words.py`).
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from importlib import resources
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from earmark.errors import EarmarkError
+from earmark.report.claims.words import (
+    all_times,
+    divided,
+    limit_of,
+    number,
+    numbers,
+    percent,
+    text_of,
+    times,
+)
 from earmark.report.experiment import Measurement, Series, X
 
 HOLDS, FAILS = "holds", "fails"
 JUDGED = ("quick", "full")
-ENDS = ("first", "last")
+OURS = "ours"
+"""The section of a bar of our own."""
 LIMITED = ("between", "growth", "spread")
 
 
@@ -85,6 +100,11 @@ class Claim:
         """ "vcr/figure-6"."""
         return f"{self.paper}/{self.experiment}"
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is a bar of our own, and not a claim of the paper."""
+        return self.section == OURS
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -101,6 +121,24 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.status}, {self.detail}" if self.holds else f"{self.status}: {self.detail}"
+
+
+class Tally(NamedTuple):
+    """How many of the papers' claims hold, and how many of our own bars."""
+
+    held: int
+    claims: int
+    bars_held: int
+    bars: int
+
+
+def tally(group: Iterable[Verdict]) -> Tally:
+    """Count verdicts, those on the papers' claims and those on our own bars apart."""
+    theirs: list[bool] = []
+    ours: list[bool] = []
+    for verdict in group:
+        (ours if verdict.claim.is_ours else theirs).append(verdict.holds)
+    return Tally(sum(theirs), len(theirs), sum(ours), len(ours))
 
 
 class Unmeasured(Exception):
@@ -187,17 +225,39 @@ def _quantity(claim: Claim, measurement: Measurement, x: X, name: str = "") -> f
     return value - other if claim.how == "difference" else divided(value, other)
 
 
-def _shown(claim: Claim, value: float, measurement: Measurement) -> str:
-    if claim.over and claim.how == "ratio":
-        return times(value)
-    return f"{number(value)} {claim.count or measurement.panel(claim.panel).unit}"
+def _is_ratio(claim: Claim) -> bool:
+    return bool(claim.over) and claim.how == "ratio"
 
 
-def _shown_all(claim: Claim, values: list[float], measurement: Measurement) -> str:
-    """Return values with their unit once: "1, 2, 3 MiB"."""
-    if claim.over and claim.how == "ratio":
-        return ", ".join(map(times, values))
-    return f"{', '.join(map(number, values))} {claim.count or measurement.panel(claim.panel).unit}"
+def _shown(claim: Claim, value: float, measurement: Measurement, limits: Sequence[float] = ()) -> str:
+    return times(value, limits) if _is_ratio(claim) else f"{number(value, limits)} {_unit(claim, measurement)}"
+
+
+def _shown_all(claim: Claim, values: Sequence[float], measurement: Measurement) -> str:
+    """Return values with their unit once: "1, 2, 3 MiB". Neighbours look equal only where they are."""
+    if _is_ratio(claim):
+        return ", ".join(all_times(values))
+    return f"{', '.join(numbers(values))} {_unit(claim, measurement)}"
+
+
+def _unit(claim: Claim, measurement: Measurement) -> str:
+    return claim.count or measurement.panel(claim.panel).unit
+
+
+def _limits(claim: Claim) -> list[float]:
+    return [limit for limit in (claim.least, claim.most) if limit is not None]
+
+
+def _expected(least: float | None, most: float | None = None, unit: str = "×") -> str:
+    """Return limits as text: "expected at least 2×", "expected 0.9× to 1.1×"."""
+    low, high = ("" if limit is None else limit_of(limit) + unit for limit in (least, most))
+    if low and high:
+        return f"expected {low} to {high}"
+    return f"expected at least {low}" if low else f"expected at most {high}"
+
+
+def _forgiven(slack: float) -> str:
+    return f"; up to {limit_of(slack)}× is forgiven" if slack > 1 else ""
 
 
 # --- rules ----------------------------------------------------------------------------------------------------------
@@ -206,10 +266,11 @@ def _shown_all(claim: Claim, values: list[float], measurement: Measurement) -> s
 def _between(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
     values = {x: _quantity(claim, measurement, x) for x in _places(claim, measurement)}
     worst = min(values, key=lambda x: _margin(values[x], claim))
-    shown = f"{_shown(claim, values[worst], measurement)} at {_axis(claim, measurement)} {text_of(worst)}"
-    return _margin(values[worst], claim) >= 0, shown if len(
-        values
-    ) == 1 else f"{shown}, the least favourable of {len(values)}"
+    shown = _shown(claim, values[worst], measurement, _limits(claim))
+    among = f", the least favourable of {len(values)}" if len(values) > 1 else ""
+    expected = _expected(claim.least, claim.most, "×" if _is_ratio(claim) else "")
+    detail = f"{shown} at {_axis(claim, measurement)} {text_of(worst)}{among}; {expected}"
+    return _margin(values[worst], claim) >= 0, detail
 
 
 def _margin(value: float, claim: Claim) -> float:
@@ -223,30 +284,47 @@ def _margin(value: float, claim: Claim) -> float:
 def _growth(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
     places = _places(claim, measurement)
     grown = divided(_quantity(claim, measurement, places[-1]), _quantity(claim, measurement, places[0]))
-    axis = _axis(claim, measurement)
-    return _margin(grown, claim) >= 0, f"{times(grown)} from {axis} {text_of(places[0])} to {text_of(places[-1])}"
+    where = f"from {_axis(claim, measurement)} {text_of(places[0])} to {text_of(places[-1])}"
+    return _margin(grown, claim) >= 0, f"{times(grown, _limits(claim))} {where}; {_expected(claim.least, claim.most)}"
 
 
 def _monotone(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
-    values = [_quantity(claim, measurement, x) for x in _places(claim, measurement)]
-    ordered = values if claim.direction == "up" else values[::-1]
-    holds = all(low <= high * claim.slack for low, high in pairwise(ordered))
-    return holds, _shown_all(claim, values, measurement)
+    places = _places(claim, measurement)
+    values = [_quantity(claim, measurement, x) for x in places]
+    up = claim.direction == "up"
+    holds, backwards = True, []
+    for ends, (before, after) in zip(pairwise(places), pairwise(values), strict=True):
+        low, high = (before, after) if up else (after, before)
+        holds = holds and low <= high * claim.slack
+        if low > high:
+            backwards.append((divided(low, high), high, ends))
+    detail = _shown_all(claim, values, measurement)
+    if backwards:
+        ratio, high, (start, end) = max(backwards, key=lambda step: step[0])
+        turn = "a fall" if up else "a rise"
+        factor = f" of {times(ratio, [1.0, claim.slack])}" if high > 0 else ""
+        where = f"from {_axis(claim, measurement)} {text_of(start)} to {text_of(end)}"
+        detail += f"; {turn}{factor} {where}{_forgiven(claim.slack)}"
+    return holds, detail
 
 
 def _best(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
     values = {x: _quantity(claim, measurement, x) for x in _places(claim, measurement)}
     best = min(values, key=lambda x: values[x])
     near = [x for x in values if values[x] <= values[best] * claim.slack]
-    axis = _axis(claim, measurement)
-    expected = " or ".join(text_of(x) for x in claim.expected)
-    detail = f"the least is {_shown(claim, values[best], measurement)} at {axis} {text_of(best)}"
+    where = f"at {_axis(claim, measurement)} {text_of(best)}"
     if best in claim.expected:
-        return True, detail
+        return True, f"the least is {_shown(claim, values[best], measurement)} {where}"
     if missing := [x for x in claim.expected if x not in values]:
-        return False, f"{detail}; {text_of(missing[0])} was not measured"
+        shown = _shown(claim, values[best], measurement)
+        return False, f"the least is {shown} {where}; {text_of(missing[0])} was not measured"
     there = min(values[x] for x in claim.expected)
-    return bool(set(near) & set(claim.expected)), f"{detail}, against {_shown(claim, there, measurement)} at {expected}"
+    least, ours = (all_times if _is_ratio(claim) else numbers)([values[best], there])
+    unit = "" if _is_ratio(claim) else f" {_unit(claim, measurement)}"
+    expected = " or ".join(text_of(x) for x in claim.expected)
+    ratio = times(divided(there, values[best]), [1.0, claim.slack])
+    detail = f"the least is {least}{unit} {where}, against {ours}{unit} at {expected}, which is {ratio} as much"
+    return bool(set(near) & set(claim.expected)), f"{detail}{_forgiven(claim.slack)}"
 
 
 def _first(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
@@ -271,8 +349,9 @@ def _leads(
         (_, rival), lead = compared(_quantity(claim, measurement, x), others)
         leads.append((lead, rival, x))
     lead, rival, x = min(leads, key=lambda row: row[0] if row[0] == row[0] else float("-inf"))
-    detail = f"{times(lead)} against {rival} at {_axis(claim, measurement)} {text_of(x)}"
-    return lead >= (1.0 if claim.least is None else claim.least), detail
+    least = 1.0 if claim.least is None else claim.least
+    detail = f"{times(lead, [least])} against {rival} at {_axis(claim, measurement)} {text_of(x)}"
+    return lead >= least, f"{detail}; {_expected(least)}"
 
 
 def _spread(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
@@ -283,18 +362,28 @@ def _spread(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
         spreads[x] = divided(max(values)[0], min(values)[0]), max(values)[1], min(values)[1]
     worst = min(spreads, key=lambda x: _margin(spreads[x][0], claim))
     spread, slowest, fastest = spreads[worst]
-    detail = f"{slowest} is {times(spread)} {fastest} at {_axis(claim, measurement)} {text_of(worst)}"
-    return _margin(spread, claim) >= 0, detail
+    ratio = times(spread, _limits(claim))
+    detail = f"{slowest} is {ratio} {fastest} at {_axis(claim, measurement)} {text_of(worst)}"
+    return _margin(spread, claim) >= 0, f"{detail}; {_expected(claim.least, claim.most)}"
 
 
 def _order(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
-    for x in _places(claim, measurement):
+    places = _places(claim, measurement)
+    pairs = []
+    for x in places:
         values = [(_quantity(claim, measurement, x, name), name) for name in claim.series]
         for (low, first), (high, second) in pairwise(values):
+            ratio = divided(low, high) if low != high else 1.0
+            detail = (
+                f"{first} is {times(ratio, [1.0, claim.slack])} {second} at {_axis(claim, measurement)} {text_of(x)}; "
+                + _expected(None, claim.slack)
+            )
             if not low <= high * claim.slack:
-                where = f"{_axis(claim, measurement)} {text_of(x)}"
-                return False, f"{first} takes {times(divided(low, high))} what {second} does at {where}"
-    return True, f"at all {len(_places(claim, measurement))} places"
+                return False, detail
+            pairs.append((ratio, detail))
+    _, closest = max(pairs, key=lambda pair: pair[0])
+    among = f"at all {len(places)} places, the closest: " if len(places) > 1 else ""
+    return True, among + closest
 
 
 def _printed(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
@@ -308,8 +397,15 @@ def _printed(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
     if not rows:
         raise Unmeasured(f"the paper prints nothing for {series} where it was measured")
     off, ours, theirs, x = max(rows, key=lambda row: row[0])
-    detail = f"{number(ours)} against {number(theirs)} printed at {_axis(claim, measurement)} {text_of(x)}"
-    return off <= claim.within, detail if len(rows) == 1 else f"{detail}, the furthest off of {len(rows)}"
+    share = percent(1 + off, [1 + claim.within])
+    shown, printed = numbers([ours, theirs])
+    detail = f"{shown} against {printed} printed at {_axis(claim, measurement)} {text_of(x)}"
+    among = f", the furthest off of {len(rows)}" if len(rows) > 1 else ""
+    return off <= claim.within, f"{detail}, {share} off{among}; expected at most {percent(1 + claim.within)}"
+
+
+def _axis(claim: Claim, measurement: Measurement) -> str:
+    return measurement.panel(claim.panel).x
 
 
 RULES: dict[str, Callable[[Claim, Measurement], tuple[bool, str]]] = {
@@ -323,37 +419,3 @@ RULES: dict[str, Callable[[Claim, Measurement], tuple[bool, str]]] = {
     "order": _order,
     "printed": _printed,
 }
-
-
-# --- words ----------------------------------------------------------------------------------------------------------
-
-
-def _axis(claim: Claim, measurement: Measurement) -> str:
-    return measurement.panel(claim.panel).x
-
-
-def divided(value: float, other: float) -> float:
-    """Return a ratio; infinite or NaN where the other is 0."""
-    if other:
-        return value / other
-    return float("inf") if value else float("nan")
-
-
-def times(ratio: float) -> str:
-    """Return a ratio as text: "2.1×"."""
-    return f"{ratio:.2f}×" if ratio < 1 else f"{ratio:.1f}×" if ratio < 100 else f"{ratio:,.0f}×"
-
-
-def number(value: float) -> str:
-    """Return a number with three significant digits or all before the point, as text."""
-    if value != value:
-        return "–"
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    size = abs(value)
-    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
-
-
-def text_of(x: X) -> str:
-    """Return a place on the x axis as text."""
-    return x if isinstance(x, str) else number(float(x))
