@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from earmark.book import folder as folders
 from earmark.book import marks, opening, saving
@@ -58,35 +58,66 @@ def check(path: Any) -> list[str]:
     return problems
 
 
-def _versions(root: Path, problems: list[str]) -> dict[int, Version]:
-    """The versions that can be opened, by number; what is wrong with the others is added to `problems`."""
-    found: dict[int, Version] = {}
-    if (root / folders.CURRENT).exists() or not folders.has_journal(root):
-        try:
-            folders.current_version(root)
-        except TableError as problem:
-            problems.append(str(problem))
-    for number in folders.version_numbers(root):
-        try:
-            record = folders.read_record(root, number)
-            saving.verify(root, record, again=True)
-            found[number] = saving.load(root, number, True, None)[0]
-            saving.verify_answers(found[number], root)
-        except EarmarkError as problem:
-            problems.append(str(problem))
+class _Checked(NamedTuple):
+    """A version that could be opened, and the last change that it has, where it is a checkpoint."""
+
+    version: Version
+    change: int | None
+
+
+def _versions(root: Path, problems: list[str]) -> dict[int, _Checked]:
+    """The versions that can be opened, by number; what is wrong with the others is added to `problems`.
+
+    A writer may make new ones and remove others meanwhile.
+    """
+    found: dict[int, _Checked] = {}
+    seen: set[int] = set()
+    for _ in range(_ATTEMPTS):
+        numbers = set(folders.version_numbers(root))
+        if (root / folders.CURRENT).exists() or not folders.has_journal(root):
+            try:
+                numbers.add(folders.current_version(root))
+            except TableError as problem:
+                problems.append(str(problem))
+        for number in sorted(numbers - seen):
+            seen.add(number)
+            try:
+                found[number] = _checked(root, number)
+            except EarmarkError as problem:
+                if not _is_superseded(root, number):
+                    problems.append(str(problem))
+        if found or problems:
+            break
     return found
 
 
-def _check_journal(root: Path, journal: Journal, versions: dict[int, Version]) -> Iterator[str]:
+def _checked(root: Path, number: int) -> _Checked:
+    """A version, if it is whole."""
+    record = folders.read_record(root, number)
+    saving.verify(root, record, again=True)
+    version, _, shelf = saving.load(root, number, True, None)
+    saving.verify_answers(version, root)
+    return _Checked(version, shelf.change)
+
+
+def _is_superseded(root: Path, number: int) -> bool:
+    """Whether a version is gone because there is a newer one."""
+    with suppress(TableError):
+        return number not in folders.version_numbers(root) and number < folders.current_version(root)
+    return False
+
+
+def _check_journal(root: Path, journal: Journal, versions: dict[int, _Checked]) -> Iterator[str]:
     """What is wrong with a journal, and where versions say something else."""
     try:
         yield from (f"the journal of {str(root)!r} is damaged: {one}" for one in journal.integrity())
         opening.check_same_book(root, journal)
         if (root / marks.HEAD).exists():
             opening.check_mark(root, journal, Mark(root, writable=False), warn=False)
-        stated = {folders.read_record(root, number).get("change"): number for number in versions}
-        replay, last, known = Replay(empty(journal)), journal.first - 1, journal.hashes()
-        for change in journal.changes(last):
+        stated = {checked.change: number for number, checked in versions.items()}
+        replay, last, until = Replay(empty(journal)), journal.first - 1, journal.last()
+        known = journal.hashes()  # others may write more meanwhile
+        for change in journal.changes(last, until):
             take(replay, journal, change)
             if not {hash for part in _parts(journal, change) for hash in part.hashes} <= known.get(
                 change.number, set()
@@ -95,7 +126,7 @@ def _check_journal(root: Path, journal: Journal, versions: dict[int, Version]) -
             last = change.number
             if last in stated:
                 number = stated.pop(last)
-                yield from _disagreements(root, number, replay.version(), versions[number])
+                yield from _disagreements(root, number, replay.version(), versions[number].version)
         for change_number, number in stated.items():
             if change_number is not None and change_number > last:
                 yield f"version {number} of {str(root)!r} goes up to change {change_number}, the journal only to {last}"
