@@ -54,7 +54,7 @@ from earmark.segment.explain import Explanation, NearMiss, explain_slot, never_m
 from earmark.segment.forms import reader_of, subscription_at, to_frame
 from earmark.segment.ids import Id, checked_id
 from earmark.segment.segment import NO_TAGS, Tags, no_arrays
-from earmark.threads import thread_count
+from earmark.threads import at_most, thread_count
 
 if TYPE_CHECKING:
     from earmark.cover.audit import Audit
@@ -199,15 +199,24 @@ class Matcher:
         """
         self._change("add", edits.add(Subscription(id, condition, weights, score, tags, params, starts, ends)))
 
-    def add_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
+    def add_many(
+        self,
+        subscriptions: Any,
+        *,
+        bounds: Bounds | None = None,
+        progress: bool | None = None,
+        threads: int | None = None,
+    ) -> int:
         """Add a batch, all or none; returns how many.
 
         Takes (id, condition) pairs, mappings or Subscriptions; or an Arrow table, pandas or polars frame with columns
         `id` and `condition` (and `weights`, `score`, `tags`, `starts`, `ends`); or one with ready-made bounds: a column
         `ranges`, or pairs of columns `age_lo`, `age_hi`, or as `bounds={"age": ("min_age", "max_age")}` names them; or
         what `to_frame` or `to_arrow` gave. Shows progress on a terminal. An error lists the rows that cannot be added.
+        An index that is built now is built on up to `threads` threads, by default as many as the process has cores.
         """
-        return self._change("add", edits.add_many(reader_of(subscriptions, bounds, progress))).added
+        with at_most(threads):
+            return self._change("add", edits.add_many(reader_of(subscriptions, bounds, progress))).added
 
     def remove(self, id: Id) -> None:
         """Remove one subscription by id."""
@@ -345,15 +354,17 @@ class Matcher:
         """Ids of subscriptions that no event can match, such as `a < 3 AND a > 5`; in order of insertion."""
         return never_matching(self._version.whole)
 
-    def audit(self, *, scope: Mapping[str, str] | None = None) -> Audit:
+    def audit(self, *, scope: Mapping[str, str] | None = None, threads: int | None = None) -> Audit:
         """Duplicates, covered subscriptions, clauses that never match, subscriptions that match everything.
 
-        From the conditions alone; `scope` restricts it to subscriptions with these tags. docs/hygiene.md.
+        From the conditions alone; `scope` restricts it to subscriptions with these tags. `threads` threads compare, by
+        default as many as the process has cores. docs/hygiene.md.
         """
         from earmark.cover.audit import audit
 
         whole = self._version.whole
-        return audit(whole, whole.tagged(_tags(scope)))
+        with at_most(threads):
+            return audit(whole, whole.tagged(_tags(scope)))
 
     def covered_by(self, id: Id) -> list[Id]:
         """The subscriptions that every event of this one matches too, in order of insertion.
@@ -580,13 +591,15 @@ class Matcher:
         shown = timed(version.schema, event, at)
         return Searcher(version, Ask(scope=_tags(scope))).near_misses(one, shown, missing, limit)
 
-    def verify(self, events: Any) -> Verification:
+    def verify(self, events: Any, *, threads: int | None = None) -> Verification:
         """Check the index against a row-by-row evaluation of every subscription, on these events.
 
-        Fit for production: it only reads. O(events x subscriptions).
+        Fit for production: it only reads, on `threads` threads, by default as many as the process has cores.
+        O(events x subscriptions).
         """
         version = self._version
-        return compare(Searcher(version), read(version, events))
+        with at_most(threads):
+            return compare(Searcher(version), read(version, events))
 
     def check(self) -> None:
         """Raise AssertionError, naming what is broken, unless every invariant holds. O(size)."""

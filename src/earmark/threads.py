@@ -38,18 +38,23 @@ _here = local()
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Let what this thread does meanwhile use no other thread, unless it is asked for."""
-    before, _here.is_alone = getattr(_here, "is_alone", False), True
+def at_most(threads: Any) -> Iterator[None]:
+    """Let what this thread does meanwhile use this many threads, itself included, unless it is asked for more.
+
+    None: no fewer than it may use anyway.
+    """
+    before = getattr(_here, "most", None)
+    if threads is not None:
+        _here.most = thread_count(threads)
     try:
         yield
     finally:
-        _here.is_alone = before
+        _here.most = before
 
 
 def cores() -> int:
-    """How many cores the work of this thread may use: those of the process, or one."""
-    return 1 if getattr(_here, "is_alone", False) else _process_cores()
+    """How many threads the work of this thread may use: as many as the process has cores, or as it was limited to."""
+    return getattr(_here, "most", None) or _process_cores()
 
 
 def _process_cores() -> int:
@@ -136,7 +141,7 @@ def _started() -> ThreadPoolExecutor:
     global _pool
     with _starting:
         if _pool is None:
-            _pool = ThreadPoolExecutor(_process_cores(), "earmark", setattr, (_here, "is_alone", True))
+            _pool = ThreadPoolExecutor(_process_cores(), "earmark", setattr, (_here, "most", 1))
         return _pool
 
 

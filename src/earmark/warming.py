@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from earmark.errors import EarmarkError
+from earmark.errors import EarmarkError, shown
 from earmark.events.mappings import Interval
 from earmark.index import names
 from earmark.index.auto import KINDS
@@ -35,12 +35,12 @@ Use = tuple[str, Callable[[], object]]
 def warm(indexes: Iterable[str] | None = None, *, progress: bool | None = None) -> None:
     """Compile the kernels of these indexes (by default of all that `Matcher()` chooses from) into the user's cache.
 
-    Everything a matcher does is covered: match and top_k, for one event and for many, changes, explain, audit, files.
-    Takes a minute or two per index the first time, and a few seconds when all is compiled. `progress` shows a bar; None
-    means on a terminal.
+    Everything a matcher does is covered: match and top_k, for one event and for many, changes, explain, audit, files;
+    but for scores other than the sum (`combine=`). Takes up to a minute per index the first time, and a few seconds
+    when all is compiled. `progress` shows a bar; None means on a terminal.
     """
-    if isinstance(indexes, str):
-        raise EarmarkError(f"indexes must be a sequence of names, got the string {indexes!r}")
+    if isinstance(indexes, str) or not isinstance(indexes, Iterable | None):
+        raise EarmarkError(f"expected indexes to be names in a list, got {shown(indexes)}")
     chosen = [DEFAULT_INDEX] if indexes is None else list(indexes)
     for name in chosen:
         if name not in names():
@@ -129,6 +129,8 @@ def _add_one(m: Matcher) -> None:
     m.add(MANY, "a > 3 OR b < 2")
     m.update(MANY, score=2.0)
     m.match_many(EVENTS)
+    m.match(EVENTS[0])
+    m.top_k(EVENTS[0], 3)
 
 
 def _change(m: Matcher) -> None:

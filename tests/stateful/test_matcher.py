@@ -70,6 +70,7 @@ from tests.oracle.syntax import (
 import earmark
 from earmark import index as indexes
 from earmark.engine import compaction
+from earmark.index import auto
 from earmark.keys import strings
 from earmark.segment import builder, ids
 
@@ -207,6 +208,7 @@ class Lifetime(RuleBasedStateMachine):
         self.patch(compaction, "REBUILD_SHARE", 4)
         self.patch(ids, "_FEW", 3)
         self.patch(builder, "_FEW", 2)
+        self.patch(auto, "FEW", 2)
         self.folder = Path(tempfile.mkdtemp())
         self.book = Book()
         self.declared: dict[str, str] = {}

@@ -16,7 +16,7 @@ import pytest
 from earmark import EarmarkError, Matcher, TooManyAnswers, threads
 from earmark.index import answers, driver
 from earmark.index.scan import Scan
-from earmark.threads import alone, cores, in_parallel, runs_of, thread_count
+from earmark.threads import at_most, cores, in_parallel, runs_of, thread_count
 
 
 def test_results_come_in_order() -> None:
@@ -160,7 +160,7 @@ def test_scratch_of_a_search_that_failed_is_not_used_again(monkeypatch: pytest.M
 
     def failing(*arguments: Any) -> Any:
         answer = run(*arguments)
-        if next(calls) == 5:
+        if next(calls) == 3:
             raise KeyboardInterrupt
         return answer
 
@@ -238,9 +238,9 @@ def test_runs_cover_everything_once() -> None:
 
 
 def test_work_in_the_background_is_done_alone() -> None:
-    with alone():
+    with at_most(1):
         assert cores() == thread_count(None) == 1
-        with alone():
+        with at_most(1):
             pass
         assert cores() == 1
         assert thread_count(3) == 3

@@ -100,7 +100,7 @@ m = earmark.Matcher('scan'); m.add(1, 'a > 3'); m.match({'a': 5}); m.top_k({'a':
 
 
 def test_which_indexes() -> None:
-    with pytest.raises(EarmarkError, match="a sequence of names, got the string 'scan'"):
+    with pytest.raises(EarmarkError, match="names in a list, got 'scan'"):
         earmark.warm("scan")
     with pytest.raises(EarmarkError, match="no index called 'nope'; there are auto, be_star_tree, "):
         earmark.warm(["nope"])

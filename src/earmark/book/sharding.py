@@ -47,7 +47,7 @@ from earmark.keys.schema import Schema
 from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.join import join, translated
 from earmark.segment.segment import Segment, no_segment, uses_of
-from earmark.threads import alone
+from earmark.threads import at_most
 
 NOT_TAKEN = -1
 PLAN = "plan"
@@ -156,7 +156,7 @@ def build_shard(plan: ShardPlan, number: int) -> str:
     folder = Path(plan.folder)
     segment = _slots_of(plan, number)
     file = folder / secrets.token_hex(8)
-    with alone():  # a worker for each core builds shards
+    with at_most(1):  # a worker for each core builds shards
         index = indexes.builder(plan.build)(segment.arrays)
     entry = write_segment(file, segment, index)
     covers = covers_of(segment.arrays, EventArrays(**read_packed(folder / _PROXIES, _PROXIES).arrays))

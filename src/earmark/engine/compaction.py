@@ -41,7 +41,7 @@ from earmark.keys.schema import INT64_MIN, LIFE, Schema
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import join, with_constants_of, without_unused_constants
 from earmark.segment.segment import Segment, no_arrays
-from earmark.threads import alone
+from earmark.threads import at_most
 
 Build = Callable[[SegmentArrays], ArrayIndex[Any]]
 
@@ -361,7 +361,7 @@ class Compactor:
         try:
             if self.is_running or (plan := next_compaction(self._current())) is None:
                 return
-            with alone():
+            with at_most(1):
                 while plan is not None and plan.is_small(self._current()):
                     self._install(self._made(self._keyed(plan), plan))
                     plan = next_compaction(self._current())
@@ -397,7 +397,7 @@ class Compactor:
 
     def _work(self) -> None:
         try:
-            with alone():  # the other cores are for those who search
+            with at_most(1):  # the other cores are for those who search
                 while self._compact_once():
                     pass
         except BaseException as problem:  # whatever it is, a writer reports it

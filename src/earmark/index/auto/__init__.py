@@ -32,7 +32,7 @@ from earmark.events.choice import some_events
 from earmark.flat import bits
 from earmark.index import builder, class_of
 from earmark.index.auto.facts import Facts, events_like, facts_of, sampled, spread
-from earmark.index.auto.plan import Candidate, Plan
+from earmark.index.auto.plan import BEHIND_AT_ONCE, Candidate, Plan
 from earmark.index.contract import Work
 from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.one import OneEvent
@@ -40,18 +40,19 @@ from earmark.jit import is_compiled
 from earmark.segment.arrays import SegmentArrays
 
 FEW = 256
-"""So many subscriptions are scanned."""
+"""Up to this many subscriptions are scanned."""
 SMALL, LARGE, CONSTRAINTS = 2_048, 16_384, 1 << 20
 """Subscriptions of the samples that race, and about how many constraints the larger may have."""
 EVENTS, REPEATED, SINGLES = 64, 4, 16
 """Events that are asked: as a batch, how often in it, and alone."""
 FEWEST_RUNS, MOST_RUNS, ENOUGH = 2, 8, 1e-3
-"""How often the same events are asked; not again after so many seconds, unless there were fewer."""
+"""How often the same events are asked: at least, at most, and no more once all runs have taken this many seconds."""
 SMALL_BESIDE = 8
-"""A segment that is so many times smaller than the largest has its kind of index: a race costs more than the build."""
+"""A segment that is this many times smaller than the largest gets the same kind of index: a race would cost more than
+the build."""
 RACERS, RACERS_OF_ONE = 3, 2
-"""Who races, and who does where there is one attribute: estimates are good there, and an index is built more quickly
-than several race."""
+"""How many candidates race, and how many where there is one attribute: estimates are good there, and an index is built
+more quickly than several race."""
 CELL_BEST = 20
 """The most best subscriptions that a cell table looks up, as it is built by default."""
 FAR = 8.0
@@ -60,7 +61,7 @@ BEHIND = 2.0
 """A candidate that takes this many times as long on the small sample as one with a better estimate is not tried on the
 large one: most of the time of planning goes into building indexes of that."""
 BETTER = 0.9
-"""What another must cost, beside the first candidate, to be taken instead of it."""
+"""A later candidate is taken instead of an earlier one only if it costs less than this share of it."""
 BATCH_SHARE, SINGLE_SHARE = 0.8, 0.95
 """The share of a search in the small sample that does not grow with the book."""
 
@@ -133,8 +134,8 @@ class Kind(NamedTuple):
     most_attributes: int = 1 << 30
     least_k: int = 0
     most_k: int = 1 << 30
-    """For which searches it is one: from so many best, where 0 is all matches, to so many. Who ranks by scoring all
-    that matches ends at 0."""
+    """For which searches it is one: for the k best from the least to the most k, where 0 is all matches. What ranks by
+    scoring all that matches is no candidate for the best, and ends at 0."""
     dearer: float = 0.0
     """By which share of itself the same work costs more for each doubling beyond the sample: what does not fit into
     the processor's cache is waited for, by trees most of all."""
@@ -186,7 +187,7 @@ def planned(
     candidates = [
         replace(one, measured=race[one.index].large.cost, expected=costs[one.index])
         if one.index in race
-        else replace(one, note=one.note or ("far behind on a small sample" if race else ""))
+        else replace(one, note=one.note or (BEHIND_AT_ONCE if race else ""))
         for one in sorted(candidates, key=lambda one: (one.index != chosen, costs.get(one.index, math.inf)))
     ]
     best = race.get(chosen)
@@ -207,7 +208,7 @@ def planned(
 def followed(table: SegmentArrays, plan: Plan, among: Sequence[str] = ()) -> ArrayIndex[Any] | None:
     """The index for a table that is small beside the one that was planned: of the same kind, without a race.
 
-    None where it is not small, or so small that it is scanned, or where that kind is not a candidate.
+    None if it is not small, if it is small enough to be scanned, or if that kind is not a candidate.
     """
     slots = len(table.sequence)
     if plan.index not in (among or KINDS) or not FEW < slots <= plan.subscriptions // SMALL_BESIDE:
@@ -327,7 +328,7 @@ class Course:
             else:
                 index.match_many(batch, eligible)
 
-        def alone() -> None:
+        def one_by_one() -> None:
             for e in range(few):
                 own = slice(int(events.start[e]), int(events.start[e + 1]))
                 columns = (events.attr[own].tolist(), events.lo[own].tolist(), events.hi[own].tolist())
@@ -337,7 +338,7 @@ class Course:
                 else:
                     index.match_one(one, eligible)
 
-        single = quickest(alone) / few * 1e6
+        single = quickest(one_by_one) / few * 1e6
         seconds = quickest(together)
         return Lap(seconds / asked * 1e6, single, index.work)
 

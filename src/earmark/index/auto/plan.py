@@ -15,6 +15,7 @@ from earmark.notebook import html_table
 
 MOST_CANDIDATES, MOST_OPTIONS = 64, 16
 _TEXT = 200
+BEHIND_AT_ONCE = "far behind on a small sample"
 UNITS = "costs: µs of an event alone and of one in a batch, added up"
 
 
@@ -72,11 +73,14 @@ class Plan:
         first, *others = self.candidates
         if first.expected is None:
             return first.note or "by the statistics"
+        cost = f"expected {_us(first.expected)} µs an event"
         raced = [one for one in others if one.expected is not None]
         if not raced:
-            return first.note or "the only one that raced"
+            return f"{cost}; the others were {BEHIND_AT_ONCE}"
         best = min(raced, key=lambda one: one.expected or math.inf)
-        return f"expected {_us(first.expected)} µs an event, '{best.label}' {_us(best.expected)}"
+        is_quicker = (best.expected or math.inf) < first.expected
+        than = f"{cost}, '{best.label}' {_us(best.expected)}"
+        return f"{than}, which is too little less to decide" if is_quicker else than
 
     def record(self) -> dict[str, Any]:
         """The plan as JSON can store it."""
@@ -137,12 +141,16 @@ def _headline(plan: Plan) -> str:
 def _about(plan: Plan) -> list[str]:
     facts = plan.facts
     asked = f"the {plan.k} best" if plan.k else "all matches"
-    source = "recent events" if plan.recent else "events made from subscriptions"
+    if not plan.events:
+        return [f"planned for {asked} in {plan.seconds * 1e3:.0f} ms", UNITS]
+    source = counted(plan.events, "recent event" if plan.recent else "event") + (
+        "" if plan.recent else " made from subscriptions"
+    )
     raced = f", {plan.sampled:,} subscriptions raced" if plan.sampled else ""
     return [
-        f"planned for {asked} in {plan.seconds * 1e3:.0f} ms, by {plan.events} {source}{raced}",
-        f"clauses: {facts.constraints:.1f} constraints on {facts.attributes} attributes, {facts.alike:.0%} of them on a"
-        " set of attributes that many have",
+        f"planned for {asked} in {plan.seconds * 1e3:.0f} ms, by {source}{raced}",
+        f"clauses: {facts.constraints:.1f} constraints on {counted(facts.attributes, 'attribute')}, {facts.alike:.0%}"
+        " of them on a set of attributes that many have",
         f"an event: has all attributes of {facts.met:.1%} of the clauses, satisfies the narrowest constraint of"
         f" {facts.narrow:.2%}, matches {facts.matched:.3%}",
         UNITS,
