@@ -24,7 +24,7 @@ from earmark.book.journal import Journal
 from earmark.book.saving import Shelf
 from earmark.engine.version import Version
 from earmark.locks import remade_lock
-from earmark.threads import alone
+from earmark.threads import at_most
 
 LEAST_ROWS = 1 << 12
 SHARE = 1 / 128
@@ -80,7 +80,7 @@ class Checkpoints:
         return rows - self._rows > max(LEAST_ROWS, SHARE * version.live)
 
     def _work(self) -> None:
-        with alone():
+        with at_most(1):
             while self._is_time() and self._is_due():
                 try:
                     self.make()

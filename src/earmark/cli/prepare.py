@@ -124,7 +124,7 @@ def publish(
     click.echo(f"published in {took:.1f} s", err=True)
 
 
-@click.command(short_help="Compile the kernels ahead of time (a minute or two, once per machine).")
+@click.command(short_help="Compile the kernels ahead of time (a few minutes, once per machine).")
 @click.option("--index", "indexes", multiple=True, metavar="NAME", help="Index to compile for. May be repeated.")
 def warm(indexes: tuple[str, ...]) -> None:
     """Compile the kernels for this machine, so that no later call has to wait for them.
