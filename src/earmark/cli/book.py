@@ -189,9 +189,7 @@ def load_file(
             rows = _with_string_ids(rows)
         try:
             with m.change(author=author, message=message) as change:
-                if replace and (known := [one for one in _ids(rows) if one in m]):
-                    change.remove_many(known)
-                count = change.add_many(rows)
+                count = (change.upsert_many if replace else change.add_many)(rows)
         except EarmarkError as problem:
             raise file.located(problem) from None
         click.echo(
@@ -206,10 +204,6 @@ def _with_string_ids(rows: Any) -> Any:
     if "id" not in rows.column_names:
         return rows
     return rows.set_column(rows.column_names.index("id"), "id", rows.column("id").cast("string"))
-
-
-def _ids(rows: Any) -> list[Any]:
-    return [row["id"] for row in rows] if isinstance(rows, list) else rows.column("id").to_pylist()
 
 
 @book.command(short_help="Take a change back, by another one.")

@@ -11,6 +11,7 @@ A matcher makes an edit and publishes its version. A book that lasts also writes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -96,6 +97,23 @@ def upsert(given: Subscription) -> Make:
             return add(given)(version)
         new = replace(given, condition=with_params(given.condition, given.params), params=None)
         return Edit(updates.replaced(version, place, new), [place], 1)
+
+    return make
+
+
+def upsert_many(ids: Iterable[object], prepare_for: Callable[[Schema], Prepared]) -> Make:
+    """A batch is added; those whose ids are there take the places of the old ones. `ids` are those of the batch."""
+    batch: list[Id] = []
+    for one in ids:
+        with suppress(SubscriptionError):  # which is raised with its row when the batch is prepared
+            batch.append(checked_id(one))
+
+    def make(version: Version) -> Edit:
+        places = {id: place for id in batch if (place := version.find(id)) is not None}
+        order = {id: int(version.segments[one.number].segment.arrays.sequence[one.slot]) for id, one in places.items()}
+        rest = version.removed(list(places.values())) if places else version
+        prepared = prepare_for(rest.schema)
+        return Edit(updates.added_at(rest, prepared, order), list(places.values()), len(prepared.ids))
 
     return make
 

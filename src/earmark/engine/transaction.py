@@ -26,7 +26,7 @@ from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.segment.builder import Subscription, named, with_params
 from earmark.segment.columns import Bounds
-from earmark.segment.forms import reader_of, subscription_at
+from earmark.segment.forms import ids_of, reader_of, subscription_at
 from earmark.segment.ids import Id, checked_id
 
 
@@ -136,6 +136,12 @@ class Transaction:
         """Add a subscription, or replace the one with this id; returns whether it is new."""
         given = Subscription(id, condition, weights, score, tags, params, starts, ends)
         return not self._make("upsert", edits.upsert(_own(given))).removed
+
+    def upsert_many(self, subscriptions: Any, *, bounds: Bounds | None = None, progress: bool | None = None) -> int:
+        """Add a batch, as `add_many`; those whose ids are there replace the old ones, as `upsert`. Returns how many."""
+        rows = _own_rows(subscriptions)
+        prepare_for = reader_of(rows, _copied(bounds), progress)
+        return self._make("upsert", edits.upsert_many(ids_of(rows), prepare_for)).added
 
     def declare(self, attributes: Mapping[str, str]) -> None:
         """Fix the types of attributes."""

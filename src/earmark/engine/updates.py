@@ -6,6 +6,7 @@ half-way has changed nothing.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,7 @@ from earmark.segment.arrays import SegmentArrays, gather
 from earmark.segment.builder import Prepared, Subscription
 from earmark.segment.explain import condition_text
 from earmark.segment.forms import score_at, subscription_at, weights_at
-from earmark.segment.ids import Id, checked_id
+from earmark.segment.ids import Base, Id, checked_id
 from earmark.segment.life import life_of, moments
 from earmark.segment.segment import Row, Segment, no_arrays, uses_of
 
@@ -48,6 +49,16 @@ def added(version: Version, prepared: Prepared, numbered: bool = True) -> Versio
     Into a version without any, rows that bring sequence numbers keep them.
     """
     return version.appended(following(version, prepared, numbered))
+
+
+def added_at(version: Version, prepared: Prepared, order: Mapping[Id, int]) -> Version:
+    """The version with new subscriptions: those of `order` at their places in it, the others at its end."""
+    if problems := builder.id_problems(prepared.ids, range(len(prepared.ids)), version):
+        refuse(problems)
+    following = itertools.count(version.next_sequence)
+    ids = prepared.ids if isinstance(prepared.ids, list) else Base(prepared.ids).to_list()
+    places = [order[id] if id in order else next(following) for id in ids]
+    return version.appended(prepared.segment(np.array(places, np.int64)))
 
 
 def following(version: Version, prepared: Prepared, numbered: bool = True) -> Segment:

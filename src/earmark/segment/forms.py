@@ -17,7 +17,7 @@ which pandas and polars do not give back as they were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +32,21 @@ from earmark.segment.columns import Bounds, prepare_columns
 from earmark.segment.explain import condition_text
 from earmark.segment.life import has_life, life_of, moments
 from earmark.segment.segment import Segment
+
+
+def ids_of(subscriptions: Any) -> Iterator[Any]:
+    """What a batch has as ids, right or wrong."""
+    if is_frame(subscriptions):
+        frame = as_arrow(subscriptions)
+        yield from frame.column("id").to_pylist() if frame.column_names.count("id") == 1 else ()
+        return
+    for one in subscriptions:
+        if isinstance(one, Subscription):
+            yield one.id
+        elif isinstance(one, Mapping):
+            yield one.get("id")
+        elif isinstance(one, Sequence) and one:
+            yield one[0]
 
 
 def reader_of(
