@@ -120,6 +120,31 @@ def test_export_and_load(ask: Ask, tmp_path: Path, suffix: str) -> None:
     assert "0 more, 3 in all" in ask("book", "load", tmp_path / "c", file, "--replace").out
 
 
+def test_no_option_is_ignored(ask: Ask, ads: Path, tmp_path: Path) -> None:
+    assert "there is no change 77" in ask("book", "show", ads, "--as-of", "77", code=2).err
+    then = json.loads(ask("book", "show", ads, "--as-of", "1", "--json").out)
+    assert then["subscriptions"] == 2 and "disk" not in then
+    for option in (["--as-of", "5"], ["--format", "csv"], ["--delimiter", ";"]):
+        assert "No such option" in ask("book", "create", tmp_path / "new", *option, code=2).err
+    assert not (tmp_path / "new").exists()
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,condition\nx,age > 1\n")
+    assert "--as-of is for a book" in ask("book", "load", ads, rows, "--as-of", "1", code=2).err
+
+
+def test_loading_declares_types(ask: Ask, tmp_path: Path) -> None:
+    book, rows = tmp_path / "b", tmp_path / "rows.csv"
+    ask("book", "create", book)
+    rows.write_text("id,condition\nx,age > 1\n")
+    ask("book", "load", book, rows, "--attribute", "age=integer", "--message", "first")
+    assert json.loads(ask("book", "show", book, "--json").out)["attributes"] == {"age": "integer"}
+    assert library.open(book, readonly=True, follow=False).attributes["age"].declared
+    ask("book", "load", book, rows, "--attribute", "age=integer", "--replace")
+    assert [line.split()[2].strip(":") for line in ask("book", "history", book).out.splitlines()] == ["change", "upsert"]
+    refused = ask("book", "load", book, rows, "--attribute", "age=string", "--replace", code=2).err
+    assert "'age'" in refused and "integer" in refused
+
+
 def test_care(ask: Ask, ads: Path, tmp_path: Path) -> None:
     assert ask("check", ads).out == f"{str(ads)!r} is whole\n"
     ask("backup", ads, tmp_path / "copy")

@@ -96,8 +96,12 @@ def _key(matcher: Matcher, id: str) -> Any:
 @_book
 @options.flag("--strict", "Conditions may use declared attributes only.")
 @options.index(shown="auto")
-@options.reading
-def create(book: str, strict: bool, reading: options.Reading) -> None:
+@options.attribute_types
+@options.zone
+@options.time
+def create(
+    book: str, strict: bool, index: str | None, attributes: dict[str, str], zone: str | None, time: str | None
+) -> None:
     """Make an empty book in a new folder. --attribute, --zone and --time are its own from then on.
 
     \b
@@ -110,8 +114,7 @@ def create(book: str, strict: bool, reading: options.Reading) -> None:
 
     if is_book(book):
         raise EarmarkError(f"{book!r} is a book already")
-    given = {"attributes": reading.attributes or None, "zone": reading.zone, "time": reading.time}
-    open_book(book, index=reading.index, strict=strict or None, **given).close()  # type: ignore[arg-type]
+    open_book(book, index=index, strict=strict or None, attributes=attributes or None, zone=zone, time=time).close()
     click.echo(f"made {book!r}")
 
 
@@ -171,7 +174,8 @@ def load_file(
 ) -> None:
     """Add the subscriptions of a file, all or none, as one change. SUBSCRIPTIONS is a file as for `earmark match`.
 
-    The ids of a CSV file are integers if all of them look so, unless the ids of the book are strings.
+    The ids of a CSV file are integers if all of them look so, unless the ids of the book are strings. --attribute
+    declares types in the book, in the same change.
 
     \b
     Examples
@@ -180,7 +184,7 @@ def load_file(
     from earmark.tabular.subscriptions import read_subscriptions
 
     reading.check(subscriptions)
-    if reading.zone or reading.time or reading.as_of:
+    if reading.zone or reading.time:
         raise EarmarkError("a book has its own zone and time: --zone and --time are for `earmark book create`")
     file = read_subscriptions(reading.source(subscriptions), reading.attributes)
     with _opened(book) as m:
@@ -189,12 +193,20 @@ def load_file(
             rows = _with_string_ids(rows)
         try:
             with m.change(author=author, message=message) as change:
+                if types := {name: one for name, one in reading.attributes.items() if not _is_declared(m, name, one)}:
+                    change.declare(types)
                 count = (change.upsert_many if replace else change.add_many)(rows)
         except EarmarkError as problem:
             raise file.located(problem) from None
         click.echo(
             f"loaded {counted(count, 'subscription')} into {book!r}: {len(m) - before:,} more, {len(m):,} in all"
         )
+
+
+def _is_declared(matcher: Matcher, name: str, type: str) -> bool:
+    """Whether an attribute was declared with a type before."""
+    about = matcher.attributes.get(name)
+    return about is not None and about.declared and about.type == type
 
 
 def _with_string_ids(rows: Any) -> Any:
@@ -293,15 +305,15 @@ def _at(m: Book, moment: str | None) -> Matcher:
 @options.as_of
 @options.json_object("Print it")
 def show(book: str, id: str | None, as_of: str | None, as_json: bool) -> None:
-    """Show one subscription; without ID, show the book: types, index, last change, bytes on disk."""
+    """Show one subscription; without ID, show the book: types, index; last change and bytes on disk."""
     m = _read(book)
+    then = _at(m, as_of)
     if id is None:
-        stats = m.stats()
+        stats = then.stats()
         names = ("subscriptions", "last_change", "index", "segments", "attributes", "disk")
         about = {name: stats[name] for name in names if name in stats}  # type: ignore[literal-required]
         click.echo(json.dumps(about) if as_json else "\n".join(f"{name}: {_shown(about[name])}" for name in about))
         return
-    then = _at(m, as_of)
     found = _fields(then[_key(then, id)])
     click.echo(json.dumps(found) if as_json else "\n".join(f"{name}: {_shown(value)}" for name, value in found.items()))
 

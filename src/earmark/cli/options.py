@@ -193,14 +193,16 @@ _masters = "Where Spark runs: local[N], spark://…, yarn, k8s://…; sc://… i
 
 attribute_types = _repeated("--attribute attributes", _pairs, "NAME=TYPE", _declare)
 as_of = click.option("--as-of", metavar="CHANGE", help="Take a book as it was after this change, or at this time.")
+zone = click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]")
+time = click.option("--time", metavar="NAME", help=_time)
 tags = _repeated("--tag tags", _pairs, "TAG=VALUE", "Tag of the subscription. May be repeated.")
 reading = _packed(
     "reading",
     Reading.__slots__,
     Reading,
     attribute_types,
-    click.option("--zone", metavar="ZONE", help="Time zone of timestamps without one.  [default: UTC]"),
-    click.option("--time", metavar="NAME", help=_time),
+    zone,
+    time,
     click.option("--format", metavar="FORMAT", help=_format),
     click.option("--delimiter", callback=_character, metavar="CHAR", help="Separator of CSV fields.  [default: ,]"),
     as_of,
