@@ -7,7 +7,8 @@ import json
 import logging
 import signal
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -142,28 +143,31 @@ def broker(
         raise EarmarkError("expected --name, the name of this broker in the network")
     from earmark.overlay import BrokerServer
     from earmark.overlay.access import listening_context, read_token
+    from earmark.overlay.warming import warm_broker
 
     if tls_key is not None and tls_cert is None:
         raise EarmarkError("--tls-key is the key of a certificate: give --tls-cert as well")
-    server = BrokerServer(
-        name,
-        token=read_token(token_file),
-        listen=listen,
-        peers=peers,
-        policy=policy,
-        options=policy_options,
-        attributes=attributes or None,
-        advertisements=advertisements,
-        state=state,
-        forget_after=forget_after,
-        forget=forget,
-        patience=patience,
-        holding=holding,
-        zone=zone,
-        tls=None if tls_cert is None else listening_context(tls_cert, tls_key),
-        peer_tls=_dialling(tls_ca),
-        allow_remote=allow_remote,
-    )
+    with _compiling():
+        server = BrokerServer(
+            name,
+            token=read_token(token_file),
+            listen=listen,
+            peers=peers,
+            policy=policy,
+            options=policy_options,
+            attributes=attributes or None,
+            advertisements=advertisements,
+            state=state,
+            forget_after=forget_after,
+            forget=forget,
+            patience=patience,
+            holding=holding,
+            zone=zone,
+            tls=None if tls_cert is None else listening_context(tls_cert, tls_key),
+            peer_tls=_dialling(tls_ca),
+            allow_remote=allow_remote,
+        )
+        warm_broker(policy, policy_options, advertisements)
     _log_to_stderr()
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
@@ -194,6 +198,22 @@ def _log_to_stderr() -> None:
     log = logging.getLogger("earmark.overlay")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """Say that kernels are compiled, if they are: before others connect, since a broker does not answer meanwhile."""
+    from earmark.jit import note
+
+    before = note.compiled
+
+    def say(compiled: int) -> None:
+        if compiled == before + 1:
+            what = "what this broker needs, once on this machine; it takes seconds"
+            click.echo(f"earmark: compiling {what} (`earmark warm` does it ahead of time) ...", err=True)
+
+    with note.replaced_by(say):
+        yield
 
 
 async def _serve(server: BrokerServer) -> int:

@@ -1,8 +1,8 @@
-"""Compile what a broker calls before it is needed: part of `earmark warm`."""
+"""Compile what brokers call before it is needed: part of `earmark warm`, and of `earmark broker` before it listens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from earmark.overlay import messages as m
 from earmark.overlay.broker import Broker, Party
@@ -23,6 +23,17 @@ def warm_brokers() -> None:
     _use(Broker("warm", advertisements=True, neighbours=["north"]), content, has_offers=True)
 
 
+def warm_broker(policy: str, options: Mapping[str, object], advertisements: bool = False) -> None:
+    """Use a broker with this policy and these options, so that one that serves others need not compile meanwhile.
+
+    It has a space and a sample of its own, which suit the conditions that it is given; kernels depend on neither.
+    """
+    content = content_of("shen-zipf", MANY, 20)
+    name, usual = variant_of(policy, content, {key: options[key] for key in options if key not in ("space", "sample")})
+    broker = Broker("warm", policy=name, options=usual, advertisements=advertisements, neighbours=["north"])
+    _use(broker, content, has_offers=advertisements)
+
+
 def _use(broker: Broker, content: Content, has_offers: bool = False) -> None:
     ann, north = Party("client", "ann"), Party("broker", "north")
     broker.attach("ann")
@@ -38,8 +49,8 @@ def _use(broker: Broker, content: Content, has_offers: bool = False) -> None:
         broker.receive_many([(m.Want(4 + i, i, text), north) for i, text in enumerate(content.conditions)])
         broker.receive_many([(m.Unwant(MANY + 4 + i, i), north) for i in range(MANY // 2)])
     else:
-        broker.receive(m.WantRanges(3, space, ((0, 5), (9, 12))), north)
-        broker.receive(m.UnwantRanges(4, space, ((3, 10),)), north)
+        broker.receive(m.WantRanges(4, space, ((0, 5), (9, 12))), north)
+        broker.receive(m.UnwantRanges(5, space, ((3, 10),)), north)
     publications = [m.Publication("far", 1, i, dict(event)) for i, event in enumerate(content.events, 1)]
     broker.receive(publications[0], north)
     broker.receive_many([(publication, north) for publication in publications[1:]])
