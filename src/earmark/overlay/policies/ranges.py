@@ -173,17 +173,22 @@ class RangePolicy(Policy):
     ) -> list[tuple[str, Statement]]:
         """Change what a neighbour asks for; returns what to tell the others.
 
-        What is added and removed in one call is counted up and down again, and only what is left is told.
+        What is added and removed in one call is counted up and down again, and only what is left is told. As long as a
+        neighbour tells everything again, nothing goes of what it asked for before, even if it takes back what it has
+        told anew: it may have started again, and not know yet who else asks for it.
         """
         if source in self._foreign:
             return []
-        sets, new, old = [self._asked[source]], [NOTHING], [NOTHING]
-        if source in self._again:
-            sets.append(self._again[source])
+        asked, again = self._asked[source], self._again.get(source)
+        new, old = [NOTHING], [NOTHING]
         for wanted, group in groupby(changes, key=itemgetter(0)):
             ranges = as_ranges(_from_pairs([pairs for _, pairs in group]))
-            changed = [one.put_in(ranges) if wanted else one.take_out(ranges) for one in sets]
-            (new if wanted else old).append(changed[0])
+            if again is not None:
+                (again.put_in if wanted else again.take_out)(ranges)
+            if wanted:
+                new.append(asked.put_in(ranges))
+            elif again is None:
+                old.append(asked.take_out(ranges))
         return self._passed_on(links, _joined(new), _joined(old))
 
     def _passed_on(self, links: Iterable[str], new: Ranges, old: Ranges) -> list[tuple[str, Statement]]:
