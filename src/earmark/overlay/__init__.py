@@ -17,6 +17,7 @@ channel.py       bytes on a stream: packets, the handshake, frames
 connection.py    one stream over asyncio, and a link carried by it
 server.py        a broker that listens and dials
 client.py        clients, with and without asyncio
+refusals.py      what was refused, and who hears of it
 policies/        what neighbours are told: flood, covering, …
 """
 
@@ -29,16 +30,17 @@ from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
     from earmark.overlay.broker import Broker
-    from earmark.overlay.client import AsyncClient, Client
+    from earmark.overlay.client import AsyncClient, Client, RequestRefused
     from earmark.overlay.server import BrokerServer, ask_drop, ask_rekey, ask_status
 
-__all__ = ["AsyncClient", "Broker", "BrokerServer", "Client", "ask_drop", "ask_rekey", "ask_status"]
+__all__ = ["AsyncClient", "Broker", "BrokerServer", "Client", "RequestRefused", "ask_drop", "ask_rekey", "ask_status"]
 
 _HOMES = {
     "AsyncClient": "client",
     "Broker": "broker",
     "BrokerServer": "server",
     "Client": "client",
+    "RequestRefused": "client",
     "ask_drop": "server",
     "ask_rekey": "server",
     "ask_status": "server",

@@ -27,6 +27,7 @@ import contextlib
 import os
 import ssl
 import threading
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
@@ -44,17 +45,20 @@ from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Refu
 from earmark.overlay.connection import Connection, Delays, carry, dial, welcome_of
 from earmark.overlay.link import Arrival, Link
 from earmark.overlay.messages import MOST_BYTES, Id, Notify, ProtocolError
+from earmark.overlay.refusals import THREAD, Caller, Refusals, caller, named
 from earmark.overlay.values import sent_event
 
 T = TypeVar("T")
 MOST_WAITING = 1_024
 """Requests that may wait to be sent before the caller has to wait."""
 MOST_ORIGINS = 65_536
-MOST_REFUSALS = 1_000
+MOST_NAMED = 4 * WINDOW
+"""Publications that the broker has taken and may still refuse: more cannot be on their way."""
+MOST_SHOWN = 20
 
 
 class RequestRefused(EarmarkError):
-    """The broker refused requests; the text has its reasons."""
+    """The broker refused requests: the text names each subscription and publication, and has the reason."""
 
 
 class _ClosedError(EarmarkError):
@@ -67,8 +71,10 @@ class _ClosedError(EarmarkError):
 class _Request:
     """One request that the broker has not answered yet. Its number is given when it is sent."""
 
-    def __init__(self, message: m.Message) -> None:
+    def __init__(self, message: m.Message, maker: weakref.ref[Caller] | None = None) -> None:
         self.message = message
+        self.maker = maker
+        """Which thread or task made it."""
         self.is_repeated = False
         self.is_done = False
 
@@ -134,9 +140,11 @@ class AsyncClient:
         """What a broker that has lost its memory must be told again: subscriptions, advertisements, preferences."""
         self._notifications: deque[Notify] = deque()
         self._waiters = 0
-        self._refusals: deque[str] = deque(maxlen=MOST_REFUSALS)
-        """Why requests were refused, until somebody was told; of publications apart, since those may be many."""
-        self._refused_publications: deque[str] = deque(maxlen=MOST_REFUSALS)
+        self._refusals = Refusals()
+        """Why requests were refused; of publications apart, since those may be many."""
+        self._refused_publications = Refusals()
+        self._named: dict[int, tuple[str, weakref.ref[Caller] | None]] = {}
+        """The last publications that the broker has acknowledged, as `_refused` names them."""
         self._seen: dict[str, tuple[int, int]] = {}
 
     # --- life ---------------------------------------------------------------------------------------------------
@@ -258,12 +266,19 @@ class AsyncClient:
     def _refused(self, message: m.Refused) -> None:
         request = self._asked.get(message.number)
         if request is None:
-            self._refused_publications.append(message.reason)
+            publication = self._published.get(message.number)
+            unknown = (f"publication {message.number}: ", None)
+            name, maker = (
+                self._named.get(message.number, unknown)
+                if publication is None
+                else (named(publication.message), publication.maker)
+            )
+            self._refused_publications.add(name + message.reason, maker)
             return
         key = _key(request.message)
         if request.is_repeated and self._settled.get(key) is not request.message:
             return  # withdrawn or replaced since, and the broker knew that already
-        self._refusals.append(message.reason)
+        self._refusals.add(named(request.message) + message.reason, request.maker)
         if self._settled.get(key) is request.message:
             del self._settled[key]
 
@@ -281,7 +296,7 @@ class AsyncClient:
         for request in (*settled, *pending):
             request.is_repeated = True
         self._outbox = deque([*settled, *pending, *unsent])
-        self._asked, self._published = {}, {}
+        self._asked, self._published, self._named = {}, {}, {}
 
     def _make_room(self) -> None:
         """If somebody waits for an answer that is behind notifications nobody takes, drop the oldest."""
@@ -330,7 +345,7 @@ class AsyncClient:
             self._settled[key] = message
         elif not isinstance(message, m.Publish):
             self._settled.pop(key, None)
-        self._outbox.append(_Request(message))
+        self._outbox.append(_Request(message, caller()))
         self._pump()
 
     def _check_open(self) -> None:
@@ -352,28 +367,36 @@ class AsyncClient:
         """Drop publications that the broker has acknowledged: all but as many as the link still holds, or fewer."""
         excess = len(self._published) - self._link.queued
         for number in [number for number, _ in zip(self._published, range(excess), strict=False)]:
-            del self._published[number]
+            request = self._published.pop(number)
+            self._named[number] = named(request.message), request.maker
+        while len(self._named) > MOST_NAMED:
+            del self._named[next(iter(self._named))]
 
     async def wait_in_force(self, seconds: float | None = None) -> None:
-        """Wait until everything asked so far is in force in all brokers. Raises RequestRefused for what was refused."""
+        """Wait until everything asked so far is in force in all brokers. Raises RequestRefused for what was refused.
+
+        A thread or task is told of its own requests, and of those of others that nobody was told of; never twice.
+        """
         requests = [*self._asked.values(), *(one for one in self._outbox if not one.is_publication)]
         await self._wait(lambda: all(request.is_done for request in requests), seconds, "the requests are not in force")
         self._report(self._refusals)
 
     async def flush(self, seconds: float | None = None) -> None:
-        """Wait until the broker has taken everything that was asked and published. Raises RequestRefused as above."""
+        """Wait until the broker has taken everything that was asked and published. Raises RequestRefused as above.
+
+        It names the publications that were refused. A refusal that is still on its way is raised by the next flush.
+        """
         await self._wait(
             lambda: not self._outbox and not self._link.queued, seconds, "the broker has not taken everything"
         )
         self._report(self._refusals, self._refused_publications)
 
-    def _report(self, *kinds: deque[str]) -> None:
-        """Raise what was refused and not reported yet."""
-        refusals = [refusal for kind in kinds for refusal in kind]
-        for kind in kinds:
-            kind.clear()
+    def _report(self, *kinds: Refusals) -> None:
+        """Raise what was refused and is not known to the caller."""
+        refusals = [refusal for kind in kinds for refusal in kind.take()]
         if refusals:
-            raise RequestRefused("; ".join(refusals[:20]))
+            more = len(refusals) - MOST_SHOWN
+            raise RequestRefused("; ".join(refusals[:MOST_SHOWN]) + (f"; and {more:,} more" if more > 0 else ""))
 
     async def _wait(self, is_true: Callable[[], bool], seconds: float | None, what: str) -> None:
         if seconds is not None:
@@ -476,7 +499,11 @@ class Client:
             if self._is_closed:
                 work.close()
                 raise _ClosedError
-            future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+            caller_before = THREAD.set(threading.current_thread())
+            try:
+                future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+            finally:
+                THREAD.reset(caller_before)
         try:
             return future.result()
         except BaseException as problem:
