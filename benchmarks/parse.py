@@ -7,7 +7,7 @@ The rival is plain sqlglot (`parse_one`, Spark dialect), which gives a tree and 
 whose literals are read and checked, or, end to end, in a Matcher. Conditions have three predicates and literals that
 differ; processor time, median of the repeats, with the least and the most. What is unfair to us: the rival does less.
 What is unfair to the rival: texts written by a program share a few shapes, and we keep what we know of a shape; so
-there is also a line where every shape is new.
+there are also lines where names are new, and where every shape is.
 
 With --size, one batch of that many conditions of six known shapes (numbers, strings, dates, lists, BETWEEN, OR) goes
 through `Matcher().add_many`, index included: seconds by the clock, and where they go.
@@ -23,6 +23,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,24 @@ def mixed(rng: random.Random, count: int) -> list[str]:
     return [text(row % 6, rng.randrange(90)) for row in range(count)]
 
 
-def new_shapes(rng: random.Random, count: int) -> list[str]:
+def new_names(rng: random.Random, count: int) -> list[str]:
     """Three predicates on attributes that no other text names."""
     return [
         f"a{rng.randrange(10**12)} > {rng.randrange(100)} AND b{rng.randrange(10**12)} = 'x' AND c <= {rng.random()}"
         for _ in range(count)
+    ]
+
+
+def new_shapes(rng: random.Random, count: int) -> list[str]:
+    """The same, each with parentheses as no other text has them."""
+
+    def wrapped(predicate: str, times: int) -> str:
+        return "(" * times + predicate + ")" * times
+
+    depths = list(product(range(15), repeat=3))
+    return [
+        " AND ".join(map(wrapped, text.split(" AND "), depth))
+        for depth, text in zip(rng.sample(depths, count), new_names(rng, count), strict=True)
     ]
 
 
@@ -107,6 +121,7 @@ def measures(
     yield "sqlglot_lists", "plain sqlglot, lists of strings", lists, reading_all(plain), few
     yield "known", "clauses, known shape, numbers", numbers, reading_all(parse_clauses), count
     yield "known_lists", "clauses, known shapes, lists of strings", lists, reading_all(parse_clauses), count
+    yield "new_names", "clauses, known shape but for its names", new_names, reading_all(parse_clauses), few
     yield "new", "clauses, every shape new", new_shapes, reading_all(parse_clauses), few
     yield "add_many", "Matcher.add_many, numbers", numbers, add_many, count
     yield "add_many_lists", "Matcher.add_many, lists of strings", lists, add_many, count
