@@ -52,7 +52,7 @@ LIMITS = {
     "growth": (
         "`flood` and `covering` go up to 100,000 subscriptions; `subsumption` and `merging` stop at 10,000, where "
         "their course is plain: where subscriptions overlap much (shen), their space is full and control messages "
-        "hardly grow; where they overlap little (mics), tables have some 80 ranges per subscription. That is a "
+        "hardly grow; where they overlap little (mics), tables have 80 to 160 ranges per subscription. That is a "
         "choice of this comparison, not a limit of the policies: tried once, `subsumption` with 100,000 "
         "subscriptions on figure-1 took 20 s and 1.5 GB, with 8,440 control messages and 3,697,559 entries for "
         "mics-zipf, and 917 and 143 for shen-zipf. `subsumption-indexing` takes no part, for the reason above; "
