@@ -68,7 +68,7 @@ _BUILDING = re.compile(r"\.(building|removed|new)-[0-9a-f]{16}\Z")
 _OWNER = re.compile(r"[A-Za-z0-9_.-]{1,100}\Z")
 _OWN_NAMES = frozenset({MANIFEST, CURRENT, LOCK, SEGMENTS, KEYS, VERSIONS, PINS})
 _OWN_NAMES |= {*journal.FILES, marks.WRITER, marks.HEAD}
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ATTEMPTS = 5
 _LAST = 10**8 - 1
@@ -569,7 +569,14 @@ def pin(root: Path, number: int, owner: str) -> None:
 
 def unpin(root: Path, number: int, owner: str) -> None:
     """The opposite; nothing happens when there is no such pin."""
-    _pin_file(root, number, owner).unlink(missing_ok=True)
+    file = _pin_file(root, number, owner)
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as problem:
+        if not file.exists():  # a file system that is read-only says so of any file
+            return
+        reason = problem.strerror or problem
+        raise TableError(f"version {number} of {str(root)!r} cannot be unpinned: {reason}") from None
 
 
 def _pin_file(root: Path, number: int, owner: str) -> Path:

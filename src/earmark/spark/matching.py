@@ -127,8 +127,9 @@ def match(
     many as the load of a sample suggests.
     """
     check_route(route, replicas)
+    check_how(route, how)
     snapshot = Snapshot.of(snapshot)
-    shape = Shape(rank, how, tuple(with_columns), prefix)
+    shape = Shape.of(rank, how, with_columns, prefix)
     asked: Any = {"k": k, "mode": mode, "columns": columns, "scope": scope, "weights": weights, "event": event}
     asked |= {"combine": combine, "at": at, "on_error": on_error, "missing": missing, "shape": shape}
     ready = prepared(events, snapshot, **asked)
@@ -192,6 +193,12 @@ def check_route(route: str, replicas: int | str) -> None:
         raise EarmarkError(f"replicas: expected a number from 1 to {MOST_REPLICAS:,}, or {AUTO!r}, got {replicas!r}")
 
 
+def check_how(route: str, how: str) -> None:
+    """Raise for rows that a route cannot give."""
+    if route == SHUFFLE and how == "left":
+        raise EarmarkError("how='left' needs the route 'local': with 'shuffle' only answers come back")
+
+
 class Shape(NamedTuple):
     """Which columns a result has besides those of the events, and which rows."""
 
@@ -199,6 +206,13 @@ class Shape(NamedTuple):
     how: str = "inner"
     details: tuple[str, ...] = ()
     prefix: str = ""
+
+    @classmethod
+    def of(cls, rank: bool, how: str, with_columns: Sequence[str], prefix: str) -> Shape:
+        """Return the shape that a user asks for."""
+        if isinstance(with_columns, str):
+            raise EarmarkError(f"with_columns: expected a list of names, such as [{with_columns!r}]")
+        return cls(rank, how, tuple(with_columns), prefix)
 
     def check(self, payload: Mapping[str, DataType]) -> None:
         """Raise for what is no shape of a result of a book with this payload."""
@@ -211,6 +225,11 @@ class Shape(NamedTuple):
                 *others, last = map(repr, [*DETAIL_TYPES, *payload])
                 known = f"{', '.join(others)} and {last}"
                 raise EarmarkError(f"with_columns: expected each of {known} at most once, got {list(self.details)!r}")
+        results = (*RESULTS, *([RANK] if self.rank else []))
+        if clashing := [name for name in self.details if name.lower() in results]:
+            raise EarmarkError(
+                f"with_columns: {clashing[0]!r} is also a column of the result; publish the payload under another name"
+            )
         if not isinstance(self.prefix, str):
             raise EarmarkError(f"prefix: expected a string, got {self.prefix!r}")
 

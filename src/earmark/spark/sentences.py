@@ -7,6 +7,7 @@ the tracebacks of two languages around it. The last line of the innermost traceb
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from earmark import errors
 from earmark.errors import EarmarkError
@@ -34,6 +35,14 @@ def sentence_of(problem: BaseException) -> EarmarkError:
             "was memory, carry fewer columns, use more partitions, or give the workers more"
         )
     return EarmarkError(f"Spark failed: {message_of(problem)}")
+
+
+def collected(frame: Any) -> list[Any]:
+    """Return the rows of a DataFrame of ours; what Spark raises becomes a sentence."""
+    try:
+        return list(frame.collect())
+    except Exception as problem:  # Spark's own have no common base on classic and Connect
+        raise sentence_of(problem) from problem
 
 
 def message_of(problem: BaseException) -> str:

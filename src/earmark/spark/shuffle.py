@@ -37,6 +37,7 @@ from earmark.errors import EarmarkError
 from earmark.flat.arrays import I32, I64
 from earmark.spark.frames import RESULTS, Columns, column_names, struct_of
 from earmark.spark.search import Search, answer_cuts, details_of, larger, row_bytes, searched
+from earmark.spark.sentences import collected
 
 if TYPE_CHECKING:
     from earmark.spark.matching import MatchPlan
@@ -71,8 +72,6 @@ def shuffled(ready: MatchPlan, record: Mapping[str, Any], replicas: int | str) -
     """Return the results of `match`, searched in partitions of a few shards each; `record` is that of the version."""
     if ready.frame.isStreaming:
         raise EarmarkError("route 'shuffle' is for batches; use 'local' for a streaming DataFrame")
-    if ready.columns.left:
-        raise EarmarkError("how='left' needs the route 'local': with 'shuffle' only answers come back")
     return steps(ready, record, replicas).result
 
 
@@ -148,9 +147,8 @@ def _places(ready: MatchPlan, tables: int, replicas: int | str) -> I64:
         return np.arange(0, tables * int(replicas) + 1, int(replicas))
     load = np.zeros(tables, np.int64)  # a table has as many places as its load is times the average
     some = ready.frame.sample(fraction=SAMPLED, seed=1)
-    for table, own in ready.run(
-        measure_load, struct_of({PLACE: IntegerType(), LOAD: LongType()}), frame=some
-    ).collect():
+    measured = ready.run(measure_load, struct_of({PLACE: IntegerType(), LOAD: LongType()}), frame=some)
+    for table, own in collected(measured):
         load[table] += own
     wanted = np.clip(np.rint(load / max(float(load.mean()), 1.0)), 1, MOST_REPLICAS)
     return np.cumsum([0, *wanted.astype(np.int64)])

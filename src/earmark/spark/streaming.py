@@ -40,7 +40,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
@@ -59,6 +58,7 @@ from earmark.spark.matching import (
     Scope,
     Shape,
     Weights,
+    check_how,
     check_route,
     counts_of,
     prepared,
@@ -66,7 +66,7 @@ from earmark.spark.matching import (
     tallied,
     tallied_tables,
 )
-from earmark.spark.search import match_batches
+from earmark.spark.search import REJECTED, match_batches
 from earmark.spark.sentences import sentence_of
 from earmark.spark.shuffle import shuffled
 from earmark.spark.sinks import (
@@ -84,6 +84,8 @@ from earmark.spark.snapshot import Folder, Snapshot
 
 POLL = 0.2
 ATTEMPTS = 10
+BATCH = "batch"
+"""The column that `read_matches` adds."""
 DEFAULT_WAIT = 60.0
 
 # --- streams -------------------------------------------------------------------------------------------------
@@ -100,6 +102,7 @@ def stream(
     columns: Sequence[str] | None = None,
     scope: Scope = None,
     weights: Weights | str | None = None,
+    combine: str = "sum",
     event: str | None = None,
     at: Moment | None = None,
     event_time: str | None = None,
@@ -119,10 +122,10 @@ def stream(
 
     `snapshot` is the path of a book, or any Snapshot of it. `sink` is a folder for Parquet files, or a function of
     (matches, batch) that writes the matches and may be called again for a batch that was interrupted. `k`, `mode`,
-    `columns`, `scope`, `weights`, `event`, `at`, `on_error`, `missing`, `rank`, `how`, `with_columns`, `prefix`,
-    `route` and `replicas` are those of `match`. `event_time` names a timestamp column, from which the lag is computed.
-    `trigger` is Spark's: {"processingTime": "5 seconds"}, {"availableNow": True}; by default, batches follow each other
-    without a pause. `on_progress` is called with a `Report` after every batch, from a thread of its own.
+    `columns`, `scope`, `weights`, `combine`, `event`, `at`, `on_error`, `missing`, `rank`, `how`, `with_columns`,
+    `prefix`, `route` and `replicas` are those of `match`. `event_time` names a timestamp column, from which the lag is
+    computed. `trigger` is Spark's: {"processingTime": "5 seconds"}, {"availableNow": True}; by default, batches follow
+    each other without a pause. `on_progress` is called with a `Report` after every batch, from a thread of its own.
 
     With `on_error` "null" or "reject", events of which something cannot be read are kept in the folder of the sink
     (`read_rejected`); a function gets them as `batch.rejected`.
@@ -131,14 +134,17 @@ def stream(
     they were.
     """
     check_route(route, replicas)
+    check_how(route, how)
     if not events.isStreaming:
         raise EarmarkError("stream needs a streaming DataFrame, from spark.readStream; for others there is match")
     snapshots = snapshot.path if isinstance(snapshot, Snapshot) else root_of(snapshot)
     folder = root_of(checkpoint, "the checkpoint")
     options: dict[str, Any] = {"k": k, "mode": mode, "scope": scope and dict(scope), "weights": weights, "event": event}
     options |= {"columns": None if columns is None else tuple(columns), "at": at, "streams": True}
-    options |= {"on_error": on_error, "shape": Shape(rank, how, tuple(with_columns), prefix)}
+    options |= {"on_error": on_error, "shape": Shape.of(rank, how, with_columns, prefix), "combine": combine}
     ready = prepared(events, Snapshot.open(snapshots), **options, missing=missing)
+    _check_names(ready, on_error != "raise", not callable(sink))
+    _check_event_time(events, event_time)
     schema = ready.schema.json()
     root = None if callable(sink) else root_of(sink, "the sink")
     place = Sink(folder / "earmark" / "done", sink) if callable(sink) else Sink(root or folder)
@@ -147,6 +153,8 @@ def stream(
     asked = {"book": read_manifest(snapshots)["book"], "k": k, "mode": mode}
     asked["scope"] = scope and dict(scope)
     asked["weights"] = dict(weights) if isinstance(weights, Mapping) else weights
+    asked |= {"combine": combine, "event": event, "at": None if at is None else str(at), "rank": rank, "how": how}
+    asked |= {"with_columns": list(with_columns), "prefix": prefix}
     dead = None if on_error == "raise" else rejected_of(ready).schema.json()
     owner = f"stream-{claim_sink(folder, root, schema, asked, dead)}"
     if not is_writable(snapshots):
@@ -168,17 +176,42 @@ def stream(
     except Exception as problem:  # Spark's own have no common base on classic and Connect
         raise sentence_of(problem) from problem
     started = Stream(query, work, on_progress)
+    for ended in [id for id, one in _running.items() if not one.active]:
+        del _running[ended]
     _running[str(query.id)] = started
     return started
 
 
-_running: WeakValueDictionary[str, Stream] = WeakValueDictionary()
-"""The streams of this process, by the id of their query."""
+_running: dict[str, Stream] = {}
+"""The streams of this process, by the id of their query: nobody else may hold them. Ended ones go when another starts,
+since the last figures of a stream come after its end."""
 
 
 def running_stream(query: str) -> Stream | None:
     """Return the stream of this process whose query has this id."""
     return _running.get(query)
+
+
+def _check_names(ready: MatchPlan, rejects: bool, is_folder: bool) -> None:
+    """Raise for columns whose names something that a stream writes has already."""
+    kept = [(field.name, "of rejected events", {*REJECTED}) for field in ready.carried] if rejects else []
+    kept += [(name, "of what read_matches returns", {BATCH}) for name in ready.schema.names] if is_folder else []
+    for name, whose, taken in kept:
+        if name.lower() in taken:
+            raise EarmarkError(f"the column {name!r} is also a column {whose}: rename it, or leave it out of columns")
+
+
+def _check_event_time(events: DataFrame, name: str | None) -> None:
+    """Raise unless this is a column with times."""
+    if name is None:
+        return
+    try:
+        type_ = events.select(f.col(name)).schema.fields[0].dataType.simpleString()
+    except Exception:  # Spark's own have no common base on classic and Connect
+        listed = ", ".join(events.columns)
+        raise EarmarkError(f"event_time: the events have no column {name!r}; their columns are {listed}") from None
+    if type_ not in ("timestamp", "timestamp_ntz", "date"):
+        raise EarmarkError(f"event_time: expected a column of timestamps, got {name!r} of type {type_}")
 
 
 def read_matches(spark: SparkSession, sink: Folder) -> DataFrame:
@@ -198,7 +231,7 @@ def _read(spark: SparkSession, sink: Folder, which: str, below: str) -> DataFram
         raise EarmarkError(f"{str(root)!r} is not a sink that a stream of earmark writes to")
     if which not in described:
         raise EarmarkError(f"the stream of {str(root)!r} keeps no rejected events: on_error was 'raise'")
-    schema = StructType.fromJson(json.loads(described[which])).add("batch", "long")
+    schema = StructType.fromJson(json.loads(described[which])).add(BATCH, "long")
     folders = [root / below / f"batch={batch}" for batch in Sink(root).batches()]
     there = [address(folder) for folder in folders if folder.is_dir()]
     if not there:
@@ -208,6 +241,14 @@ def _read(spark: SparkSession, sink: Folder, which: str, below: str) -> DataFram
 
 _writing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 """By stream, held while a batch is matched. A query that is stopped does not wait for the function of its batch."""
+
+
+def _unpin(root: Path, number: int, owner: str) -> None:
+    """Remove a pin; one that cannot be removed only keeps a version for longer."""
+    try:
+        unpin(root, number, owner)
+    except TableError as problem:
+        warnings.warn(f"{problem}; retain keeps this version until its pin is deleted", stacklevel=2)
 
 
 @dataclass(frozen=True)
@@ -242,7 +283,7 @@ class BatchWork:
         newest = current_version(self.snapshots)
         known = {"rows": None, "matches": None, **counts}
         self.sink.commit(Report(batch, snapshot.version, newest, seconds=now - begun, lag=lag, committed=now, **known))
-        snapshot.unpin(self.owner)
+        _unpin(self.snapshots, snapshot.version, self.owner)
 
     def _pinned(self, batch: int) -> Snapshot:
         """Return the version of a batch: the one written down when it began, or else the newest now."""
@@ -266,7 +307,7 @@ class BatchWork:
         begun = self.pins.batches()
         needed = self.pins.get(begun[-1]) if begun and self.sink.done(begun[-1]) is None else None
         for number in pinned(self.snapshots, self.owner) - {needed}:
-            unpin(self.snapshots, number, self.owner)
+            _unpin(self.snapshots, number, self.owner)
 
     def _write(self, events: DataFrame, snapshot: Snapshot, batch: int) -> dict[str, Any]:
         """Write the matches and the rejected events; return counts, and the newest event time in microseconds."""

@@ -16,9 +16,18 @@ def test_one_function_for_all_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for given in (folder, str(folder), folder.as_uri(), f"file:{folder}", f"file://localhost{folder}", "a book"):
         assert root_of(given) == folder
     assert root_of(bytes(folder)) == folder
-    for given in ("s3://bucket/x", "hdfs://host/x", "file://host/x", "dbfs://x", "S3A://x"):
+    for given in (
+        "s3://bucket/x",
+        "hdfs://host/x",
+        "file://host/x",
+        "dbfs://x",
+        "S3A://x",
+        Path("s3://b/x"),
+        "dbfs:/x",
+    ):
         with pytest.raises(EarmarkError, match=r"the book '.+' is not a path: expected a folder"):
             root_of(given)
+    assert root_of("./s3:/x") == tmp_path / "s3:" / "x"
     with pytest.raises(EarmarkError, match="the sink 's3://b' is not a path"):
         root_of("s3://b", "the sink")
     with pytest.raises(EarmarkError, match="expected the path of a folder for the book, got 7"):
