@@ -8,8 +8,8 @@ writes one small file in the place of that of the changes before; `settled` leav
 
     record["payload"]  schema: Spark's type of the columns, as JSON; files: {file, bytes, checksum, rows, changes} each
 
-Complexity: a lookup takes O(files x log rows) for each subscription. A process that brings a column along holds the size
-of each value, 4 bytes per row.
+Complexity: a lookup takes O(files x log rows) for each subscription. Where a column is brought along, each process
+holds the size of its values, 4 bytes per row.
 """
 
 from __future__ import annotations
@@ -166,6 +166,11 @@ class Payload:
         self._places: list[I64] = [table[SEQUENCE].to_numpy() for table in tables]
         self._joined = pa.concat_tables(tables) if tables else None
         self._sizes: dict[str, I64] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that there are."""
+        return [] if self._joined is None else [name for name in self._joined.column_names if name != SEQUENCE]
 
     def type_of(self, name: str) -> pa.DataType:
         """Return the Arrow type of a column."""

@@ -14,9 +14,10 @@
 
 | table         | columns                                                                                              |
 |---------------|------------------------------------------------------------------------------------------------------|
-| subscriptions | id, condition, score, weights, tags, sequence                                                        |
+| subscriptions | id, condition, score, weights, tags, starts, ends, sequence; those of the payload                    |
 | versions      | version, parent, kind, base, created, subscriptions, rejected, index                                 |
-| differences   | change (added, removed, changed), id, condition, score, weights, tags; removed ones as they were     |
+| differences   | change (added, removed, changed), id, condition, score, weights, tags, starts, ends; those of the    |
+|               | payload of the later version; removed ones as they were                                              |
 
 The version is chosen when the source is planned, and all tasks read it. Subscriptions are read segment by segment,
 PIECE slots per task. Versions that share a segment share its slots too, so differences look only at segments that one
@@ -29,22 +30,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from earmark.book.folder import VersionInfo, described, read_record, root_of
+from earmark.book.payload import Payload, opened_payload
 from earmark.book.saving import opened
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError
+from earmark.flat.arrays import I64
 from earmark.segment.builder import Subscription
 from earmark.segment.forms import subscription_at
 from earmark.segment.segment import Segment
-from earmark.spark.frames import arrow_id_type
+from earmark.spark.frames import arrow_id_type, struct_of
+from earmark.spark.search import cuts
 from earmark.spark.snapshot import Snapshot
 
 FORMAT = "earmark.book"
@@ -59,6 +65,8 @@ _DESCRIBED = {
     "score": pa.float64(),
     "weights": pa.map_(pa.string(), pa.float64()),
     "tags": pa.map_(pa.string(), pa.string()),
+    "starts": pa.timestamp("us", "UTC"),
+    "ends": pa.timestamp("us", "UTC"),
 }
 
 
@@ -94,14 +102,18 @@ class BookOptions:
         return None if number is None else read_record(self.root, number)
 
     @property
-    def schema(self) -> pa.Schema:
+    def schema(self) -> StructType:
         """The columns of the table."""
         if self.table == VERSIONS:
-            return _versions_schema()
-        id_field = {"id": arrow_id_type(self.snapshot.integer_ids)}
+            known: StructType = from_arrow_schema(_versions_schema())
+            return known
+        fields = {"id": arrow_id_type(self.snapshot.integer_ids), **_DESCRIBED}
         if self.table == SUBSCRIPTIONS:
-            return pa.schema({**id_field, **_DESCRIBED, "sequence": pa.int64()})
-        return pa.schema({"change": pa.string(), **id_field, **_DESCRIBED})
+            fields |= {"sequence": pa.int64()}
+        else:
+            fields = {"change": pa.string(), **fields}
+        made = from_arrow_schema(pa.schema(fields))
+        return StructType([*made.fields, *struct_of(self.snapshot.payload).fields])
 
 
 def _versions_schema() -> pa.Schema:
@@ -130,8 +142,7 @@ class BookSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the table's columns."""
-        schema: StructType = from_arrow_schema(BookOptions(self.options).schema)
-        return schema
+        return BookOptions(self.options).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader."""
@@ -184,13 +195,45 @@ class BookReader(DataSourceReader):
         rows = iter(partition.rows)
         if table != VERSIONS:
             rows = subscriptions_in(partition) if table == SUBSCRIPTIONS else differences(partition)
-        waiting: list[dict[str, Any]] = []
-        for row in rows:
-            waiting.append(row)
-            if len(waiting) == _AT_ONCE:
-                yield pa.RecordBatch.from_pylist(waiting, wanted)
-                waiting = []
-        yield pa.RecordBatch.from_pylist(waiting, wanted)
+        while some := list(islice(rows, _AT_ONCE)):
+            if table == VERSIONS:
+                yield pa.RecordBatch.from_pylist(some, wanted)
+            else:
+                yield from _with_payload(partition, some, wanted)
+        yield pa.RecordBatch.from_pylist([], wanted)
+
+
+def _with_payload(piece: Piece, rows: list[dict[str, Any]], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows with the payload of their subscriptions, in batches of bounded size."""
+    later, earlier = _payloads(piece)
+    own = [name for name in later.names if name in wanted.names]
+    sequences = np.array([row["sequence"] for row in rows], np.int64)
+    removed = np.array([row.get("change") == REMOVED for row in rows])
+    sizes = sum((later.sizes(name, sequences) for name in own), np.zeros(len(rows), np.int64))
+    for begin, end in cuts(sizes, np.arange(len(rows))):
+        batch = pa.RecordBatch.from_pylist(rows[begin:end], wanted)
+        for name in own:
+            values, at = later.column(name, sequences[begin:end]), wanted.get_field_index(name)
+            if removed[begin:end].any():
+                before = _column(earlier, name, sequences[begin:end], values.type)
+                values = pc.if_else(pa.array(removed[begin:end]), before, values)
+            batch = batch.set_column(at, wanted.field(at), values)
+        yield batch
+
+
+def _payloads(piece: Piece) -> tuple[Payload, Payload | None]:
+    """Return the payload of the later version and of the earlier one."""
+    return (
+        opened_payload(piece.root, *piece.version),
+        None if piece.earlier is None else opened_payload(piece.root, *piece.earlier),
+    )
+
+
+def _column(payload: Payload | None, name: str, sequences: I64, type_: pa.DataType) -> pa.Array:
+    """Return a column as it was; NULL where there was none of this type."""
+    if payload is None or name not in payload.names or payload.type_of(name) != type_:
+        return pa.nulls(len(sequences), type_)
+    return payload.column(name, sequences)
 
 
 def _as_row(info: VersionInfo) -> dict[str, Any]:
@@ -203,7 +246,9 @@ def _described(found: Subscription) -> dict[str, Any]:
         "condition": found.condition,
         "score": found.score,
         "weights": None if found.weights is None else list(found.weights.items()),
-        "tags": None if found.tags is None else list(found.tags.items()),
+        "tags": list((found.tags or {}).items()),  # as `match` has them
+        "starts": found.starts,
+        "ends": found.ends,
     }
 
 
@@ -214,7 +259,7 @@ def subscriptions_in(piece: Piece) -> Iterator[dict[str, Any]]:
     indexed = opened(piece.root, *piece.version).segments[piece.segment]
     segment, living = indexed.segment, indexed.living()
     for slot in living[(living >= piece.first) & (living < piece.last)].tolist():
-        yield {**_described(subscription_at(segment, slot)), "sequence": int(segment.arrays.sequence[slot])}
+        yield {**_described(subscription_at(segment, slot)), "sequence": _sequence(segment, slot)}
 
 
 def differences(piece: Piece) -> Iterator[dict[str, Any]]:
@@ -223,14 +268,38 @@ def differences(piece: Piece) -> Iterator[dict[str, Any]]:
     earlier = None if piece.earlier is None else opened(piece.root, *piece.earlier)
     before = _only_in(earlier, later)
     after = _only_in(later, earlier)
-    for id in sorted(before.keys() | after.keys()):
-        was, now = (None if id not in own else subscription_at(*own[id]) for own in (before, after))
-        if was is None and now is not None:
-            yield {"change": ADDED, **_described(now)}
-        elif now is None and was is not None:
-            yield {"change": REMOVED, **_described(was)}
-        elif was is not None and now is not None and _described(was) != _described(now):
-            yield {"change": CHANGED, **_described(now)}
+    all_ids = sorted(before.keys() | after.keys())
+    for first in range(0, len(all_ids), _AT_ONCE):
+        ids = all_ids[first : first + _AT_ONCE]
+        for id, other_payload in zip(ids, _payload_differs(piece, ids, before, after), strict=True):
+            was, now = (None if id not in own else subscription_at(*own[id]) for own in (before, after))
+            if now is None:
+                assert was is not None
+                yield {"change": REMOVED, **_described(was), "sequence": _sequence(*before[id])}
+                continue
+            changed = was is not None and (other_payload or _described(was) != _described(now))
+            if was is None or changed:
+                change = ADDED if was is None else CHANGED
+                yield {"change": change, **_described(now), "sequence": _sequence(*after[id])}
+
+
+def _payload_differs(
+    piece: Piece, ids: Sequence[Any], before: dict[Any, tuple[Segment, int]], after: dict[Any, tuple[Segment, int]]
+) -> list[bool]:
+    """Return for each id whether it has another payload in the later version."""
+    later, earlier = _payloads(piece)
+    differ = dict.fromkeys(ids, False)
+    both = [id for id in ids if id in before and id in after]
+    for name in later.names if both else ():
+        now = later.column(name, np.array([_sequence(*after[id]) for id in both]))
+        was = _column(earlier, name, np.array([_sequence(*before[id]) for id in both]), now.type)
+        for at, id in enumerate(both):
+            differ[id] |= not now[at].equals(was[at])
+    return list(differ.values())
+
+
+def _sequence(segment: Segment, slot: int) -> int:
+    return int(segment.arrays.sequence[slot])
 
 
 def _only_in(version: Version | None, other: Version | None) -> dict[Any, tuple[Segment, int]]:

@@ -55,9 +55,12 @@ from earmark.segment.join import join, with_all_constants
 from earmark.segment.segment import Segment, no_segment
 from earmark.spark import frames
 from earmark.spark.ordering import placed_by_executors
+from earmark.spark.sentences import collected
 
 FAIL, REJECT = "fail", "reject"
 PART_ROWS, PART_BYTES = 100_000, 256 << 20
+TAKEN = frozenset({*frames.RESULTS, frames.RANK, "sequence", "change"})
+"""Columns of results and of data sources, which no payload is called as."""
 DRIVER_ROWS = 5_000_000
 """The most rows whose ids the driver holds; of more, the executors find the order (ordering.py)."""
 RUN_ROWS = 16_384
@@ -195,10 +198,12 @@ def source_of(
 
 
 def _check_payload(payload: tuple[str, ...], names: list[str], used: set[str]) -> None:
-    """Raise for columns that cannot be kept beside the subscriptions."""
+    """Raise for columns that cannot be kept beside the subscriptions, or not be told from those of a result."""
     for name in payload:
         if name not in names:
             raise SubscriptionError(f"the DataFrame has no column {name!r} for the payload")
+        if name.lower() in TAKEN:
+            raise SubscriptionError(f"payload: a result of match has a column {name!r} of its own; rename this one")
         if name in used or name in (*FIELDS, ORDER, OP, TIE) or payload.count(name) > 1:
             raise SubscriptionError(f"payload: expected columns that have no other use, each once, got {name!r}")
 
@@ -420,7 +425,7 @@ def take_rows(source: RowSource, folder: Path, seed: Schema) -> Taken:
         folder.mkdir()
         plan = source.plan._replace(folder=str(folder), record=schema_record(seed))
         reports = source.frame.mapInArrow(partial(build_parts, plan), frames.struct_of({"part": StringType()}))
-        parts = [folder / name for name in sorted(row[0] for row in reports.collect())]
+        parts = [folder / name for name in sorted(row[0] for row in collected(reports))]
         segments, facts = [], []
         for part in parts:
             segment, known, _ = read_whole(part / "segment")

@@ -25,6 +25,7 @@ from earmark.book.segments import read_packed, write_packed
 from earmark.book.sharding import NOT_TAKEN
 from earmark.flat.arrays import I64
 from earmark.spark import frames
+from earmark.spark.sentences import collected
 
 RUNS = "runs"
 PLACES = "places"
@@ -52,7 +53,7 @@ def placed_by_executors(
     folder = parts[0].parent / RUNS
     first = found.where("turn = 1").repartitionByRange(-(-rows // RUN_ROWS), *by).sortWithinPartitions(*by)
     first.select(PART, SLOT).write.parquet(frames.address(folder))
-    repeats = found.where("turn > 1").select("id", "op").collect()
+    repeats = collected(found.where("turn > 1").select("id", "op"))
     _number(spark, folder, files)
     places = [read_packed(part / PLACES, PLACES).array(SEQUENCE, np.int64) for part in parts]
     return places, pa.Table.from_pylist([row.asDict() for row in repeats], _repeated(id_type))
@@ -73,7 +74,7 @@ def _number(spark: SparkSession, folder: Path, parts: list[str]) -> None:
     every: DataFrame = spark.range(0, len(parts), 1, 1).select(f.col("id").cast("int").alias(PART))
     nothing = every.select(PART, f.lit(None).cast("int").alias(SLOT), f.lit(None).cast("long").alias(SEQUENCE))
     together = numbered.unionByName(nothing).repartition(min(len(parts), 200), PART)
-    together.mapInArrow(partial(write_places, parts), frames.struct_of({PART: IntegerType()})).collect()
+    collected(together.mapInArrow(partial(write_places, parts), frames.struct_of({PART: IntegerType()})))
 
 
 # --- on the executors ----------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -35,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, IntegerType, StringType, StructType
 
 from earmark import index as indexes
@@ -55,6 +56,7 @@ from earmark.segment.join import join, with_all_constants
 from earmark.segment.segment import Segment
 from earmark.spark import frames, intake
 from earmark.spark.intake import FAIL, REJECTS, ReadOptions, Taken, refuse, rejected
+from earmark.spark.sentences import collected
 
 Folder = str | os.PathLike[str]
 DEFAULT_INDEX = "auto"
@@ -127,11 +129,13 @@ class Snapshot:
         `shards` is the number of tables: similar subscriptions share one, and an event is searched only in those that
         may match it. This is for books that outgrow the memory of a worker. The answers are the same.
 
-        Rows that cannot be used are an error that names the first few; with `on_error="reject"` they are in `rejects`
-        instead, with the reason. Of two rows with one id, the first in the order is taken. Raises `Conflict` when
-        another writer publishes in the meantime.
+        Rows that cannot be used are an error that names the first few, and nothing is published; with
+        `on_error="reject"` they are in `rejects` instead, with the reason. An id that comes twice is such a row: all
+        but the first in the order. Raises `Conflict` when another writer publishes in the meantime.
         """
         root = folders.root_of(path)
+        if isinstance(payload, str):
+            raise EarmarkError(f"payload: expected a list of names, such as [{payload!r}]")
         options = ReadOptions(attributes, zone, bounds, order_by, on_error, time, tuple(payload))
         named = intake.renamed(subscriptions, {"id": id, "condition": condition})
         return cls(root, publish(named, root, options, index, shards))
@@ -196,16 +200,17 @@ class Snapshot:
     ) -> Snapshot:
         """Publish the next version: this one with some subscriptions added, replaced or removed.
 
-        `changes` has the columns of `publish`, those of its payload included, and `op`: `add` (the id must be new),
-        `update` (it must be live; the subscription is replaced as a whole and keeps its place in the order), `upsert`
-        (either), `remove`. An id may have one change per call. All changes are made, or none; with
-        `on_error="reject"`, those that cannot be made are in `rejects`. Without any row there is no new version.
+        `changes` has the columns of `publish`, those of its payload included (unless all are removals), and `op`:
+        `add` (the id must be new), `update` (it must be live; the subscription is replaced as a whole and keeps its
+        place in the order), `upsert` (either), `remove`. An id may have one change per call. All changes are made, or
+        none; with `on_error="reject"`, those that cannot be made are in `rejects`. Without any row there is no new
+        version.
 
         Raises `Conflict` when this is no longer the newest version.
         """
         intake.check_on_error(on_error)
         named = intake.renamed(changes, {"id": id, "condition": condition})
-        self._check_payload(named)
+        named, lacking = self._with_payload(named)
         source = intake.source_of(named, None, order_by, changes=True, payload=tuple(self.payload))
         record = self.record
         other_ids = source.integer_ids != self.integer_ids
@@ -220,6 +225,10 @@ class Snapshot:
                 schema = with_all_constants(taken.schema, taken.segments)
                 written, number, slot, rejects = _possible(version, taken)
                 refuse(rejects, on_error, "changed")
+                if lacking and (written != NOWHERE).any():
+                    raise SubscriptionError(
+                        f"the changes have no column {lacking!r}, which is in the payload of this book"
+                    )
                 sequence = _sequences(version, written, number, slot)
                 changed = _changed(version, join(taken.segments, schema), written, number, slot, sequence)
                 files = files_of(record)
@@ -233,15 +242,15 @@ class Snapshot:
                 record = _commit(site, changed, record["index"], rejects, shelf, record["base"], payload)
         return Snapshot(self.path, record)
 
-    def _check_payload(self, changes: DataFrame) -> None:
-        """Raise where changes lack a column of the payload, or have it with another type."""
+    def _with_payload(self, changes: DataFrame) -> tuple[DataFrame, str | None]:
+        """Return changes with all columns of the payload, and the first that they lack, which removals may."""
         types = {field.name: field.dataType for field in changes.schema.fields}
+        lacking = {name: f.lit(None).cast(type_) for name, type_ in self.payload.items() if name not in types}
         for name, type_ in self.payload.items():
-            if name not in types:
-                raise SubscriptionError(f"the changes have no column {name!r}, which is in the payload of this book")
-            if types[name].simpleString() != type_.simpleString():
+            if name in types and types[name].simpleString() != type_.simpleString():
                 wanted, got = type_.simpleString(), types[name].simpleString()
                 raise SubscriptionError(f"payload {name!r}: expected a column of type {wanted}, got {got}")
+        return changes.withColumns(lacking) if lacking else changes, next(iter(lacking), None)
 
     def compact(self, shards: int | None = None) -> Snapshot:
         """Publish the next version: the same subscriptions without a table of changes, which is quicker to search.
@@ -275,10 +284,10 @@ class Snapshot:
         """
         if isinstance(keep, timedelta):
             oldest = datetime.now(UTC) - keep
-            return folders.remove_versions(self.path, lambda all_: {v.number for v in all_ if v.created < oldest})
+            return _removed(self.path, lambda all_: {v.number for v in all_ if v.created < oldest})
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise EarmarkError(f"keep: expected a number of versions, 1 or more, or a timedelta, got {keep!r}")
-        return folders.remove_versions(self.path, lambda all_: {v.number for v in all_[:-keep]})
+        return _removed(self.path, lambda all_: {v.number for v in all_[:-keep]})
 
     def pin(self, owner: str) -> None:
         """Keep this version from `retain` until `unpin`; `owner` is a name such as a query's."""
@@ -287,6 +296,15 @@ class Snapshot:
     def unpin(self, owner: str) -> None:
         """Remove this owner's pin from this version, if there is one."""
         folders.unpin(self.path, self.version, owner)
+
+
+def _removed(root: Path, chosen: Callable[[list[VersionInfo]], set[int]]) -> list[int]:
+    """Remove versions; return their numbers."""
+    try:
+        return folders.remove_versions(root, chosen)
+    except OSError as problem:
+        reason = problem.strerror or problem
+        raise TableError(f"versions of {str(root)!r} cannot be removed: {reason}") from None
 
 
 # --- publishing ----------------------------------------------------------------------------------------------
@@ -376,7 +394,7 @@ def _built(spark: SparkSession | None, plan: ShardPlan, shards: int) -> Mapping[
         return build_here(plan, shards)
     report = frames.struct_of({"shard": IntegerType(), "report": StringType()})
     numbers = spark.range(0, shards, 1, shards)
-    return dict(map(tuple, numbers.mapInArrow(lambda batches: build_shards(plan, batches), report).collect()))
+    return dict(map(tuple, collected(numbers.mapInArrow(lambda batches: build_shards(plan, batches), report))))
 
 
 def build_shards(plan: ShardPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
