@@ -16,7 +16,7 @@ from earmark.errors import EarmarkError
 from earmark.language.words import counted
 
 SHOWN_REJECTS = 5
-INDEX = "blocks"  # as Snapshot.publish
+INDEX = "auto"  # as Snapshot.publish
 
 
 @click.command(short_help="Write subscriptions and their index as a folder that loads at once.")
