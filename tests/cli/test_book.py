@@ -140,7 +140,8 @@ def test_loading_declares_types(ask: Ask, tmp_path: Path) -> None:
     assert json.loads(ask("book", "show", book, "--json").out)["attributes"] == {"age": "integer"}
     assert library.open(book, readonly=True, follow=False).attributes["age"].declared
     ask("book", "load", book, rows, "--attribute", "age=integer", "--replace")
-    assert [line.split()[2].strip(":") for line in ask("book", "history", book).out.splitlines()] == ["change", "upsert"]
+    kinds = [line.split()[2].strip(":") for line in ask("book", "history", book).out.splitlines()]
+    assert kinds == ["change", "upsert"]
     refused = ask("book", "load", book, rows, "--attribute", "age=string", "--replace", code=2).err
     assert "'age'" in refused and "integer" in refused
 

@@ -110,13 +110,13 @@ def test_what_is_no_life_span(life: dict[str, Any], reason: str) -> None:
 
 
 def test_what_is_no_time() -> None:
-    with pytest.raises(earmark.EventError, match=r"expected a timestamp .* for 't', the time of the event, got 'soon'"):
+    with pytest.raises(earmark.EventError, match=r"expected a timestamp .* for 't', got 'soon'"):
         spring().match({"price": 5, "t": "soon"})
     with pytest.raises(earmark.EventError, match=r"expected a moment .* for `at`, got 3"):
         spring().match({"price": 5}, at=3)  # type: ignore[arg-type]
     rejects: list[Any] = []
     found = spring().match_many([{"price": 5, "t": "soon"}], on_error="null", rejects=rejects)
-    assert found["subscription"].to_pylist() == ["always"] and rejects[0].attribute == "t"
+    assert found["subscription"].to_pylist() == ["always"] and [one.attribute for one in rejects] == ["t"]
     with pytest.raises(earmark.EventError, match="a name that stands for its time"):
         spring().match({".life": JUNE})
     with pytest.raises(earmark.EventError, match="a name that stands for its time"):
@@ -137,7 +137,7 @@ def test_it_comes_back_in_every_form(tmp_path: Path) -> None:
         assert other.time == "t" and other["always"].starts is None
         assert other.match({"price": 5, "t": JUNE}) == ["always"]
     assert "starts" not in Matcher().to_frame().column_names
-    assert list(m.attributes) == ["price"] and m.unseen_attributes()[0] == ["price", "t"]
+    assert list(m.attributes) == ["t", "price"] and m.unseen_attributes()[0] == ["price", "t"]
 
 
 def test_updates_keep_what_is_not_given() -> None:

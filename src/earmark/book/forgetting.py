@@ -20,7 +20,7 @@ from earmark.book.opening import whole
 from earmark.book.rows import ADDED, REMOVED, ROWS, Part, hash_of, part_of_rows, read_rows, table_in, tables_of
 from earmark.engine.compaction import Build
 from earmark.engine.version import IndexedSegment, Version
-from earmark.keys.schema import Schema
+from earmark.keys.schema import Draft, Schema
 from earmark.segment import arrow
 from earmark.segment.ids import Id
 from earmark.segment.join import on_its_own
@@ -106,9 +106,11 @@ def of_the_living(version: Version, build: Build | None) -> Version:
     """A version with the same subscriptions, and no trace of those that were removed."""
     segment = on_its_own(version.joined(version.segments))
     schema = segment.schema
-    for attribute in version.schema:
-        if attribute.declared and attribute.name not in schema.by_name:
-            schema.declare({attribute.name: str(attribute.type)})
+    draft = Draft(schema)
+    unused = [one for one in version.schema if one.declared and one.name not in schema.by_name]
+    draft.declare({one.name: str(one.type) for one in unused})
+    for attribute in draft.new.values():
+        schema.put(attribute)
     schema.strict = version.schema.strict
     segments = []
     if len(segment):

@@ -136,7 +136,9 @@ def moments_of(schema: Schema, events: Any, at: Moment | None, rejects: list[Rej
         raise named_time(problem, schema) from None
     if rejects is not None:
         name = schema.time or ""
-        rejects += [one._replace(attribute=name, reason=_worded(one.reason, schema)) for one in found or ()]
+        known = {one.event for one in rejects if one.attribute == name}  # as a value that conditions may ask for
+        found = [one for one in found or () if one.event not in known]
+        rejects += [one._replace(attribute=name, reason=_worded(one.reason, schema)) for one in found]
     return made
 
 

@@ -194,9 +194,15 @@ class Schema:
         return (self.by_name[name] for name in self.names)
 
     def declare(self, types: Mapping[str, str]) -> None:
-        """Fix the types of attributes before anyone else sees the schema. O(1) each."""
+        """Fix the types of attributes before anyone else sees the schema, and that of the time of events. O(1) each."""
         draft = Draft(self)
         draft.declare(types)
+        if self.time is not None:
+            if self.time not in draft.new and self.time not in self.by_name:
+                draft.declare({self.time: "timestamp"})
+            type_ = (draft.new.get(self.time) or self.by_name[self.time]).type
+            if type_ is None or type_.kind not in (Kind.TIMESTAMP, Kind.DATE):
+                raise EarmarkError(f"the time of events, {self.time!r}, is a timestamp or a date, got the type {type_}")
         for attribute in draft.new.values():
             self.put(attribute)
 

@@ -372,9 +372,9 @@ def test_life_spans_last(tmp_path: Path, count: int) -> None:
     with earmark.open(tmp_path / "b") as again:
         assert all_of(again) == expected
         assert again.match({"age": 3, "t": datetime(2026, 1, 1)}) == late
-        assert again.as_of(1)["s1"].ends is not None
+        assert again.as_of(2)["s1"].ends is not None
         again.erase("s3")
         assert all_of(again) == [one for one in expected if one.id != "s3"]
         assert again.match({"age": 3, "t": datetime(2026, 1, 1)}) == late
-        again.undo(2)
+        again.undo(3)
         assert again.match({"age": 3, "t": datetime(2026, 1, 1)}) == []
