@@ -135,7 +135,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     last: Number
 
 
-class Refused(ProtocolError):
+class ConnectionRefused(ProtocolError):
     """The other end sent a sentence and ended the connection."""
 
 
@@ -160,10 +160,10 @@ def refusal(reason: str) -> bytes:
     return packed(b"R", _ENCODER.encode(reason[:900]))
 
 
-def refused(packet: Packet, sender: str) -> Refused:
+def refused(packet: Packet, sender: str) -> ConnectionRefused:
     """The error for such a packet."""
     reason = "".join(c if c.isprintable() else " " for c in _decoded(packet.body, _TEXT, sender))
-    return Refused(f"{sender}: {reason}")
+    return ConnectionRefused(f"{sender}: {reason}")
 
 
 def _proof(token: bytes, who: bytes, greeting: bytes, challenge: bytes) -> bytes:

@@ -39,12 +39,13 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from earmark.errors import EarmarkError, check_seconds, shortened
+from earmark.events.mappings import Interval
 from earmark.overlay import messages as m
 from earmark.overlay.access import Address, address_of, check_reach, check_token, read_token
-from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Refused, outgoing
+from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, ConnectionRefused, outgoing
 from earmark.overlay.connection import Connection, Delays, carry, dial, welcome_of
 from earmark.overlay.link import Arrival, Link
-from earmark.overlay.messages import MOST_BYTES, Id, Notify, ProtocolError
+from earmark.overlay.messages import MOST_BYTES, Id, Notify, ProtocolError, WireInterval
 from earmark.overlay.refusals import THREAD, Caller, Refusals, caller, named
 from earmark.overlay.values import sent_event
 
@@ -194,7 +195,7 @@ class AsyncClient:
         while True:
             try:
                 await self._connect_once(delays)
-            except Refused as problem:
+            except ConnectionRefused as problem:
                 self._failure = problem
                 self._announce()  # a wrong token, a name in use: the first connection fails at once
             except (ProtocolError, TimeoutError, OSError) as problem:
@@ -242,7 +243,7 @@ class AsyncClient:
     def _take(self, message: Any) -> None:
         if isinstance(message, Notify):
             if self._is_new(message):
-                self._notifications.append(message)
+                self._notifications.append(_plain(message))
                 return
             self.duplicates += 1
         elif isinstance(message, m.InForce):
@@ -452,6 +453,14 @@ def _key(message: m.Message) -> tuple[str, Id]:
     return type(message).__name__, ""
 
 
+def _plain(message: Notify) -> Notify:
+    """A notification with intervals as users know them."""
+    if not any(type(value) is WireInterval for value in message.event.values()):
+        return message
+    event = {name: Interval(*value) if type(value) is WireInterval else value for name, value in message.event.items()}
+    return msgspec.structs.replace(message, event=event)
+
+
 def _mapping(request: str, what: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise EarmarkError(f"{request}: expected a mapping for {what}, got {shortened(repr(value), 60)}")
@@ -478,7 +487,7 @@ class Client:
 
     def __init__(self, address: str | Address, **options: Any) -> None:
         self._client = AsyncClient(address, **options)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close it in the middle
         """Held to hand work to the loop: once it is closed, no work follows that nobody would do."""
         self._is_closed = False
         self._loop = asyncio.new_event_loop()
