@@ -28,7 +28,7 @@ from earmark.overlay import messages as m
 from earmark.overlay.conditions import check_condition, check_work
 from earmark.overlay.delivery import Client, Clients
 from earmark.overlay.messages import Message, ProtocolError
-from earmark.overlay.neighbour import Asker, Link, Party, Stale
+from earmark.overlay.neighbour import Asker, NeighbourLink, Party, Stale
 from earmark.overlay.offers import Offers
 from earmark.overlay.policies import LOCAL, Entry, PolicyError, Ranges, policy_of
 from earmark.overlay.publications import Publications
@@ -162,7 +162,7 @@ class Broker:
         """Those that have a link: connected, expected, or away."""
         return tuple(self._router.links)
 
-    def _drop(self, link: Link) -> list[Sent]:
+    def _drop(self, link: NeighbourLink) -> list[Sent]:
         self._lost += len(link.held) + link.lost
         for entry in Router.entries_of(link):
             self._router.table.remove(link.key(entry))
@@ -224,7 +224,7 @@ class Broker:
             self._out += self._drop(link)
         return self._taken()
 
-    def _waits_in_vain(self, link: Link, now: float) -> bool:
+    def _waits_in_vain(self, link: NeighbourLink, now: float) -> bool:
         """Whether a neighbour has been away, or silent on a new channel, for so long that it is dropped."""
         link.is_late = False
         if link.state is State.UP:
@@ -321,14 +321,14 @@ class Broker:
 
     # --- from neighbours -----------------------------------------------------------------------------------------
 
-    def _number(self, link: Link, number: int) -> None:
+    def _number(self, link: NeighbourLink, number: int) -> None:
         """Check the number of what a neighbour tells, as the last check before something changes."""
         if number <= link.heard:
             raise _error(link.party, f"expected a number above {link.heard}, got {number}")
         link.heard = number
         self._asks[link] = number
 
-    def _greeted(self, link: Link, hello: m.Hello) -> None:
+    def _greeted(self, link: NeighbourLink, hello: m.Hello) -> None:
         ours = self._router
         if hello.broker != link.name:
             raise _error(link.party, f"expected Hello from {link.name!r}, got one from {hello.broker!r}")
@@ -340,7 +340,7 @@ class Broker:
             raise _error(link.party, f"expected a run of {link.run} or later, got {hello.run}")
         link.run = hello.run
 
-    def _resynchronise(self, link: Link, message: m.Resynchronise) -> None:
+    def _resynchronise(self, link: NeighbourLink, message: m.Resynchronise) -> None:
         self._number(link, message.number)
         link.stale.add(link.wants.values())
         link.stale_offers.add(link.offers.values())
@@ -352,7 +352,7 @@ class Broker:
             self._flush()
             self._out += self._publications.flush_held(link)
 
-    def _synchronised(self, link: Link, message: m.Synchronised) -> None:
+    def _synchronised(self, link: NeighbourLink, message: m.Synchronised) -> None:
         self._number(link, message.number)
         for entry in link.stale:
             self._router.table.remove(link.key(entry))
@@ -369,7 +369,7 @@ class Broker:
         self._out += self._router.synchronise()
         self._out += self._publications.flush_held(link)
 
-    def _want(self, link: Link, message: m.Want) -> None:
+    def _want(self, link: NeighbourLink, message: m.Want) -> None:
         party = link.party
         if message.label in link.wants:
             raise _error(party, f"expected a new label, got {message.label} again")
@@ -386,7 +386,7 @@ class Broker:
         self._added[entry.number] = entry
         self._router.table.add(link.key(entry), entry.condition)
 
-    def _unwant(self, link: Link, message: m.Unwant) -> None:
+    def _unwant(self, link: NeighbourLink, message: m.Unwant) -> None:
         if message.label not in link.wants:
             raise _error(link.party, f"expected the label of an entry, got {message.label}")
         self._number(link, message.number)
@@ -394,13 +394,13 @@ class Broker:
         self._router.table.remove(link.key(entry))
         self._remove(entry)
 
-    def _want_ranges(self, link: Link, message: m.WantRanges) -> None:
+    def _want_ranges(self, link: NeighbourLink, message: m.WantRanges) -> None:
         self._ranges(link, message, True)
 
-    def _unwant_ranges(self, link: Link, message: m.UnwantRanges) -> None:
+    def _unwant_ranges(self, link: NeighbourLink, message: m.UnwantRanges) -> None:
         self._ranges(link, message, False)
 
-    def _ranges(self, link: Link, message: m.WantRanges | m.UnwantRanges, wanted: bool) -> None:
+    def _ranges(self, link: NeighbourLink, message: m.WantRanges | m.UnwantRanges, wanted: bool) -> None:
         _check_ranges(link.party, message.ranges)
         try:
             self._router.policy.check_ranges(link.name, message.space, message.ranges)
@@ -409,7 +409,7 @@ class Broker:
         self._number(link, message.number)
         self._ranged.setdefault(link.name, []).append((wanted, message.ranges))
 
-    def _offer(self, link: Link, message: m.Offer) -> None:
+    def _offer(self, link: NeighbourLink, message: m.Offer) -> None:
         if self._router.offers is None:
             raise _error(link.party, "this network does not use advertisements")
         if message.label in link.offers:
@@ -426,14 +426,14 @@ class Broker:
         offer = link.offers[message.label] = self._router.entry(link.name, message.condition)
         self._out += self._router.offered(offer)
 
-    def _unoffer(self, link: Link, message: m.Unoffer) -> None:
+    def _unoffer(self, link: NeighbourLink, message: m.Unoffer) -> None:
         if message.label not in link.offers:
             raise _error(link.party, f"expected the label of an offer, got {message.label}")
         self._flush()
         self._number(link, message.number)
         self._out += self._router.unoffered(link.offers.pop(message.label))
 
-    def _publication(self, link: Link, message: m.Publication) -> None:
+    def _publication(self, link: NeighbourLink, message: m.Publication) -> None:
         if message.origin == self.name:
             raise _error(link.party, "got a publication of this broker back: the overlay has a cycle")
         if message.weights:
@@ -443,13 +443,13 @@ class Broker:
                 raise _error(link.party, str(problem)) from None
         self._publications.take(message, link.name)
 
-    def _in_force(self, link: Link, message: m.InForce) -> None:
+    def _in_force(self, link: NeighbourLink, message: m.InForce) -> None:
         if not link.acknowledged <= message.number <= link.sent:
             wanted = f"from {link.acknowledged} to {link.sent}"
             raise _error(link.party, f"expected an acknowledged number {wanted}, got {message.number}")
         link.acknowledged = message.number
 
-    def _others(self, link: Link) -> list[str]:
+    def _others(self, link: NeighbourLink) -> list[str]:
         return [name for name in self._router.links if name != link.name]
 
     def _check_condition(self, party: Party, condition: str) -> None:

@@ -1,4 +1,7 @@
-"""Driver: a broker, its links to neighbours and clients, and its file, without sockets or a clock.
+"""Driver: a broker, its links to neighbours and clients, and its file. It reads no socket and no clock.
+
+Frames and the time are given to it (`arrived`, `tick`); of asyncio it has only the events that wake those who carry
+frames and call `work`, and the lock that one of them holds.
 
     frames ──► link ──► inbox ──► broker.receive_many ──► links ──► frames
                           │              │

@@ -128,7 +128,7 @@ class Held:
 
 
 @dataclass(eq=False)
-class Link(Asker):
+class NeighbourLink(Asker):
     """One neighbour: what it wants, what it offers, and how far either side is."""
 
     code: int = 0

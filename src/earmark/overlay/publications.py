@@ -16,7 +16,7 @@ import numpy as np
 
 from earmark.overlay.delivery import Clients
 from earmark.overlay.messages import Message, Publication, Publish
-from earmark.overlay.neighbour import Link
+from earmark.overlay.neighbour import NeighbourLink
 from earmark.overlay.policies import LOCAL
 from earmark.overlay.routing import Router, Sent
 
@@ -98,17 +98,17 @@ class Publications:
 
     # --- held ----------------------------------------------------------------------------------------------------
 
-    def _hold(self, link: Link, publication: Publication) -> None:
+    def _hold(self, link: NeighbourLink, publication: Publication) -> None:
         link.held.add(publication)
         link.lost += link.held.shorten(*self._holding)
 
-    def hold_again(self, link: Link, undelivered: Iterable[Message]) -> None:
+    def hold_again(self, link: NeighbourLink, undelivered: Iterable[Message]) -> None:
         """Hold the publications of a channel that is gone; they are older than those held since."""
         again = [message for message in undelivered if isinstance(message, Publication)]
         link.held.add_before(again)
         link.lost += link.held.shorten(*self._holding)
 
-    def flush_held(self, link: Link) -> list[Sent]:
+    def flush_held(self, link: NeighbourLink) -> list[Sent]:
         """What was held for a neighbour that has told everything, as far as it wants it."""
         held, party = link.held.take_all(), link.party
         if not held:

@@ -1,6 +1,6 @@
 """Who wants what, and who is told: entries of all sources, the links, and what is in force where.
 
-    per incoming link    what the neighbour wants, by its label           Link.wants
+    per incoming link    what the neighbour wants, by its label           NeighbourLink.wants
     per outgoing link    what the neighbour was told                      the policy
     local                subscriptions, exactly                           delivery.py
 
@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from earmark.errors import EarmarkError
 from earmark.overlay import messages as m
-from earmark.overlay.neighbour import NEVER, Asker, Link, Party
+from earmark.overlay.neighbour import NEVER, Asker, NeighbourLink, Party
 from earmark.overlay.offers import Offers
 from earmark.overlay.policies import (
     Again,
@@ -56,7 +56,7 @@ class Router:
         self.policy_name = policy_name if offers is None else f"{policy_name} with advertisements"
         self.table = table
         self.offers = offers
-        self.links: dict[str, Link] = {}
+        self.links: dict[str, NeighbourLink] = {}
         self.entries: dict[int, Entry] = {}
         """What is wanted, of all sources."""
         self.waiting: dict[int, Asker] = {}
@@ -65,11 +65,11 @@ class Router:
 
     # --- links -----------------------------------------------------------------------------------------------
 
-    def link(self, name: str) -> Link:
+    def link(self, name: str) -> NeighbourLink:
         """The link to a neighbour; a new one hears of all entries."""
         if name not in self.links:
             admitted: set[int] | None = None if self.offers is None else set()
-            link = self.links[name] = Link(
+            link = self.links[name] = NeighbourLink(
                 Party("broker", name), is_attached=True, code=self._free_code(), admitted=admitted
             )
             self.policy.open(name)
@@ -83,7 +83,7 @@ class Router:
             raise EarmarkError(f"expected at most {MOST_OWNERS:,} neighbours")
         return next(code for code in range(MOST_OWNERS) if code not in used)
 
-    def drop(self, link: Link) -> list[Sent]:
+    def drop(self, link: NeighbourLink) -> list[Sent]:
         """Forget a link, and what it wants."""
         del self.links[link.name]
         self.waiting.pop(id(link), None)
@@ -94,12 +94,12 @@ class Router:
             sent += self.unoffered(offer)
         return [*sent, *self.synchronise(), *self.settle()]
 
-    def greet(self, link: Link) -> list[Sent]:
+    def greet(self, link: NeighbourLink) -> list[Sent]:
         """What to say on a new channel: who we are, and everything."""
         hello = m.Hello(self.name, self.run, self.policy_name, self.policy.space)
         return [(link.party, hello), *self.tell_all(link)]
 
-    def tell_all(self, link: Link) -> list[Sent]:
+    def tell_all(self, link: NeighbourLink) -> list[Sent]:
         """Tell everything again. Nothing is in force beyond the link until all of it is."""
         link.sent += 1
         sent: list[Sent] = [(link.party, m.Resynchronise(link.sent, self.policy.space))]
@@ -123,7 +123,7 @@ class Router:
                 sent.append((link.party, m.Synchronised(link.sent)))
         return sent
 
-    def cut(self, link: Link) -> None:
+    def cut(self, link: NeighbourLink) -> None:
         """The channel is gone."""
         link.state, link.quiet_since = State.DOWN, None
         link.owes, link.base = False, NEVER
@@ -132,7 +132,7 @@ class Router:
         self.waiting.pop(id(link), None)
 
     @staticmethod
-    def entries_of(link: Link) -> list[Entry]:
+    def entries_of(link: NeighbourLink) -> list[Entry]:
         """The entries that a neighbour told."""
         return [*link.wants.values(), *link.stale]
 
@@ -164,13 +164,13 @@ class Router:
             self.offers.unlearn(removed)
         return sent
 
-    def _tell_change(self, link: Link, added: Sequence[Entry], removed: Sequence[Entry]) -> list[Sent]:
+    def _tell_change(self, link: NeighbourLink, added: Sequence[Entry], removed: Sequence[Entry]) -> list[Sent]:
         if link.admitted is not None:
             link.admitted.update(entry.number for entry in added)
             link.admitted.difference_update(entry.number for entry in removed)
         return self.say_all(link, self.policy.change(link.name, added, removed))
 
-    def _admitted(self, link: Link, entries: Sequence[Entry]) -> list[Entry]:
+    def _admitted(self, link: NeighbourLink, entries: Sequence[Entry]) -> list[Entry]:
         """Those entries that concern a link; with advertisements, those that meet what is offered there."""
         concerned = [entry for entry in entries if entry.source != link.name]
         if self.offers is None:
@@ -179,7 +179,7 @@ class Router:
             concerned = self.offers.meeting(concerned, link.name)
         return concerned
 
-    def say_all(self, link: Link, statements: Iterable[Statement]) -> list[Sent]:
+    def say_all(self, link: NeighbourLink, statements: Iterable[Statement]) -> list[Sent]:
         """The messages of statements. A link without a channel hears nothing: it will be told everything."""
         if not link.is_connected:
             return []
@@ -219,7 +219,7 @@ class Router:
         link = self.links.get(offer.source)
         return sent if link is None else [*sent, *self.prune(link)]
 
-    def prune(self, link: Link) -> list[Sent]:
+    def prune(self, link: NeighbourLink) -> list[Sent]:
         """Withdraw from a neighbour whose offers are known what meets none of them."""
         if self.offers is None or link.admitted is None or not link.is_known:
             return []
@@ -235,7 +235,7 @@ class Router:
                 sent.append((link.party, message(link.sent)))
         return sent
 
-    def _say(self, link: Link, statement: Statement) -> Sent:
+    def _say(self, link: NeighbourLink, statement: Statement) -> Sent:
         link.sent += 1
         return link.party, _MESSAGES[type(statement)](link.sent, *statement)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from earmark.overlay.delivery import Client
-from earmark.overlay.neighbour import Link
+from earmark.overlay.neighbour import NeighbourLink
 from earmark.overlay.routing import Router
 
 
@@ -17,7 +17,7 @@ def router_status(router: Router) -> dict[str, object]:
     }
 
 
-def _link_status(link: Link, router: Router) -> dict[str, object]:
+def _link_status(link: NeighbourLink, router: Router) -> dict[str, object]:
     return {
         "state": link.state.name.lower(),
         "late": link.is_late,

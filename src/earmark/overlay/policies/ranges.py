@@ -45,7 +45,7 @@ AT_ONCE = 1 << 14
 NOTHING = Ranges(NO_NUMBERS, NO_NUMBERS)
 
 
-class Outgoing(Protocol):
+class ToldRanges(Protocol):
     """What is asked for on all other links together, and what a link is told of it."""
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class GapTable(RangeTable):
     """Ranges that are at most `gap` numbers apart are told as one, the gap with them."""
 
     def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
-        """Count what is added, then what is removed: see `Outgoing`."""
+        """Count what is added, then what is removed: see `ToldRanges`."""
         told = self.take_in(added)[0] if added else NOTHING
         return told, self.release(removed) if removed else NOTHING
 
@@ -86,7 +86,7 @@ class RangePolicy(Policy):
         self._grid = Grid(Space.from_record(space) if not isinstance(space, Space) else space)
         self.space = self._grid.number
         self._entries: dict[int, tuple[Entry, Ranges]] = {}
-        self._links: dict[str, Outgoing] = {}
+        self._links: dict[str, ToldRanges] = {}
         self._members: dict[str, set[int]] = {}
         """By link, the entries that concern it."""
         self._asked: dict[str, RangeSet] = {}
@@ -95,7 +95,7 @@ class RangePolicy(Policy):
         self._foreign: set[str] = set()
 
     @abstractmethod
-    def _table(self) -> Outgoing:
+    def _table(self) -> ToldRanges:
         """An empty table for a link."""
 
     def _moved(self) -> None:

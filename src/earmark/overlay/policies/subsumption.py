@@ -30,7 +30,7 @@ from earmark.cover.cover_index import CoverIndex
 from earmark.cover.exact import WORK, Verdict
 from earmark.errors import EarmarkError, SubscriptionError, check_whole, require
 from earmark.overlay.policies import Entry, Policy, Statement, Tell, Untell
-from earmark.overlay.policies.ranges import GapTable, Outgoing, RangePolicy
+from earmark.overlay.policies.ranges import GapTable, RangePolicy, ToldRanges
 
 WAYS = ("projection", "indexing")
 
@@ -47,7 +47,7 @@ class Projecting(RangePolicy):
 
     name = "subsumption"
 
-    def _table(self) -> Outgoing:
+    def _table(self) -> ToldRanges:
         return GapTable()
 
 
