@@ -12,12 +12,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.overlay.test_network import PATIENCE, TOKEN, client, run, server, states, until
 
 from earmark import EarmarkError
 from earmark.overlay import BrokerServer, ask_drop, ask_rekey, ask_status
+from earmark.overlay.channel import Order, order_packet, packed
 from earmark.overlay.client import AsyncClient
+from earmark.overlay.connection import dial
 from earmark.overlay.space import Space
 
 SPACE = Space.even({"x": (0, 100)}, bits=5)
@@ -133,6 +136,35 @@ def test_only_who_knows_the_token() -> None:
             assert "leaf" in links(hub)
             with pytest.raises(EarmarkError, match="name of 1 to 256 characters"):
                 await ask_drop(hub.address, "x" * 300, token=TOKEN)
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [b"O", b"O\xc1", b"O" + msgspec.msgpack.encode(["stop", "leaf"]), b"F" + b"\x90" * 9, b"O" + b"\x91" * 10_000],
+)
+def test_orders_that_are_none(packet: bytes) -> None:
+    async def work() -> None:
+        async with after_a_leaf_has_left() as (hub, ann):
+            one, _ = await dial(hub.address, token=TOKEN, role="admin", name="admin", session=b"s" * 16)
+            one.write(packed(packet[:1], packet[1:]))
+            answer = await one.next_packets()
+            one.abort()
+            assert [packet.kind for packet in answer] == [b"R"] and b"admin 'admin': " in answer[0].body
+            assert "leaf" in links(hub) and ann.is_connected
+
+    run(work())
+
+
+def test_deeply_nested_spaces() -> None:
+    async def work() -> None:
+        async with server("a", policy="merging", options={"space": SPACE}) as a:
+            one, _ = await dial(a.address, token=TOKEN, role="admin", name="admin", session=b"s" * 16)
+            one.write(order_packet(Order("rekey", "[" * 100_000)))
+            (answer,) = await one.next_packets()
+            assert answer.kind == b"R" and b"expected a space as JSON" in answer.body
+            one.abort()
 
     run(work())
 
