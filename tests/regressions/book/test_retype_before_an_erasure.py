@@ -18,3 +18,14 @@ def test_the_journal_is_repeated(tmp_path: Path) -> None:
         assert m.as_of(5).ids() == [*m.as_of(3).ids(), "more"] == ["kept", "more"]
         assert str(m.as_of(5).attributes["age"]) == str(m.attributes["age"])
     assert care.check(tmp_path / "b") == []
+
+
+def test_names_that_were_declared_stay_and_learned_ones_go(tmp_path: Path) -> None:
+    """As docs/books.md says: `retype` is an act of its own."""
+    with earmark.open(tmp_path / "b", index="scan") as m:
+        m.add("s", "zzdeclared > 3 AND zzlearned > 3")
+        m.retype("zzdeclared", "integer")
+        m.erase("s")
+        assert list(m.attributes) == ["zzdeclared"]
+    content = b"".join(file.read_bytes() for file in (tmp_path / "b").rglob("*") if file.is_file())
+    assert b"zzlearned" not in content and b"zzdeclared" in content
