@@ -510,8 +510,9 @@ class Book(Matcher):
         """The changes after one, given by its number or a time, in order. O(changes)."""
         with self._history() as journal:
             first = past.number_of(journal, since)
-            last = journal.last()
-            start = max(first, journal.first - 1)
+            return self._changes(max(first, journal.first - 1), journal.last())
+
+    def _changes(self, start: int, last: int) -> Iterator[Change]:
         while start < last:
             with self._history() as journal:
                 page = list(journal.changes(start, min(last, start + PAGE)))

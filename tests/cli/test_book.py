@@ -87,6 +87,8 @@ def test_looking(ask: Ask, ads: Path) -> None:
 def test_undo(ask: Ask, ads: Path) -> None:
     assert ask("book", "undo", ads, "3", "--author", "eve").out == "change 3 is undone by change 4\n"
     assert "undo by eve (undo of change 3)" in ask("book", "history", ads).out
+    assert "change 3 is already undone" in ask("book", "undo", ads, "3", code=2).err
+    ask("book", "add", ads, "ad-2", "TRUE", "--replace")
     assert "'ad-2' changed since" in ask("book", "undo", ads, "3", code=2).err
 
 
@@ -144,6 +146,13 @@ def test_loading_declares_types(ask: Ask, tmp_path: Path) -> None:
     assert kinds == ["change", "upsert"]
     refused = ask("book", "load", book, rows, "--attribute", "age=string", "--replace", code=2).err
     assert "'age'" in refused and "integer" in refused
+
+
+def test_check_of_what_is_no_book(ask: Ask, ads: Path, tmp_path: Path) -> None:
+    for what in (tmp_path / "nosuch", tmp_path, ads / "CURRENT"):
+        assert "there is no book" in ask("check", what, code=2).err
+    (ads / "book.json").write_text("{")
+    assert "book.json" in ask("check", ads, code=1).out
 
 
 def test_care(ask: Ask, ads: Path, tmp_path: Path) -> None:

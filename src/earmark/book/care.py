@@ -158,6 +158,11 @@ def _disagreements(root: Path, number: int, said: Version, stored: Version) -> I
         yield f"version {number} of {str(root)!r} is damaged: its subscriptions are in another order than the journal's"
 
 
+def has_remains(root: Path) -> bool:
+    """Whether a folder has anything of a book, damaged or not."""
+    return any((root / name).exists() for name in (folders.MANIFEST, JOURNAL, folders.SEGMENTS))
+
+
 # --- repairing -----------------------------------------------------------------------------------------------
 
 
@@ -166,7 +171,7 @@ def repair(path: Any) -> list[str]:
     root = folders.root_of(path).resolve()
     if not root.is_dir():
         raise TableError(f"{str(root)!r} is not a folder")
-    if not any((root / name).exists() for name in (folders.MANIFEST, JOURNAL, folders.SEGMENTS)):
+    if not has_remains(root):
         raise TableError(f"{str(root)!r} is not an earmark book, and there is nothing to repair it from")
     with suppress(TableError):
         if not folders.has_journal(root):

@@ -199,6 +199,8 @@ def refuse_conflicts(number: int, states: dict[Id, list[State | None]], version:
     for id, (_, after) in states.items():
         if not is_same(after, state_in(version, id)):
             changed.append(id)
+    if changed and all(is_same(before, state_in(version, id)) for id, (before, _) in states.items()):
+        raise EarmarkError(f"change {number} is already undone: its subscriptions are what they were before it")
     if changed:
         listed = ", ".join(map(repr, changed[:5])) + (f" and {len(changed) - 5:,} more" if len(changed) > 5 else "")
         raise EarmarkError(f"change {number} is not undone: {listed} changed since; undo the later changes first")

@@ -174,8 +174,8 @@ def _signals_stop() -> Iterator[None]:
     cls=Sentences,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 explain found no match, 2 wrong input (one sentence on stderr), 70 a bug in earmark, "
-    "130 interrupted.",
+    epilog="Exit codes: 0 done, 1 explain found no match or check found damage, 2 wrong input (one sentence on "
+    "stderr), 70 a bug in earmark, 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="earmark", message="%(prog)s %(version)s")
 @click.pass_context

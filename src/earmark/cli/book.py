@@ -430,7 +430,7 @@ def diff(book: str, one: str, other: str, as_json: bool) -> None:
 def check(book: str, as_json: bool) -> int:
     """Read every byte of a book: checksums, invariants, the journal against the segments, the index against a scan.
 
-    The exit code is 0 when it is whole, 1 when something is wrong.
+    The exit code is 0 when it is whole, 1 when something is wrong with it, 2 when there is no book.
 
     \b
     Examples
@@ -438,7 +438,10 @@ def check(book: str, as_json: bool) -> int:
       earmark check ads.book --json
     """
     from earmark.book import care
+    from earmark.book.folder import root_of
 
+    if not care.has_remains(root_of(book)):
+        raise EarmarkError(f"there is no book {book!r} to check")
     problems = care.check(book)
     if as_json:
         click.echo(json.dumps({"book": book, "problems": problems}))
