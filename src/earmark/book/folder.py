@@ -251,7 +251,8 @@ def _current(root: Path) -> tuple[int, str]:
     read_manifest(root)
     file = root / CURRENT
     if file.is_symlink() or not file.is_file():
-        raise TableError(f"the book {str(root)!r} has no {CURRENT}: nothing was published to it yet")
+        wanting = "m.checkpoint() makes its first" if has_journal(root) else "nothing was published to it yet"
+        raise TableError(f"the book {str(root)!r} has no {CURRENT}: {wanting}")
     found = _read_sealed(root, file, CURRENT)
     number, checksum = found.get("version"), found.get("record")
     if type(number) is not int or not 0 < number <= _LAST or not isinstance(checksum, str):
