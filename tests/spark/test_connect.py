@@ -12,7 +12,7 @@ from tests.spark.connect import run_on_connect
 pytestmark = [pytest.mark.spark, pytest.mark.apart]
 
 SCRIPT = """
-from earmark.spark import Snapshot, match, register, shard_counts
+from earmark.spark import Snapshot, match, register, register_matches, shard_counts
 
 snapshot = Snapshot.publish(book_frame(spark, rows), folder / "s", attributes=generate.SCHEMA)
 frame = event_frame(spark, given)
@@ -27,6 +27,9 @@ assert answers(match(frame, changed)) == expected(matcher.match_many(given))
 register(spark, changed)
 frame.createOrReplaceTempView("events")
 found = spark.sql("SELECT e.row, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 3))) m")
+assert answers(found) == expected(matcher.top_k_many(given, 3))
+register_matches(spark)
+found = spark.sql(f"SELECT * FROM matches(TABLE(events), '{folder / 's'}', k => 3)")
 assert answers(found) == expected(matcher.top_k_many(given, 3))
 frame.write.parquet(str(folder / "events"))
 stream = spark.readStream.schema(frame.schema).parquet(str(folder / "events"))

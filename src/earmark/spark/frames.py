@@ -216,11 +216,7 @@ def session_zone(spark: SparkSession) -> str:
 def check_zone(zone: str, schema: Schema, used: Iterable[str]) -> None:
     """Raise if times mean something else in a session's zone than to the snapshot; `used` are the attributes read."""
     types = {name: schema.by_name[name].type for name in used}
-    moments = [
-        str(schema.time) if name == LIFE else name
-        for name, type_ in types.items()
-        if type_ and type_.kind in (Kind.DATE, Kind.TIMESTAMP)
-    ]
+    moments = [name for name, type_ in types.items() if type_ and type_.kind in (Kind.DATE, Kind.TIMESTAMP)]
     if moments and zone != schema.zone_name and zone_of(zone) != schema.zone:
         name = schema.time if moments[0] == LIFE else moments[0]
         raise EarmarkError(
@@ -315,9 +311,13 @@ def reading_of(
     found = locations(inner, names, sensitive, nesting)
     times = [] if time is None else locations(inner, [time], sensitive, nesting)
     whole = None
-    if not found and (names or (time is not None and not times)):
-        whole = _whole_map(columns, event, names, nesting, called or "the DataFrame")
-        if time is not None and whole is not None:
+    others = [name for name in names if name != schema.time]
+    untold = bool(others) and all(
+        location.attribute == schema.time for location in found
+    )  # the time may be beside a map
+    if untold or (not found and (names or time is not None)):
+        whole = _whole_map(columns, event, [] if found else names, nesting, called or "the DataFrame")
+        if time is not None and whole is not None and not times:
             times = [Location(LIFE, whole.path, time, nesting(whole.type).values)]
             top = ()
     times = [location._replace(attribute=LIFE) for location in times]
