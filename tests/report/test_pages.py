@@ -31,7 +31,7 @@ def figure_7() -> Measurement:
 
 
 def test_contents_link_to_every_experiment() -> None:
-    text = page(COMMITTED, {})
+    text = page(COMMITTED, {}, {})
     contents = re.search("<nav>(.*?)</nav>", text, re.DOTALL)
     assert contents is not None
     targets = re.findall('href="#([^"]+)"', contents[1])
@@ -40,7 +40,7 @@ def test_contents_link_to_every_experiment() -> None:
 
 
 def test_images_can_be_told_apart(figure_7: Measurement, tmp_path: Path) -> None:
-    text = page([figure_7], {figure_7.key: draw(figure_7, tmp_path)})
+    text = page([figure_7], {figure_7.key: draw(figure_7, tmp_path)}, {})
     names = re.findall('<img alt="([^"]+)"', text)
     panels = [panel.name for panel in drawn_panels(figure_7)]
     assert len(set(names)) == len(names) == len(panels)
@@ -48,12 +48,12 @@ def test_images_can_be_told_apart(figure_7: Measurement, tmp_path: Path) -> None
 
 
 def test_panels_fit_a_narrow_screen(figure_7: Measurement) -> None:
-    assert "minmax(min(20rem, 100%), 1fr)" in page([figure_7], {})
+    assert "minmax(min(20rem, 100%), 1fr)" in page([figure_7], {}, {})
 
 
 def test_claims_of_the_papers_and_our_own_are_counted_apart() -> None:
     counted = tally([verdict for measurement in COMMITTED for verdict in verdicts(measurement)])
-    report, overview = page(COMMITTED, {}), generated("all", COMMITTED)
+    report, overview = page(COMMITTED, {}, {}), generated("all", COMMITTED)
     assert (
         f"{counted.held} of {counted.claims} claims of the papers hold, and {counted.bars_held} of {counted.bars} bars "
         "of our own" in report
@@ -62,7 +62,7 @@ def test_claims_of_the_papers_and_our_own_are_counted_apart() -> None:
 
 
 def test_every_commit_that_measured_is_named_with_its_experiments() -> None:
-    for text in (page(COMMITTED, {}), generated("all", COMMITTED)):
+    for text in (page(COMMITTED, {}, {}), generated("all", COMMITTED)):
         for commit in {measurement.machine["commit"] for measurement in COMMITTED}:
             (line,) = (part for part in re.split(r"\n|<br>|</dd>", text) if f"commit {commit}, " in part)
             keys = {measurement.key for measurement in COMMITTED if measurement.machine["commit"] == commit}
@@ -71,15 +71,15 @@ def test_every_commit_that_measured_is_named_with_its_experiments() -> None:
 
 def test_what_differs_is_what_the_experiment_says_now(figure_7: Measurement) -> None:
     old = replace(figure_7, differs="an older remark")
-    assert "an older remark" not in page([old], {}) + generated("vcr/figure-7", [old])
+    assert "an older remark" not in page([old], {}, {}) + generated("vcr/figure-7", [old])
     assert "libspatialindex" in generated("vcr/figure-7", [old])
 
 
 def test_a_sentence_cites_the_ratio_of_two_series(figure_7: Measurement) -> None:
-    cited = "ratio: vcr/figure-7; search time, uniform; scan; R-tree; 300"
+    cited = "number: ratio: vcr/figure-7 > search time, uniform; scan; 300\nover search time, uniform; R-tree; 300"
     (scan, tree) = (figure_7.find("search time, uniform", name).at(300) for name in ("scan", "R-tree"))
     assert scan is not None and tree is not None
-    sentence = f"It takes <!-- {cited} -->long<!-- end of ratio --> as long."
+    sentence = f"It takes <!-- {cited} -->long<!-- end of number --> as long."
     assert filled(sentence, [figure_7]) == sentence.replace("long<", f"{times(scan.median / tree.median)}<", 1)
     assert "-->not in the committed run<!--" in filled(sentence, [])
     for right, wrong in (("300 -->", "301 -->"), ("R-tree", "Q-tree")):

@@ -4,6 +4,8 @@
     bench.py       what an experiment measures with: contenders in turns, after a warm-up, every answer checked
     answers.py     searching a workload with an index, and the exact answers it is compared with
     claims/        the claims of each paper (TOML) and their verdicts, computed from the measurement
+    explanations/  why claims fail in the committed run (TOML); its numbers are citations, none is typed
+    citations.py   numbers of results, cited by where they are
     papers/        one module per paper: its `EXPERIMENTS`
     results.py     one JSON file per experiment, in one versioned schema
     run.py         run experiments with progress; write JSON, SVG, PNG and one HTML report

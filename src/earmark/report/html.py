@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from earmark.report.claims import Verdict, explanations_of, tally, verdicts
+from earmark.report.claims import Verdict, tally, verdicts
 from earmark.report.claims.words import number, text_of
 from earmark.report.experiment import Measurement, Panel, Point
 from earmark.report.papers import PAPERS, differs_of
@@ -53,8 +53,13 @@ nav p { margin: .2rem 0; } nav a { margin-right: .7rem; white-space: nowrap; }
 """
 
 
-def page(measurements: Sequence[Measurement], pictures: Mapping[str, Sequence[str]]) -> str:
-    """Return the report of measurements of one scale; `pictures` has the SVGs of their panels by key."""
+def page(
+    measurements: Sequence[Measurement], pictures: Mapping[str, Sequence[str]], explained: Mapping[str, str]
+) -> str:
+    """Return the report of measurements of one scale.
+
+    `pictures` has the SVGs of their panels by key, `explained` says why claims fail, by "paper/id".
+    """
     scale = measurements[0].scale if measurements else "no"
     judged = {measurement.key: verdicts(measurement) for measurement in measurements}
     every = [verdict for group in judged.values() for verdict in group]
@@ -70,7 +75,6 @@ def page(measurements: Sequence[Measurement], pictures: Mapping[str, Sequence[st
     for paper, group in groups:
         own = [verdict for measurement in group for verdict in judged[measurement.key]]
         parts.append(f'<h2 id="{paper.name}">{_text(paper.title)}</h2><p>{_count(own)}</p>')
-        explained = explanations_of(paper.name)
         parts += [_experiment(m, pictures.get(m.key, ()), judged[m.key], explained) for m in group]
     body = "\n".join(parts)
     return (
@@ -145,7 +149,7 @@ def _experiment(
 def _verdicts(group: Sequence[Verdict], explained: Mapping[str, str]) -> str:
     items = []
     for verdict in group:
-        why = explained.get(verdict.claim.id, "") if not verdict.holds else ""
+        why = explained.get(f"{verdict.claim.paper}/{verdict.claim.id}", "") if not verdict.holds else ""
         reason = f"<br><small>{_text(why)}</small>" if why else ""
         where = "a bar of our own" if verdict.claim.is_ours else f"section {_text(verdict.claim.section)}"
         text = f"{_text(verdict.claim.text)} <small class=soft>({where})</small>"

@@ -10,10 +10,10 @@ verdicts by paper, the machine, and the runs). Within a sentence, the verdict on
 
     The SOPT-R-tree is the fastest (<!-- verdict: ranked/sopt-always-first -->holds, …<!-- end of verdict -->).
 
-The ratio of two series at one place is cited by experiment, panel, the two series and the place:
+A number is cited by an expression (`citations.py`), such as the ratio of two series at one place:
 
-    Linked lists take <!-- ratio: vcr/figure-6; storage, W = 20; VCR, linked lists; VCR, ours; 8 -->0.84×<!-- end of
-    ratio --> what our form does.
+    The R-tree takes <!-- number: ratio: vcr/figure-7 > storage; R-tree; 256,000 over
+    vcr/figure-7 > storage; VCR, ours; 256,000 -->1.4×<!-- end of number --> the memory of ours.
 
 A test compares the pages with what the committed results generate.
 """
@@ -21,19 +21,21 @@ A test compares the pages with what the committed results generate.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from earmark.errors import EarmarkError
-from earmark.report.claims import Verdict, claims_of, explanations_of, tally, verdicts
-from earmark.report.claims.words import divided, number, text_of, times
+from earmark.report.citations import Unknown, cite
+from earmark.report.claims import Verdict, claims_of, tally, verdicts
+from earmark.report.claims.words import number, text_of
 from earmark.report.experiment import Measurement, Panel, Point
+from earmark.report.explanations import explained, explanations_of
 from earmark.report.papers import PAPERS, all_keys, differs_of, experiments_of
 from earmark.report.protocol import cores, runs
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 CITED = re.compile(r"(<!-- verdict: ([\w-]+)/(\S+) -->).*?(<!-- end of verdict -->)", re.DOTALL)
-RATIO = re.compile(r"(<!-- ratio: ([^;]+); ([^;]+); ([^;]+); ([^;]+); (.+?) -->).*?(<!-- end of ratio -->)", re.DOTALL)
+NUMBER = re.compile(r"(<!-- number: (.+?) -->).*?(<!-- end of number -->)", re.DOTALL)
 NOT_THERE = "not in the committed run"
 MISSING = "*Not in the committed run.*\n"
 
@@ -41,22 +43,21 @@ MISSING = "*Not in the committed run.*\n"
 def filled(page: str, measurements: Sequence[Measurement]) -> str:
     """Return a page with its blocks made from measurements."""
     page = BLOCK.sub(lambda block: f"{block[1]}\n{generated(block[2], measurements)}\n{block[3]}", page)
-    page = RATIO.sub(lambda cited: cited[1] + _ratio(cited.groups()[1:-1], measurements) + cited[7], page)
+    page = NUMBER.sub(lambda cited: cited[1] + _number_of(cited[2], measurements) + cited[3], page)
     return CITED.sub(lambda cited: cited[1] + _cited(cited[2], cited[3], measurements) + cited[4], page)
 
 
-def _ratio(cited: Sequence[str], measurements: Sequence[Measurement]) -> str:
-    """Return how many times as much one series has as another at one place."""
-    key, panel, series, over, place = cited
-    for measurement in measurements:
-        if measurement.key == key:
-            x = next((x for x in measurement.places(panel) if text_of(x) == place), None)
-            points = [measurement.find(panel, name).at(x) for name in (series, over) if x is not None]
-            if not points or None in points:
-                raise EarmarkError(f"{key}, panel {panel!r}: no {series!r} and {over!r} at {place!r}")
-            return times(divided(*(point.median for point in points if point is not None)))
-    if key not in all_keys():
-        raise EarmarkError(f"expected an experiment, such as vcr/figure-6, in a ratio, got {key!r}")
+def _number_of(expression: str, measurements: Sequence[Measurement]) -> str:
+    """Return the number that an expression cites."""
+    expression = " ".join(expression.split())
+    try:
+        return cite(expression, measurements)
+    except Unknown:
+        for key in re.findall(r"([\w-]+/[\w-]+) > ", expression):
+            if key not in all_keys():
+                raise EarmarkError(
+                    f"expected an experiment, such as vcr/figure-6, in a citation, got {key!r}"
+                ) from None
     return NOT_THERE
 
 
@@ -78,25 +79,26 @@ def generated(name: str, measurements: Sequence[Measurement]) -> str:
         return _overview(measurements)
     if name in {paper.name for paper in PAPERS}:
         chosen = [by_key[e.key] for e in experiments_of(name) if e.key in by_key]
-        return _verdicts([verdict for measurement in chosen for verdict in verdicts(measurement)]) or MISSING
+        group = [verdict for measurement in chosen for verdict in verdicts(measurement)]
+        return _verdicts(group, explained(measurements)) or MISSING
     if name not in all_keys():
         raise EarmarkError(f"expected the name of a paper or an experiment, or all, in a block, got {name!r}")
-    return _experiment(by_key[name]) if name in by_key else MISSING
+    return _experiment(by_key[name], explained(measurements)) if name in by_key else MISSING
 
 
-def _experiment(measurement: Measurement) -> str:
+def _experiment(measurement: Measurement, why: Mapping[str, str]) -> str:
     setting = f"*The paper:* {measurement.published}. *Here:* {measurement.setting}."
-    parts = [f"{setting} {differs_of(measurement)}".rstrip() + "\n", _verdicts(verdicts(measurement))]
+    parts = [f"{setting} {differs_of(measurement)}".rstrip() + "\n", _verdicts(verdicts(measurement), why)]
     parts += [_table(measurement, panel) for panel in measurement.panels if measurement.of_panel(panel.name)]
     return "\n".join(part for part in parts if part)
 
 
-def _verdicts(group: Sequence[Verdict]) -> str:
+def _verdicts(group: Sequence[Verdict], explained: Mapping[str, str]) -> str:
     if not group:
         return ""
     rows = ["| claim | section | verdict |", "|---|---|---|"]
     for verdict in group:
-        why = "" if verdict.holds else explanations_of(verdict.claim.paper).get(verdict.claim.id, "")
+        why = "" if verdict.holds else explained.get(f"{verdict.claim.paper}/{verdict.claim.id}", "")
         shown = f"**{verdict.status}**{str(verdict).removeprefix(verdict.status)}{'. ' + why if why else ''}"
         rows.append(f"| {_cell(verdict.claim.text)} | {verdict.claim.section} | {_cell(shown)} |")
     return "\n".join(rows) + "\n"
@@ -165,9 +167,9 @@ def unexplained(measurements: Sequence[Measurement]) -> str:
     """
     parts = []
     for measurement in measurements:
-        explained = explanations_of(measurement.paper)
+        written = explanations_of(measurement.paper)
         for verdict in verdicts(measurement):
-            if not verdict.holds and verdict.claim.id not in explained:
+            if not verdict.holds and verdict.claim.id not in written:
                 parts += [
                     f"# {measurement.key}: {verdict.claim.text}",
                     f"# {verdict}",

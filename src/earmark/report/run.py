@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -103,15 +103,18 @@ def _all_steps(experiments: Sequence[Experiment], scale: str, seed: int) -> Iter
             yield Step((done + min(elapsed, ALMOST * seconds)) / sum(planned))
 
 
-def write_report(folder: Path) -> Path:
-    """Draw all results that a folder has, and write the HTML report."""
+def write_report(folder: Path, explained: Mapping[str, str] | None = None) -> Path:
+    """Draw all results that a folder has, and write the HTML report.
+
+    `explained` says why claims fail, by "paper/id"; only the committed run has explanations.
+    """
     from earmark.report.html import page
     from earmark.report.plots import draw
 
     measurements = results.read_all(folder, all_keys())
     pictures = {measurement.key: draw(measurement, folder) for measurement in measurements}
     file = folder / "report.html"
-    file.write_text(page(measurements, pictures), encoding="utf-8")
+    file.write_text(page(measurements, pictures, explained or {}), encoding="utf-8")
     return file
 
 

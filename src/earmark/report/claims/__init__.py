@@ -168,12 +168,6 @@ def _claim(paper: str, row: dict[str, Any]) -> Claim:
     return Claim(paper=paper, **(row | listed))
 
 
-def explanations_of(paper: str) -> dict[str, str]:
-    """Return why claims of a paper fail, by id."""
-    file = resources.files("earmark.report") / "explanations" / f"{paper}.toml"
-    return dict(tomllib.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
-
-
 def verdicts(measurement: Measurement, claims: Iterable[Claim] | None = None) -> list[Verdict]:
     """Return the verdict on every claim about an experiment that is judged at the scale of the measurement."""
     known = claims_of(measurement.paper) if claims is None else claims
