@@ -11,7 +11,7 @@ import pytest
 
 import earmark
 from earmark.spark import register_sources, workload
-from earmark.spark.sources import StreamReader
+from earmark.spark.workload_stream import StreamReader
 from earmark.spark.workloads import ENDLESS, Settings, _older, pieces
 from earmark.workload.blocks import find
 
@@ -123,10 +123,8 @@ def test_pieces_are_all_the_rows_once(start: int, end: int, count: int) -> None:
 def test_the_older_way(spark: SparkSession) -> None:
     """Of a Spark without these data sources."""
     options = {"workload": "ads", "table": "events", "rows": "120", "start": "7", "partitions": "3"}
-    older = _older(spark, Settings(options), options, stream=False)
+    older = _older(spark, Settings(options), options)
     assert older.collect() == workload(spark, "ads", "events", 120, start=7, partitions=3).collect()
-    with pytest.raises(earmark.EarmarkError, match="a workload as a stream needs Spark 4"):
-        _older(spark, Settings(options), options, stream=True)
 
 
 EVENTS = {"workload": "ads", "table": "events"}

@@ -37,7 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from earmark.book.folder import VersionInfo, described, read_record, root_of
@@ -49,7 +49,7 @@ from earmark.flat.arrays import I64
 from earmark.segment.builder import Subscription
 from earmark.segment.forms import subscription_at
 from earmark.segment.segment import Segment
-from earmark.spark.frames import arrow_id_type, struct_of
+from earmark.spark.frames import arrow_id_type, arrow_schema, struct_of
 from earmark.spark.search import cuts
 from earmark.spark.snapshot import Snapshot
 
@@ -190,7 +190,7 @@ class BookReader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a piece, with exactly the types that Spark expects."""
-        wanted = to_arrow_schema(self.schema, timezone="UTC")
+        wanted = arrow_schema(self.schema)
         table = BookOptions(self.options).table
         rows = iter(partition.rows)
         if table != VERSIONS:

@@ -1,22 +1,24 @@
 """Tables of the workloads as DataFrames: what `earmark.workload` means by its options, and how rows are made.
 
-Where Spark has the data sources in Python that sources.py is written for (4.2), tables are read through
-`earmark.workload`; an older Spark makes them from a range of numbers.
+Where Spark has data sources in Python (4.0), tables are read through `earmark.workload`; an older Spark makes them from
+a range of numbers, and streams need 4.2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from inspect import signature
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from earmark.errors import EarmarkError
+from earmark.spark import frames
 from earmark.workload import blocks
 
 FORMAT = "earmark.workload"
@@ -31,20 +33,29 @@ def workload(spark: SparkSession, name: str, table: str, rows: int | None = None
     strings = {key: str(value) for key, value in options.items() if value is not None}
     settings = Settings(strings)
     settings.check(stream)
+    if stream:
+        stream_source()
     try:
         from earmark.spark.sources import register_sources
     except ImportError:
-        return _older(spark, settings, strings, stream)
+        return _older(spark, settings, strings)
     register_sources(spark)
     reader: Any = spark.readStream if stream else spark.read
     frame: DataFrame = reader.format(FORMAT).options(**strings).load()
     return frame
 
 
-def _older(spark: SparkSession, settings: Settings, options: dict[str, str], stream: bool) -> DataFrame:
+def stream_source() -> ModuleType:
+    """Return the module that reads workloads as streams, or raise where Spark is too old for it."""
+    try:
+        return import_module("earmark.spark.workload_stream")
+    except ImportError:
+        version = import_module("pyspark").__version__
+        raise EarmarkError(f"a workload as a stream needs Spark 4.2 or newer, this is {version}") from None
+
+
+def _older(spark: SparkSession, settings: Settings, options: dict[str, str]) -> DataFrame:
     """Return a table on an older Spark: a row for each piece, from which workers make its rows."""
-    if stream:
-        raise EarmarkError(f"a workload as a stream needs Spark 4.2 or newer, this is {spark.version}")
     cut = settings.pieces()
     schema: StructType = from_arrow_schema(settings.table.schema)
     numbers = spark.range(0, len(cut), 1, max(len(cut), 1))
@@ -62,8 +73,7 @@ def _made(
 
 def rows_of(options: Mapping[str, str], start: int, end: int, schema: StructType) -> Iterator[pa.RecordBatch]:
     """Yield some rows of a table, with exactly the types that Spark expects."""
-    has_zone = "timezone" in signature(to_arrow_schema).parameters  # else it is always UTC
-    wanted = to_arrow_schema(schema, timezone="UTC") if has_zone else to_arrow_schema(schema)
+    wanted = frames.arrow_schema(schema)
     for batch in Settings(options).table.rows(start, end):
         yield batch.cast(wanted)
 
