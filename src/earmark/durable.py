@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from earmark.book import care, forgetting, opening, saving
+from earmark.book import care, copying, forgetting, opening, saving
 from earmark.book import folder as folders
 from earmark.book import history as past
 from earmark.book.checkpoints import Checkpoints
@@ -486,7 +486,7 @@ class Book(Matcher):
     def stats(self) -> Stats:
         """Counts, types and sizes; `disk` has the bytes of segments and of the journal: its history and its WAL."""
         made = super().stats()
-        made["disk"] = care.disk_use(self.path)
+        made["disk"] = copying.disk_use(self.path)
         made["last_change"] = self.last_change
         if self._lock is not None:
             problem = self._checkpoints.problem
@@ -630,7 +630,7 @@ class Book(Matcher):
         """Copy the book with its history to a new folder, as it is at some moment of the call, while others write."""
         if self._lock is not None and self._lock.is_held and not self._is_over:
             self._checkpoints.make()
-        care.backup(self.path, path)
+        copying.backup(self.path, path)
 
 
 # --- inside --------------------------------------------------------------------------------------------------

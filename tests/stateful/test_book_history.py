@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import earmark
 from earmark import EarmarkError, Matcher
-from earmark.book import care, journal, rows
+from earmark.book import care, rows, touched
 
 IDS = st.sampled_from([f"id{i}" for i in range(8)])
 WORDS = st.sampled_from(["", "a", "aa", "ab", "b", "ba", "zz", "é", "a\u0300"])
@@ -63,7 +63,7 @@ class Lifetimes(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(rows, "FEW", 2)
         self.patch.setattr(rows, "TABLE_ROWS", 3)
-        self.patch.setattr(journal, "FEW_TOUCHED", 4)
+        self.patch.setattr(touched, "FEW_TOUCHED", 4)
         self.folder = Path(tempfile.mkdtemp())
         self.m = earmark.open(self.folder / "b", index="scan", durability="normal")
         self.was = {0: picture(self.m)}

@@ -3,7 +3,7 @@
 `check` looks at everything: checksums and invariants of every version, the journal with each of its rows, what the
 newest checkpoint has against what the journal says, the index against a scan. `repair` makes segments from the journal,
 and where the journal itself is damaged, keeps what can be read of it from its beginning on; a checkpoint that goes
-further adds what the journal has lost. It says what it did. `backup` copies the newest checkpoint, then the journal.
+further adds what the journal has lost. It says what it did.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from earmark.book import marks, opening, saving
 from earmark.book.journal import FILES, JOURNAL, Journal, Stored, entry
 from earmark.book.marks import Mark, WriterLock
 from earmark.book.replay import Replay, empty, replayed, take
-from earmark.book.rows import FEW, Part, Row, State, hashes_of, is_same, part_of_rows, state_at
+from earmark.book.rows import FEW, Part, Row, State, hashes_of, is_same, part_of_rows, part_of_types, state_at
 from earmark.book.saving import Shelf
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, TableError
+from earmark.keys.schema import LIFE
 from earmark.language.words import counted
 from earmark.segment.ids import Id
 from earmark.segment.segment import DAMAGE
@@ -32,6 +33,8 @@ from earmark.segment.segment import DAMAGE
 DAMAGED = "damaged"
 """The folder in which a repair leaves what it could not read."""
 _ATTEMPTS = 5
+_COPIED_AT_ONCE = 16 << 20
+"""Bytes of changes that a repair copies in one commit."""
 
 
 # --- checking ------------------------------------------------------------------------------------------------
@@ -115,23 +118,51 @@ def _check_journal(root: Path, journal: Journal, versions: dict[int, _Checked]) 
         if (root / marks.HEAD).exists():
             opening.check_mark(root, journal, Mark(root, writable=False), warn=False)
         stated = {checked.change: number for number, checked in versions.items()}
-        replay, last, until = Replay(empty(journal)), journal.first - 1, journal.last()
-        known = journal.hashes()  # others may write more meanwhile
-        for change in journal.changes(last, until):
-            take(replay, journal, change)
-            if not {hash for part in _parts(journal, change) for hash in part.hashes} <= known.get(
-                change.number, set()
-            ):
-                yield f"the journal of {str(root)!r} is damaged: change {change.number} is not found by its ids"
-            last = change.number
-            if last in stated:
-                number = stated.pop(last)
-                yield from _disagreements(root, number, replay.version(), versions[number].version)
-        for change_number, number in stated.items():
-            if change_number is not None and change_number > last:
-                yield f"version {number} of {str(root)!r} goes up to change {change_number}, the journal only to {last}"
+        walk = _Walk(journal)
+        for number in walk.numbers():
+            if number in stated:
+                version = stated.pop(number)
+                yield from _disagreements(root, version, walk.replay.version(), versions[version].version)
+        yield from (f"the journal of {str(root)!r} is damaged: {one}" for one in walk.unfound)
+        last = walk.last
+        for reach, version in stated.items():
+            if reach is not None and reach > last:
+                yield f"version {version} of {str(root)!r} goes up to change {reach}, the journal only to {last}"
     except EarmarkError as problem:
         yield str(problem)
+
+
+class _Walk:
+    """Reads the changes of a journal and repeats them, one after the other, and looks whether they are found by ids.
+
+    Others may write more meanwhile.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.replay = Replay(empty(journal))
+        self.last = journal.first - 1
+        """The last one that could be read and repeated."""
+        self.until = journal.last()
+        self.unfound: list[str] = []
+        """What is wrong with the index of ids, unless it is whole."""
+        self._sums = journal.sums(journal.first, self.until)
+
+    def numbers(self) -> Iterator[int]:
+        """The number of each change, after it was repeated."""
+        for change in self._journal.changes(self.last, self.until):
+            take(self.replay, self._journal, change)
+            if not self.unfound and not self._is_found(change):
+                self.unfound = [f"change {change.number} is not found by its ids, or by others"]
+            self.last = change.number
+            yield change.number
+
+    def _is_found(self, change: Stored) -> bool:
+        if self._sums.agree(change.number, _parts(self._journal, change)):
+            return True
+        self._sums = self._journal.sums(change.number, self.until)  # something was erased meanwhile, perhaps
+        now = self._journal.change(change.number)
+        return now is None or self._sums.agree(now.number, _parts(self._journal, now))
 
 
 def _parts(journal: Journal, change: Stored) -> list[Part]:
@@ -147,15 +178,27 @@ def _states(version: Version) -> dict[Id, State]:
     return found
 
 
+def _types(version: Version) -> dict[str, tuple[str, bool]]:
+    """The types of a version's attributes, and whether they were declared."""
+    known = version.with_free_types().schema
+    return {one.name: (str(one.type), one.declared) for one in known if one.type is not None and one.name != LIFE}
+
+
 def _disagreements(root: Path, number: int, said: Version, stored: Version) -> Iterator[str]:
     """Where a version has something else than the journal says."""
+    damaged = f"version {number} of {str(root)!r} is damaged:"
     here, there = _states(stored), _states(said)
     for id in here.keys() | there.keys():
         if not is_same(here.get(id), there.get(id)):
-            yield f"version {number} of {str(root)!r} is damaged: it has another {id!r} than the journal"
+            yield f"{damaged} it has another {id!r} than the journal"
             return
     if sorted(here, key=lambda id: int(here[id]["place"])) != sorted(there, key=lambda id: int(there[id]["place"])):
-        yield f"version {number} of {str(root)!r} is damaged: its subscriptions are in another order than the journal's"
+        yield f"{damaged} its subscriptions are in another order than the journal's"
+    types, others = _types(stored), _types(said)
+    for name in sorted(types.keys() | others.keys()):
+        if types.get(name) != others.get(name):
+            yield f"{damaged} its attribute {name!r} has another type than in the journal"
+            return
 
 
 def has_remains(root: Path) -> bool:
@@ -189,7 +232,7 @@ def _repair(root: Path) -> list[str]:
     site = root / f".building-{secrets.token_hex(8)}"
     site.mkdir()
     try:
-        facts, last, complete = _salvage(root, site, done)
+        facts, last, is_whole = _salvage(root, site, 0 if checkpoint is None else checkpoint[1], done)
         if facts is None and checkpoint is None:
             raise TableError(f"nothing of {str(root)!r} can be read: neither its journal nor a version")
         if facts is None:
@@ -206,10 +249,10 @@ def _repair(root: Path) -> list[str]:
             last = 1
         elif checkpoint is not None and checkpoint[1] > last:
             last = _append_rest(site, last, checkpoint[0], checkpoint[1], done)
-        if not complete:
-            _replace_journal(root, site)
-        elif not done:
+        if is_whole:
             done.append(f"the journal is whole: {counted(last, 'change')}")
+        else:
+            _replace_journal(root, site)
         folders.write_manifest(root, folders.OF_JOURNAL, str(facts["book"]))
         marks.reset(root, last)
         _rebuild(root, facts, done)
@@ -232,33 +275,54 @@ def _best_checkpoint(root: Path) -> tuple[Version, int, str] | None:
     return None
 
 
-def _salvage(root: Path, site: Path, done: list[str]) -> tuple[dict[str, Any] | None, int, bool]:
-    """Copy what can be read of a journal to a new one in `site`: its facts, its last change, whether that is all."""
+def _salvage(root: Path, site: Path, known: int, done: list[str]) -> tuple[dict[str, Any] | None, int, bool]:
+    """Copy what can be read of a journal to a new one in `site`, unless it is whole: its facts, its last change.
+
+    It should reach as far as a checkpoint, whose last change is `known`.
+    """
     try:
         old = Journal.open(root)
     except TableError as problem:
         done.append(str(problem))
         return None, 0, False
     try:
-        broken = bool(old.integrity())
-        facts = {name: value for name, value in old.facts.items() if name not in ("format", "layout")}
-        new = Journal.create(site, facts)
-        try:
-            last, wrong = _copy(old, new)
-        finally:
-            new.close()
+        damages = old.integrity()
+        last, wrong, unfound = _walked(old)
+        damages += unfound
         stated = old.first - 1
         with suppress(TableError):
             stated = old.last()
-        stated = max(stated, _acknowledged(root))
+        stated = max(stated, _acknowledged(root), known)
+        facts = {name: value for name, value in old.facts.items() if name not in ("format", "layout")}
+        if wrong is None and last >= stated and not damages:
+            return facts, last, True
+        new = Journal.create(site, facts)
+        try:
+            _copy(old, new, last)
+        finally:
+            new.close()
         if wrong is not None or last < stated:
             reason = wrong or "what came after it is gone"
             done.append(f"the journal was read up to change {last:,} of {stated:,}: {reason}")
-        elif broken:
-            done.append(f"the journal was damaged, and is written again: its {last:,} changes could be read")
-        return facts, last, not broken and wrong is None and last >= stated
+        else:
+            reason = f" ({unfound[0]})" if unfound else ""
+            done.append(f"the journal was damaged{reason}, and is written again: its {last:,} changes could be read")
+        return facts, last, False
     finally:
         old.close()
+
+
+def _walked(journal: Journal) -> tuple[int, str | None, list[str]]:
+    """The last change that can be read and repeated, what is wrong with the next, and what with the index of ids."""
+    last = journal.first - 1
+    try:
+        walk = _Walk(journal)
+        for number in walk.numbers():
+            last = number
+        walk.replay.version()
+    except (EarmarkError, *DAMAGE) as problem:
+        return last, str(problem), []
+    return last, None, walk.unfound
 
 
 def _acknowledged(root: Path) -> int:
@@ -272,19 +336,18 @@ def _acknowledged(root: Path) -> int:
     return 0
 
 
-def _copy(old: Journal, new: Journal) -> tuple[int, str | None]:
-    """Copy changes as long as they can be read and repeated; the number of the last, and what was wrong then."""
-    last, replay = old.first - 1, Replay(empty(old))
-    try:
-        for change in old.changes(last):
-            parts = _parts(old, change)
-            take(replay, old, change)
-            new.append([(change, parts)])
-            last = change.number
-        replay.version()
-    except (EarmarkError, *DAMAGE) as problem:
-        return last, str(problem)
-    return last, None
+def _copy(old: Journal, new: Journal, last: int) -> None:
+    """Copy changes up to one, many in a commit."""
+    waiting: list[tuple[Stored, list[Part]]] = []
+    size = 0
+    for change in old.changes(old.first - 1, last):
+        parts = _parts(old, change)
+        waiting.append((change, parts))
+        size += sum(len(part.body) for part in parts)
+        if size > _COPIED_AT_ONCE:
+            new.append(waiting)
+            waiting, size = [], 0
+    new.append(waiting)
 
 
 def _append_rest(site: Path, last: int, version: Version, change: int, done: list[str]) -> int:
@@ -292,17 +355,47 @@ def _append_rest(site: Path, last: int, version: Version, change: int, done: lis
     journal = Journal.open(site)
     try:
         before, _, _ = replayed(empty(journal), journal, journal.first - 1)
-        old, new = _states(before), _states(version)
-        rows: list[Row] = [
-            (id, old.get(id), new.get(id)) for id in {**old, **new} if not is_same(old.get(id), new.get(id))
-        ]
-        parts = [part_of_rows(rows[i : i + FEW]) for i in range(0, len(rows), FEW)]
         message = f"what changes {last + 1} to {change} did, from a checkpoint"
+        parts = list(_difference(before, version))
         journal.append([entry(last + 1, _now(), None, message, "repair", parts)])
         done.append(f"a checkpoint has what changes {last + 1:,} to {change:,} did: they are now change {last + 1:,}")
         return last + 1
     finally:
         journal.close()
+
+
+def _difference(before: Version, after: Version) -> Iterator[Part]:
+    """The parts of a change that makes one version of another: what goes, the types, what comes.
+
+    Types come after what goes, whose conditions they might not fit, and before what comes, whose conditions they type.
+    """
+    old, new = _states(before), _states(after)
+    changed = [id for id in {**old, **new} if not _is_typed_same(old.get(id), new.get(id))]
+    known, wanted = _types(before), _types(after)
+    types = {name: type_ for name, (type_, is_declared) in wanted.items() if is_declared}
+    retyped = {name: type_ for name, type_ in types.items() if name in known and known[name][0] != type_}
+    declared = {name: type_ for name, type_ in types.items() if known.get(name) != wanted[name]}
+    rows: list[Row] = [(id, old.get(id), new.get(id)) for id in changed]
+    if declared:
+        gone: list[Row] = [(id, state, None) for id, state, _ in rows if state is not None]
+        rows = [(id, None, state) for id, _, state in rows if state is not None]
+        yield from _parts_of_rows(gone)
+        if retyped:
+            yield part_of_types("retype", retyped)
+        yield part_of_types("declare", declared)
+    yield from _parts_of_rows(rows)
+
+
+def _is_typed_same(one: State | None, other: State | None) -> bool:
+    """Whether two states are the same, and mean the same."""
+    if one is None or other is None:
+        return one is other
+    return is_same(one, other) and one.get("types") == other.get("types")
+
+
+def _parts_of_rows(rows: list[Row]) -> Iterator[Part]:
+    for first in range(0, len(rows), FEW):
+        yield part_of_rows(rows[first : first + FEW])
 
 
 def _replace_journal(root: Path, site: Path) -> None:
@@ -346,82 +439,3 @@ def _rebuild(root: Path, facts: dict[str, Any], done: list[str]) -> None:
     if pins := folders.remove_pins(root, newest):
         named = ", ".join(f"version {number} ({owner})" for number, owner in pins)
         done.append(f"pins were removed, since their versions are gone: {named}")
-
-
-# --- copying -------------------------------------------------------------------------------------------------
-
-
-def backup(root: Path, path: Any) -> None:
-    """Copy a book to a new folder: its newest checkpoint, then its journal, which has at least as much."""
-    target = folders.root_of(path)
-    if target.exists():
-        raise TableError(f"{str(target)!r} exists; a backup goes to a new folder")
-    _refuse_inside(target)
-    site = target.with_name(f".building-{secrets.token_hex(8)}")
-    try:
-        site.mkdir(parents=True)
-        for attempt in range(_ATTEMPTS):
-            try:
-                _copy_version(root, site)
-                if _copy_journal(root, site):
-                    break  # otherwise `retain` has overtaken it; at the last attempt, opening makes do without it
-            except FileNotFoundError:  # it was replaced meanwhile
-                if attempt + 1 == _ATTEMPTS:
-                    raise
-        shutil.copyfile(root / folders.MANIFEST, site / folders.MANIFEST)
-        folders.flush_tree(site)
-        site.rename(target)
-    except OSError as problem:
-        raise TableError(f"the backup cannot be written to {str(target)!r}: {problem.strerror or problem}") from None
-    finally:
-        shutil.rmtree(site, ignore_errors=True)
-
-
-def _refuse_inside(target: Path) -> None:
-    """Raise where a folder would be inside a book."""
-    for folder in target.resolve().parents:
-        if folders.is_book(folder):
-            raise TableError(f"{str(target)!r} is inside the book {str(folder)!r}; a backup goes to a folder outside")
-
-
-def _copy_version(root: Path, site: Path) -> None:
-    """Copy the newest version, if there is one."""
-    for old in site.iterdir():
-        shutil.rmtree(old) if old.is_dir() else old.unlink()
-    if not (root / folders.CURRENT).exists():
-        return
-    for name in (folders.MANIFEST, folders.CURRENT):
-        shutil.copyfile(root / name, site / name)
-    number = folders.current_version(site)
-    record = folders.read_record(root, number)
-    for file in folders.files_of(record):
-        (site / file).parent.mkdir(exist_ok=True)
-        shutil.copyfile(root / file, site / file)
-    shutil.copytree(folders.version_folder(root, number), folders.version_folder(site, number))
-
-
-def _copy_journal(root: Path, site: Path) -> bool:
-    """Copy the journal, if there is one; whether its history still has what the copied version goes up to."""
-    if not folders.has_journal(root):
-        return True
-    journal = Journal.open(root, readonly=True)
-    try:
-        journal.copy_to(site / JOURNAL)
-        journal.refresh_facts()
-        if journal.first == 1 or not (site / folders.CURRENT).exists():
-            return True
-        change = folders.read_record(site, folders.current_version(site)).get("change")
-        return isinstance(change, int) and change >= journal.first
-    finally:
-        journal.close()
-
-
-def disk_use(root: Path) -> dict[str, int]:
-    """Bytes of a book on disk: of its segments, and of its journal, which is history and the newest part, the WAL."""
-
-    def size(files: Any) -> int:
-        return sum(file.stat().st_size for file in files if file.is_file())
-
-    segments = size(file for kind in (folders.SEGMENTS, folders.KEYS) for file in (root / kind).glob("*"))
-    history, newest = size([root / JOURNAL]), size([root / FILES[1]])
-    return {"segments": segments, "journal": history + newest, "history": history, "wal": newest}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from earmark.book import touched
 from earmark.book.journal import MOST_PARTS, Journal, Stored, digest_of_part, entry
 from earmark.book.opening import whole
 from earmark.book.rows import ADDED, REMOVED, ROWS, Part, hash_of, part_of_rows, read_rows, table_in, tables_of
@@ -42,54 +43,57 @@ def forget(journal: Journal, until: int, version: Version) -> None:
 
 def erase(journal: Journal, id: Id, change: tuple[Stored, Sequence[Part]], schema: Schema) -> bool:
     """Take every row of an id out of the journal, and add the change that says so; whether there was any."""
-    found = False
+    found, hashed = False, hash_of(id)
     with journal.writing("written") as connection:
         for number, places in journal.touching(id).items():
             old = journal.change(number)
             if old is None:
                 continue
-            removed = 0
+            removed, left = 0, set()  # parts with another id of the same hash
             if old.body is not None:
                 kept = [row for row in read_rows(old.body) if row[0] != id]
                 removed = len(read_rows(old.body)) - len(kept)
-                old = old._replace(body=part_of_rows(kept).body)
+                part = part_of_rows(kept)
+                old = old._replace(body=part.body)
+                left = {0} if hashed in part.hashes else set()
             else:
                 for place in sorted(set(places)):
-                    (part,) = journal.parts(old, [place])
-                    removed += _erase_part(connection, number, place, *part, id, schema)
+                    (stored,) = journal.parts(old, [place])
+                    count, part = _without_rows(*stored, id, schema)
+                    if count:
+                        _replace_part(connection, number, place, part)
+                    if hashed in part.hashes:
+                        left.add(place)
+                    removed += count
             if removed:
                 found = True
                 journal.rewrite(connection, old._replace(rows=old.rows - removed))
-        connection.execute(
-            "DELETE FROM touched WHERE hash = ? AND change IN (SELECT number FROM changes WHERE rows = 0)",
-            (hash_of(id),),
-        )
+                touched.forget(connection, hashed, number, left)
         journal.put(connection, [change])
         journal.put_facts(connection, erasing=True)
     return found
 
 
-def _erase_part(connection: Any, number: int, place: int, form: str, body: bytes, id: Id, schema: Schema) -> int:
-    """Write a part again without the rows of an id; how many there were."""
+def _without_rows(form: str, body: bytes, id: Id, schema: Schema) -> tuple[int, Part]:
+    """How many rows of an id a part has, and the part without them."""
     if form == ROWS:
         rows = read_rows(body)
         kept = [row for row in rows if row[0] != id]
-        removed, part = len(rows) - len(kept), part_of_rows(kept)
-    elif form in (ADDED, REMOVED):
-        table = table_in(body)
-        others = np.flatnonzero([one != id for one in table.column("id").to_pylist()])
-        removed = table.num_rows - len(others)
-        own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null, time=schema.time)
-        segment = arrow.prepare_native(own, table).segment(0)
-        part = next(iter(_tables(form, segment, others)), part_of_rows([]))
-    else:
-        return 0
-    if removed:
-        connection.execute(
-            "UPDATE parts SET form = ?, body = ?, checksum = ? WHERE place = ?",
-            (part.form, part.body, digest_of_part(number, place, part), number * MOST_PARTS + place),
-        )
-    return removed
+        return len(rows) - len(kept), part_of_rows(kept)
+    if form not in (ADDED, REMOVED):
+        return 0, Part(form, body, ())
+    table = table_in(body)
+    others = np.flatnonzero([one != id for one in table.column("id").to_pylist()])
+    own = Schema(schema.zone_name, nan_is_null=schema.nan_is_null, time=schema.time)
+    segment = arrow.prepare_native(own, table).segment(0)
+    return table.num_rows - len(others), next(iter(_tables(form, segment, others)), part_of_rows([]))
+
+
+def _replace_part(connection: Any, number: int, place: int, part: Part) -> None:
+    connection.execute(
+        "UPDATE parts SET form = ?, body = ?, checksum = ? WHERE place = ?",
+        (part.form, part.body, digest_of_part(number, place, part), number * MOST_PARTS + place),
+    )
 
 
 def _tables(form: str, segment: Any, slots: Any) -> Iterator[Part]:

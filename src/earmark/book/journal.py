@@ -5,9 +5,8 @@
                7        µs     ana      …         add    1      0       JSON rows     of all that
                8               …                  add    1M     123     types, or –                    (rows.py)
     parts      the parts of changes that have more than fits one body: change, part, form, body, checksum
-    touched    hash of an id, change, part: where to look for the history of an id
-    pages      the same for changes of many rows, as arrays: for each of 1,024 slots (the upper bits of a hash) and each
-               such change, the hashes in it and their parts
+    touched    hash of an id, change, part: where to look for the history of an id (touched.py)
+    pages      the same for changes of many rows
 
 Numbers are consecutive, from the *first* one that is kept: 1, or the one in which `retain` has put everything that came
 before it. A change that was made is never made differently; only `erase` and `retain` rewrite rows.
@@ -23,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 import sqlite3
@@ -35,8 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-import numpy as np
-
+from earmark.book import touched
 from earmark.book.rows import ROWS, Part, hash_of
 from earmark.errors import EarmarkError, TableError, require
 from earmark.segment.ids import Id
@@ -52,19 +49,12 @@ PATIENCE = 10_000
 """Milliseconds to wait for another connection's short lock."""
 CACHE_KIB = 16 << 10
 """Memory for pages: enough for the inner ones of ten million changes, so that reading a change reads one page."""
-FEW_TOUCHED = 1 << 12
-"""Changes of more rows than this have their ids in pages."""
-SLOTS = 1 << 10
 MOST_PARTS = 1 << 20
 _TABLES = """
 CREATE TABLE facts (body TEXT NOT NULL, checksum BLOB NOT NULL);
 CREATE TABLE changes (number INTEGER PRIMARY KEY, time INTEGER NOT NULL, author TEXT, message TEXT, kind TEXT NOT NULL,
     rows INTEGER NOT NULL, parts INTEGER NOT NULL, body BLOB, checksum BLOB NOT NULL);
 CREATE TABLE parts (place INTEGER PRIMARY KEY, form TEXT NOT NULL, body BLOB NOT NULL, checksum BLOB NOT NULL);
-CREATE TABLE touched (hash INTEGER NOT NULL, change INTEGER NOT NULL, part INTEGER NOT NULL,
-    PRIMARY KEY (hash, change, part)) WITHOUT ROWID;
-CREATE TABLE pages (slot INTEGER NOT NULL, change INTEGER NOT NULL, hashes BLOB NOT NULL, parts BLOB NOT NULL,
-    PRIMARY KEY (slot, change)) WITHOUT ROWID;
 """
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _CHANGE = "number, time, author, message, kind, rows, parts, body, checksum"
@@ -156,7 +146,7 @@ class Journal:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
-            for statement in filter(str.strip, _TABLES.split(";")):
+            for statement in filter(str.strip, (_TABLES + touched.TABLES).split(";")):
                 connection.execute(statement)
             text = json.dumps(body)
             connection.execute("INSERT INTO facts VALUES (?, ?)", (text, _digest(text)))
@@ -239,7 +229,7 @@ class Journal:
                         for at, part in enumerate(parts)
                     ),
                 )
-            _touch(connection, change.number, [part.hashes for part in parts])
+            touched.touch(connection, change.number, [part.hashes for part in parts])
 
     def rewrite(self, connection: Any, change: Stored) -> None:
         """Put a change in the place of the one with its number, in a transaction."""
@@ -352,31 +342,13 @@ class Journal:
 
     def touching(self, id: Id) -> dict[int, list[int]]:
         """By number, the changes that may be about an id, and which of their parts. A superset: hashes may collide."""
-        hashed = hash_of(id)
-        found: dict[int, list[int]] = {}
         with _guarded(self.root, "read"):
-            rows = self._connection.execute("SELECT change, part FROM touched WHERE hash = ?", (hashed,)).fetchall()
-            pages = self._connection.execute(
-                "SELECT change, hashes, parts FROM pages WHERE slot = ?", (hashed * SLOTS >> 32,)
-            ).fetchall()
-            for change, part in rows:
-                found.setdefault(change, []).append(part)
-            for change, hashes, parts in pages:
-                at = np.flatnonzero(np.frombuffer(hashes, np.uint32) == hashed)
-                if len(at):
-                    found.setdefault(change, []).extend(np.frombuffer(parts, np.uint32)[at].tolist())
-        return dict(sorted(found.items()))
+            return touched.touching(self._connection, hash_of(id))
 
-    def hashes(self) -> dict[int, set[int]]:
-        """By number, the hashes by which each change is found. O(rows), to check them."""
-        found: dict[int, set[int]] = {}
+    def sums(self, first: int, last: int) -> touched.Sums:
+        """What the index of ids says of the changes between two, to check it. O(rows)."""
         with _guarded(self.root, "read"):
-            for hashed, change in self._connection.execute("SELECT hash, change FROM touched"):
-                found.setdefault(change, set()).add(hashed)
-            for slot, change, hashes in self._connection.execute("SELECT slot, change, hashes FROM pages"):
-                own = np.frombuffer(hashes, np.uint32)
-                found.setdefault(change, set()).update(own[own.astype(np.int64) * SLOTS >> 32 == slot].tolist())
-        return found
+            return touched.Sums(self._connection, first, last)
 
     def at_time(self, time: int) -> int:
         """The number of the last change that was made at this time or before; that before the first kept, if none."""
@@ -452,28 +424,6 @@ def connect(file: Path, mode: str) -> Any:
         check_same_thread=False,
         timeout=PATIENCE / 1000,
         cached_statements=64,
-    )
-
-
-def _touch(connection: Any, number: int, by_part: Sequence[Any]) -> None:
-    """Note which ids a change is about."""
-    total = sum(map(len, by_part))
-    if total <= FEW_TOUCHED:
-        rows = {(int(one), number, part) for part, hashes in enumerate(by_part) for one in hashes}
-        connection.executemany("INSERT INTO touched VALUES (?,?,?)", rows)
-        return
-    hashes = np.concatenate([np.asarray(own, np.int64) for own in by_part])
-    parts = np.repeat(np.arange(len(by_part)), [len(own) for own in by_part])
-    order = np.argsort(hashes, kind="stable")
-    hashes, parts = hashes[order].astype(np.uint32), parts[order].astype(np.uint32)
-    ends = np.searchsorted(hashes.astype(np.int64) * SLOTS >> 32, np.arange(SLOTS + 1)).tolist()
-    connection.executemany(
-        "INSERT INTO pages VALUES (?,?,?,?)",
-        (
-            (slot, number, hashes[begin:end].tobytes(), parts[begin:end].tobytes())
-            for slot, (begin, end) in enumerate(itertools.pairwise(ends))
-            if begin < end
-        ),
     )
 
 

@@ -476,9 +476,9 @@ def backup(book: str, folder: str) -> None:
     Example
       earmark backup ads.book copies/ads-2026-03-01
     """
-    from earmark.book import care
+    from earmark.book import copying
     from earmark.book.folder import root_of
 
     _check_exists(book)
-    care.backup(root_of(book), folder)
+    copying.backup(root_of(book), folder)
     click.echo(f"copied {book!r} to {folder!r}")

@@ -25,7 +25,7 @@ from earmark.book.journal import Journal
         (saving, "load"),
         (saving, "verify_answers"),
         (Journal, "last"),
-        (Journal, "hashes"),
+        (Journal, "sums"),
     ],
 )
 def test_versions_that_are_removed_meanwhile(

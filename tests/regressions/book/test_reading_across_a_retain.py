@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import earmark
-from earmark.book import care
+from earmark.book import care, copying
 from earmark.book.journal import Journal
 
 
@@ -33,7 +33,7 @@ def test_a_backup_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, befo
         for i in range(5):
             m.add(i, f"age > {i}")
         m.checkpoint()
-        copy_version = care._copy_version
+        copy_version = copying._copy_version
 
         def overtaken(root: Path, site: Path) -> None:
             copy_version(root, site)
@@ -43,8 +43,8 @@ def test_a_backup_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, befo
                 m.retain(before=before)
 
         with monkeypatch.context() as patch:
-            patch.setattr(care, "_copy_version", overtaken)
-            care.backup(tmp_path / "b", tmp_path / "copy")
+            patch.setattr(copying, "_copy_version", overtaken)
+            copying.backup(tmp_path / "b", tmp_path / "copy")
         ids = m.ids()
     assert care.check(tmp_path / "copy") == []
     with earmark.open(tmp_path / "copy") as copy:
@@ -61,7 +61,7 @@ def test_a_checkpoint_older_than_the_history_is_left_alone(
         for i in range(5):
             m.add(i, f"age > {i}")
         m.checkpoint()
-        care.backup(tmp_path / "b", tmp_path / "copy")
+        copying.backup(tmp_path / "b", tmp_path / "copy")
         for i in range(5, 9):
             m.add(i, f"age > {i}")
         m.retain(before=before)
