@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ ROUNDS = 32
 """Clauses that an event is put together from, at most."""
 TREE = 64
 """Clauses on the same attributes that are worth a structure of their own."""
+HASHED, LEAST_HASHED = 1 << 18, 1 / 16
+"""Constraints whose attributes are looked at to see which clauses are on the same ones, and the least share of all. Of
+so many clauses, those that are worth a structure come several times."""
 DENSE, MOST = 64, 256
 """An event is taken to have all attributes of a book that has no more than the first; and never more than the second.
 Where that is wrong it costs little: what is quick for events with all attributes is not slow for others."""
@@ -77,7 +81,7 @@ def facts_of(table: SegmentArrays, events: EventArrays) -> Facts:
         clauses=clauses / max(1, slots),
         constraints=constraints / max(1, clauses),
         attributes=len(np.unique(sample.attr)),
-        alike=_alike(sample, len(table.constraint_start) - 1),
+        alike=_alike(table),
         ends=(len(np.unique(sample.lo)) + len(np.unique(sample.hi))) / max(1, 2 * constraints),
         nulls=float(sample.accepts_null.mean()) if constraints else 0.0,
         met=float(met),
@@ -86,14 +90,21 @@ def facts_of(table: SegmentArrays, events: EventArrays) -> Facts:
     )
 
 
-def _alike(sample: SegmentArrays, clauses: int) -> float:
-    """The share of clauses whose set of attributes at least TREE of all clauses have, as the sample tells."""
-    bounds = sample.constraint_start
-    mixed = (sample.attr.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+def _alike(table: SegmentArrays) -> float:
+    """The share of clauses whose set of attributes at least TREE clauses have, by a part of the clauses.
+
+    A set that TREE clauses have is expected four times in the smallest part, and counts from then on.
+    """
+    clauses, constraints = len(table.constraint_start) - 1, len(table.attr)
+    share = min(1.0, max(LEAST_HASHED, HASHED / max(1, constraints)))
+    chosen = spread(clauses, math.ceil(share * clauses))
+    begin, size = table.constraint_start[chosen], np.diff(table.constraint_start)[chosen]
+    ends = np.cumsum(size)
+    own = np.arange(ends[-1] if len(ends) else 0) + np.repeat(begin - (ends - size), size)
+    mixed = (table.attr[own].astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed ^ mixed >> np.uint64(31), dtype=np.uint64)])
-    _, which, count = np.unique(total[bounds[1:]] - total[bounds[:-1]], return_inverse=True, return_counts=True)
-    scale = clauses / max(1, len(bounds) - 1)
-    return float((count[which] * scale >= TREE).mean()) if len(which) else 0.0
+    _, count = np.unique(total[ends] - total[ends - size], return_counts=True)
+    return float(count[count >= TREE * share].sum() / max(1, len(chosen)))
 
 
 def _outcomes(sample: SegmentArrays, events: EventArrays) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
