@@ -221,7 +221,21 @@ def _built(segment: Segment, inputs: Sequence[IndexedSegment], build: Build) -> 
         index = build(no_arrays()).build_learned(segment.arrays, largest.index)
         if index is not None:
             return index
-    return build(segment.arrays)
+    built = build(segment.arrays)
+    if largest is not None and largest.index is not None and largest.index.has_drifted:
+        expect_what_was_seen(built, largest.index)
+    return built
+
+
+def expect_what_was_seen(built: ArrayIndex[Any], drifted: ArrayIndex[Any]) -> None:
+    """Raise what the plan of an index expects to what one of its kind took: it was chosen again, so that is no drift.
+
+    Else the next segment would again be joined with all others to be planned, and so on.
+    """
+    plan, before = built.plan, drifted.plan
+    if plan is not None and plan.work and before is not None and plan.index == before.index:
+        seen = [drifted.drift * before.planned_work(alone) for alone in (False, True)]
+        built.plan = replace(plan, work=max(plan.work, seen[0]), alone=max(plan.alone, seen[1]))
 
 
 def _parted(joined: Segment, moment: int) -> list[I64]:

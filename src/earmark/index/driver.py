@@ -69,8 +69,8 @@ HEAP_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
 MATCHED_AT_ONCE = 512
 """Events whose matches are held while the best are chosen, where there is no rank kernel."""
-OBSERVED, DRIFT, LEAST_WORK = 256, 4.0, 1_000.0
-"""Events after which work tells, how many times the planned work is too much, and what is never too much."""
+OBSERVED, DRIFT = 256, 4.0
+"""Events after which work tells, and how many times the planned work is too much."""
 EVERY = 64
 """One single event in 64 is observed."""
 NO_COUNTS: I64 = np.zeros(COUNTERS, np.int64)
@@ -108,7 +108,9 @@ class ArrayIndex(Generic[A]):
     """The eligible slots of the last single event, and those among them that are residual."""
     _enter_rank: Callable[..., None] | None = None
     _observed: tuple[int, float] = (0, 0.0)
-    """Events, and the work that they took."""
+    """Events, and the work that they took, where what was planned for an event counts as 1."""
+    _is_by_scan = False
+    """Whether the last batch was left to the scan."""
     _turn = 0
 
     def __init__(self, table: SegmentArrays, arrays: A) -> None:
@@ -169,16 +171,19 @@ class ArrayIndex(Generic[A]):
     @property
     def has_drifted(self) -> bool:
         """Whether searches take much more work than was planned for."""
-        events, work = self._observed
-        if self.plan is None or not self.plan.work or events < OBSERVED:
-            return False
-        return bool(work > DRIFT * events * max(self.plan.work, LEAST_WORK))
+        return self._observed[0] >= OBSERVED and self.drift > DRIFT
 
-    def _observe(self, events: int, k: int = 0) -> None:
+    @property
+    def drift(self) -> float:
+        """How many times the planned work searches take; 1 where that is not known."""
+        events, work = self._observed
+        return work / events if events and self.plan is not None and self.plan.work else 1.0
+
+    def _observe(self, events: int, k: int = 0, alone: bool = False) -> None:
         """Note how much work the last call took for its events, where such calls were planned for."""
-        if self.plan is not None and bool(self.plan.k) == bool(k):
-            before = self._observed
-            self._observed = before[0] + events, before[1] + self.work.nanoseconds
+        if self.plan is not None and self.plan.work and bool(self.plan.k) == bool(k):
+            before, planned = self._observed, self.plan.planned_work(alone)
+            self._observed = before[0] + events, before[1] + self.work.nanoseconds / planned
 
     def describe(self) -> dict[str, Any]:
         """What was chosen when the index was built, by name; empty when there was nothing to choose."""
@@ -232,7 +237,8 @@ class ArrayIndex(Generic[A]):
         asked = Asked(events, read_only(eligible), 0, len(events.start) - 1, self._first_slot, life=life)
         order = self._order(events)
         sorted_asked = asked if order is None else asked._replace(events=some_events(events, order))
-        if self._scan_is_quicker(sorted_asked):
+        self._is_by_scan = self._scan_is_quicker(sorted_asked)
+        if self._is_by_scan:
             counts, slots, self._counted = self._scan._matches(asked, threads)
             return pointers_of(counts), slots
         counts, slots, self._counted = self._matches(sorted_asked, threads)
@@ -285,7 +291,7 @@ class ArrayIndex(Generic[A]):
         slots = self._found(one, eligible, life)
         self._turn = (self._turn + 1) % EVERY
         if not self._turn and not self._slot_major:  # whose batches share work, by which it was planned
-            self._observe(1)
+            self._observe(1, alone=True)
         if self._residual is None:
             return slots
         known = self._rest  # read once: another thread may ask among other slots
@@ -489,7 +495,8 @@ class ArrayIndex(Generic[A]):
         if order is not None:
             sorted_asked = asked._replace(events=some_events(asked.events, order))
             sorted_floor = None if floor is None else Floor(floor[0][order], floor[1][order])
-        if self._scan_is_quicker(sorted_asked):
+        self._is_by_scan = self._scan_is_quicker(sorted_asked)
+        if self._is_by_scan:
             return ranks(self._scan, asked, floor)
         counts, slots, scores = ranks(self, sorted_asked, sorted_floor)
         if floor is None and not asked.relaxed:

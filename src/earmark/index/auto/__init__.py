@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -30,6 +31,7 @@ from earmark.errors import EarmarkError, shown
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
+from earmark.flat.arrays import I64
 from earmark.index import builder, class_of
 from earmark.index.auto.facts import Facts, events_like, facts_of, sampled, spread
 from earmark.index.auto.plan import BEHIND_AT_ONCE, Candidate, Plan
@@ -194,11 +196,11 @@ def planned(
     if best is not None and (tuned := course.tuned(chosen, costs[chosen])) is not None:
         options, best, cost = tuned
         candidates.insert(0, replace(candidates[0], measured=best.large.cost, expected=cost, options=options))
-    asked = REPEATED * (len(events.start) - 1)
-    work = course.work(best).nanoseconds / asked if best is not None else 0.0
+    alone = course.work(best, alone=True) if best is not None else 0.0
+    work = course.work(best) if best is not None and not best.large.is_by_scan else alone
     took = time.perf_counter() - begun
     sample = len(course.large.sequence) if race else 0
-    plan = Plan(chosen, slots, sample, len(events.start) - 1, is_recent, k, facts, tuple(candidates), work, took)
+    plan = Plan(chosen, slots, sample, len(events.start) - 1, is_recent, k, facts, tuple(candidates), work, took, alone)
     built = best.built if best is not None and course.large is table else None
     index = built if built is not None else builder(chosen, plan.options)(table)
     index.plan = plan
@@ -217,7 +219,7 @@ def followed(table: SegmentArrays, plan: Plan, among: Sequence[str] = ()) -> Arr
         return None
     index = builder(plan.index, plan.options)(read_only_table(table))
     chosen = replace(plan.candidates[0], measured=None, expected=None, note="as the largest segment has it")
-    index.plan = replace(plan, subscriptions=slots, sampled=0, candidates=(chosen,), work=0.0, seconds=0.0)
+    index.plan = replace(plan, subscriptions=slots, sampled=0, candidates=(chosen,), work=0.0, seconds=0.0, alone=0.0)
     return index
 
 
@@ -271,11 +273,16 @@ def _chosen(candidates: Sequence[Candidate], costs: Mapping[str, float]) -> str:
 
 
 class Lap(NamedTuple):
-    """How an index did: microseconds of an event in a batch, of one alone, and the work of the batch."""
+    """How an index did: microseconds of an event in a batch and of one alone, and their work."""
 
     batch: float
     single: float
     work: Work
+    """Of all events of the batch."""
+    alone: Work
+    """Of all that were asked alone."""
+    is_by_scan: bool = False
+    """Whether the batch was left to a scan."""
 
     @property
     def cost(self) -> float:
@@ -310,7 +317,7 @@ class Course:
     def again(self, raced: Raced) -> Raced:
         """The better of that race and another, later: what disturbed the one has passed by the other."""
         before, after = raced.large, self._lap(raced.built)
-        better = Lap(min(before.batch, after.batch), min(before.single, after.single), after.work)
+        better = after._replace(batch=min(before.batch, after.batch), single=min(before.single, after.single))
         return raced._replace(large=better)
 
     def _lap(self, index: ArrayIndex[Any]) -> Lap:
@@ -321,6 +328,7 @@ class Course:
         batch = some_events(events, np.tile(np.arange(count), REPEATED))
         asked = len(batch.start) - 1
         eligible, one = bits.all_set(len(index._table.sequence)), OneEvent()
+        counted: deque[Sequence[int] | I64] = deque(maxlen=few)
 
         def together() -> None:
             if k:
@@ -337,23 +345,32 @@ class Course:
                     index.best_of_one(one, k, eligible, False)
                 else:
                     index.match_one(one, eligible)
+                counted.append(index._counted)
 
         single = quickest(one_by_one) / few * 1e6
         seconds = quickest(together)
-        return Lap(seconds / asked * 1e6, single, index.work)
+        alone = Work.total(map(Work.counted, counted))
+        return Lap(seconds / asked * 1e6, single, index.work, alone, index._is_by_scan)
 
-    def work(self, raced: Raced) -> Work:
-        """The work of the batch at full size, from that at two sizes.
+    def work(self, raced: Raced, alone: bool = False) -> float:
+        """The work of an event at full size (`Work.nanoseconds`), in a batch or alone."""
+        count = len(self._events.start) - 1
+        if alone:
+            return self._at_full_size(raced.small.alone, raced.large.alone).nanoseconds / min(SINGLES, count)
+        return self._at_full_size(raced.small.work, raced.large.work).nanoseconds / (REPEATED * count)
+
+    def _at_full_size(self, small_work: Work, large_work: Work) -> Work:
+        """The work at full size, from that at two sizes.
 
         What is compared grows with the book, in a straight line. Nodes grow slower: a power of its size is too little,
         a straight line is too much, so they are taken between.
         """
         small, large = len(self.small.sequence), len(self.large.sequence)
         if large in (self._slots, small):
-            return raced.large.work
+            return large_work
         far = (self._slots - large) / (large - small)
         found = {}
-        for field, low, high in zip(Work._fields, raced.small.work, raced.large.work, strict=True):
+        for field, low, high in zip(Work._fields, small_work, large_work, strict=True):
             line = high + max(0.0, high - low) * far
             if field in ("nodes", "leaves") and 0 < low < high:
                 power = high * (self._slots / large) ** (math.log(high / low) / math.log(large / small))
@@ -367,11 +384,22 @@ class Course:
 
     def _expected(self, kind: Kind, raced: Raced) -> float:
         small, large = raced.small, raced.large
-        looked_up = kind.looks_up and not large.work.compared
-        growth = 1.0 if looked_up else self.work(raced).nanoseconds / max(large.work.nanoseconds, 1e-9)
-        growth *= 1 + kind.dearer * math.log2(max(1, self._slots) / max(1, len(self.large.sequence)))
-        pairs = ((BATCH_SHARE * small.batch, large.batch), (SINGLE_SHARE * small.single, large.single))
-        return sum(min(fixed, cost) + max(0.0, cost - fixed) * growth for fixed, cost in pairs)
+        larger = self._slots / max(1, len(self.large.sequence))
+        dearer = 1 + kind.dearer * math.log2(max(1.0, larger))
+        cost = 0.0
+        for share, before, after, work_before, work in (
+            (BATCH_SHARE, small.batch, large.batch, small.work, large.work),
+            (SINGLE_SHARE, small.single, large.single, small.alone, large.alone),
+        ):
+            fixed = min(share * before, after)
+            if kind.looks_up and not work.compared:
+                growth = 1.0
+            elif work is large.work and small.is_by_scan != large.is_by_scan:  # two ways, which tell nothing of growth
+                fixed, growth = 0.0, larger
+            else:
+                growth = self._at_full_size(work_before, work).nanoseconds / max(work.nanoseconds, 1e-9)
+            cost += fixed + (after - fixed) * growth * dearer
+        return cost
 
     def tuned(self, name: str, cost: float) -> tuple[Mapping[str, int], Raced, float] | None:
         """The options with which an index is expected to cost less than by default, how it did, and what it costs."""

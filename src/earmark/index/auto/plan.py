@@ -15,6 +15,8 @@ from earmark.notebook import html_table
 
 MOST_CANDIDATES, MOST_OPTIONS = 64, 16
 _TEXT = 200
+LEAST_WORK = 1_000.0
+"""An event that takes no more work than this never takes more than was planned."""
 BEHIND_AT_ONCE = "far behind on a small sample"
 UNITS = "costs: µs of an event alone and of one in a batch, added up"
 
@@ -58,9 +60,12 @@ class Plan:
     candidates: tuple[Candidate, ...]
     """The chosen one first."""
     work: float
-    """The work that an event is expected to take (`Work.nanoseconds`); 0 where nothing raced."""
+    """The work that an event of a batch is expected to take (`Work.nanoseconds`), or an event alone where batches are
+    left to a scan; 0 where nothing raced."""
     seconds: float
     """That planning took."""
+    alone: float = 0.0
+    """The work that an event alone is expected to take; 0 where it is not known, and taken to be that in a batch."""
 
     @property
     def options(self) -> Mapping[str, int]:
@@ -81,6 +86,10 @@ class Plan:
         is_quicker = (best.expected or math.inf) < first.expected
         than = f"{cost}, '{best.label}' {_us(best.expected)}"
         return f"{than}, which is too little less to decide" if is_quicker else than
+
+    def planned_work(self, alone: bool) -> float:
+        """The work that is expected for an event, alone or in a batch, and no less than is worth to be noticed."""
+        return max(LEAST_WORK, self.alone if alone and self.alone else self.work)
 
     def record(self) -> dict[str, Any]:
         """The plan as JSON can store it."""
@@ -104,6 +113,7 @@ class Plan:
             made.k,
             made.work,
             made.seconds,
+            made.alone,
         ]
         numbers += [one.estimated for one in made.candidates]
         costs = [cost for one in made.candidates for cost in (one.measured, one.expected) if cost is not None]
