@@ -6,13 +6,19 @@ print it, or `first`, `last`, or `*` for all. Before it is the experiment: `vcr/
 given (`figure-8 > …` is one of the same paper), and `.` is the claim's own panel, or series.
 
     PLACE                     the number                                              1,531   0.05
+    rounded: PLACE            the number, a long count as millions                    8.58 million
+    as percent: PLACE         a share between 0 and 1                                 20.4 %
+    per x: PLACE              the number divided by X, such as subscriptions          3.98
+    printed: PLACE            what the paper prints there                             209
     least: PLACE              the least sample; with X `*` the least of all X         4.5
     greatest: PLACE           the greatest, likewise
     spread: PLACE             greatest sample less least, of the median; of all X the greatest   17 %
     ratio: PLACE over PLACE   the first divided by the second                         2.1×
     least ratio, greatest ratio: PLACE over PLACE    of all X that both have (`*`)
     percent: PLACE over PLACE how far the ratio is from 1                             4 %
+    least percent, greatest percent: PLACE over PLACE    likewise, of all X that both have
     share: PLACE over PLACE   the first as a share of the second                      27 %
+    each: PLACE over PLACE    the first divided by the second, as a number: µs each   0.64
 """
 
 from __future__ import annotations
@@ -40,6 +46,8 @@ class Cited(NamedTuple):
 
     points: list[Point]
     what: str
+    printed: float | None
+    """What the paper prints at the place, if it is one and the paper does."""
 
     def values(self) -> dict[X, float]:
         """Return the number at every place."""
@@ -74,7 +82,7 @@ def cite(expression: str, measurements: Sequence[Measurement], claim: Claim | No
     if not colon or name not in KINDS:
         name, rest = "", expression
     wanted = 2 if name in PAIRS else 1
-    places = [place.strip() for place in rest.split(" over ")]
+    places = [place.strip() for place in (rest.split(" over ") if wanted == 2 else [rest])]
     try:
         if len(places) != wanted:
             raise EarmarkError(f"expected {wanted} of PANEL; SERIES; X between ' over ', got {len(places)}")
@@ -107,7 +115,8 @@ def _cited(place: str, measurements: Sequence[Measurement], claim: Claim | None,
             raise EarmarkError(f"{series} at {text_of(point.x)} is {point.status}: {point.note}")
         if count and count not in point.counts:
             raise EarmarkError(f"{series} at {text_of(point.x)} has no count {count!r}, only {sorted(point.counts)}")
-    return Cited(points, count)
+    printed = measurement.printed_at(panel, series, points[0].x) if len(points) == 1 else None
+    return Cited(points, count, printed)
 
 
 def _measurement(key: str, measurements: Sequence[Measurement]) -> Measurement:
@@ -137,8 +146,34 @@ def _spread(one: Cited) -> str:
     return percent(1 + max(divided(point.high - point.low, point.median) for point in one.points))
 
 
+def _rounded(one: Cited) -> str:
+    value = float(f"{one.only():.3g}")
+    return number(value) if value < 1e6 else f"{number(value / 1e6)} million"
+
+
+def _per_x(one: Cited) -> str:
+    value, x = one.only(), one.points[0].x
+    if isinstance(x, str):
+        raise EarmarkError(f"expected a number to divide by, got {x!r}")
+    return number(divided(value, x))
+
+
+def _printed(one: Cited) -> str:
+    if one.printed is None:
+        raise EarmarkError("the paper prints nothing there")
+    return number(one.printed)
+
+
+def _from_1(ratio: float) -> float:
+    return abs(ratio - 1)
+
+
 KINDS: Mapping[str, Callable[..., str]] = {
     "": lambda one: number(one.only()),
+    "rounded": _rounded,
+    "as percent": lambda one: f"{number(100 * one.only())} %",
+    "per x": _per_x,
+    "printed": _printed,
     "least": lambda one: number(min(one.samples())),
     "greatest": lambda one: number(max(one.samples())),
     "spread": _spread,
@@ -146,6 +181,9 @@ KINDS: Mapping[str, Callable[..., str]] = {
     "least ratio": lambda one, other: times(min(_ratios(one, other))),
     "greatest ratio": lambda one, other: times(max(_ratios(one, other))),
     "percent": lambda one, other: percent(divided(one.only(), other.only())),
+    "least percent": lambda one, other: percent(min(_ratios(one, other), key=_from_1)),
+    "greatest percent": lambda one, other: percent(max(_ratios(one, other), key=_from_1)),
     "share": lambda one, other: f"{number(100 * divided(one.only(), other.only()))} %",
+    "each": lambda one, other: number(divided(one.only(), other.only())),
 }
-PAIRS = ("ratio", "least ratio", "greatest ratio", "percent", "share")
+PAIRS = ("ratio", "least ratio", "greatest ratio", "percent", "least percent", "greatest percent", "share", "each")
