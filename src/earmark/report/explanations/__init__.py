@@ -4,9 +4,10 @@
 
 Every measured number is a placeholder (`citations.py` has the grammar), filled from the committed results, so that
 none is typed and none can be stale. `typed_numbers` finds those that are typed; a test refuses them. Excepted are
-*settings*, which are no measurements: a number that the experiment's places, parameters, setting or printed numbers
-have, or that the names of its panels, series and claims have. No number before "×", "times" or a unit of time or memory
-is one, and neither is "twice", "half" or a number as a word before "times".
+*settings*, which are not measurements: a number that the experiment's places, parameters, setting or printed numbers
+have, or that the names of its panels, series and claims have; and the number of a figure or table. A number before
+"×", "times" or a unit of time or memory is never a setting, nor is "twice", "half" or a number as a word before
+"times".
 
 An explanation is about the committed run alone. The report of another run has none (`run.write_report`).
 """
@@ -31,6 +32,8 @@ MEASURED = re.compile(
     re.IGNORECASE,
 )
 """What only a measurement says: "2.1×", "6 µs", "twice", "three times"."""
+NAMED = re.compile(r"\b(?:Figure|Table)s? \d+")
+"""The number of a figure or table."""
 
 
 def explanations_of(paper: str) -> dict[str, str]:
@@ -53,7 +56,7 @@ def explained(measurements: Sequence[Measurement]) -> dict[str, str]:
 
 def typed_numbers(text: str, claim: Claim, measurement: Measurement) -> list[str]:
     """Return the numbers of an explanation that are neither placeholders nor settings of the experiment."""
-    bare = PLACEHOLDER.sub(" ", text)
+    bare = NAMED.sub(" ", PLACEHOLDER.sub(" ", text))
     found = [" ".join(match[0].split()) for match in MEASURED.finditer(bare)]
     settings = _settings(claim, measurement)
     return found + [one for one in _numbers(MEASURED.sub(" ", bare)) if one not in settings]
