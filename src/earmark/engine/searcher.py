@@ -226,9 +226,20 @@ class Searcher:
         scores = np.concatenate([*(part.scores for part in parts), np.empty(0)])
         return Answers(starts, self._named(parts, order), scores[order], NO_COUNTS, self._places(parts, order))
 
+    def sizes(self, batch: Batch) -> tuple[I64, I64]:
+        """How many answers each event of a batch has, and the counts by segment: no answer is kept, scored or named."""
+        sizes, counts = np.zeros(len(batch), np.int64), self._no_counts()
+        for hits in self._searched(batch):
+            counts[hits.number] = len(hits.starts) - 1, len(hits.slots)
+            sizes[slice(None) if hits.chosen is None else hits.chosen] += np.diff(hits.starts)
+        return sizes if self.ask.k is None else np.minimum(sizes, self.ask.k), counts
+
     def found(self, number: int, batch: Batch) -> Found:
         """The answers of one segment for a batch."""
-        return self._scored(self._hits(number, batch), 0, len(batch))
+        self._check_k(batch)
+        hits = self._hits(number, batch)
+        check_room(len(hits.slots))
+        return self._scored(hits, 0, len(batch))
 
     def _scored(self, hits: Hits, first: int, last: int) -> Found:
         """The answers of one segment for the events first .. last, which are numbered from 0 on."""
@@ -267,23 +278,35 @@ class Searcher:
         return Hits(number, chosen, events, *best)
 
     def _each(self, batch: Batch) -> tuple[list[Hits], I64]:
-        """The answers of every segment; and for each how many events were searched in it, and answers found.
+        """The answers of every segment; and for each how many events were searched in it, and answers found."""
+        counts = self._no_counts()
+        every: list[Hits] = []
+        for hits in self._searched(batch):
+            counts[hits.number] = len(hits.starts) - 1, len(hits.slots)
+            check_room(int(counts[:, 1].sum()))
+            every.append(hits)
+        return every, counts
+
+    def _searched(self, batch: Batch) -> Iterator[Hits]:
+        """The answers of one segment after another.
 
         The k-th best of a segment is a floor for those after it, and each may raise it.
         """
-        if self.ask.k is not None and self.ask.k * len(batch) > MOST_ANSWERS:
-            raise TooManyAnswers(f"k = {self.ask.k:,} for this many events may give more than {MOST_ANSWERS:,} answers")
-        counts = np.zeros((len(self.version.segments), 2), np.int64)
-        every: list[Hits] = []
+        self._check_k(batch)
         floor: Floor | None = None
         for number, chosen, asked in self._routed(batch):
             hits = self._hits(number, asked, chosen, floor)
-            counts[number] = len(batch) if chosen is None else len(chosen), len(hits.slots)
-            check_room(int(counts[:, 1].sum()))
-            every.append(hits)
+            yield hits
             if self.ask.k is not None and not self._is_one:
                 floor = _raised(floor, hits, self.version.segments[number].segment, len(batch), self.ask.k)
-        return every, counts
+
+    def _no_counts(self) -> I64:
+        return np.zeros((len(self.version.segments), 2), np.int64)
+
+    def _check_k(self, batch: Batch) -> None:
+        """Raise where the k best of a batch may be more answers than one search may give."""
+        if self.ask.k is not None and self.ask.k * len(batch) > MOST_ANSWERS:
+            raise TooManyAnswers(f"k = {self.ask.k:,} for this many events may give more than {MOST_ANSWERS:,} answers")
 
     def _routed(self, batch: Batch) -> Iterator[tuple[int, I64 | None, Batch]]:
         """The segments to search, which events of the batch to search in each (None for all), and these events.

@@ -54,9 +54,9 @@ from earmark.spark.search import (
     REJECTED,
     TALLY,
     Search,
+    counted,
     match_batches,
     reject_batches,
-    searched,
     tally_batches,
 )
 from earmark.spark.shuffle import AUTO, MOST_REPLICAS, shuffled
@@ -406,16 +406,12 @@ def counts_of(found: Mapping[str, Any]) -> list[list[int]]:
 
 def count_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the counts of a partition, one row per table."""
-    total: Any = sum(part.answers.counts for part in searched(search, columns, batches))
-    if np.ndim(total):
-        met = np.flatnonzero(total[:, 0])
-        yield pa.RecordBatch.from_arrays([pa.array(met, pa.int32()), *map(pa.array, total[met].T)], schema=_COUNTS)
+    tables = counted(search, columns, batches).tables
+    met = np.flatnonzero(tables[:, 0])
+    yield pa.RecordBatch.from_arrays([pa.array(met, pa.int32()), *map(pa.array, tables[met].T)], schema=_COUNTS)
 
 
 def size_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield how many events, rejected events and matches a partition has."""
-    events = unread = matches = 0
-    for part in searched(search, columns, batches, scores=False):
-        events, unread = events + part.events, unread + part.rejected
-        matches += int(part.answers.starts[-1])
+    events, unread, matches, _ = counted(search, columns, batches)
     yield pa.record_batch({"events": [events], "rejected": [unread], "matches": [matches]})

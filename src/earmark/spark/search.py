@@ -8,7 +8,7 @@ reason.
 
 **Bounded batches.** An event has its carried columns once for every answer. A batch that is returned is cut so that
 these stay below OUTPUT_BYTES, by the size of each row; a single row may be larger. Searches are small enough to find
-about WANTED_ANSWERS at a time.
+about WANTED_ANSWERS at a time (`Pace`).
 
 **Details** of the subscriptions (their condition, their tags, their payload) are looked up by segment and slot
 (details.py); their bytes count, too.
@@ -16,8 +16,9 @@ about WANTED_ANSWERS at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from math import ceil
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,12 @@ from earmark.segment.segment import Tags
 from earmark.spark.details import BLOCK, TEXTS, Details
 from earmark.spark.frames import Columns, arrow_id_type, encoded
 
-FIRST_STEP, LAST_STEP = 2_048, 65_536  # events per search
+FIRST_STEP, LAST_STEP = 64, 65_536
+"""Events of the first search, of whose answers nothing is known, and most of any search."""
+GROWTH, CAREFUL = 32.0, 1.25
+"""A search has at most this many times the events of the one before; the latter once there were too many answers."""
+READ_STEP = 2_048
+"""Events that are read at a time where they are not searched."""
 WANTED_ANSWERS = 1 << 20  # per search
 OUTPUT_ROWS = 1 << 16  # per batch returned
 OUTPUT_BYTES = 8 << 20
@@ -70,9 +76,9 @@ class Search(NamedTuple):
         """Open the payload of the version in this process, once."""
         return opened_payload(self.root, self.version, self.checksum)
 
-    def searcher(self, version: Version, *, places: bool = False, scores: bool = True) -> Searcher:
+    def searcher(self, version: Version, *, places: bool = False) -> Searcher:
         """Return a searcher of the version."""
-        return Searcher(version, Ask(self.k, self.relaxed, self.scope, scores, places, combination(self.combine)))
+        return Searcher(version, Ask(self.k, self.relaxed, self.scope, True, places, combination(self.combine)))
 
     def read(self, version: Version, columns: Columns, batch: pa.RecordBatch) -> EventBatch:
         """Return the events of a batch as keys."""
@@ -95,6 +101,11 @@ class EventBatch(NamedTuple):
     keys: Batch
     rejects: list[Reject]
     """What could not be read; by the rows of the batch as it came."""
+
+    @property
+    def unread(self) -> int:
+        """Number of events of which something could not be read."""
+        return len({one.event for one in self.rejects})
 
 
 class Searched(NamedTuple):
@@ -127,37 +138,88 @@ def _named(problem: EventError, columns: Columns, batch: pa.RecordBatch) -> Earm
 
 # --- searching -----------------------------------------------------------------------------------------------
 
+T = TypeVar("T")
 
-def searched(
-    search: Search, columns: Columns, batches: Iterator[pa.RecordBatch], *, scores: bool = True
-) -> Iterator[Searched]:
-    """Yield the events of a partition, some at a time, and their answers."""
-    version = search.opened()
-    searcher = search.searcher(version, places=bool(columns.details), scores=scores)
-    step = FIRST_STEP if search.k is None else _step(search.k)
-    if version.router is not None:
-        batches = larger(batches)
-    for batch in batches:
+
+class Pace:
+    """How many events are searched at a time: as many as find about WANTED_ANSWERS, by those searched before."""
+
+    def __init__(self, k: int | None) -> None:
+        self.step = FIRST_STEP if k is None else _step(k)
+        self._growth = GROWTH
+
+    def over(
+        self, batch: pa.RecordBatch, search: Callable[[pa.RecordBatch], tuple[T, int]]
+    ) -> Iterator[tuple[pa.RecordBatch, T]]:
+        """Yield the events of a batch, some at a time, and what `search` finds, which also returns its answers' number.
+
+        Where there are too many, half the events are searched.
+        """
         first = 0
         while first < batch.num_rows:
-            part = batch.slice(first, step)
-            events = search.read(version, columns, part)
+            part = batch.slice(first, self.step)
             try:
-                answers = searcher.answers(events.keys)
+                found, answers = search(part)
             except TooManyAnswers:
                 if part.num_rows == 1:
                     raise
-                step = part.num_rows // 2
+                self.step, self._growth = part.num_rows // 2, CAREFUL
                 continue
             first += part.num_rows
-            rejected = len({one.event for one in events.rejects})
-            yield Searched(events.rows, answers, part.num_rows, rejected)
-            step = _step(len(answers.scores) / part.num_rows)
+            self.step = min(_step(answers / part.num_rows), ceil(self.step * self._growth))
+            yield part, found
 
 
 def _step(answers: float) -> int:
-    """Return how many events to search at a time if each has so many answers."""
-    return int(min(max(WANTED_ANSWERS / max(answers, 1 / LAST_STEP), 64), LAST_STEP))
+    """Return how many events to search at a time if each has this many answers."""
+    return int(min(max(WANTED_ANSWERS / max(answers, 1 / LAST_STEP), 1), LAST_STEP))
+
+
+def searched(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[Searched]:
+    """Yield the events of a partition, some at a time, and their answers."""
+    version = search.opened()
+    searcher = search.searcher(version, places=bool(columns.details))
+
+    def answers_of(part: pa.RecordBatch) -> tuple[tuple[EventBatch, Answers], int]:
+        events = search.read(version, columns, part)
+        answers = searcher.answers(events.keys)
+        return (events, answers), len(answers.scores)
+
+    pace = Pace(search.k)
+    for batch in batches if version.router is None else larger(batches):
+        for part, (events, answers) in pace.over(batch, answers_of):
+            yield Searched(events.rows, answers, part.num_rows, events.unread)
+
+
+class Counted(NamedTuple):
+    """What was counted of the events of a partition."""
+
+    events: int
+    rejected: int
+    """Number of events of which something could not be read."""
+    matches: int
+    tables: I64
+    """By segment: how many events were searched in it, and how many answers it gave (rows of two)."""
+
+
+def counted(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Counted:
+    """Search the events of a partition, and only count."""
+    version = search.opened()
+    searcher = search.searcher(version)
+
+    def sizes_of(part: pa.RecordBatch) -> tuple[tuple[int, int, I64], int]:
+        events = search.read(version, columns, part)
+        sizes, tables = searcher.sizes(events.keys)
+        matches = int(sizes.sum())
+        return (events.unread, matches, tables), matches
+
+    pace = Pace(search.k)
+    total = Counted(0, 0, 0, np.zeros((len(version.segments), 2), np.int64))
+    for batch in batches if version.router is None else larger(batches):
+        for part, (unread, matches, tables) in pace.over(batch, sizes_of):
+            events, rejected = total.events + part.num_rows, total.rejected + unread
+            total = Counted(events, rejected, total.matches + matches, total.tables + tables)
+    return total
 
 
 def larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -189,8 +251,8 @@ def reject_batches(search: Search, columns: Columns, batches: Iterator[pa.Record
     version = search.opened()
     names = [*columns.names[: len(columns.carried)], *REJECTED]
     for batch in batches:
-        for first in range(0, batch.num_rows, FIRST_STEP):
-            part = batch.slice(first, FIRST_STEP)
+        for first in range(0, batch.num_rows, READ_STEP):
+            part = batch.slice(first, READ_STEP)
             rejects = search.read(version, columns, part).rejects
             if not rejects:
                 continue

@@ -25,6 +25,7 @@ Invariant: (event, sequence) is unique among what is merged; the order is by sco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,10 +34,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
+from earmark.engine.searcher import Found, Searcher
 from earmark.errors import EarmarkError
 from earmark.flat.arrays import I32, I64
+from earmark.spark.details import Details
 from earmark.spark.frames import RESULTS, Columns, column_names, struct_of
-from earmark.spark.search import Search, answer_cuts, details_of, larger, row_bytes, searched
+from earmark.spark.search import Pace, Search, answer_cuts, counted, details_of, larger, row_bytes
 from earmark.spark.sentences import collected
 
 if TYPE_CHECKING:
@@ -108,7 +111,7 @@ def _by_event(ready: MatchPlan, found: DataFrame, inner: list[str], fields: list
 
 
 def partitions_of(spark: SparkSession, places: int, size: int) -> int:
-    """Return in how many partitions so many places are searched, whose shards have so many bytes."""
+    """Return the number of partitions for this many places, whose shards are `size` bytes together."""
     try:
         cores = int(spark.sparkContext.defaultParallelism)
     except Exception:  # a Connect session has no context, and says so with errors of its own
@@ -170,10 +173,9 @@ def _routed(
 
 def measure_load(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the load of each table: the events that are searched in it, and its answers, which cost about as much."""
-    total: Any = sum(part.answers.counts for part in searched(search, columns, batches))
-    if np.ndim(total):
-        met = np.flatnonzero(total[:, 0])
-        yield pa.record_batch({PLACE: pa.array(met, pa.int32()), LOAD: total[met].sum(axis=1)})
+    tables = counted(search, columns, batches).tables
+    met = np.flatnonzero(tables[:, 0])
+    yield pa.record_batch({PLACE: pa.array(met, pa.int32()), LOAD: tables[met].sum(axis=1)})
 
 
 def route_batches(
@@ -194,25 +196,39 @@ def search_batches(
     opened = search.opened()
     searcher = search.searcher(opened)
     details = details_of(search, opened, columns)
-    names = [*column_names(len(columns.names) - columns.rank), EVENT, SEQUENCE, SALT]
+
+    def found_in(table: int, part: pa.RecordBatch) -> tuple[Found, int]:
+        found = searcher.found(table, search.read(opened, columns, part).keys)
+        return found, len(found.slots)
+
+    paces: dict[int, Pace] = {}
     for batch in larger(batches):
         tables = np.searchsorted(first, batch.column(batch.num_columns - 1).to_numpy(), "right") - 1
         for table in np.unique(tables).tolist():
-            part = batch.take(pa.array(np.flatnonzero(tables == table)))
-            found = searcher.found(table, search.read(opened, columns, part).keys)
-            salt = _salts(found.events)
-            slots = found.slots.astype(np.int64)
-            places, at = (np.full(len(slots), table), slots), np.arange(len(slots))
-            for begin, end in answer_cuts(row_bytes(part, columns.carried)[found.events], details, places, at):
-                some = found.between(begin, end)
-                events = pa.array(some.events)
-                made = [part.column(at).take(events) for at in columns.carried]
-                made += [searcher.named(some), pa.array(some.scores)]
-                made.append(pa.array(np.full(end - begin, search.version, np.int64)))
-                made += details.columns(*(place[begin:end] for place in places)) if details is not None else []
-                made += [part.column(part.num_columns - 2).take(events), pa.array(some.sequence)]
-                made.append(pa.array(salt[begin:end]))
-                yield pa.RecordBatch.from_arrays(made, names)
+            own = batch.take(pa.array(np.flatnonzero(tables == table)))
+            pace = paces.setdefault(table, Pace(search.k))
+            for part, found in pace.over(own, partial(found_in, table)):
+                yield from _found_batches(search, columns, searcher, details, part, found)
+
+
+def _found_batches(
+    search: Search, columns: Columns, searcher: Searcher, details: Details | None, part: pa.RecordBatch, found: Found
+) -> Iterator[pa.RecordBatch]:
+    """Yield the answers of one table for some events, in batches of bounded size."""
+    names = [*column_names(len(columns.names) - columns.rank), EVENT, SEQUENCE, SALT]
+    salt = _salts(found.events)
+    slots = found.slots.astype(np.int64)
+    places, at = (np.full(len(slots), found.number), slots), np.arange(len(slots))
+    for begin, end in answer_cuts(row_bytes(part, columns.carried)[found.events], details, places, at):
+        some = found.between(begin, end)
+        events = pa.array(some.events)
+        made = [part.column(at).take(events) for at in columns.carried]
+        made += [searcher.named(some), pa.array(some.scores)]
+        made.append(pa.array(np.full(end - begin, search.version, np.int64)))
+        made += details.columns(*(place[begin:end] for place in places)) if details is not None else []
+        made += [part.column(part.num_columns - 2).take(events), pa.array(some.sequence)]
+        made.append(pa.array(salt[begin:end]))
+        yield pa.RecordBatch.from_arrays(made, names)
 
 
 def _salts(events: I64) -> I32:
