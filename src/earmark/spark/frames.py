@@ -44,7 +44,7 @@ from earmark.events.moments import Moment, moment_key, named_time
 from earmark.keys.schema import LIFE, Kind, Schema
 from earmark.language.literals import zone_of
 from earmark.language.words import did_you_mean
-from earmark.spark.types import check_type, refuse_collated, suits
+from earmark.spark.types import check_type, is_numeric, refuse_collated, suits
 
 MISSING = ("null", "warn", "error")
 """What to do about attributes that no column holds."""
@@ -52,6 +52,8 @@ MISSING = ("null", "warn", "error")
 _SHOWN = 5
 _MOMENT = ("", LIFE)
 """Where the time of all events is among the columns that are taken: no column has such a path."""
+_CAST = "\0cast"
+"""Before the path of what is taken with another type than it has: it may be carried along as it is, too."""
 _PATTERN = re.compile(r"[*?\[\]{}\\]")
 _UTC = frozenset({"UTC", "Z", "Etc/UTC", "Etc/UCT", "Zulu", "UCT", "Universal", "GMT", "Etc/GMT", "+00:00", "GMT+0"})
 
@@ -260,7 +262,7 @@ class Reading(NamedTuple):
         reason += did_you_mean(absent[0], (name for name in columns if name not in there))
         if missing == "error":
             raise EventError(f"{reason} (missing='null' allows it)", attribute=absent[0])
-        warnings.warn(f"{reason} (missing='null' says that this is meant)", stacklevel=4)
+        warnings.warn(f"{reason} (missing='null' turns this warning off)", stacklevel=4)
 
     def check_zone(self, zone: str, schema: Schema) -> None:
         """Raise if times do not mean the same to a session in this zone and to the snapshot, and there are any."""
@@ -474,6 +476,7 @@ class EventProjection:
         """Return the position of a column, or of a field of it, or of the value of a map under a key."""
         self._known(path[0])
         full = (*path,) if key is None else (*path, "", key)
+        full = full if cast is None else (_CAST, *full)
         if full not in self.taken:
             column = col(".".join(map(quoted, path)))
             column = column if key is None else column.getItem(key)
@@ -482,8 +485,12 @@ class EventProjection:
 
     def take_weights(self, name: str) -> None:
         """Take the weights of each event from a map column."""
-        if name not in self.fields or not spark_nesting(self._known(name)).string_map:
+        inside = spark_nesting(self._known(name)) if name in self.fields else None
+        if inside is None or not inside.string_map:
             raise EventError(f"expected weights as a mapping or the name of a map column, got {name!r}")
+        if not is_numeric(inside.values):
+            type_ = self.fields[name].simpleString()
+            raise EventError(f"expected numbers in the column of weights {name!r}, got {type_}")
         self.weights = self._position((name,), cast="map<string,double>")
 
     def carry(self, names: Sequence[str] | None, results: Sequence[str] = RESULTS) -> list[tuple[StructField, int]]:

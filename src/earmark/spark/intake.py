@@ -56,6 +56,7 @@ from earmark.segment.segment import Segment, no_segment
 from earmark.spark import frames
 from earmark.spark.ordering import placed_by_executors
 from earmark.spark.sentences import collected
+from earmark.spark.types import is_numeric
 
 FAIL, REJECT = "fail", "reject"
 PART_ROWS, PART_BYTES = 100_000, 256 << 20
@@ -186,6 +187,7 @@ def source_of(
     if not ready and schema["condition"] != StringType():
         type_ = schema["condition"].simpleString()
         raise SubscriptionError(f"expected strings in the column 'condition', got {type_}")
+    _check_numbers(schema)
     if order_by is not None and order_by not in schema:
         raise SubscriptionError(f"the DataFrame has no column {order_by!r} to order by")
     used = {name for name in FIELDS if not (ready and name == "condition")}
@@ -195,6 +197,17 @@ def source_of(
     used |= set(payload)
     selected = _selected(frame, [name for name in names if name in used], order_by, frames.id_type(integer_ids))
     return RowSource(frame.sparkSession, selected, integer_ids, RowPlan(pairs, ready, changes, payload=payload))
+
+
+def _check_numbers(schema: Mapping[str, DataType]) -> None:
+    """Raise for scores and weights that are not numbers: a cast would make NULL of them, or fail, as ANSI mode says."""
+    if "score" in schema and not is_numeric(schema["score"]):
+        raise SubscriptionError(f"expected numbers in the column 'score', got {schema['score'].simpleString()}")
+    weights = schema.get("weights")
+    if isinstance(weights, MapType) and not (weights.keyType == StringType() and is_numeric(weights.valueType)):
+        raise SubscriptionError(
+            f"expected maps of strings to numbers in the column 'weights', got {weights.simpleString()}"
+        )
 
 
 def _check_payload(payload: tuple[str, ...], names: list[str], used: set[str]) -> None:
@@ -216,6 +229,8 @@ def _selected(frame: DataFrame, names: list[str], order_by: str | None, id_type:
             same = " and ".join(map(repr, alike[name]))
             raise SubscriptionError(f"the DataFrame has two columns of one name: {same}")
     casts = {"id": id_type, "score": DoubleType(), OP: StringType()}
+    if "weights" in names and isinstance(frame.schema["weights"].dataType, MapType):
+        casts["weights"] = MapType(StringType(), DoubleType())
     types = {name: casts.get(name, frame.schema[name].dataType) for name in names}
     columns = {name: f.col(frames.quoted(name)) for name in names}
     columns |= {name: columns[name].cast(casts[name]) for name in names if name in casts}
@@ -315,7 +330,7 @@ def _usable(plan: RowPlan, frame: pa.Table) -> tuple[pa.Table, list[dict[str, An
         for row, op in enumerate(frame[OP].to_pylist()):
             if op not in OPS:
                 problems[row] = f"expected {', '.join(OPS[:-1])} or {OPS[-1]} for op, got {op!r}"
-    for name, problem in ((ORDER, "the column of the order is NULL"), ("id", "a subscription has an id; it is NULL")):
+    for name, problem in ((ORDER, "the column of the order is NULL"), ("id", "the id is NULL")):
         if name in frame.column_names:
             problems |= dict.fromkeys(pc.indices_nonzero(frame[name].is_null()).to_pylist(), problem)
     if not problems:

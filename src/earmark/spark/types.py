@@ -59,6 +59,11 @@ def suits(attribute: Attribute, type_: DataType) -> bool:
     return attribute.type is None or name == "void" or name in _SUITABLE[attribute.type.kind]
 
 
+def is_numeric(type_: DataType) -> bool:
+    """Return whether the values of a type are numbers, or all NULL."""
+    return type_.typeName() in _NUMBERS or type_.typeName() == "void"
+
+
 def check_type(attribute: Attribute, type_: DataType) -> None:
     """Raise unless a column of this type, or of structs of `lo` and `hi`, can hold values of an attribute."""
     inner = [field.dataType for field in type_.fields] if isinstance(type_, StructType) else [type_]
