@@ -181,7 +181,7 @@ class Snapshot:
         folder = folders.version_folder(self.path, self.version) / "rejects"
         if not folder.is_dir():
             raise TableError(f"version {self.version} of {str(self.path)!r} is no longer there")
-        return SparkSession.active().read.schema(schema).parquet(folder.as_uri())
+        return SparkSession.active().read.schema(schema).parquet(frames.address(folder))
 
     def versions(self) -> list[VersionInfo]:
         """Return all versions under the path, oldest first."""
@@ -316,6 +316,7 @@ def publish(
     """Publish a full version; return its record. `done` is what did not happen on an error."""
     build = indexes.builder(index)
     _check_shards(shards)
+    frames.address(root)  # refuses what Spark would misread
     source, seed = intake.subscriptions_of(subscriptions, options)
     with publishing(root) as site:
         taken = intake.take_rows(source, site.folder / PARTS, seed)

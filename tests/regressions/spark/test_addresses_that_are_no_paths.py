@@ -8,6 +8,7 @@ import pytest
 
 from earmark import EarmarkError, Matcher
 from earmark.book.folder import root_of
+from earmark.spark.hygiene.auditing import working_folder
 
 
 def test_one_function_for_all_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +44,13 @@ def test_matchers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(tmp_path.iterdir())
     matcher.save((tmp_path / "b").as_uri())
     assert Matcher.load((tmp_path / "b").as_uri()).match({"a": 1}) == ["x"]
+
+
+def test_working_folders_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`working="s3://bucket/x"` was looked for below the current folder, and a file: address was not understood."""
+    monkeypatch.chdir(tmp_path)
+    with working_folder(tmp_path.as_uri(), "audit") as folder:
+        assert folder.parent == tmp_path and folder.is_dir()
+    for given in ("s3://bucket/x", "dbfs:/x"):
+        with pytest.raises(EarmarkError, match=r"the working folder .* is not a path"), working_folder(given, "audit"):
+            pass

@@ -44,6 +44,7 @@ from pyarrow.feather import write_feather
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructType
 
+from earmark.book.folder import root_of
 from earmark.book.segments import read_whole, write_whole
 from earmark.cover.audit import first_equal
 from earmark.cover.canonical import Canonized, canonized
@@ -117,7 +118,7 @@ def audit(
     are left out of the audit, and are findings themselves: "rejected", with the reason as the text.
 
     The subscriptions are read at once; the audit runs every time the result is used, unless it is cached or written.
-    `homes` is the number of  `working` is a folder that all workers see, needed on a cluster; its content may be
+    `homes` is the number of tasks. `working` is a folder that all workers see, needed on a cluster; its content may be
     removed once the result has been used. `on_plan` is called with the way the work is spread.
     """
     check_homes(homes)
@@ -153,11 +154,13 @@ def working_folder(parent: Folder | None, what: str) -> Iterator[Path]:
     if parent is None:
         folder = Path(tempfile.mkdtemp(prefix=f"earmark-{what}-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    elif Path(parent).is_dir():
-        folder = Path(parent).absolute() / f"earmark-{what}-{secrets.token_hex(8)}"
-        folder.mkdir()  # not a private one: workers may belong to another user
     else:
-        raise EarmarkError(f"working: expected a folder that all workers see, got {str(parent)!r}")
+        root = root_of(parent, "the working folder")
+        if not root.is_dir():
+            raise EarmarkError(f"working: expected a folder that all workers see, got {str(parent)!r}")
+        frames.address(root)  # refuses what Spark would misread
+        folder = root / f"earmark-{what}-{secrets.token_hex(8)}"
+        folder.mkdir()  # not a private one: workers may belong to another user
     try:
         yield folder
     except BaseException:
