@@ -32,6 +32,7 @@ folders that the server sees; reports (and `on_progress`) need the client to see
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import warnings
@@ -67,7 +68,7 @@ from earmark.spark.matching import (
     tallied_tables,
 )
 from earmark.spark.search import REJECTED, match_batches
-from earmark.spark.sentences import sentence_of
+from earmark.spark.sentences import message_of, sentence_of
 from earmark.spark.shuffle import shuffled
 from earmark.spark.sinks import (
     MARK,
@@ -87,6 +88,10 @@ ATTEMPTS = 10
 BATCH = "batch"
 """The column that `read_matches` adds."""
 DEFAULT_WAIT = 60.0
+INTERVAL = re.compile(
+    r"\s*(interval\s+)?(\d+(\.\d+)?\s*(microsecond|millisecond|second|minute|hour|day|week)s?\s*)+", re.IGNORECASE
+)
+"""The time between batches."""
 
 # --- streams -------------------------------------------------------------------------------------------------
 
@@ -137,6 +142,7 @@ def stream(
     check_how(route, how)
     if not events.isStreaming:
         raise EarmarkError("stream needs a streaming DataFrame, from spark.readStream; for others there is match")
+    writer = _triggered(events, trigger)
     snapshots = snapshot.path if isinstance(snapshot, Snapshot) else root_of(snapshot)
     folder = root_of(checkpoint, "the checkpoint")
     options: dict[str, Any] = {"k": k, "mode": mode, "scope": scope and dict(scope), "weights": weights, "event": event}
@@ -166,11 +172,9 @@ def stream(
     routing = {"route": route, "replicas": replicas}
     work = BatchWork(snapshots, Pins(folder), place, options, routing, event_time, schema, owner)
     work.release()
-    writer = events.writeStream.foreachBatch(work).option("checkpointLocation", address(folder))
+    writer = writer.foreachBatch(work).option("checkpointLocation", address(folder))
     if name is not None:
         writer = writer.queryName(name)
-    if trigger is not None:
-        writer = writer.trigger(**trigger)
     try:
         query = writer.start()
     except Exception as problem:  # Spark's own have no common base on classic and Connect
@@ -190,6 +194,23 @@ since the last figures of a stream come after its end."""
 def running_stream(query: str) -> Stream | None:
     """Return the stream of this process whose query has this id."""
     return _running.get(query)
+
+
+def _triggered(events: DataFrame, trigger: Mapping[str, Any] | None) -> Any:
+    """Return a writer of the events with this trigger, which is checked before anything is claimed or written."""
+    if trigger is None:
+        return events.writeStream
+    wanted = f'trigger: expected {{"processingTime": "5 seconds"}} or {{"availableNow": True}}, got {trigger!r}'
+    if not isinstance(trigger, Mapping) or len(trigger) != 1:
+        raise EarmarkError(wanted)
+    ((kind, value),) = trigger.items()
+    is_interval = isinstance(value, str) and INTERVAL.fullmatch(value)
+    if not (is_interval if kind == "processingTime" else kind in ("availableNow", "once") and value is True):
+        raise EarmarkError(wanted)
+    try:
+        return events.writeStream.trigger(**trigger)
+    except Exception as problem:  # Spark's own have no common base on classic and Connect
+        raise EarmarkError(f"{wanted}: {message_of(problem)}") from None
 
 
 def _check_names(ready: MatchPlan, rejects: bool, is_folder: bool) -> None:

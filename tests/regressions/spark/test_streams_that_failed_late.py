@@ -46,6 +46,12 @@ def arriving(spark: SparkSession, tmp_path: Path) -> DataFrame:
         ({"columns": ["Batch"]}, "the column 'Batch' is also a column of what read_matches returns"),
         ({"with_columns": "tags"}, r"with_columns: expected a list of names, such as \['tags'\]"),
         ({"combine": "median"}, "combine: expected one of"),
+        ({"trigger": {"processingTime": "now and then"}}, "trigger: expected .* got {'processingTime': 'now and then'"),
+        ({"trigger": {"processingTime": 5}}, "trigger: expected"),
+        ({"trigger": {"availableNow": False}}, "trigger: expected"),
+        ({"trigger": {"continuous": "1 second"}}, "trigger: expected"),
+        ({"trigger": {"availableNow": True, "once": True}}, "trigger: expected"),
+        ({"trigger": "5 seconds"}, "trigger: expected"),
     ],
 )
 def test_noticed_at_the_call(
