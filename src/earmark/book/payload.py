@@ -8,6 +8,8 @@ writes one small file in the place of that of the changes before; `settled` leav
 
     record["payload"]  schema: Spark's type of the columns, as JSON; files: {file, bytes, checksum, rows, changes} each
 
+Files are written one after another, each of about FILE_ROWS rows or FILE_BYTES, and only these are held meanwhile.
+
 Complexity: a lookup takes O(files x log rows) for each subscription. Where a column is brought along, each process
 holds the size of its values, 4 bytes per row.
 """
@@ -31,8 +33,8 @@ from earmark.errors import TableError, require
 from earmark.flat.arrays import I64
 
 SEQUENCE = "sequence"
-FILE_ROWS = 1 << 20
-"""Files with fewer rows are joined."""
+FILE_ROWS, FILE_BYTES = 1 << 20, 256 << 20
+"""Files with fewer rows and bytes are joined."""
 BATCH_ROWS, BATCH_BYTES = 1 << 16, 64 << 20
 """Most rows and bytes of a batch of a file: Arrow's strings have at most 2 GiB per batch."""
 _MOST_BYTES = (1 << 31) - 1
@@ -45,11 +47,15 @@ def write_payload(site: Building, tables: Iterable[pa.Table], changes: bool = Fa
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
-        if sum(own.num_rows for own in waiting) >= FILE_ROWS:
+        if _is_large(sum(own.num_rows for own in waiting), sum(own.nbytes for own in waiting)):
             yield _write(site.new_file(SEGMENTS), pa.concat_tables(waiting), changes)
             waiting = []
     if waiting:
         yield _write(site.new_file(SEGMENTS), pa.concat_tables(waiting), changes)
+
+
+def _is_large(rows: int, size: int) -> bool:
+    return rows >= FILE_ROWS or size >= FILE_BYTES
 
 
 def _write(file: Path, table: pa.Table, changes: bool) -> Entry:
@@ -132,19 +138,21 @@ def with_changes(site: Building, files: Sequence[Entry], table: pa.Table) -> lis
 
 def settled(site: Building, files: Sequence[Entry], live: I64) -> list[Entry]:
     """Return files without what is replaced or removed; `live` are the sequences of the subscriptions there are."""
-    replaced = np.empty(0, np.int64)
     kept: list[Entry] = []
-    loose: list[pa.Table] = []
-    for entry in files:
-        table = read_payload(site.root, entry)
-        left = _without(table, replaced, live)
-        if entry["changes"]:
-            replaced = table[SEQUENCE].to_numpy()
-        if left.num_rows == table.num_rows and left.num_rows >= FILE_ROWS and not entry["changes"]:
-            kept.append(entry)
-        else:
-            loose.append(left)
-    return [*write_payload(site, loose), *kept]
+
+    def loose() -> Iterator[pa.Table]:
+        replaced = np.empty(0, np.int64)
+        for entry in files:
+            table = read_payload(site.root, entry)
+            left = _without(table, replaced, live)
+            if entry["changes"]:
+                replaced = table[SEQUENCE].to_numpy()
+            if left is table and _is_large(table.num_rows, table.nbytes) and not entry["changes"]:
+                kept.append(entry)
+            else:
+                yield left
+
+    return [*write_payload(site, loose()), *kept]
 
 
 def _without(table: pa.Table, gone: I64, live: I64 | None = None) -> pa.Table:
