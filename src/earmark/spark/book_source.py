@@ -21,8 +21,9 @@
 
 The version is chosen when the source is planned, and all tasks read it. Subscriptions are read segment by segment,
 PIECE slots per task. Versions that share a segment share its slots too, so differences look only at segments that one
-of the two versions has, and at slots whose removal one of them records. This is done in one task, which holds the
-subscriptions that are looked at: few after `apply`, all of them after `compact`.
+of the two versions has, and at slots whose removal one of them records. This is done in one task, which holds the ids
+of the subscriptions that are looked at: few after `apply`, all of them after `compact`. Conditions, tags and payload
+are read and returned some OUTPUT_BYTES at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ from earmark.segment.builder import Subscription
 from earmark.segment.forms import subscription_at
 from earmark.segment.segment import Segment
 from earmark.spark.frames import arrow_id_type, arrow_schema, struct_of
-from earmark.spark.search import cuts
+from earmark.spark.search import OUTPUT_BYTES, cuts
 from earmark.spark.snapshot import Snapshot
 
 FORMAT = "earmark.book"
@@ -174,6 +174,7 @@ class BookReader(DataSourceReader):
         """Return the pieces of the table."""
         options = BookOptions(self.options)
         snapshot = options.snapshot
+        _check_planned(self.schema, options)
         this = (snapshot.version, snapshot.record["checksum"])
         if options.table == VERSIONS:
             return [Piece(str(options.root), this, rows=[_as_row(info) for info in snapshot.versions()])]
@@ -195,12 +196,39 @@ class BookReader(DataSourceReader):
         rows = iter(partition.rows)
         if table != VERSIONS:
             rows = subscriptions_in(partition) if table == SUBSCRIPTIONS else differences(partition)
-        while some := list(islice(rows, _AT_ONCE)):
+        for some in _some(rows):
             if table == VERSIONS:
                 yield pa.RecordBatch.from_pylist(some, wanted)
             else:
                 yield from _with_payload(partition, some, wanted)
         yield pa.RecordBatch.from_pylist([], wanted)
+
+
+def _check_planned(planned: StructType, options: BookOptions) -> None:
+    """Raise unless the version has the columns that the query was planned with: it was chosen apart from them."""
+    there = {field.name: field.dataType.simpleString() for field in options.schema.fields}
+    for field in planned.fields:
+        type_ = field.dataType.simpleString()
+        if there.get(field.name) != type_:
+            raise EarmarkError(
+                f"version {options.snapshot.version} of {str(options.root)!r} has no column {field.name!r} of type "
+                f"{type_}, which this query was planned with: if the book was published again meanwhile, run the query "
+                "again, or give the option 'version'"
+            )
+
+
+def _some(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows, _AT_ONCE at a time, or as many as have OUTPUT_BYTES of text."""
+    some: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += len(row.get("condition") or "") + sum(len(one) for tag in row.get("tags") or () for one in tag)
+        if len(some) >= _AT_ONCE or size >= OUTPUT_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _with_payload(piece: Piece, rows: list[dict[str, Any]], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -209,7 +237,9 @@ def _with_payload(piece: Piece, rows: list[dict[str, Any]], wanted: pa.Schema) -
     own = [name for name in later.names if name in wanted.names]
     sequences = np.array([row["sequence"] for row in rows], np.int64)
     removed = np.array([row.get("change") == REMOVED for row in rows])
-    sizes = sum((later.sizes(name, sequences) for name in own), np.zeros(len(rows), np.int64))
+    sizes = _sizes(later, own, sequences)
+    if earlier is not None and removed.any():
+        sizes = np.maximum(sizes, _sizes(earlier, earlier.names, sequences))
     for begin, end in cuts(sizes, np.arange(len(rows))):
         batch = pa.RecordBatch.from_pylist(rows[begin:end], wanted)
         for name in own:
@@ -219,6 +249,11 @@ def _with_payload(piece: Piece, rows: list[dict[str, Any]], wanted: pa.Schema) -
                 values = pc.if_else(pa.array(removed[begin:end]), before, values)
             batch = batch.set_column(at, wanted.field(at), values)
         yield batch
+
+
+def _sizes(payload: Payload, names: Sequence[str], sequences: I64) -> I64:
+    """Return the bytes that the payload of each of these subscriptions takes."""
+    return sum((payload.sizes(name, sequences) for name in names), np.zeros(len(sequences), np.int64))
 
 
 def _payloads(piece: Piece) -> tuple[Payload, Payload | None]:
@@ -290,11 +325,17 @@ def _payload_differs(
     later, earlier = _payloads(piece)
     differ = dict.fromkeys(ids, False)
     both = [id for id in ids if id in before and id in after]
-    for name in later.names if both else ():
-        now = later.column(name, np.array([_sequence(*after[id]) for id in both]))
-        was = _column(earlier, name, np.array([_sequence(*before[id]) for id in both]), now.type)
-        for at, id in enumerate(both):
-            differ[id] |= not now[at].equals(was[at])
+    if not both:
+        return list(differ.values())
+    now_at, was_at = (np.array([_sequence(*own[id]) for id in both]) for own in (after, before))
+    sizes = _sizes(later, later.names, now_at)
+    sizes += 0 if earlier is None else _sizes(earlier, earlier.names, was_at)
+    for begin, end in cuts(sizes, np.arange(len(both))):
+        for name in later.names:
+            now = later.column(name, now_at[begin:end])
+            was = _column(earlier, name, was_at[begin:end], now.type)
+            for at, id in enumerate(both[begin:end]):
+                differ[id] |= not now[at].equals(was[at])
     return list(differ.values())
 
 
