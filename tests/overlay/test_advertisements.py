@@ -97,7 +97,7 @@ EVENTS = [{"x": x, "y": y, "s": s} for x in (None, *range(9)) for y in range(9) 
 
 @given(conditions, conditions)
 def test_conditions_that_share_an_event_meet(one: Wanted, other: Wanted):
-    offers, offer, entry = Offers(), Entry(1, "b", one.text), Entry(2, LOCAL, other.text)
+    offers, offer, entry = Offers({}, "UTC"), Entry(1, "b", one.text), Entry(2, LOCAL, other.text)
     offers.learn([entry])
     offers.add(offer)
     shared = any(one.holds(event) and other.holds(event) for event in EVENTS)
@@ -106,7 +106,7 @@ def test_conditions_that_share_an_event_meet(one: Wanted, other: Wanted):
 
 
 def test_disjoint_conditions_do_not_meet():
-    offers = Offers()
+    offers = Offers({}, "UTC")
     offers.add(Entry(1, "b", "x < 5 AND y = 1"))
     entries = [Entry(n, LOCAL, text) for n, text in enumerate(["x >= 5", "x = 2", "y = 2 OR z = 1", "y IS NULL"], 2)]
     offers.learn(entries)

@@ -91,7 +91,8 @@ class Broker:
         self.run = run
         rules = policy_of(policy, options or {})
         attributes = rules.declare(attributes or {}, zone)
-        self._router = Router(name, run, rules, policy, Table(attributes, zone), Offers() if advertisements else None)
+        offers = Offers(attributes, zone) if advertisements else None
+        self._router = Router(name, run, rules, policy, Table(attributes, zone), offers)
         self._clients = Clients(attributes, zone)
         self._publications = Publications(name, run, self._router, self._clients, (holding, holding_bytes))
         self._patience, self._forget = patience, forget

@@ -8,33 +8,33 @@ known yet what it offers counts as offering everything.
                  P ◄──Want─── X ◄──Want─── Y                      before they say that the offer is in force
 
 Whether two conditions meet is decided from their canonical forms, clause by clause: two clauses meet unless the sets of
-an attribute that both constrain are disjoint. Conditions that contradict each other's types count as meeting.
+an attribute that both constrain are disjoint. Conditions that brokers may read differently (policies/rows.py) count as
+meeting everything.
 
 Complexity: O(offers of a link) per entry and link, in one kernel; a new offer O(entries).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from earmark.cover.cover_index import CoverIndex
 from earmark.cover.exact import clauses_meet
-from earmark.errors import SubscriptionError
 from earmark.flat.arrays import I64
 from earmark.flat.machine import at
 from earmark.jit import kernel
 from earmark.overlay.policies import Entry
+from earmark.overlay.policies.rows import Bound
 from earmark.segment.arrays import SegmentArrays
 
 
-class Offers:
+class Offers(Bound):
     """What is offered, by source; and which entries meet it."""
 
-    def __init__(self) -> None:
-        self._index = CoverIndex("linear")
-        self._odd: set[int] = set()
+    def __init__(self, attributes: Mapping[str, str], zone: str) -> None:
+        """Make it empty. Conditions are read with these types, in this zone."""
+        super().__init__("linear", attributes, zone)
         self._by_source: dict[str, dict[int, Entry]] = {}
 
     def told(self, link: str) -> list[Entry]:
@@ -52,24 +52,6 @@ class Offers:
         self.unlearn([offer])
         del self._by_source[offer.source][offer.number]
 
-    def learn(self, entries: Sequence[Entry]) -> None:
-        """Take note of entries that are wanted."""
-        rows = [(entry.number, entry.condition) for entry in entries]
-        try:
-            self._index.add_many(rows)
-        except SubscriptionError:
-            for number, condition in rows:
-                try:
-                    self._index.add(number, condition)
-                except SubscriptionError:
-                    self._odd.add(number)
-
-    def unlearn(self, entries: Sequence[Entry]) -> None:
-        """Forget entries."""
-        numbers = [entry.number for entry in entries]
-        self._index.remove_many([number for number in numbers if number not in self._odd])
-        self._odd.difference_update(numbers)
-
     def meeting(self, entries: Iterable[Entry], source: str) -> list[Entry]:
         """Those entries that meet an offer of a source."""
         return self._meeting(entries, [*self._by_source.get(source, ())])
@@ -81,13 +63,13 @@ class Offers:
     def _meeting(self, entries: Iterable[Entry], offers: list[int]) -> list[Entry]:
         if not offers:
             return []
-        if not self._odd.isdisjoint(offers):
+        if not self.odd.isdisjoint(offers):
             return [*entries]
-        index, places = self._index, np.array([self._index.slot(number) for number in offers], np.int64)
+        index, places = self.index, np.array([self.index.slot(number) for number in offers], np.int64)
         return [
             entry
             for entry in entries
-            if entry.number in self._odd or meets_any(index.table, index.slot(entry.number), places)
+            if entry.number in self.odd or meets_any(index.table, index.slot(entry.number), places)
         ]
 
 

@@ -21,7 +21,7 @@ pending, everything that was told when it was uncovered is still told.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from earmark.cover.relation_graph import CompleteGraph, RelationGraph, StrictPoset
@@ -52,8 +52,8 @@ class Covering(Policy):
         if burst is not None:
             check_whole(burst, "burst", 1)
         self._graph, self._k, self._withdraw, self._burst = graph, k, withdraw, burst
-        self._rows = Rows(index)
-        self._made()
+        self._index = index
+        self.declare({}, "UTC")
         self._links: dict[str, _Outgoing] = {}
 
     def _made(self) -> RelationGraph | StrictPoset | CompleteGraph:
@@ -61,6 +61,12 @@ class Covering(Policy):
         if self._graph == "k":
             return RelationGraph(index, self._k, self._withdraw)
         return (StrictPoset if self._graph == "poset" else CompleteGraph)(index, self._withdraw)
+
+    def declare(self, attributes: Mapping[str, str], zone: str) -> Mapping[str, str]:
+        """Read conditions with these types, in this zone."""
+        self._rows = Rows(self._index, attributes, zone)
+        self._made()
+        return attributes
 
     def open(self, link: str) -> None:
         """Begin a link."""

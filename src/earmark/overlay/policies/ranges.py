@@ -104,7 +104,7 @@ class RangePolicy(Policy):
     def declare(self, attributes: Mapping[str, str], zone: str) -> Mapping[str, str]:
         """The types of a broker's attributes and of the axes, which must agree."""
         if zone != self._grid.space.zone:
-            raise EarmarkError(f"the zone of the space is {self._grid.space.zone!r}, and that of the broker {zone!r}")
+            raise EarmarkError(f"expected the zone of the space, {self._grid.space.zone!r}, got {zone!r}")
         self._declared = {**self._grid.space.types, **attributes}
         self._check_types(self._grid.space)
         return self._declared

@@ -7,6 +7,11 @@ links. Here it is bound and indexed once, and a link looks only at the entries t
     link to A                        8            9                  covering(9) = {8}
     link to B           7                         9                  covering(9) = {7}
 
+**Types.** Brokers agree about a condition only if all of them read it alike. They read a string that is compared with a
+declared date or timestamp as a time; where the type is not declared, some have learned it and others have not. So an
+entry that compares an undeclared attribute with dates or timestamps is set apart, as is one that contradicts the types
+of others: it covers nothing, and nothing covers it.
+
 A question is asked of the shared index for FIRST answers; where too few of them concern the link and there may be more,
 for four times as many, and so on. The answers of a batch of new entries are found together (`learn`).
 
@@ -16,53 +21,80 @@ among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from earmark.cover.cover_index import CoverIndex
 from earmark.cover.indexes.members import SUBSCRIBE
 from earmark.errors import SubscriptionError
+from earmark.keys.schema import Kind
 from earmark.overlay.policies import Entry
 
 FIRST = 3
 """Answers that are asked for at first: with two sources among them, one suits any link."""
 
 
-class Rows:
+TIMES = (Kind.DATE, Kind.TIMESTAMP)
+
+
+def has_learned_times(index: CoverIndex) -> bool:
+    """Whether an undeclared attribute is compared with dates or timestamps. O(attributes)."""
+    return any(one.type is not None and one.type.kind in TIMES and not one.declared for one in index.schema)
+
+
+class Bound:
+    """Entries in a covering index, but for those that brokers may read differently."""
+
+    def __init__(self, index: str, attributes: Mapping[str, str], zone: str) -> None:
+        """Make an empty table; `index` names a covering index, `attributes` and `zone` are the broker's."""
+        self.index = CoverIndex(index, attributes, zone)
+        self.odd: set[int] = set()
+        """Entries that are set apart."""
+
+    def learn(self, entries: Sequence[Entry]) -> None:
+        """Add entries."""
+        rows = [(entry.number, entry.condition) for entry in entries]
+        if len(rows) < 2 or not self._adds(rows):
+            self.odd.update(row[0] for row in rows if not self._adds([row]))
+
+    def _adds(self, rows: list[tuple[int, str]]) -> bool:
+        """Add all of these entries, or none and return False."""
+        before = self.index.schema
+        try:
+            self.index.add_many(rows)  # type: ignore[arg-type]
+        except SubscriptionError:
+            return False
+        if self.index.schema is before or not has_learned_times(self.index):
+            return True
+        self.index.remove_many([number for number, _ in rows])
+        return False
+
+    def unlearn(self, entries: Sequence[Entry]) -> None:
+        """Remove entries."""
+        numbers = [entry.number for entry in entries]
+        self.index.remove_many([number for number in numbers if number not in self.odd])
+        self.odd.difference_update(numbers)
+
+
+class Rows(Bound):
     """All entries of a broker, bound and indexed once."""
 
-    def __init__(self, index: str) -> None:
-        """Make an empty table; `index` names a covering index."""
-        self.index = CoverIndex(index)
-        self.odd: set[int] = set()
-        """Entries that contradict the types of the others: they cover nothing, and nothing covers them."""
+    def __init__(self, index: str, attributes: Mapping[str, str], zone: str) -> None:
+        super().__init__(index, attributes, zone)
         self._answers: dict[int, dict[int, list[int]]] = {}
         """By k, answers since the entries last changed: links ask about the same ones, one after the other."""
 
     def learn(self, entries: Sequence[Entry]) -> None:
-        """Add entries."""
+        """Add entries, and find what covers them."""
         self._answers = {}
-        rows = [(entry.number, entry.condition) for entry in entries]
-        try:
-            self.index.add_many(rows)
-        except SubscriptionError:
-            for row in rows:
-                self._add_or_set_apart(*row)
+        super().learn(entries)
         numbers = [entry.number for entry in entries if entry.number not in self.odd]
         if len(numbers) > 1:
             self.covering(numbers, FIRST)
 
-    def _add_or_set_apart(self, number: int, condition: str) -> None:
-        try:
-            self.index.add(number, condition)
-        except SubscriptionError:
-            self.odd.add(number)
-
     def unlearn(self, entries: Sequence[Entry]) -> None:
         """Remove entries."""
         self._answers = {}
-        numbers = [entry.number for entry in entries]
-        self.index.remove_many([number for number in numbers if number not in self.odd])
-        self.odd.difference_update(numbers)
+        super().unlearn(entries)
 
     def covering(self, numbers: Sequence[int], k: int) -> list[list[int]]:
         """Up to k entries that cover each of these."""

@@ -31,6 +31,7 @@ from earmark.cover.exact import WORK, Verdict
 from earmark.errors import EarmarkError, SubscriptionError, check_whole, require
 from earmark.overlay.policies import Entry, Policy, Statement, Tell, Untell
 from earmark.overlay.policies.ranges import GapTable, RangePolicy, ToldRanges
+from earmark.overlay.policies.rows import has_learned_times
 
 WAYS = ("projection", "indexing")
 
@@ -111,7 +112,7 @@ class _Link:
         self.forwarded, self.kept_back, self.work = forwarded, kept_back, work
         self.entries: dict[int, Entry] = {}
         self.odd: set[int] = set()
-        """Entries that contradict the types of the others: told, and in no index."""
+        """Entries that brokers may read differently (rows.py): told, and in no index."""
 
     def is_told(self, number: int) -> bool:
         return number not in self.kept_back
@@ -119,6 +120,9 @@ class _Link:
     def is_superfluous(self, entry: Entry) -> bool:
         """Put an entry among those told; whether the others take all that it takes."""
         self.forwarded.add(entry.number, entry.condition)
+        if has_learned_times(self.forwarded):
+            self.forwarded.remove(entry.number)
+            raise SubscriptionError("the condition compares an undeclared attribute with dates or timestamps")
         return self.forwarded.verdict(entry.number, self.work).verdict in (Verdict.COVERED, Verdict.SUBSUMED)
 
     def add(self, entry: Entry) -> list[Statement]:
