@@ -60,7 +60,7 @@ class Bound:
         """Add all of these entries, or none and return False."""
         before = self.index.schema
         try:
-            self.index.add_many(rows)  # type: ignore[arg-type]
+            self.index.add_many(rows)
         except SubscriptionError:
             return False
         if self.index.schema is before or not has_learned_times(self.index):
