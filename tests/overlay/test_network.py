@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from earmark import EarmarkError
-from earmark.overlay import connection, driver
+from earmark.overlay import connection, driver, remote
 from earmark.overlay.broker import Party
 from earmark.overlay.client import AsyncClient, Client, RequestRefused
 from earmark.overlay.server import BrokerServer, ask_status
@@ -468,7 +468,7 @@ def test_waiting_for_an_answer_sheds_what_nobody_reads() -> None:
 
 
 def test_a_publisher_waits_while_a_neighbour_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "MOST_QUEUED", 3_000)
+    monkeypatch.setattr(remote, "MOST_QUEUED", 3_000)
 
     async def work() -> None:
         async with severed() as (between, _, b, alice, bob):
@@ -502,7 +502,7 @@ def test_a_publisher_waits_while_a_neighbour_is_away(monkeypatch: pytest.MonkeyP
 
 
 def test_a_neighbour_that_stays_away_does_not_block_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "MOST_QUEUED", 500)
+    monkeypatch.setattr(remote, "MOST_QUEUED", 500)
 
     async def work() -> None:
         async with severed(holding=500, patience=0.5) as (between, _, b, alice, bob):

@@ -45,6 +45,8 @@ FEW = 64
 """Messages of a batch from which on the garbage collector is held back."""
 MOST_ENTRIES = 10_000_000
 """Entries, and offers, of one link; and stale ones, beside them."""
+MOST_RESTARTS = 8
+"""How often a neighbour that changes its space may be told everything before it acknowledges all of it."""
 
 
 class Broker:
@@ -342,6 +344,8 @@ class Broker:
         link.run = hello.run
 
     def _resynchronise(self, link: NeighbourLink, message: m.Resynchronise) -> None:
+        if link.restarts > MOST_RESTARTS:
+            raise _error(link.party, f"was told everything {link.restarts} times without acknowledging it")
         self._number(link, message.number)
         link.stale.add(link.wants.values())
         link.stale_offers.add(link.offers.values())
@@ -449,6 +453,8 @@ class Broker:
             wanted = f"from {link.acknowledged} to {link.sent}"
             raise _error(link.party, f"expected an acknowledged number {wanted}, got {message.number}")
         link.acknowledged = message.number
+        if message.number >= link.base:
+            link.restarts = 0
 
     def _others(self, link: NeighbourLink) -> list[str]:
         return [name for name in self._router.links if name != link.name]

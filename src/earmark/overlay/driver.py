@@ -14,7 +14,8 @@ changed subscriptions to the file, passes on what the broker says, and only then
 **Back-pressure.** A message that was not taken is not acknowledged, so its sender keeps it, and slows down in turn.
 Messages of one party are taken while the queue of every *other* neighbour is less than half full. Brokers form a tree
 and frames are always read, so parties never wait for each other in a circle. A neighbour that is away for longer than
-`patience` no longer counts: its link is reset, and the broker holds what it can (Broker.disconnect).
+`patience` no longer counts: its link is reset, and the broker holds what it can (Broker.disconnect). So is one that is
+connected and acknowledges nothing for twice that time while its queue is that full, and it loses its connection.
 With `forget` it is dropped after that time, as if it had never been there; `drop` does so at once.
 
 **Slow clients.** When more than SLOW messages wait for a client, the broker is told that it is away: its notifications
@@ -25,29 +26,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from earmark.errors import EarmarkError, shortened
 from earmark.overlay import messages as m
 from earmark.overlay.broker import Broker, Party, Sent
-from earmark.overlay.channel import (
-    BATCH,
-    BATCH_SIZE,
-    MOST_MESSAGE,
-    MOST_PACKET,
-    WINDOW,
-    WINDOW_SIZE,
-    Outgoing,
-    frame_packet,
-    outgoing,
-)
-from earmark.overlay.conditions import MOST_WORK as BROKER_WORK
-from earmark.overlay.conditions import is_plain, work_of
+from earmark.overlay.channel import MOST_MESSAGE, MOST_PACKET, WINDOW_SIZE, Outgoing, frame_packet, outgoing
 from earmark.overlay.connection import Connection
 from earmark.overlay.link import Arrival, Link
 from earmark.overlay.messages import Message, ProtocolError
+from earmark.overlay.remote import FULL, MOST_QUEUED_SIZE, Remote, named, new_link, remote_status
 from earmark.overlay.store import (
     Advertised,
     Change,
@@ -60,94 +49,21 @@ from earmark.overlay.store import (
     Withdrawn,
 )
 
-MOST_QUEUED = 65_536
-"""Messages that wait for one neighbour before others have to wait, twice. More may wait at once if the broker says so
-much, such as everything to a new neighbour; but not for a neighbour that is away."""
-MOST_QUEUED_SIZE = 1 << 26
-MOST_FOR_CLIENT = 65_536
-"""Messages that wait for one client."""
-ENDLESS = 1 << 62
+MOST_PARTIES = {"broker": 1_024, "client": 65_536}
+"""Neighbours and clients that are known, connected or not."""
 SLOW = 8_192
 MOST_INBOX = 2 * WINDOW_SIZE + MOST_PACKET
 SWEEP = 10.0
 """Seconds between looks for clients that have been away for long."""
 IDLE = 300.0
-"""Seconds after which a client that is away and wants nothing is forgotten."""
+"""Seconds after which a client that is away and wants nothing is forgotten, and a neighbour that was never up."""
 PATIENCE = 30.0
 """Seconds after which a neighbour that is away no longer slows others down, unless the broker is given others."""
 MOST_WORK = 10_000
 """Constraints in the conditions of one batch, apart from plain ones; then others get their turn."""
-FULL = 0.5
 NEARLY_ALL = 0.9
 
 log = logging.getLogger("earmark.overlay")
-
-
-class Remote:
-    """A neighbour or a client, as long as this broker runs: its link outlives connections."""
-
-    def __init__(self, party: Party, session: bytes, link: Link[Any]) -> None:
-        self.party = party
-        self.session = session
-        self.link = link
-        self.connection: Connection | None = None
-        self.is_dialled = False
-        self.wake = asyncio.Event()
-        self.lock = asyncio.Lock()
-        """Held while a connection carries the link."""
-        self.inbox: deque[tuple[tuple[Message, ...], int]] = deque()
-        self.inbox_size = 0
-        self.away_since: float | None = None
-        self.is_slow = False
-        self.shed = 0
-        self.said = ""
-        """Why it was expelled last, until its link was up again."""
-        self.last = 0
-        """The highest number of a client's requests."""
-        self.wishes: set[tuple[str, m.Id]] = set()
-        """Subscriptions and advertisements of a client."""
-
-    @property
-    def fullness(self) -> float:
-        """How full the queue is; above 1 for a neighbour that is told very much at once."""
-        if self.party.kind == "client":
-            return self.link.fullness
-        return max(self.link.queued / MOST_QUEUED, self.link.size / MOST_QUEUED_SIZE)
-
-    def next_messages(self, most: int) -> tuple[Sequence[Message], int]:
-        """Take the messages of the next frame, as many as are this much work, and at least one; and their work."""
-        messages, size = self.inbox.popleft()
-        taken = work = 0
-        for message in messages:
-            if taken and work >= most:
-                break
-            taken, work = taken + 1, work + _work(message)
-        left = size * (len(messages) - taken) // len(messages)
-        if taken < len(messages):
-            self.inbox.appendleft((messages[taken:], left))
-        self.inbox_size -= size - left
-        return messages[:taken], work
-
-    def clear(self) -> None:
-        """Drop what has arrived and was not taken."""
-        self.inbox.clear()
-        self.inbox_size = 0
-
-
-def _link(party: Party, run: int, resets: int) -> Link[Any]:
-    return Link(
-        _named(party),
-        run,
-        resets=resets,
-        most=ENDLESS if party.kind == "broker" else MOST_FOR_CLIENT,
-        most_size=ENDLESS if party.kind == "broker" else MOST_QUEUED_SIZE,
-        batch=BATCH,
-        batch_size=BATCH_SIZE,
-        ahead=0,
-        window=WINDOW,
-        window_size=WINDOW_SIZE,
-        is_deferred=True,
-    )
 
 
 class Driver:
@@ -214,14 +130,24 @@ class Driver:
 
     def remote(self, party: Party, session: bytes) -> Remote:
         """Return the neighbour or client; a client that started again gets a new link, without anything twice."""
+        if party not in self.remotes:
+            self._check_room(party)
         remote = self._remote(party, session)
         if remote.session != session and party.kind == "client":
             self._start_again(remote)
         remote.session = session
         return remote
 
+    def _check_room(self, party: Party) -> None:
+        """Raise a ProtocolError where there are too many neighbours, or clients, to take in another."""
+        count, most = len(self.remotes) - len(self._neighbours), MOST_PARTIES[party.kind]
+        if party.kind == "broker":
+            count = len({*self.broker.neighbours, *(one.party.name for one in self._neighbours)} - {party.name})
+        if count >= most:
+            raise ProtocolError(f"{named(party)}: expected at most {most:,} {party.kind}s")
+
     def _new_link(self, party: Party) -> Link[Any]:
-        return _link(party, self.broker.run, self._resets)
+        return new_link(party, self.broker.run, self._resets)
 
     def _retire(self, link: Link[Any]) -> None:
         """A link is given up. The next one begins above it: a client that knew this one sees that it is lost."""
@@ -257,13 +183,19 @@ class Driver:
 
     def forget(self, client: str) -> None:
         """Forget a client that is away and will not come back, with its subscriptions."""
-        remote = self.remotes.pop(Party("client", client))
-        self._retire(remote.link)
-        self._filled.pop(remote, None)
-        self._lost.pop(remote, None)
+        remote = self.remotes[Party("client", client)]
+        self._remove(remote)
         if self.store is not None and (remote.wishes or client in self.store.preferences):
             self.store.append([Forgotten(client)])
         self._dispatch(self.broker.forget(client))
+
+    def _remove(self, remote: Remote) -> None:
+        del self.remotes[remote.party]
+        if remote in self._neighbours:
+            self._neighbours.remove(remote)
+        self._retire(remote.link)
+        self._filled.pop(remote, None)
+        self._lost.pop(remote, None)
 
     def check_away(self, name: str) -> None:
         """Raise an EarmarkError unless this is the name of a neighbour that is away."""
@@ -277,19 +209,15 @@ class Driver:
         """A neighbour that is away will not come back. Returns how many publications for it are lost."""
         self.check_away(name)
         remote, lost = self.remotes.get(Party("broker", name)), 0
-        if remote is not None:
-            if remote.link.is_open:
-                self._drain(remote)
-                remote.link.reset()
-                self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
-            self._retire(remote.link)
-            self._filled.pop(remote, None)
+        if remote is not None and remote.link.is_open:
+            self._drain(remote)
+            remote.link.reset()
+            self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
         if name in self.broker.neighbours:
             lost = len(self.broker.held(name))
             self._dispatch(self.broker.drop(name))
         if remote is not None:
-            del self.remotes[remote.party]
-            self._neighbours.remove(remote)
+            self._remove(remote)
         if self.store is not None and name in self.store.neighbours:
             self.store.append([Neighbour(name, is_gone=True)])
         if self._has_ready():
@@ -338,8 +266,6 @@ class Driver:
             self._dispatch([(remote.party, message) for message in undelivered if isinstance(message, m.Notify)])
             self._attach(remote)
             return
-        if self.store is not None and name not in self.store.neighbours:
-            self.store.append([Neighbour(name)])
         self._dispatch(self.broker.connect(name))
 
     def _attach(self, remote: Remote) -> None:
@@ -444,11 +370,13 @@ class Driver:
             remote.connection.refuse(str(problem))
 
     def _keep(self, batch: Sequence[tuple[Message, Party]], sent: Iterable[Sent]) -> None:
-        """Write what clients changed to the file, and remember their last numbers."""
+        """Write what clients changed, and which neighbours are up, to the file; remember clients' last numbers."""
         refused = {(party.name, message.number) for party, message in sent if isinstance(message, m.Refused)}
         changes: list[Change] = []
         for message, party in batch:
-            if party.kind != "client":
+            if party.kind == "broker":
+                if isinstance(message, m.Synchronised) and self.store is not None:
+                    changes += [] if party.name in self.store.neighbours else [Neighbour(party.name)]
                 continue
             remote = self._remote(party, b"")
             number: int = message.number  # type: ignore[attr-defined]
@@ -508,7 +436,7 @@ class Driver:
                     lost[remote].append(message)
             remote.wake.set()
         for remote, undelivered in lost.items():
-            log.warning("%s: its queue is full, so its channel is reset", _named(remote.party))
+            log.warning("%s: its queue is full, so its channel is reset", named(remote.party))
             self._channel_is_lost(remote, undelivered)
 
     def _has_room(self, remote: Remote, message: Message) -> bool:
@@ -533,11 +461,16 @@ class Driver:
             away = 0.0 if remote.away_since is None else now - remote.away_since
             if self._forget is not None and remote.away_since is not None and away >= self._forget:
                 lost = self.drop(remote.party.name)
-                log.warning("%s: away for %d s, forgotten; publications lost: %d", _named(remote.party), away, lost)
+                log.warning("%s: away for %d s, forgotten; publications lost: %d", named(remote.party), away, lost)
             elif away > self._patience and remote.link.is_open:
-                log.warning("%s: away for %d seconds, its channel is reset", _named(remote.party), self._patience)
+                log.warning("%s: away for %d seconds, its channel is reset", named(remote.party), self._patience)
                 remote.link.reset()
                 self._channel_is_lost(remote, [one.message for one in remote.link.take_undelivered()])
+            elif remote.is_stuck(now, 2 * self._patience):
+                seconds = 2 * self._patience
+                self.expel(
+                    remote, ProtocolError(f"{named(remote.party)}: acknowledged nothing for {seconds:g} seconds")
+                )
         if self._sweep_at is None or now >= self._sweep_at:
             self._sweep_at = now + min(SWEEP, self._forget_after or SWEEP)
             self._forget_absent(now)
@@ -545,21 +478,25 @@ class Driver:
             self.has_work.set()
 
     def _warn_of_cycle(self, remote: Remote) -> None:
-        reason = f"{_named(remote.party)}: has not told everything yet; does the overlay have a cycle?"
+        reason = f"{named(remote.party)}: has not told everything yet; does the overlay have a cycle?"
         if remote.said != reason:
             log.warning("%s", reason)
             remote.said = reason
 
     def _forget_absent(self, now: float) -> None:
-        """Forget clients that have been away for long, and neighbours that did not come after a restart."""
-        for remote in [*self.remotes.values()]:
-            if remote.party.kind == "broker" or remote.connection is not None:
+        """Forget clients that have been away for long, and neighbours that were never up, or not since a restart."""
+        for party, remote in [*self.remotes.items()]:
+            if remote.connection is not None:
                 continue
-            if remote.away_since is None:  # known from the file, and not seen yet
+            if remote.away_since is None:  # not seen yet
                 remote.away_since = now
             limit = self._forget_after if remote.wishes else IDLE
-            if limit is not None and now - remote.away_since > limit:
-                self.forget(remote.party.name)
+            if limit is None or now - remote.away_since <= limit:
+                continue
+            if party.kind == "client":
+                self.forget(party.name)
+            elif not remote.link.is_open and party.name not in self.broker.neighbours:
+                self._remove(remote)
         if self._first_tick is None:
             self._first_tick = now
         if self.store is not None and now - self._first_tick > 2 * self._patience:
@@ -572,19 +509,8 @@ class Driver:
         for party, remote in self.remotes.items():
             table: Any = status["links" if party.kind == "broker" else "clients"]
             absent = {"state": "absent"} if party.kind == "broker" else {}
-            table.setdefault(party.name, absent).update(_remote_status(remote))
+            table.setdefault(party.name, absent).update(remote_status(remote))
         return status
-
-
-def _work(message: Message) -> int:
-    """How much work a message is, in constraints of its condition."""
-    condition: str = getattr(message, "condition", "")
-    if not condition or is_plain(condition):
-        return 0
-    try:
-        return min(work_of(condition), BROKER_WORK)
-    except EarmarkError:
-        return 0
 
 
 def _wish(message: m.Subscribe) -> tuple[Any, ...]:
@@ -593,22 +519,3 @@ def _wish(message: m.Subscribe) -> tuple[Any, ...]:
 
 def _kind(message: Message) -> str:
     return "subscription" if isinstance(message, m.Subscribe | m.Unsubscribe) else "advertisement"
-
-
-def _named(party: Party) -> str:
-    return f"{party.kind} {party.name!r}"
-
-
-def _remote_status(remote: Remote) -> dict[str, object]:
-    status: dict[str, object] = {
-        "connected": remote.connection is not None,
-        "open": remote.link.is_open,
-        "queued": remote.link.queued,
-        "queued_bytes": remote.link.size,
-        "fullness": round(remote.fullness, 4),
-        "inbox": sum(len(messages) for messages, _ in remote.inbox),
-        "resets": remote.link.resets,
-    }
-    if remote.party.kind == "client":
-        status["slow"] = remote.is_slow
-    return status

@@ -260,6 +260,11 @@ class Link(Generic[T]):
         return len(self._flying) + len(self._waiting)
 
     @property
+    def acknowledged(self) -> int:
+        """How many messages of this channel the peer has acknowledged."""
+        return self._acknowledged
+
+    @property
     def size(self) -> int:
         """Their size."""
         return self._size

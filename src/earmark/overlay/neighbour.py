@@ -157,6 +157,8 @@ class NeighbourLink(Asker):
     """Whether it has not been told Synchronised yet on this channel."""
     base: int = NEVER
     """Nothing is in force beyond the link until this number is acknowledged."""
+    restarts: int = 0
+    """How often it was told everything since it last acknowledged all of that, or greeted."""
     held: Held = field(default_factory=Held)
     lost: int = 0
     """Held publications that were dropped, since they were too many or nobody came for them."""

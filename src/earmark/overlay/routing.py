@@ -96,11 +96,13 @@ class Router:
 
     def greet(self, link: NeighbourLink) -> list[Sent]:
         """What to say on a new channel: who we are, and everything."""
+        link.restarts = 0
         hello = m.Hello(self.name, self.run, self.policy_name, self.policy.space)
         return [(link.party, hello), *self.tell_all(link)]
 
     def tell_all(self, link: NeighbourLink) -> list[Sent]:
         """Tell everything again. Nothing is in force beyond the link until all of it is."""
+        link.restarts += 1
         link.sent += 1
         sent: list[Sent] = [(link.party, m.Resynchronise(link.sent, self.policy.space))]
         for offer in () if self.offers is None else self.offers.told(link.name):

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import socket
 import ssl
 import time
 from collections.abc import Coroutine, Iterable, Mapping
@@ -41,8 +42,9 @@ from earmark.overlay.channel import (
     status_packet,
 )
 from earmark.overlay.connection import HANDSHAKE, READ, Connection, Delays, accept, carry, dial
-from earmark.overlay.driver import MOST_QUEUED, PATIENCE, Driver, Remote
+from earmark.overlay.driver import PATIENCE, Driver
 from earmark.overlay.messages import ProtocolError, check_name
+from earmark.overlay.remote import MOST_QUEUED, Remote
 from earmark.overlay.store import Store, StoreError
 
 MOST_STRANGERS = 64
@@ -161,12 +163,15 @@ class BrokerServer:
         self._is_started = True
         host, port = self.address
         try:
+            if port == 0:  # each address of a name would get a port of its own
+                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                host = str(min(found, key=lambda one: one[0] != socket.AF_INET)[4][0])
             limits: dict[str, Any] = {} if self._tls is None else {"ssl_handshake_timeout": self._handshake}
             self._server = await asyncio.start_server(self._accepted, host, port, ssl=self._tls, limit=READ, **limits)
         except OSError as problem:
             self._close_store()
             raise EarmarkError(f"cannot listen at {self.address}: {problem.strerror or problem}") from None
-        self.address = Address(host, self._server.sockets[0].getsockname()[1])
+        self.address = Address(self.address.host, self._server.sockets[0].getsockname()[1])
         self._failure = asyncio.get_running_loop().create_future()
         self._begin(self._work())
         self._begin(self._tick())

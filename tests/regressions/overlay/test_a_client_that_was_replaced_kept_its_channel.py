@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from earmark.overlay.broker import Broker, Party
-from earmark.overlay.driver import Driver, Remote
+from earmark.overlay.driver import Driver
 from earmark.overlay.link import Link
+from earmark.overlay.remote import Remote
 
 ALICE = Party("client", "alice")
 
