@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from earmark.errors import SubscriptionError
 from earmark.events.mappings import Interval
@@ -41,7 +41,7 @@ class Client(Asker):
     """By a number that rises, with the bytes of its binary form."""
     waiting_bytes: int = 0
     worst: list[tuple[float, int]] = field(default_factory=list)
-    """A heap of the best score and the number of each that waits."""
+    """A heap of the best score and the number of each that waits, and of some that were sent."""
     shed: int = 0
     """Shed since it was last told."""
     shed_in_all: int = 0
@@ -55,6 +55,9 @@ class Client(Asker):
         self.waiting[number] = notification, size
         self.waiting_bytes += size
         heappush(self.worst, (max(notification.scores, default=0.0), number))
+        if len(self.worst) > 2 * len(self.waiting) + 64:
+            self.worst = [one for one in self.worst if one[1] in self.waiting]
+            heapify(self.worst)
         self._shed()
         return []
 
