@@ -139,7 +139,9 @@ class ConnectionRefused(ProtocolError):
     """The other end sent a sentence and ended the connection."""
 
 
-_TEXT = Annotated[str, msgspec.Meta(max_length=900)]
+MOST_REFUSAL = 900
+"""Bytes of a sentence, which must fit into a packet of the handshake."""
+_TEXT = Annotated[str, msgspec.Meta(max_length=MOST_REFUSAL)]
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -157,7 +159,7 @@ def _check_version(version: int, sender: str) -> None:
 
 def refusal(reason: str) -> bytes:
     """The packet that ends a connection with a sentence."""
-    return packed(b"R", _ENCODER.encode(reason[:900]))
+    return packed(b"R", _ENCODER.encode(reason.encode(errors="replace")[:MOST_REFUSAL].decode(errors="ignore")))
 
 
 def refused(packet: Packet, sender: str) -> ConnectionRefused:
@@ -305,6 +307,11 @@ def frame_of(packet: Packet, speaker: Literal["client", "listener", "broker"], s
         epoch, peer, received, number, asks, messages = _DECODERS[speaker].decode(packet.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise ProtocolError(f"{sender}: malformed frame: {problem}") from None
+    most = MOST_BYTES if speaker == "client" else MOST_MESSAGE
+    if len(packet.body) > most:
+        for message in messages:
+            if (size := len(_ENCODER.encode(message))) > most:
+                raise ProtocolError(f"{sender}: expected a message of at most {most:,} bytes, got {size:,}")
     known = None if peer is None else Epoch(*peer)
     return Frame(Epoch(*epoch), known, received, number, messages, asks, packet.kind == b"E")
 

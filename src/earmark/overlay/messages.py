@@ -32,6 +32,8 @@ from earmark.events.mappings import Interval
 WIRE_VERSION = 1
 MOST_BYTES = 1 << 20
 """Longest message, in bytes."""
+MOST_NAME = 768
+"""Longest name, in bytes: it must fit into the first packet of a connection."""
 MOST_ATTRIBUTES = 4_096
 MOST_RANGES = 65_536
 """Ranges in one message; more take several messages."""
@@ -270,10 +272,12 @@ KINDS: tuple[type[Message], ...] = get_args(AnyMessage)
 def check_name(name: object) -> None:
     """Raise an EarmarkError unless a message can have this name of a broker or a client."""
     try:
-        msgspec.convert(name, Name)
-        _ENCODER.encode(name)
+        fits = len(msgspec.convert(name, Name).encode()) <= MOST_NAME
     except (msgspec.ValidationError, UnicodeEncodeError):
-        raise EarmarkError(f"expected a name of 1 to 256 characters, got {shortened(repr(name), 60)}") from None
+        fits = False
+    if not fits:
+        what = f"1 to 256 characters and at most {MOST_NAME} bytes"
+        raise EarmarkError(f"expected a name of {what}, got {shortened(repr(name), 60)}")
 
 
 def encoded(message: Message) -> bytes:

@@ -14,7 +14,7 @@ from earmark.overlay.client import AsyncClient
 from earmark.overlay.server import BrokerServer
 
 TOKEN = b"a token that nobody else knows"
-NAMES = ["", "x" * 257, "\ud800", 5, None]
+NAMES = ["", "x" * 257, "🙂" * 256, "\ud800", 5, None]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -26,7 +26,7 @@ def test_names_are_strings_that_can_be_sent(name: Any) -> None:
         lambda: Broker("a").connect(name),
         lambda: Broker("a").attach(name),
     ):
-        with pytest.raises(EarmarkError, match=r"^expected a name of 1 to 256 characters, got "):
+        with pytest.raises(EarmarkError, match=r"^expected a name of 1 to 256 characters and at most 768 bytes, got "):
             make()
 
 
