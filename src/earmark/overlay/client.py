@@ -131,6 +131,8 @@ class AsyncClient:
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: EarmarkError | None = None
+        self._broken: EarmarkError | None = None
+        """Why the work behind this client has ended by itself."""
         self._number = 0
         self._outbox: deque[_Request] = deque()
         self._asked: dict[int, _Request] = {}
@@ -155,6 +157,7 @@ class AsyncClient:
         if self._task is not None:
             raise EarmarkError(f"client {self.name!r} is connected or connecting already")
         self._task = task = asyncio.create_task(self._stay_connected())
+        task.add_done_callback(self._ended)
         try:
             async with asyncio.timeout(self._patience):
                 await self._until(lambda: self._link.is_open or self._failure is not None)
@@ -163,10 +166,20 @@ class AsyncClient:
             await self.close()
             raise problem from None
         if self._task is not task:
-            raise _ClosedError
+            raise self._broken or _ClosedError
         if self._failure is not None and not self._link.is_open:
             await self.close()
             raise self._failure
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Close this client where the work behind it has ended by itself, so that nobody waits for ever."""
+        if task is not self._task:
+            return
+        self._task = None
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._broken = EarmarkError(f"client {self.name!r} cannot go on: {problem!r}")
+            self._broken.__cause__ = problem
+        self._announce()
 
     async def close(self) -> None:
         """Disconnect. Subscriptions stay at the broker; what has not been sent is dropped (see `flush`)."""
@@ -259,6 +272,7 @@ class AsyncClient:
         number = message.run, message.number
         if number <= self._seen.get(message.origin, (-1, -1)):
             return False
+        self._seen.pop(message.origin, None)
         self._seen[message.origin] = number
         if len(self._seen) > MOST_ORIGINS:
             del self._seen[next(iter(self._seen))]
@@ -351,7 +365,7 @@ class AsyncClient:
 
     def _check_open(self) -> None:
         if self._task is None:
-            raise _ClosedError
+            raise self._broken or _ClosedError
 
     def _pump(self) -> None:
         """Move requests into the link, as far as it has room."""

@@ -21,7 +21,7 @@ from earmark.overlay.policies import LOCAL
 from earmark.overlay.routing import Router, Sent
 
 MOST_ORIGINS = 65_536
-"""Origins that are remembered; of more, the one that was first seen earliest is forgotten."""
+"""Origins that are remembered; of more, the one that was not heard of for longest is forgotten."""
 
 
 class Publications:
@@ -48,6 +48,7 @@ class Publications:
         if number <= self._seen.get(publication.origin, (-1, -1)):
             self._counts["duplicates"] += 1
             return
+        self._seen.pop(publication.origin, None)
         self._seen[publication.origin] = number
         if len(self._seen) > MOST_ORIGINS:
             del self._seen[next(iter(self._seen))]
