@@ -66,7 +66,7 @@ def _values(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) 
 @click.option(
     "--advertisements",
     is_flag=True,
-    help="Send subscriptions only to where something is advertised that they may match. All brokers agree on it.",
+    help="Send subscriptions only to where something is advertised that they may match; the same for all brokers.",
 )
 @click.option("--token-file", metavar="FILE", help=_TOKEN)
 @click.option("--state", metavar="FILE", help="Keep what local clients ask for here, so that it survives a restart.")
@@ -305,7 +305,10 @@ def rekey(address: str, file: str, token_file: str | None, tls_ca: str | None, a
 
     try:
         with open(file, "rb") as opened:
-            space = json.loads(opened.read(_LONGEST_SPACE))
+            text = opened.read(_LONGEST_SPACE + 1)
+        if len(text) > _LONGEST_SPACE:
+            raise EarmarkError(f"{file!r}: expected a space of at most {_LONGEST_SPACE:,} bytes")
+        space = json.loads(text)
     except OSError as problem:
         raise EarmarkError(f"{file!r} cannot be read: {problem.strerror}") from None
     except (ValueError, RecursionError) as problem:
