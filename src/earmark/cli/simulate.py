@@ -24,6 +24,7 @@ _POLICIES = "Policies to compare, comma-separated: see above."
 _WITHDRAW = "Share of subscriptions that is withdrawn after half of the publications."
 _PLOT = "Draw traffic and table size by policy here, as PNG and SVG (needs matplotlib)."
 _RECORD = "Write every message here, as JSON lines; only with one policy."
+_ADVERTISE = "Clients first advertise each event; subscriptions travel only to where one is advertised that they match."
 _LONGEST_LINKS = 1 << 20
 
 
@@ -45,6 +46,7 @@ def _share(name: str, text: str, most: float = 1.0) -> Callable[[options.F], opt
 @_share("--unsubscribes", "Share of unsubscribes among the commands that subscribe.", 0.49)
 @_share("--withdraw", _WITHDRAW)
 @options.flag("--mixed", "Subscribe, withdraw and publish at the same time, not one after the other.")
+@options.flag("--advertise", _ADVERTISE)
 @click.option("--delay", default=0.01, show_default=True, metavar="SECONDS", help="Time a link takes.")
 @click.option("--jitter", default=0.0, show_default=True, metavar="SECONDS", help="By how much it varies.")
 @_share("--loss", "Share of frames that links lose.", 0.9)
@@ -66,7 +68,7 @@ def simulate(policies: str, as_json: bool, plot: str | None, record: str | None,
     Policies
       flood                  everything is told to everybody
       covering               what another one covers is not told (covering-poset: and is withdrawn;
-                             covering-calm: what a withdrawal uncovers is told bit by bit)
+                             covering-calm: what a withdrawal uncovers is told a few at a time)
       subsumption            what others cover together is not told, as ranges of Hilbert's curve
       subsumption-indexing   the same, decided exactly, as conditions
       merging                ranges that touch are one (merging-gap, merging-budget: or nearly touch)
@@ -131,6 +133,7 @@ def _plan(asked: Mapping[str, Any]) -> Plan:
         clients=asked["clients"],
         withdraw=asked["withdraw"],
         mixed=asked["mixed"],
+        advertise=asked["advertise"],
         seed=asked["seed"],
     )
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from earmark import Interval, Matcher
 from earmark.errors import EarmarkError
 from earmark.overlay.simulation import (
     VARIANTS,
@@ -30,6 +31,7 @@ from earmark.overlay.simulation import (
     topology_of,
 )
 from earmark.overlay.simulation import network as networks
+from earmark.overlay.simulation.content import offer_of
 from earmark.overlay.simulation.oracle import judge
 from earmark.overlay.simulation.variants import variant_of
 
@@ -50,14 +52,17 @@ def run(network: Network) -> Network:
     return network
 
 
-def tables(network: Network) -> dict[tuple[str, str], Counter[str]]:
-    """What each broker knows of what each neighbour wants."""
-    return {
-        (broker.name, link.name): Counter(entry.condition for entry in link.wants.values())
-        for broker in network.brokers
-        if broker is not None
-        for link in broker._router.links.values()
-    }
+def tables(network: Network) -> dict[tuple[str, str], Any]:
+    """What each broker knows of what each neighbour wants: conditions, or ranges."""
+    known: dict[tuple[str, str], Any] = {}
+    for broker in network.brokers:
+        assert broker is not None
+        asked = getattr(broker._router.policy, "_asked", {})
+        for link in broker._router.links.values():
+            conditions = Counter(entry.condition for entry in link.wants.values())
+            ranges = asked[link.name].ranges().pairs() if link.name in asked else []
+            known[broker.name, link.name] = conditions, ranges
+    return known
 
 
 def assert_exact(report: Report) -> None:
@@ -128,16 +133,18 @@ def test_tables_converge_after_a_partition(policy: str) -> None:
     What is told may depend on the order in which brokers hear of it, but not under the policies of `same_tables`. Under
     the others, tables must want the same: later publications take the same links.
     """
-    same_tables = ("flood", "covering-poset")
+    same_tables = ("flood", "covering-poset", "subsumption", "merging", "merging-gap", "merging-budget")
     content = content_of("shen-uniform", 100, 60, attributes=2, unsubscribes=0.4)
     whole = plan_of(content, topology_of("line:4"), at_once=2)
     cut_for = max(request.at for request in whole.phases[0].requests)
     cuts = tuple(Cut(0, 10_000, cut_for, edge, is_silent=edge == 2) for edge in (1, 2))
     name, options = variant_of(policy, content, {})
     never_cut = run(Network(whole, name, options, Faults()))
-    for queue in (1_000, 60):  # what waits fits the queue; with much to tell it does not, and the channel is lost
+    is_in_ranges = never_cut.brokers[0] is not None and never_cut.brokers[0].space > 0
+    short = 12 if is_in_ranges else 60
+    for queue in (1_000, short):  # what waits fits the queue; with much to tell it does not, and the channel is lost
         cut = run(Network(whole, name, options, Faults(cuts=cuts, queue=queue)))
-        assert (cut.resets > 0) == (queue == 60) or policy not in same_tables
+        assert (cut.resets > 0) == (queue == short) or policy not in same_tables
         assert hops(cut) == hops(never_cut)
         assert policy not in same_tables or tables(cut) == tables(never_cut)
         assert judge(cut.history).is_exact
@@ -231,3 +238,26 @@ def test_random_networks(data: st.DataObject) -> None:
     policy = data.draw(st.sampled_from(VARIANTS), "policy")
     report = simulate(whole, policy, faults=faults, seed=seed)
     assert report.verdict.is_exact, summary(report)
+
+
+@pytest.mark.parametrize("policy", ["flood", "covering", "subsumption", "merging-gap"])
+def test_advertisements(policy: str) -> None:
+    report, without = simulate(plan(advertise=True), policy), simulate(plan(), policy)
+    assert_exact(report)
+    assert report.advertisements == report.publications and report.phases[0].phase == "advertise"
+    assert report.messages["Offer"] > report.advertisements and report.entries < without.entries
+    assert f"  advertisements  {report.advertisements:,}, told in {report.messages['Offer']:,} of" in summary(report)
+    whole = plan(advertise=True, mixed=True)
+    faults = drawn_faults(whole, cuts=4, crashes=3, longest=0.4, seed=1, **BAD)
+    assert_exact(simulate(whole, policy, faults=faults, seed=1))
+
+
+def test_an_event_is_what_its_advertisement_takes() -> None:
+    intervals = {"a b": Interval(1, 2), "b": Interval(None, 3), "c": Interval(4, None), "d": Interval(None, None)}
+    event = {**intervals, "e": None, "f": "it's", "g": True, "h": 0.1, "i": -(2**60), "j": float("nan")}
+    matcher = Matcher()
+    matcher.add("offer", offer_of(event))
+    matcher.add("all", offer_of({}))
+    assert matcher.match(event) == ["offer", "all"]
+    for name, value in (("a b", 3), ("b", 4), ("c", 3), ("e", 1), ("f", "its"), ("h", 0.2), ("i", -(2**60) + 1)):
+        assert matcher.match({**event, name: value}) == ["all"]

@@ -21,6 +21,8 @@ from random import Random
 from typing import Any
 
 from earmark.errors import EarmarkError
+from earmark.events.mappings import Interval
+from earmark.language.predicate import literal_sql, name_sql
 from earmark.matcher import Matcher
 from earmark.workload.blocks import conditions
 from earmark.workload.mics import CELLS, DISTRIBUTIONS, SIZE, mics
@@ -92,6 +94,20 @@ def content_of_rows(conditions: Iterable[str], events: Iterable[Mapping[str, Any
         matcher.add_many(list(enumerate(texts)), progress=False)
         types = {name: type_ for name, type_ in matcher.stats()["attributes"].items() if type_ is not None}
     return Content(name, texts, range(len(texts)), published, types=types)
+
+
+def offer_of(event: Mapping[str, Any]) -> str:
+    """The condition that an event matches, and only those with the same values."""
+    return " AND ".join(f"{name_sql(name)} {_is_value(value)}" for name, value in event.items()) or "TRUE"
+
+
+def _is_value(value: Any) -> str:
+    if not isinstance(value, Interval):
+        return "IS NULL" if value is None else f"= {literal_sql(value)}"
+    low, high = (None if end is None else literal_sql(end) for end in (value.lo, value.hi))
+    if low is None or high is None:
+        return "IS NOT NULL" if low is high else f">= {low}" if high is None else f"<= {high}"
+    return f"BETWEEN {low} AND {high}"
 
 
 def _rectangles(distribution: str, subscriptions: int, publications: int, attributes: int, seed: int) -> Workload:

@@ -25,9 +25,10 @@ from earmark.overlay import messages as m
 from earmark.overlay.broker import Broker, Party, Sent
 from earmark.overlay.simulation.carriers import Carrier, Lossy, Perfect, publications_in
 from earmark.overlay.simulation.clock import ARRIVE, ASK, BREAK, TIMER, Agenda
+from earmark.overlay.simulation.content import offer_of
 from earmark.overlay.simulation.faults import SECOND, Crash, Cut, Faults
 from earmark.overlay.simulation.history import History
-from earmark.overlay.simulation.plan import PUBLISH, SUBSCRIBE, Phase, Plan, Request
+from earmark.overlay.simulation.plan import ADVERTISE, PUBLISH, SUBSCRIBE, Phase, Plan, Request
 from earmark.overlay.simulation.tally import WITHDRAWALS, Tally
 
 TICK = SECOND // 20
@@ -81,6 +82,8 @@ class Network:
         self._last_number: dict[tuple[int, int], int] = {}
         self._latest: dict[tuple[int, str], tuple[int, int]] = {}
         self._away: dict[int, list[Request]] = {}
+        self._advertised: dict[int, list[tuple[m.Message, Party]]] = {}
+        """By broker, what its clients advertise again when it has crashed."""
         self.brokers: list[Broker | None] = [self._broker(place) for place in range(len(self.topology.brokers))]
         self._carrier = self._carried(seed)
         self._carrier.begin()
@@ -101,6 +104,7 @@ class Network:
             run=run,
             neighbours=neighbours,
             attributes=self.plan.content.types,
+            advertisements=self.plan.is_advertised,
             patience=PATIENCE,
         )
         for client in self._at_home[place]:
@@ -168,7 +172,7 @@ class Network:
 
     def _ask(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            owners = self.plan.publisher if request.kind == PUBLISH else self.plan.owner
+            owners = self.plan.publisher if request.kind in (PUBLISH, ADVERTISE) else self.plan.owner
             client = owners[request.place]
             home = self.plan.home[client]
             if self.brokers[home] is None:
@@ -183,6 +187,10 @@ class Network:
             self.history.publish(place, home, now)
             self._publishing.setdefault(home, []).append((self._clients[client].name, number, place))
             return m.Publish(number, dict(self.plan.content.events[place]))
+        if request.kind == ADVERTISE:
+            offer = m.Advertise(number, place, offer_of(self.plan.content.events[place]))
+            self._advertised.setdefault(home, []).append((offer, self._clients[client]))
+            return offer
         self.history.ask(client, number, place, now, request.kind != SUBSCRIBE)
         if request.kind == SUBSCRIBE:
             return m.Subscribe(number, place, self.plan.content.conditions[place])
@@ -320,7 +328,7 @@ class Network:
         self._runs[place] += 1
         self._restarted[place] = True
         broker = self.brokers[place] = self._broker(place)
-        restored: list[tuple[m.Message, Party]] = [(request, Party("client", name)) for name, request in kept]
+        restored = [*self._advertised.get(place, ()), *((request, Party("client", name)) for name, request in kept)]
         self._settle(place, broker.receive_many(restored))
         carrier.start(place, self._runs[place])
         self._ask(self._away.pop(place, []))

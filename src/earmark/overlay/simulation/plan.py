@@ -1,6 +1,8 @@
 """What the clients of a network do, and when: made before a run, so that every policy is given the same.
 
     phase        requests                                      ends when
+    advertise    an advertisement of each event, by its        only if asked for: then subscriptions travel only to
+                 publisher                                     where something they may match is advertised
     subscribe    the commands of the content, in order         the network is quiet: no message is on its way
     publish      the events, or half of them
     withdraw     a share of what is left, one at a time        only if asked for, and then the other
@@ -21,7 +23,7 @@ from earmark.errors import EarmarkError
 from earmark.overlay.simulation.content import Content
 from earmark.overlay.simulation.topology import Topology
 
-SUBSCRIBE, WITHDRAW, PUBLISH = 0, 1, 2
+SUBSCRIBE, WITHDRAW, PUBLISH, ADVERTISE = 0, 1, 2, 3
 STEP = 10_000
 """Microseconds from one instant with requests to the next."""
 INSTANTS = 200
@@ -56,6 +58,8 @@ class Plan:
     publisher: list[int]
     """The client of each event."""
     phases: list[Phase]
+    is_advertised: bool = False
+    """Whether brokers use advertisements."""
 
 
 def plan_of(
@@ -66,12 +70,14 @@ def plan_of(
     withdraw: float = 0.0,
     mixed: bool = False,
     at_once: int | None = None,
+    advertise: bool = False,
     seed: int = 1,
 ) -> Plan:
     """Spread subscriptions and events over clients at random, `clients` of them at each broker, and over time.
 
     `withdraw` is the share of living subscriptions that is withdrawn at the end. `at_once` is how many requests of a
-    phase come at the same instant; without it, a phase has at most INSTANTS instants.
+    phase come at the same instant; without it, a phase has at most INSTANTS instants. With `advertise`, clients first
+    advertise what they will publish.
     """
     if not 1 <= clients <= 1_000:
         raise EarmarkError(f"expected 1 to 1,000 clients per broker, got {clients:,}")
@@ -99,7 +105,9 @@ def plan_of(
         ]
     else:
         phases = [_spread("subscribe", commands, at_once), _spread("publish", events, at_once)]
-    return Plan(topology, content, home, owner, publisher, phases)
+    if advertise:
+        phases.insert(0, _spread("advertise", [(ADVERTISE, place) for _, place in events], at_once))
+    return Plan(topology, content, home, owner, publisher, phases, advertise)
 
 
 def _merged(rows: list[list[tuple[int, int]]], random: Random) -> list[tuple[int, int]]:

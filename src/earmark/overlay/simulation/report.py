@@ -103,6 +103,7 @@ class Report:
     checksum: str
     seconds: float = field(default=0.0, compare=False)
     """Of real time, which is not part of the record."""
+    advertisements: int = 0
 
     @property
     def control(self) -> int:
@@ -127,7 +128,12 @@ class Report:
     @property
     def entries(self) -> int:
         """Table entries after all subscriptions."""
-        return self.phases[0].entries
+        return self.subscribed.entries
+
+    @property
+    def subscribed(self) -> Rest:
+        """The network after all subscriptions."""
+        return next(rest for rest in self.phases if rest.phase != "advertise")
 
     def as_json(self) -> dict[str, Any]:
         """Return everything, with the figures that are derived."""
@@ -206,6 +212,7 @@ def report_of(
         next(iter(network.refused), ""),
         tally.digest,
         round(seconds, 3),
+        len(plan.content.events) * plan.is_advertised,
     )
 
 
@@ -245,6 +252,11 @@ def summary(report: Report) -> str:
     title += f"({report.content}), {counted(report.publications, 'publication')}"
     lines = [title, f"  deliveries      {_judged(verdict)}"]
     lines += [f"                  {example}" for example in verdict.examples]
+    if report.advertisements:
+        offers = sum(report.messages.get(kind, 0) for kind in ("Offer", "Unoffer"))
+        size = sum(report.bytes.get(kind, 0) for kind in ("Offer", "Unoffer"))
+        told = f"told in {offers:,} of the control messages ({_size(size)})"
+        lines.append(f"  advertisements  {report.advertisements:,}, {told}")
     for rest in report.phases:
         if rest.control:
             lines.append(
@@ -317,7 +329,7 @@ def comparison(reports: Sequence[Report]) -> str:
                 f"{report.control:,}",
                 _size(report.control_bytes),
                 f"{report.entries:,}",
-                f"{report.phases[0].largest:,}",
+                f"{report.subscribed.largest:,}",
                 f"{report.hops:,}",
                 f"{report.false_positives:,}",
                 f"{report.bursts.most:,.0f}",
