@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ SPEC.loader.exec_module(overlay)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay, "WORKLOADS", ("shen-uniform",))
     monkeypatch.setattr(overlay, "TOPOLOGIES", ("line:2", "star:3", "line:3"))
-    monkeypatch.setattr(overlay, "QUICK", overlay.Sizes((12, 5), {"line:2": 15, "line:3": 10}, (5, 10)))
+    monkeypatch.setattr(overlay, "QUICK", overlay.Sizes(12, {"line:2": 15, "line:3": 10}, (5, 10), 5))
     monkeypatch.setattr(overlay, "DIMENSIONS", (2, 3))
     monkeypatch.setattr(overlay, "QUICK_POLICIES", ("flood", "covering"))
     monkeypatch.setattr(overlay, "SCALE", (("line:3", 2_000, 1_000, None), ("star:4", 1_000, 500, 100)))
@@ -43,7 +43,7 @@ def test_everything_is_run_and_written(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_what_was_kept_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    specs, file = overlay.figure_7({"line:2": 5})[:2], tmp_path / "kept"
+    specs, file = overlay.figure_7(overlay.Sizes(5, {"line:2": 5}, (5,), 1))[:2], tmp_path / "kept"
     first = overlay.run_all(specs[:1], 1, file)
     run, asked = overlay.run, []
     monkeypatch.setattr(overlay, "run", lambda spec: (asked.append(spec), run(spec))[1])
@@ -70,6 +70,19 @@ def test_claims_hold_and_fail() -> None:
     cells = [figure("flood", d, 100) for d in (2, 3)]
     cells += [figure("covering", 2, 60), figure("covering", 3, 80), figure("subsumption", 2, 20)]
     good = [*cells, figure("subsumption", 3, 60), CELL, replace(CELL, policy="covering", control=20, entries=10)]
-    assert [claim.holds for claim in overlay.judged(good)] == [True] * 6
+    assert [claim.holds for claim in overlay.judged(good)] == [True] * 4 + [False] + [True] * 3
     bad = [*cells, figure("subsumption", 3, 90), CELL, replace(CELL, policy="covering", control=120, entries=60)]
-    assert [claim.holds for claim in overlay.judged(bad)] == [True, False, True, False, False, False]
+    assert [claim.holds for claim in overlay.judged(bad)] == [True] * 4 + [False] * 4
+    weak = [figure("covering" if one.policy == "subsumption" else one.policy, one.attributes, 60) for one in cells]
+    assert not overlay.judged([*weak, figure("subsumption", 2, 46), figure("subsumption", 3, 50)])[2].holds
+
+
+def test_problems_fail_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for changes, problem in (({"exact": False}, "not those of one scan"), ({"hops": 0}, "no publication went over")):
+        file = tmp_path / "record.json"
+        file.write_text(
+            json.dumps({"machine": {"cores": 3}, "command": "x", "cells": [asdict(replace(CELL, **changes))]})
+        )
+        assert overlay.main(["--from", str(file), "--json", str(tmp_path / "again.json")]) == 1
+        assert problem in capsys.readouterr().out
+        assert json.loads((tmp_path / "again.json").read_text())["machine"] == {"cores": 3}
