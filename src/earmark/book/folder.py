@@ -426,6 +426,8 @@ def alone_with(root: Path) -> Iterator[bool]:
             alone = True
         yield alone
     finally:
+        with suppress(OSError):  # a child that was forked meanwhile shares the open file, and so the lock
+            fcntl.flock(held, fcntl.LOCK_UN)
         os.close(held)
 
 

@@ -22,6 +22,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from earmark.errors import TableError
 
@@ -42,11 +43,20 @@ class WriterLock:
 
     def __init__(self, root: Path) -> None:
         file = root / WRITER
+        self._process = os.getpid()
         self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        _held.add(self)
+        try:
+            self._take(root)
+            self._sign()
+        except BaseException:
+            self.release()
+            raise
+
+    def _take(self, root: Path) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
-            os.close(self._descriptor)
             if not isinstance(problem, BlockingIOError):
                 raise TableError(
                     f"{str(root)!r} cannot be locked ({problem.strerror}), so it cannot be opened for writing there; "
@@ -55,12 +65,14 @@ class WriterLock:
             raise Locked(
                 f"{str(root)!r} is open for writing by {holder(root)}; close it there, or open it with readonly=True"
             ) from None
+
+    def _sign(self) -> None:
+        """Say who holds it."""
         about = {"process": os.getpid(), "host": socket.gethostname(), "machine": machine(), "since": time.time()}
         about["boot"] = boot()
         content = json.dumps({**about, "checksum": _checksum(about)}).encode()
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, content, 0)
-        self._process = os.getpid()
 
     @property
     def is_held(self) -> bool:
@@ -68,10 +80,29 @@ class WriterLock:
         return self._process == os.getpid() and self._descriptor >= 0
 
     def release(self) -> None:
-        """Let others write."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Let others write.
+
+        The lock belongs to the open file, which a child that was forked meanwhile shares: closing it is not enough.
+        """
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            if self._process == os.getpid():
+                with suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+_held: WeakSet[WriterLock] = WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """Give up the child's share, so that the lock ends with the parent."""
+    for lock in list(_held):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def machine() -> str:
