@@ -3,8 +3,8 @@
     make spark-old                 on Spark 3.5, in an environment of its own
     make spark-old SPARK=4.0.1     on another one
 
-Flights-like events against rules as text, and intervals against intervals, through every call that works on all
-versions from 3.5 on: publish, shards, match by both routes, apply, stream, backtest, register, workload.
+Flights-like events against rules as text, and intervals against intervals, through every public call but
+`ensure_java` and streams of `workload`. What this Spark does not have is listed as left out.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import os
 import random
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import earmark.spark as on_spark
+from earmark import Matcher
 
 CARRIERS, PORTS = ("AA", "DL", "WN", "UA", "B6"), ("JFK", "LAX", "SFO", "ORD", "ATL", "SEA", "DEN")
 FLIGHTS, RULES, INTERVALS = 3_000, 120, 1_500
@@ -70,41 +72,136 @@ class Checks:
         print(f"  {what}: {size} {'equal' if found == wanted else 'DIFFERENT'}", flush=True)
         self.failed += found != wanted
 
+    def left_out(self, what: str) -> None:
+        """Say what this Spark does not have."""
+        print(f"  left out: {what}", flush=True)
+
+
+class Flights:
+    """Rules as text, flights, and who matches whom, by Spark SQL."""
+
+    def __init__(self, spark: Any, folder: Path) -> None:
+        rng = random.Random("flights")
+        self.given, rows = rules(rng), flights(rng)
+        fields = "event int, carrier string, origin string, distance int, delay double"
+        spark.createDataFrame(rows, fields).repartition(3).write.parquet(str(folder / "events"))
+        self.events = spark.read.parquet(str(folder / "events"))
+        self.wanted = said_by_sql(self.events, self.given)
+        self.book = spark.createDataFrame(self.given, "id string, condition string")
+        self.one = on_spark.Snapshot.publish(self.book, folder / "one")
+        self.many = on_spark.Snapshot.publish(self.book, folder / "many", shards=4)
+        best = on_spark.match(self.events, self.one, 3, columns=["event"])
+        self.best = [tuple(row) for row in best.collect()]
+
+    def best_pairs(self) -> set[tuple[int, str]]:
+        """Pairs of event and one of its 3 best."""
+        return {(row[0], row[1]) for row in self.best}
+
 
 def check_flights(spark: Any, folder: Path, checks: Checks) -> None:
     """Rules as text against flights."""
-    rng = random.Random("flights")
-    given, rows = rules(rng), flights(rng)
-    fields = "event int, carrier string, origin string, distance int, delay double"
-    spark.createDataFrame(rows, fields).repartition(3).write.parquet(str(folder / "events"))
-    events = spark.read.parquet(str(folder / "events"))
-    wanted = said_by_sql(events, given)
-    book = spark.createDataFrame(given, "id string, condition string")
-    one = on_spark.Snapshot.publish(book, folder / "one")
-    many = on_spark.Snapshot.publish(book, folder / "many", shards=4)
+    own = Flights(spark, folder)
+    check_matches(own, checks)
+    check_sql(spark, own, checks)
+    check_hygiene(own, checks)
+    check_streams(spark, folder, own, checks)
+    check_changes(spark, own, checks)
+
+
+def check_matches(own: Flights, checks: Checks) -> None:
+    """Both routes, the shapes of a result, and counts."""
+    from pyspark.sql import Observation
+
+    events, one, many, wanted = own.events, own.one, own.many, own.wanted
     checks.equal("match", pairs(on_spark.match(events, one)), wanted)
     checks.equal("match, 4 shards", pairs(on_spark.match(events, many)), wanted)
-    checks.equal("match, shuffled", pairs(on_spark.match(events, many, route="shuffle")), wanted)
-    checks.equal("count", on_spark.count_matches(events, many).first()["matches"], len(wanted))
-    best = [tuple(row) for row in on_spark.match(events, one, 3, columns=["event"]).collect()]
-    shuffled = [tuple(row) for row in on_spark.match(events, many, 3, columns=["event"], route="shuffle").collect()]
-    checks.equal("the 3 best, shuffled", sorted(shuffled), sorted(best))
-    on_spark.register(spark, one)
+    for replicas in (1, 3, "auto"):
+        shuffled = on_spark.match(events, many, route="shuffle", replicas=replicas)
+        checks.equal(f"match, shuffled, replicas={replicas}", pairs(shuffled), wanted)
+    shuffled = on_spark.match(events, many, 3, columns=["event"], route="shuffle")
+    checks.equal("the 3 best, shuffled", sorted(map(tuple, shuffled.collect())), sorted(own.best))
+    ranked = on_spark.match(events, many, 3, columns=["event"], rank=True, prefix="m_").collect()
+    places: dict[int, int] = {}
+    ranks = []
+    for row in own.best:
+        places[row[0]] = places.get(row[0], 0) + 1
+        ranks.append((row[0], row[1], places[row[0]]))
+    checks.equal("rank, prefix", sorted((r["event"], r["m_subscription"], r["m_rank"]) for r in ranked), sorted(ranks))
+    left = on_spark.match(events, many, columns=["event"], how="left")
+    checks.equal("left", pairs(left.where("subscription IS NOT NULL")), wanted)
+    unmatched = FLIGHTS - len({event for event, _ in wanted})
+    checks.equal("left, without a match", left.where("subscription IS NULL").count(), unmatched)
+    noted = Observation("counts")
+    rows = on_spark.match(events, many, columns=["event"], metrics=noted).collect()
+    checks.equal("metrics", (noted.get["events"], noted.get["matches"]), (FLIGHTS, len(rows)))
+    checks.equal("count_matches", on_spark.count_matches(events, many).first()["matches"], len(wanted))
+    counted = on_spark.shard_counts(events, many).collect()
+    checks.equal("shard_counts", sum(row["matches"] for row in counted), len(wanted))
+
+
+def check_sql(spark: Any, own: Flights, checks: Checks) -> None:
+    """Functions, and the book as a data source."""
+    on_spark.register(spark, own.one)
     struct = "named_struct('carrier', carrier, 'origin', origin, 'distance', distance, 'delay', delay)"
-    called = events.limit(300).selectExpr("event", f"inline(top_matches({struct}, 3))")
-    some = {row["event"] for row in events.limit(300).select("event").collect()}
-    wanted_best = {(row[0], row[1]) for row in best if row[0] in some}
-    checks.equal("register", pairs(called), wanted_best)
-    counted = {row["subscription"]: row["matches"] for row in on_spark.backtest(book, events, sample=0).collect()}
-    by_rule = {name: sum(1 for _, own in wanted if own == name) for name, _ in given}
-    checks.equal("backtest", counted, by_rule)
-    arriving = spark.readStream.schema(events.schema).parquet(str(folder / "events"))
+    called = own.events.limit(300).selectExpr("event", f"inline(top_matches({struct}, 3))")
+    some = {row["event"] for row in own.events.limit(300).select("event").collect()}
+    checks.equal("register", pairs(called), {pair for pair in own.best_pairs() if pair[0] in some})
+    if not hasattr(spark, "dataSource"):
+        checks.left_out("register_matches and earmark.book, which need Spark 4.0")
+        return
+    on_spark.register_matches(spark)
+    own.events.createOrReplaceTempView("flights")
+    found = spark.sql(f"SELECT * FROM matches(TABLE(flights), '{own.many.path}', k => 3)")
+    checks.equal("register_matches", pairs(found), own.best_pairs())
+    on_spark.register_sources(spark)
+    listed = spark.read.format("earmark.book").load(str(own.many.path))
+    again = on_spark.Snapshot.publish(listed, own.many.path.parent / "again", order_by="sequence")
+    checks.equal("earmark.book, published again", pairs(on_spark.match(own.events, again)), own.wanted)
+
+
+def check_hygiene(own: Flights, checks: Checks) -> None:
+    """Backtests, audits, and fewer conditions."""
+    rows = on_spark.backtest(own.book, own.events, sample=0).collect()
+    by_rule = {name: sum(1 for _, rule in own.wanted if rule == name) for name, _ in own.given}
+    checks.equal("backtest", {row["subscription"]: row["matches"] for row in rows}, by_rule)
+    matcher = Matcher()
+    matcher.add_many(own.given)
+    kinds = [(row["finding"], row["subscription"]) for row in matcher.audit().to_arrow().to_pylist()]
+    rows = on_spark.audit(own.book).collect()
+    checks.equal("audit", sorted((row["finding"], row["subscription"]) for row in rows), sorted(kinds))
+    fewer = on_spark.merge(own.book, 0.1, own.events)
+    stands = {row["id"]: row["stands_for"] for row in fewer.conditions.collect()}
+    snapshot = on_spark.Snapshot.publish(fewer.conditions, own.one.path.parent / "fewer")
+    found = on_spark.match(own.events, snapshot, columns=["event"]).collect()
+    kept = {(row["event"], rule) for row in found for rule in stands[row["subscription"]]}
+    checks.equal("merge keeps all matches", own.wanted - kept, set())
+
+
+def check_streams(spark: Any, folder: Path, own: Flights, checks: Checks) -> None:
+    """A stream, and who listens to it."""
+    figures: list[Any] = []
+    listener = on_spark.MatchListener(figures.append)
+    spark.streams.addListener(listener)
+    arriving = spark.readStream.schema(own.events.schema).parquet(str(folder / "events"))
     now = {"availableNow": True}
-    on_spark.stream(arriving, one, folder / "hits", folder / "notes", on_error="reject", trigger=now).await_end(300)
-    checks.equal("stream", pairs(on_spark.read_matches(spark, folder / "hits")), wanted)
-    changed = spark.createDataFrame([(given[0][0], None, "remove")], "id string, condition string, op string")
-    left = {pair for pair in wanted if pair[1] != given[0][0]}
-    checks.equal("apply", pairs(on_spark.match(events, one.apply(changed))), left)
+    on_spark.stream(arriving, own.many, folder / "hits", folder / "notes", trigger=now).await_end(300)
+    until = time.monotonic() + 60
+    while not figures and time.monotonic() < until:
+        time.sleep(0.1)
+    spark.streams.removeListener(listener)
+    checks.equal("stream", pairs(on_spark.read_matches(spark, folder / "hits")), own.wanted)
+    checks.equal("MatchListener", [one.matches for one in figures if one.events], [len(own.wanted)])
+
+
+def check_changes(spark: Any, own: Flights, checks: Checks) -> None:
+    """A version after the first."""
+    gone = own.given[0][0]
+    changed = own.many.apply(spark.createDataFrame([(gone, None, "remove")], "id string, condition string, op string"))
+    left = {pair for pair in own.wanted if pair[1] != gone}
+    checks.equal("apply", pairs(on_spark.match(own.events, changed)), left)
+    compacted = changed.compact()
+    checks.equal("compact", pairs(on_spark.match(own.events, compacted)), left)
+    checks.equal("retain", (compacted.retain(1), [v.number for v in compacted.versions()]), ([1, 2], [3]))
 
 
 def check_intervals(spark: Any, folder: Path, checks: Checks) -> None:
@@ -129,6 +226,16 @@ def check_intervals(spark: Any, folder: Path, checks: Checks) -> None:
     found = on_spark.match(events, snapshot, columns=["event"], with_columns=["span"])
     apart = found.where("event IS NULL OR span.last < span.first OR span IS NULL").count()
     checks.equal("payload", (found.count(), apart), (len(wanted), 0))
+    bad = events.union(events.limit(1).selectExpr("-1", "chromosome", "named_struct('lo', 2, 'hi', 1)"))
+    unread = [row["event"] for row in on_spark.rejected(bad, snapshot, columns=["event"]).collect()]
+    checks.equal("rejected", unread, [-1])
+    bad.write.parquet(str(folder / "reads"))
+    arriving = spark.readStream.schema(bad.schema).parquet(str(folder / "reads"))
+    options: Any = {"on_error": "reject", "columns": ["event"], "trigger": {"availableNow": True}}
+    on_spark.stream(arriving, snapshot, folder / "hits", folder / "notes", **options).await_end(300)
+    checks.equal("stream of events that cannot be read", pairs(on_spark.read_matches(spark, folder / "hits")), wanted)
+    kept = [row["event"] for row in on_spark.read_rejected(spark, folder / "hits").collect()]
+    checks.equal("read_rejected", kept, [-1])
     checks.equal("workload", on_spark.workload(spark, "ads", "events", 5_000).count(), 5_000)
 
 
