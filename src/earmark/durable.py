@@ -85,7 +85,7 @@ def open(
     """
     if durability not in DURABILITY:
         raise EarmarkError(f"expected 'full' or 'normal' for durability, got {durability!r}")
-    _check_text(author, "an author")
+    past.check_text(author, "an author")
     ranked_by = combination(combine)
     root = folders.root_of(path).resolve()
     new = {"attributes": attributes, "zone": zone, "strict": strict, "nan": nan, "time": time}
@@ -126,7 +126,7 @@ class Book(Matcher):
             raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None
         journal: Journal | None = None
         try:
-            journal = _journal_of(root, new, index, index_options, durability)
+            journal = _journal_of(root, new, index, index_options, durability, author)
             mark = Mark(root, writable=True)
             opening.check_mark(root, journal, mark)
             folders.prepare_root(root, folders.OF_JOURNAL)
@@ -355,8 +355,8 @@ class Book(Matcher):
         All of them happen when the block ends, or none if it raises. They are one entry of the history.
         """
         self._check_writable()
-        _check_text(author, "an author")
-        _check_text(message, "a message")
+        past.check_text(author, "an author")
+        past.check_text(message, "a message")
         return Transaction(self._latest, partial(self._commit, author=author, message=message))
 
     def _check_writable(self) -> None:
@@ -546,8 +546,8 @@ class Book(Matcher):
 
     def undo(self, change: int, *, author: str | None = None, message: str | None = None) -> None:
         """Take a change back, by another one; an error names the subscriptions that have changed since."""
-        _check_text(author, "an author")
-        _check_text(message, "a message")
+        past.check_text(author, "an author")
+        past.check_text(message, "a message")
         _check_number(change, "to undo")
         with self._history() as journal:
             stored = journal.change(past.number_of(journal, change))
@@ -591,8 +591,8 @@ class Book(Matcher):
         whole. Backups, copies and what the disk itself keeps are out of reach. O(size of the book and of the journal).
         """
         one = checked_id(id)
-        _check_text(author, "an author")
-        _check_text(message, "a message")
+        past.check_text(author, "an author")
+        past.check_text(message, "a message")
         self._check_writable()
         if pins := folders.pinned(self.path):
             raise EarmarkError(f"version {min(pins)} is pinned and may have {id!r}: unpin it first")
@@ -644,14 +644,19 @@ def _has_readable_journal(root: Path) -> bool:
 
 
 def _journal_of(
-    root: Path, new: Mapping[str, Any], index: str | None, index_options: Mapping[str, Any] | None, durability: str
+    root: Path,
+    new: Mapping[str, Any],
+    index: str | None,
+    index_options: Mapping[str, Any] | None,
+    durability: str,
+    author: str | None,
 ) -> Journal:
     """The journal of a folder, made now where it has none. The caller holds the lock."""
     model = _check_options(root, new, index, index_options)
     if model is not None:
         return opening.create(root, model.index, model._options, model._version.schema, durability)
     if not folders.has_journal(root):
-        return opening.adopt(root, index_options or {}, durability)
+        return opening.adopt(root, index_options or {}, durability, author)
     return Journal.open(root, durability=durability)
 
 
@@ -671,15 +676,6 @@ def _check_options(
 def _refuse_options(new: Mapping[str, Any], what: str) -> None:
     if given := [name for name, value in new.items() if value is not None]:
         raise EarmarkError(f"{given[0]} is for a new book; {what} has its own")
-
-
-def _check_text(text: Any, what: str) -> None:
-    if text is None:
-        return
-    if not isinstance(text, str) or len(text) > 10_000:
-        raise EarmarkError(f"expected {what} of at most 10,000 characters, got {text!r:.100}")
-    if any("\ud800" <= one <= "\udfff" for one in text):
-        raise EarmarkError(f"expected {what} without lone surrogates, which UTF-8 does not have, got {text!r:.100}")
 
 
 def _check_number(change: Any, purpose: str) -> None:

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ from earmark.segment.segment import DAMAGE
 
 DAMAGED = "damaged"
 """The folder in which a repair leaves what it could not read."""
+_MOVING = "moving-"
+"""What the folder there is called until the new journal is in the place of the old one."""
 _ATTEMPTS = 5
 _COPIED_AT_ONCE = 16 << 20
 """Bytes of changes that a repair copies in one commit."""
@@ -116,7 +118,8 @@ def _check_journal(root: Path, journal: Journal, versions: dict[int, _Checked]) 
         yield from (f"the journal of {str(root)!r} is damaged: {one}" for one in journal.integrity())
         opening.check_same_book(root, journal)
         if (root / marks.HEAD).exists():
-            opening.check_mark(root, journal, Mark(root, writable=False), warn=False)
+            with closing(Mark(root, writable=False)) as mark:
+                opening.check_mark(root, journal, mark, warn=False)
         stated = {checked.change: number for number, checked in versions.items()}
         walk = _Walk(journal)
         for number in walk.numbers():
@@ -203,7 +206,7 @@ def _disagreements(root: Path, number: int, said: Version, stored: Version) -> I
 
 def has_remains(root: Path) -> bool:
     """Whether a folder has anything of a book, damaged or not."""
-    return any((root / name).exists() for name in (folders.MANIFEST, JOURNAL, folders.SEGMENTS))
+    return any((root / name).exists() for name in (folders.MANIFEST, JOURNAL, folders.SEGMENTS, DAMAGED))
 
 
 # --- repairing -----------------------------------------------------------------------------------------------
@@ -219,36 +222,43 @@ def repair(path: Any) -> list[str]:
     with suppress(TableError):
         if not folders.has_journal(root):
             raise EarmarkError(f"the book {str(root)!r} has no journal to repair it from: save or publish it again")
-    lock = WriterLock(root)
     try:
-        return _repair(root)
-    finally:
-        lock.release()
+        lock = WriterLock(root)
+        try:
+            return _repair(root)
+        finally:
+            lock.release()
+    except OSError as problem:
+        raise TableError(f"{str(root)!r} cannot be repaired: {problem.strerror or problem}") from None
 
 
 def _repair(root: Path) -> list[str]:
     done: list[str] = []
+    _finish_replacing(root)
     checkpoint = _best_checkpoint(root)
+    if checkpoint is not None and _is_of_versions(root, checkpoint):
+        folders.write_manifest(root, folders.OF_VERSIONS, folders.new_name())
+        return [f"{folders.MANIFEST} was written again; the versions are as they were"]
     site = root / f".building-{secrets.token_hex(8)}"
     site.mkdir()
     try:
-        facts, last, is_whole = _salvage(root, site, 0 if checkpoint is None else checkpoint[1], done)
+        facts, last, is_whole = _salvage(root, site, 0 if checkpoint is None else checkpoint.reach, done)
         if facts is None and checkpoint is None:
             raise TableError(f"nothing of {str(root)!r} can be read: neither its journal nor a version")
         if facts is None:
             assert checkpoint is not None
-            facts = opening.facts_of(folders.new_name(), checkpoint[2], {}, checkpoint[0].schema)
-            reach = f"change {checkpoint[1]:,} of {max(checkpoint[1], _acknowledged(root)):,}"
+            facts = opening.facts_of(folders.new_name(), checkpoint.index, {}, checkpoint.version.schema)
+            reach = f"change {checkpoint.reach:,} of {max(checkpoint.reach, _acknowledged(root)):,}"
             done.append(
                 "the journal cannot be read: a new one begins with the newest checkpoint, without history; that goes "
                 f"up to {reach}"
             )
             journal = Journal.create(site, facts)
-            journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint[0]))])
+            journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint.version))])
             journal.close()
             last = 1
-        elif checkpoint is not None and checkpoint[1] > last:
-            last = _append_rest(site, last, checkpoint[0], checkpoint[1], done)
+        elif checkpoint is not None and checkpoint.reach > last:
+            last = _append_rest(site, last, checkpoint.version, checkpoint.reach, done)
         if is_whole:
             done.append(f"the journal is whole: {counted(last, 'change')}")
         else:
@@ -265,14 +275,37 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-def _best_checkpoint(root: Path) -> tuple[Version, int, str] | None:
-    """The readable version that goes furthest: with its last change, and the name of its index."""
+class _Readable(NamedTuple):
+    """A version that can be read, whatever the manifest says."""
+
+    version: Version
+    change: int | None
+    """The last change that it has; None where it is no checkpoint of a journal."""
+    index: str
+
+    @property
+    def reach(self) -> int:
+        """The last change that it has, or 0."""
+        return self.change or 0
+
+
+def _best_checkpoint(root: Path) -> _Readable | None:
+    """The readable version that goes furthest."""
     for number in reversed(folders.version_numbers(root)):
         with suppress(EarmarkError, OSError, *DAMAGE):
-            saving.verify(root, folders.read_record(root, number), again=True)
-            version, index, shelf = saving.load(root, number, True, None)
-            return version, shelf.change or 0, index
+            record = folders.read_record(root, number)
+            saving.verify(root, record, again=True)
+            version, _ = saving.open_version(root, record)
+            return _Readable(version.with_free_types(), record.get("change"), str(record["index"]))
     return None
+
+
+def _is_of_versions(root: Path, checkpoint: _Readable) -> bool:
+    """Whether a book whose manifest cannot be read was saved or published, so that it has no journal."""
+    with suppress(TableError):
+        folders.read_manifest(root)
+        return False
+    return checkpoint.change is None and not any((root / name).exists() for name in (JOURNAL, marks.HEAD, DAMAGED))
 
 
 def _salvage(root: Path, site: Path, known: int, done: list[str]) -> tuple[dict[str, Any] | None, int, bool]:
@@ -400,13 +433,26 @@ def _parts_of_rows(rows: list[Row]) -> Iterator[Part]:
 
 def _replace_journal(root: Path, site: Path) -> None:
     """Put the new journal in the place of the old one, which goes to the folder `damaged`."""
-    aside = root / DAMAGED / f"{_now()}"
+    aside = root / DAMAGED / f"{_MOVING}{_now()}"
     aside.mkdir(parents=True)
-    for name in FILES:
+    for name in FILES:  # the database first: where it is says how far this has come
         if (root / name).exists():
             (root / name).rename(aside / name)
     (site / JOURNAL).rename(root / JOURNAL)
     folders.flush_folder(root)
+    _finish_replacing(root)
+
+
+def _finish_replacing(root: Path) -> None:
+    """Put back what a repair that was killed has moved away, unless the new journal is in its place already."""
+    for aside in (root / DAMAGED).glob(f"{_MOVING}*"):
+        if (root / JOURNAL).exists() or not (aside / JOURNAL).exists():
+            aside.rename(aside.with_name(aside.name.removeprefix(_MOVING)))
+            continue
+        for name in reversed(FILES):
+            if (aside / name).exists():
+                (aside / name).rename(root / name)
+        aside.rmdir()
 
 
 def remove_damaged(root: Path) -> None:

@@ -202,11 +202,23 @@ def read_manifest(root: Path) -> dict[str, Any]:
     except (OSError, ValueError) as problem:
         raise TableError(f"{str(root)!r} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
     if not found:
-        old = _old_format(root)
-        if old is not None:
-            raise TableError(f"{str(root)!r} has the format {old!r}; this earmark reads {FORMAT!r} of layout {LAYOUT}")
+        refuse_remains(root)
         raise TableError(f"{str(root)!r} is not an earmark book: it has no {MANIFEST}")
     return _read_sealed(root, file, MANIFEST)
+
+
+def refuse_remains(root: Path) -> None:
+    """Raise where a folder has a book that cannot be read: of an older format, or without its manifest."""
+    if not root.is_dir():
+        return
+    if (old := _old_format(root)) is not None:
+        raise TableError(
+            f"{str(root)!r} has the format {old!r}, from before earmark 0.1.0, which is not read any more; make a new "
+            "book from the subscriptions that it was made from"
+        )
+    is_there = version_numbers(root) or (root / marks.HEAD).exists() or journal.is_begun(root)
+    if is_there and not is_book(root):  # asked now, since another process may have written it meanwhile
+        raise TableError(f"{str(root)!r} has no {MANIFEST}; `earmark repair` writes it again")
 
 
 def has_journal(root: Path) -> bool:
@@ -506,11 +518,7 @@ def refuse_foreign(root: Path) -> None:
         except TableError as problem:
             raise TableError(f"{refusal}: {problem}") from None
         return
-    old = _old_format(root)
-    if old is not None:
-        raise TableError(
-            f"{str(root)!r} has the format {old!r}; this earmark writes {FORMAT!r} of layout {LAYOUT}, to a new folder"
-        )
+    refuse_remains(root)
     names = sorted(entry.name for entry in root.iterdir())
     if foreign := [name for name in names if name not in _OWN_NAMES and not _BUILDING.match(name)]:
         raise TableError(f"{refusal} (it holds {foreign[0]!r})")

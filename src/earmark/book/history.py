@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from earmark.book.journal import STARTS, Journal, JournalError, Stored
 from earmark.book.rows import (
@@ -36,6 +36,8 @@ from earmark.segment.builder import Subscription
 from earmark.segment.ids import Id
 
 ERASE = "erase"
+States: TypeAlias = dict[Id, list[State | None]]
+"""By id, the state before and after."""
 
 
 class Difference(NamedTuple):
@@ -83,6 +85,16 @@ def described(stored: Stored, read: Callable[[], list[Difference]]) -> Change:
     return Change(stored.number, stored.moment, stored.author, stored.message, stored.kind, stored.rows, _read=read)
 
 
+def check_text(text: Any, what: str) -> None:
+    """Raise where an author or a message is not one that can be kept."""
+    if text is None:
+        return
+    if not isinstance(text, str) or len(text) > 10_000:
+        raise EarmarkError(f"expected {what} of at most 10,000 characters, got {text!r:.100}")
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        raise EarmarkError(f"expected {what} without lone surrogates, which UTF-8 does not have, got {text!r:.100}")
+
+
 def number_of(journal: Journal, moment: int | datetime, what: str = "a change") -> int:
     """The number of a change, given by it or by a time: the last one that was made then."""
     if isinstance(moment, datetime):
@@ -102,6 +114,12 @@ def check_kept(journal: Journal, number: int) -> None:
     first = journal.first
     if number < first - (first == 1):
         raise EarmarkError(f"what the book was at change {number} was forgotten; its history begins at change {first}")
+
+
+def check_listed(journal: Journal, number: int) -> None:
+    """Raise where a change was forgotten after it was listed."""
+    if number < journal.first:
+        raise EarmarkError(f"change {number} was forgotten meanwhile; the history begins at change {journal.first}")
 
 
 def states_of(journal: Journal, id: Id, schema: Schema) -> Iterator[tuple[Stored, State | None, State | None]]:
@@ -150,9 +168,9 @@ def state_in(version: Version, id: Id) -> State | None:
     return None if place is None else state_at(version.segments[place.number].segment, version.schema, place.slot)
 
 
-def net(journal: Journal, since: int, until: int, schema: Schema) -> dict[Id, list[State | None]]:
+def net(journal: Journal, since: int, until: int, schema: Schema) -> States:
     """By id, the state after one change and that after another, of what has changed in between. O(rows)."""
-    found: dict[Id, list[State | None]] = {}
+    found: States = {}
     for change in journal.changes(since, until):
         for form, body in journal.parts(change):
             for id, before, after in rows_in(form, body, schema):
@@ -160,7 +178,7 @@ def net(journal: Journal, since: int, until: int, schema: Schema) -> dict[Id, li
     return found
 
 
-def differences(states: dict[Id, list[State | None]]) -> list[Difference]:
+def differences(states: States) -> list[Difference]:
     """States as users see them, without those that are the same."""
     return [
         Difference(id, given(id, before), given(id, after))
@@ -193,7 +211,7 @@ def inverse(journal: Journal, change: Stored) -> list[Part]:
     return parts
 
 
-def refuse_conflicts(number: int, states: dict[Id, list[State | None]], version: Version) -> None:
+def refuse_conflicts(number: int, states: States, version: Version) -> None:
     """Raise where subscriptions of a change are no longer what it left."""
     changed = []
     for id, (_, after) in states.items():

@@ -415,6 +415,25 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
+def is_begun(root: Path) -> bool:
+    """Whether a folder has a journal of changes, and not just what a killed process began with.
+
+    That has no change yet, or a single one that says what the book is. Also true where there is no telling.
+    """
+    file = root / JOURNAL
+    if not file.exists():
+        return False
+    if file.is_symlink() or file.resolve() in _inherited:
+        return True
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(connect(file, "rw")) as connection:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if "changes" not in tables:
+            return bool(tables)
+        kinds = [row[0] for row in connection.execute("SELECT kind FROM changes LIMIT 2")]
+        return bool(kinds) and kinds not in (["declare"], ["import"])
+    return True
+
+
 def connect(file: Path, mode: str) -> Any:
     """A connection to an SQLite file; transactions are begun and ended by hand."""
     return sqlite3.connect(

@@ -5,7 +5,7 @@
     book with a journal   newest checkpoint + the changes since (`State`)
 
 A writer that was killed while it made a journal has left a folder whose manifest says nothing of it: the next one
-begins again.
+begins again. A journal with changes is never begun again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 from earmark.book import folder as folders
 from earmark.book import saving
-from earmark.book.journal import FILES, Journal, JournalError, entry
-from earmark.book.marks import HEAD, Mark
+from earmark.book.history import check_text
+from earmark.book.journal import FILES, Journal, JournalError, entry, is_begun
+from earmark.book.marks import HEAD, Mark, WriterLock
 from earmark.book.replay import empty, replayed
 from earmark.book.rows import ADDED, Part, part_of_types, tables_of
 from earmark.book.saving import Shelf
@@ -50,11 +51,25 @@ def create(root: Path, index: str, options: Mapping[str, Any], schema: Schema, d
     return _begin(root, index, options, schema, durability, parts, "declare")
 
 
-def adopt(root: Path, options: Mapping[str, Any], durability: str) -> Journal:
+def adopt(
+    root: Path, options: Mapping[str, Any], durability: str, author: str | None = None, message: str | None = None
+) -> Journal:
     """Give a saved or published book a journal, whose first change is what it has. The caller holds the lock."""
     version, index, _ = saving.load(root, None, True, None)
     parts = whole(version)
-    return _begin(root, index, options, version.schema, durability, parts, "import")
+    return _begin(root, index, options, version.schema, durability, parts, "import", author, message)
+
+
+def migrate(root: Path, author: str | None = None, message: str | None = None) -> None:
+    """Give a saved or published book a journal, unless it has one."""
+    check_text(author, "an author")
+    check_text(message, "a message")
+    lock = WriterLock(root)
+    try:
+        if not folders.has_journal(root):
+            adopt(root, {}, "full", author, message).close()
+    finally:
+        lock.release()
 
 
 def whole(version: Version) -> list[Part]:
@@ -74,15 +89,22 @@ def _begin(
     durability: str,
     parts: Sequence[Part],
     kind: str,
+    author: str | None = None,
+    message: str | None = None,
 ) -> Journal:
-    for name in (*FILES, HEAD):
-        (root / name).unlink(missing_ok=True)
     known = folders.is_book(root)
+    if (root / HEAD).exists() or is_begun(root):
+        raise TableError(
+            f"{str(root)!r} has a journal with changes, though its {folders.MANIFEST} says that it has none: put the "
+            f"right {folders.MANIFEST} there, or move the journal and {HEAD} away"
+        )
+    for name in FILES:
+        (root / name).unlink(missing_ok=True)
     book = str(folders.read_manifest(root)["book"]) if known else folders.new_name()
     journal = Journal.create(root, facts_of(book, index, options, schema), durability)
     try:
         if parts:
-            journal.append([entry(1, time.time_ns() // 1000, None, None, kind, parts)])
+            journal.append([entry(1, time.time_ns() // 1000, author, message, kind, parts)])
         folders.write_manifest(root, folders.OF_JOURNAL, book)
     except BaseException:
         journal.close()

@@ -62,9 +62,10 @@ def _read(path: str) -> Book:
 
 
 def _check_exists(path: str) -> None:
-    from earmark.book.folder import is_book
+    from earmark.book.folder import is_book, refuse_remains, root_of
 
     if not is_book(path):
+        refuse_remains(root_of(path))
         raise EarmarkError(f"there is no book {path!r}; `earmark book create` makes one")
 
 
@@ -231,11 +232,17 @@ def undo(book: str, change: int, author: str | None, message: str | None) -> Non
 
 @book.command(short_help="Give a saved or published book a journal.")
 @_book
-def migrate(book: str) -> None:
-    """Make a folder that `earmark save`, Matcher.save or Spark wrote a book that lasts, with the newest format.
+@_who
+def migrate(book: str, author: str | None, message: str | None) -> None:
+    """Give a book that `earmark save`, Matcher.save or Spark wrote a journal, so that its changes last.
 
     Its subscriptions become the first change of its history. A book that has a journal stays as it is.
     """
+    from earmark.book import opening
+    from earmark.book.folder import root_of
+
+    _check_exists(book)
+    opening.migrate(root_of(book).resolve(), author, message)
     with _opened(book) as m:
         click.echo(f"{book!r} has a journal: {counted(len(m), 'subscription')}, {counted(m.last_change, 'change')}")
 
@@ -455,7 +462,7 @@ def check(book: str, as_json: bool) -> int:
 def repair(book: str) -> None:
     """Make the segments of a book from its journal, and a journal that is damaged from what can be read of it.
 
-    Says up to which change that is. What could not be read stays in the folder `damaged` of the book.
+    It prints up to which change the book could be repaired, and leaves what it could not read in the folder `damaged`.
 
     \b
     Example
