@@ -14,11 +14,12 @@ A subclass declares what differs (`kernels.py` has the shape of kernels):
     _order(events)       in which order to ask the events of a batch
     _scan_is_quicker()   whether a scan should answer a batch
     _lanes               how many events a kernel takes at once, where they share its work
+    _shares_counted      whether the counters of fewer events at once would be others
 
 Invariant: an index is a NamedTuple of read-only arrays over a table that never changes, so any number of threads may
 search it: each search has scratch of its own. Updates are for a copy that no other thread holds yet.
 Threads: the groups of a batch go to several (`threads=`), each with scratch and room of its own. Answers and counters
-are those of one thread: events that share work stay in one group.
+are those of one thread: events that share counted work stay in one group.
 Complexity: that of the kernels; a call from Python costs 0.1 to 0.3 µs for each array that a kernel is given.
 """
 
@@ -61,16 +62,17 @@ TASTED, WORTHWHILE, MANY_EVENTS = 16, 1e-3, 512
 """The first events of a batch show what all will take: several threads search from so many seconds on. This many events
 are worth it whatever they take.
 """
-FEW_SLOTS = 1 << 12
-"""Fewer are scanned by one thread."""
+FEW_SLOTS, FEW_LANES = 1 << 12, 64
+"""Fewer slots, and fewer events that share work, are searched by one thread."""
 FIRST_ROOM, FEW_EVENTS = 1 << 12, 64
 """Slots that a search of up to so many events makes room for at first; of more events in proportion."""
 HEAP_ENTRIES = 1 << 22
 """Ranked search takes fewer events at a time when k is so large that their heaps would exceed this."""
 MATCHED_AT_ONCE = 512
 """Events whose matches are held while the best are chosen, where there is no rank kernel."""
-OBSERVED, DRIFT = 256, 4.0
-"""Events after which work tells, and how many times the planned work is too much."""
+OBSERVED, REMEMBERED, DRIFT = 256, 4096, 4.0
+"""Events after which work tells, after which those before count half, and how many times the planned work is too much.
+"""
 EVERY = 64
 """One single event in 64 is observed."""
 NO_COUNTS: I64 = np.zeros(COUNTERS, np.int64)
@@ -94,6 +96,7 @@ class ArrayIndex(Generic[A]):
     _relaxed_by_scan: ClassVar[bool] = False
     _slot_major: ClassVar[bool] = False
     _lanes: ClassVar[int | None] = None
+    _shares_counted: ClassVar[bool] = True
     _counters: ClassVar[int] = COUNTERS
 
     _table: SegmentArrays
@@ -108,7 +111,7 @@ class ArrayIndex(Generic[A]):
     """The eligible slots of the last single event, and those among them that are residual."""
     _enter_rank: Callable[..., None] | None = None
     _observed: tuple[int, float] = (0, 0.0)
-    """Events, and the work that they took, where what was planned for an event counts as 1."""
+    """Events of late, and the work that they took, where what was planned for an event counts as 1."""
     _is_by_scan = False
     """Whether the last batch was left to the scan."""
     _turn = 0
@@ -179,11 +182,14 @@ class ArrayIndex(Generic[A]):
         events, work = self._observed
         return work / events if events and self.plan is not None and self.plan.work else 1.0
 
-    def _observe(self, events: int, k: int = 0, alone: bool = False) -> None:
-        """Note how much work the last call took for its events, where such calls were planned for."""
+    def _observe(self, counted: Sequence[int] | I64, events: int, k: int = 0, alone: bool = False) -> None:
+        """Note how much work a call took for its events, by its counters, where such calls were planned for."""
         if self.plan is not None and self.plan.work and bool(self.plan.k) == bool(k):
             before, planned = self._observed, self.plan.planned_work(alone)
-            self._observed = before[0] + events, before[1] + self.work.nanoseconds / planned
+            events, work = before[0] + events, before[1] + Work.counted(counted).nanoseconds / planned
+            if events > REMEMBERED:  # events of long ago must not outweigh those of today
+                events, work = REMEMBERED // 2, work * (REMEMBERED // 2) / events
+            self._observed = events, work
 
     def describe(self) -> dict[str, Any]:
         """What was chosen when the index was built, by name; empty when there was nothing to choose."""
@@ -241,8 +247,9 @@ class ArrayIndex(Generic[A]):
         if self._is_by_scan:
             counts, slots, self._counted = self._scan._matches(asked, threads)
             return pointers_of(counts), slots
-        counts, slots, self._counted = self._matches(sorted_asked, threads)
-        self._observe(asked.last)
+        counts, slots, counted = self._matches(sorted_asked, threads)
+        self._counted = counted
+        self._observe(counted, asked.last)
         pointers, slots = in_event_order(order, pointers_of(counts), slots, threads=threads)
         return pointers, slots
 
@@ -288,22 +295,22 @@ class ArrayIndex(Generic[A]):
         """Eligible slots that a single event matches, ascending."""
         if not JIT:
             return self.match(one.events, eligible, life=life).tolist()  # type: ignore[no-any-return]
-        slots = self._found(one, eligible, life)
+        slots, counted = self._found(one, eligible, life)
+        self._counted = counted
         self._turn = (self._turn + 1) % EVERY
         if not self._turn and not self._slot_major:  # whose batches share work, by which it was planned
-            self._observe(1, alone=True)
+            self._observe(counted, 1, alone=True)
         if self._residual is None:
             return slots
         known = self._rest  # read once: another thread may ask among other slots
         if known[0] is not eligible:
             known = self._rest = eligible, bits.both(eligible, self._residual)
-        counted = self._counted
         rest = self._scan.match_one(one, known[1], life)
         self._counted = [a + b for a, b in zip(counted, self._scan._counted, strict=False)]
         return sorted(slots + rest) if rest else slots
 
-    def _found(self, one: OneEvent, eligible: U64, life: int) -> list[int]:
-        """What the kernel finds."""
+    def _found(self, one: OneEvent, eligible: U64, life: int) -> tuple[list[int], Sequence[int]]:
+        """What the kernel finds, and its counters."""
         searched, scratch = self._searched, self._spare_scratch()
         one.ask(eligible, self._first_slot, life)
         enter = self._enter
@@ -317,8 +324,7 @@ class ArrayIndex(Generic[A]):
                 break
             one.make_room()
         self._give_back(scratch)
-        self._counted = one.counted(self._counters, found)
-        return one.slots[:found].tolist()  # type: ignore[no-any-return]
+        return one.slots[:found].tolist(), one.counted(self._counters, found)
 
     def best_of_one(
         self,
@@ -392,7 +398,9 @@ class ArrayIndex(Generic[A]):
 
     def _matches(self, asked: Asked, threads: int = 1) -> tuple[I64, I32, I64]:
         """(answers per event, slots by event, counters)."""
-        counts, slots, counters = self._by_group(asked, self._match_group, threads, self._lanes, bounded=True)
+        counts, slots, counters = self._by_group(
+            asked, self._match_group, threads, self._lanes, bounded=True, divided=not self._shares_counted
+        )
         if self._residual is None:
             return counts, slots, counters
         rest = asked._replace(eligible=bits.both(asked.eligible, self._residual))
@@ -433,11 +441,13 @@ class ArrayIndex(Generic[A]):
         lanes: int | None,
         most: int | None = None,
         bounded: bool = False,
+        divided: bool = False,
     ) -> tuple[Any, ...]:
         """Run a search on groups of events, by several threads where that is worthwhile, and chain its answers.
 
-        A group has `lanes` events, where these share work, and at most `most`. The last of what `run` returns are
-        counters, and are added up. `bounded`: answers may be too many.
+        A group has `lanes` events, where these share work, and at most `most`; `divided`: fewer where that gives each
+        thread a group. The last of what `run` returns are counters, and are added up. `bounded`: answers may be too
+        many.
         """
         first, last = asked.first, asked.last
         most = max(1, min(lanes or last, most or last))
@@ -461,6 +471,9 @@ class ArrayIndex(Generic[A]):
         size = most
         if lanes is None and threads > 1:
             size = max(1, min(most, -(-(last - first) // (RUNS * threads))))
+        elif divided and threads > 1:
+            groups_each = max(1, -(-(last - first) // (most * threads)))
+            size = min(most, max(FEW_LANES, -(-(last - first) // (groups_each * threads))))
         groups = [asked._replace(first=i, last=min(i + size, last)) for i in range(first, last, size)]
         groups = groups if groups or parts else [asked]
         parts += in_parallel(counted, groups, threads) if threads > 1 else map(counted, groups)
@@ -483,9 +496,12 @@ class ArrayIndex(Generic[A]):
 
         def ranks(index: ArrayIndex[Any], asked: Asked, floor: Floor | None) -> tuple[I64, I32, F64]:
             if combination.is_sum:
-                counts, slots, scores, self._counted = index._ranks(asked, floor, threads=threads)
+                counts, slots, scores, counted = index._ranks(asked, floor, threads=threads)
             else:
-                counts, slots, scores, self._counted = index._combined_ranks(asked, floor, threads, combination)
+                counts, slots, scores, counted = index._combined_ranks(asked, floor, threads, combination)
+            self._counted = counted
+            if index is self and floor is None and not asked.relaxed:
+                self._observe(counted, asked.last - asked.first, asked.k)
             return counts, slots, scores
 
         if asked.relaxed and self._relaxed_by_scan:
@@ -499,8 +515,6 @@ class ArrayIndex(Generic[A]):
         if self._is_by_scan:
             return ranks(self._scan, asked, floor)
         counts, slots, scores = ranks(self, sorted_asked, sorted_floor)
-        if floor is None and not asked.relaxed:
-            self._observe(asked.last - asked.first, asked.k)
         if order is not None:
             pointers, slots, scores = in_event_order(order, pointers_of(counts), slots, scores, threads=threads)
             counts = np.diff(pointers)

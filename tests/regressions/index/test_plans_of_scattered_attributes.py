@@ -96,8 +96,7 @@ def drifting(monkeypatch: pytest.MonkeyPatch) -> Matcher:
 def searched(index: Any, work: float, alone: bool) -> None:
     """As if so many events had taken this much work, in nanoseconds."""
     for _ in range(OBSERVED):
-        index._counted = [0, 0, round(work / 2), *[0] * (len(index._counted) - 3)]
-        index._observe(1, alone=alone)
+        index._observe([0, 0, round(work / 2), *[0] * (len(index._counted) - 3)], 1, alone=alone)
 
 
 def test_single_events_drift_from_what_was_planned_for_them(drifting: Matcher) -> None:
