@@ -20,12 +20,10 @@ from earmark.flat import bits
 from earmark.flat.arrays import U64, frozen
 from earmark.index.driver import ArrayIndex
 from earmark.locks import remade_lock
-from earmark.segment.segment import NO_TAGS, Row, Segment, Tags
+from earmark.segment.segment import Row, Segment, Tags
 
 RESIDENT = 256 << 20
 """Bytes of mapped segments that a process keeps in its memory; the page cache keeps the others."""
-_SCOPES = 3
-"""Bitmaps of scopes that a segment keeps."""
 
 
 Contents: TypeAlias = tuple[Segment, U64, Callable[[], ArrayIndex[Any] | None], mmap.mmap | None]
@@ -69,7 +67,7 @@ class LazySegment(IndexedSegment):
     ) -> None:
         base = frozen(bits.all_set(slots) & ~removed)
         fields = {"base": base, "known": slots, "since": (), "live": live, "line": object(), "entry": entry}
-        more = {"_generation": generation, "_open": open_, "_resident": resident, "_scopes": OrderedDict()}
+        more = {"_generation": generation, "_open": open_, "_resident": resident}
         self.__dict__.update(fields | more)
 
     entry: Any
@@ -77,7 +75,6 @@ class LazySegment(IndexedSegment):
     _generation: int
     _open: Callable[[], Contents]
     _resident: Resident | None
-    _scopes: OrderedDict[Tags, U64]
 
     @cached_property
     def _opened(self) -> Contents:
@@ -148,18 +145,9 @@ class LazySegment(IndexedSegment):
             self._resident.use(self)
         return super().searched_by(eligible)
 
-    def eligible(self, scope: Tags = NO_TAGS) -> U64:
-        """The bitmap of living slots that carry all these tags. O(slots) the first time, and one bit for each then."""
-        if not scope:
-            return self.alive
-        if scope not in self._scopes:
-            self._scopes[scope] = self._tagged(set(scope))
-            if len(self._scopes) > _SCOPES:
-                self._scopes.popitem(last=False)
-        return self._scopes[scope]
-
-    def _tagged(self, wanted: set[tuple[str, str]]) -> U64:
-        segment = self.segment
+    def _tagged(self, scope: Tags) -> U64:
+        """By the sets of tags: to find slots by their tags would take tables that stay in memory. O(slots)."""
+        segment, wanted = self.segment, set(scope)
         if not len(segment.tagset):
             return frozen(np.zeros_like(self.alive))
         sets = segment.tagsets.items[: segment.tagsets.size]

@@ -49,6 +49,18 @@ FEW_SHARE = 1 / 256
 """A smaller share of eligible slots than this is scanned, without the index."""
 FEW_REMOVED = 128
 """So many removals are noted one by one; then a bitmap without them is made."""
+SCOPES = 4
+"""Bitmaps of scopes that a segment keeps."""
+
+
+class Scoped(NamedTuple):
+    """A scope that was asked for."""
+
+    scope: Tags
+    slots: U64
+    """The living slots in it."""
+    is_few: bool
+    """Whether these are so few that they are scanned."""
 
 
 def no_slots(slots: int) -> U64:
@@ -153,8 +165,28 @@ class IndexedSegment:
         return slot if slot is not None and self.is_live(slot) else None
 
     def eligible(self, scope: Tags = NO_TAGS) -> U64:
-        """The bitmap of living slots that carry all these tags. O(slots / 64 + slots with these tags)."""
-        return bits.both(self.alive, self.segment.tagged(scope)) if scope else self.alive
+        """The bitmap of living slots that carry all these tags. O(slots / 64 + slots with these tags) the first time.
+
+        The last few are kept, so that asking again costs nothing.
+        """
+        if not scope:
+            return self.alive
+        kept = self._scoped
+        for known in kept:
+            if known.scope == scope:
+                return known.slots
+        slots = self._tagged(scope)
+        made = Scoped(scope, slots, bits.count(slots) <= FEW_SHARE * len(self))
+        self.__dict__["_scoped"] = (made, *kept[: SCOPES - 1])  # by one store: others may search meanwhile
+        return slots
+
+    def _tagged(self, scope: Tags) -> U64:
+        return bits.both(self.alive, self.segment.tagged(scope))
+
+    @cached_property
+    def _scoped(self) -> tuple[Scoped, ...]:
+        """The last scopes that were asked for, the newest first."""
+        return ()
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -182,9 +214,14 @@ class IndexedSegment:
 
     def searched_by(self, eligible: U64) -> ArrayIndex[Any]:
         """What searches among these slots: the index, or a scan where it is quicker or there is no index."""
-        if self.index is None or (eligible is not self.alive and bits.count(eligible) <= FEW_SHARE * len(self)):
+        if self.index is None:
             return self._scan
-        return self.index
+        if eligible is self.alive:
+            return self.index
+        for known in self._scoped:
+            if known.slots is eligible:
+                return self._scan if known.is_few else self.index
+        return self._scan if bits.count(eligible) <= FEW_SHARE * len(self) else self.index
 
     def life_at(self, moment: tuple[int, int] | None) -> int:
         """The number of the attribute of times if life spans must be tested at a moment, given by its keys."""
