@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def backup(root: Path, path: Any) -> None:
                 _copy_version(root, site)
                 if _copy_journal(root, site):
                     break  # otherwise `retain` has overtaken it; at the last attempt, opening makes do without it
-            except FileNotFoundError:  # it was replaced meanwhile
+            except (FileNotFoundError, TableError):  # it was replaced meanwhile
                 if attempt + 1 == _ATTEMPTS:
                     raise
         shutil.copyfile(root / folders.MANIFEST, site / folders.MANIFEST)
@@ -85,9 +86,11 @@ def _copy_journal(root: Path, site: Path) -> bool:
 def disk_use(root: Path) -> dict[str, int]:
     """Bytes of a book on disk: of its segments, and of its journal, which is history and the newest part, the WAL."""
 
-    def size(files: Any) -> int:
-        return sum(file.stat().st_size for file in files if file.is_file())
+    def size(file: Path) -> int:
+        with suppress(OSError):  # a checkpoint may remove it just now
+            return file.stat().st_size
+        return 0
 
-    segments = size(file for kind in (folders.SEGMENTS, folders.KEYS) for file in (root / kind).glob("*"))
-    history, newest = size([root / JOURNAL]), size([root / FILES[1]])
+    segments = sum(size(file) for kind in (folders.SEGMENTS, folders.KEYS) for file in (root / kind).glob("*"))
+    history, newest = size(root / JOURNAL), size(root / FILES[1])
     return {"segments": segments, "journal": history + newest, "history": history, "wal": newest}
