@@ -197,15 +197,18 @@ class Book(Matcher):
             version, saved, shelf = saving.load(root, None, mmap, index, checkpoint=True)
             state = opening.State(version, shelf, folders.current_version(root), 0)
         made = cls(index or saved, index_options=options)
-        version = state.version
-        if made.index != saved and made._build is not None:
-            version = version.reindexed(made._build)
-        made._start(settled(version, made._build))
-        made.path, made._journal, made._number = root, None, state.number
+        made._start(made._with_own_index(state.version, saved))
+        made.path, made._journal, made._number, made._is_mapped = root, None, state.number, mmap
         made._follows_journal = journal is not None
         made._known = made._version, state.number
         made._process, made._reading_journal = os.getpid(), remade_lock()
         return made, state
+
+    def _with_own_index(self, version: Version, saved: str) -> Version:
+        """A version as it was loaded, with the index of this book instead of the one that it was saved with."""
+        if saved != self.index and self._build is not None:
+            version = version.reindexed(self._build)
+        return settled(version, self._build)
 
     _author: str | None = None
     _lock: WriterLock | None = None
@@ -219,6 +222,8 @@ class Book(Matcher):
     """What a reader has: the last change, or the version."""
     _known: tuple[Version, int]
     """What is published, and the last change that it has: both of one moment."""
+    _is_mapped: bool
+    """Whether segments are mapped files, not read into memory."""
     _process: int
     """The process that `_journal` is of."""
     _reading_journal: Any
@@ -437,9 +442,8 @@ class Book(Matcher):
     def _follow_versions(self) -> None:
         newest = folders.current_version(self.path)
         if newest != self._number or self._is_behind:
-            version, saved, _ = saving.load(self.path, None, True, self.index, checkpoint=True)
-            if saved != self.index and self._build is not None:
-                version = version.reindexed(self._build)
+            version, saved, _ = saving.load(self.path, None, self._is_mapped, self.index, checkpoint=True)
+            version = self._with_own_index(version, saved)
             self._number, self._is_behind = newest, False
             self._publish(version)
 
@@ -448,15 +452,27 @@ class Book(Matcher):
             last = journal.last()
             if last <= self._number and not self._is_behind:
                 return
-            if journal.first > self._number + 1 or self._is_behind:
-                state = opening.state_of(self.path, journal)
-                version, number = state.version, state.number
-            else:
-                version, number, _ = replayed(self._version, journal, self._number, last)
-        version = settled(version, self._build)
+            version, number = self._followed(journal, last)
         self._number, self._is_behind = number, False
         self._publish(version)
         self._compactor.request()
+
+    def _followed(self, journal: Journal, last: int) -> tuple[Version, int]:
+        """The version as of the newest change, made from the last one unless `retain` has forgotten what comes next."""
+
+        def is_forgotten() -> bool:
+            return self._is_behind or journal.first > self._number + 1
+
+        if not is_forgotten():
+            try:
+                version, number, _ = replayed(self._version, journal, self._number, last)
+                return settled(version, self._build), number
+            except TableError:
+                journal.refresh_facts()
+                if not is_forgotten():  # else it was, meanwhile
+                    raise
+        state = opening.state_of(self.path, journal, self.index, self._is_mapped)
+        return self._with_own_index(state.version, str(journal.facts["index"])), state.number
 
     @contextmanager
     def _history(self) -> Iterator[Journal]:
