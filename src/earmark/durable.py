@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from earmark.book import care, copying, forgetting, opening, saving
 from earmark.book import folder as folders
@@ -54,6 +54,7 @@ from earmark.segment.ids import Id, checked_id
 EVERY = 0.25
 """Seconds between two looks of a reader that follows."""
 
+T = TypeVar("T")
 Work = Callable[[Version], tuple[Version, Sequence[Part], Any]]
 """A change to a version: the next one, what to write of it, what to return."""
 
@@ -413,9 +414,12 @@ class Book(Matcher):
     def _close_reading(self) -> None:
         """Close the connection that history is read with; the next question opens another."""
         with self._reading_journal:
-            if self._journal is not None and self._process == os.getpid():
-                self._journal.close()
-            self._journal = None
+            self._close_journal()
+
+    def _close_journal(self) -> None:
+        if self._journal is not None and self._process == os.getpid():
+            self._journal.close()
+        self._journal = None
 
     def refresh(self) -> int:
         """Take what the writing process has committed since; returns the number of the last change."""
@@ -476,7 +480,7 @@ class Book(Matcher):
 
     @contextmanager
     def _history(self) -> Iterator[Journal]:
-        """A connection for reading the journal, which threads take in turns."""
+        """A connection for reading a little of the journal, which threads take in turns."""
         if not self._follows_journal:
             name = repr(str(self.path))
             if not folders.has_journal(self.path):
@@ -491,13 +495,32 @@ class Book(Matcher):
             if self._process != os.getpid():  # SQLite's connections do not survive a fork
                 self._journal, self._process = None, os.getpid()
             if self._journal is not None and self._journal.is_replaced:  # by a repair
-                self._journal.close()
-                self._journal, self._is_behind = None, True
+                self._close_journal()
+                self._is_behind = True
+            if self._journal is not None and self._journal.is_outdated:
+                self._close_journal()
             if self._journal is None:
                 self._journal = Journal.open(self.path, readonly=True)
             else:
                 self._journal.refresh_facts()
             yield self._journal
+
+    def _from_history(self, read: Callable[[Journal], T]) -> T:
+        """Read what may be long through a connection of its own; again, where the history was forgotten meanwhile."""
+        while True:
+            with self._history() as shared:
+                journal = shared.another()
+            try:
+                first = journal.first
+                found = read(journal)
+                if not journal.is_outdated:
+                    return found
+            except TableError:
+                journal.refresh_facts()
+                if journal.first == first and not journal.is_outdated:
+                    raise
+            finally:
+                journal.close()
 
     def stats(self) -> Stats:
         """Counts, types and sizes; `disk` has the bytes of segments and of the journal: its history and its WAL."""
@@ -530,25 +553,32 @@ class Book(Matcher):
 
     def _changes(self, start: int, last: int) -> Iterator[Change]:
         while start < last:
-            with self._history() as journal:
+            with self._history() as journal, journal.reading():
+                past.check_listed(journal, start + 1)
                 page = list(journal.changes(start, min(last, start + PAGE)))
             for stored in page:
                 yield past.described(stored, partial(self._differences, stored.number))
             start = page[-1].number
 
     def _differences(self, number: int) -> list[Difference]:
-        with self._history() as journal:
+        def read(journal: Journal) -> list[Difference]:
+            past.check_listed(journal, number)
             return past.differences(past.net(journal, number - 1, number, self._version.schema))
+
+        return self._from_history(read)
 
     def as_of(self, moment: int | datetime) -> Matcher:
         """The book as it was after a change, given by its number, or at a time: a matcher that takes no changes.
 
         O(rows of the changes since the checkpoint before it, or since the beginning).
         """
-        with self._history() as journal:
+
+        def read(journal: Journal) -> tuple[Version, int]:
             number = past.number_of(journal, moment)
             past.check_kept(journal, number)
-            version = opening.as_of(self.path, journal, number)
+            return opening.as_of(self.path, journal, number), number
+
+        version, number = self._from_history(read)
         made = Matcher(self.index, index_options=self._options, combine=self._combination.given)
         made._start(settled(version, made._build))
         made._refusal = f"this is {str(self.path)!r} as of change {number}, which takes no changes"
@@ -556,23 +586,28 @@ class Book(Matcher):
 
     def diff(self, one: int | datetime, other: int | datetime) -> list[Difference]:
         """What differs between the book as of two changes or times: each subscription then and then. O(rows)."""
-        with self._history() as journal:
+
+        def read(journal: Journal) -> list[Difference]:
             first, second = past.number_of(journal, one), past.number_of(journal, other)
             return past.diff(journal, first, second, self._version.schema)
+
+        return self._from_history(read)
 
     def undo(self, change: int, *, author: str | None = None, message: str | None = None) -> None:
         """Take a change back, by another one; an error names the subscriptions that have changed since."""
         past.check_text(author, "an author")
         past.check_text(message, "a message")
         _check_number(change, "to undo")
-        with self._history() as journal:
+
+        def read(journal: Journal) -> tuple[list[Part], past.States]:
             stored = journal.change(past.number_of(journal, change))
             if stored is None or stored.kind in (*STARTS, past.ERASE):
                 what = "there is no change 0" if stored is None else f"its kind is {stored.kind!r}"
                 raise EarmarkError(f"change {change} cannot be undone: {what}")
             past.check_kept(journal, change - 1)
-            parts = past.inverse(journal, stored)
-            states = past.net(journal, change - 1, change, self._version.schema)
+            return past.inverse(journal, stored), past.net(journal, change - 1, change, self._version.schema)
+
+        parts, states = self._from_history(read)
 
         def work(version: Version) -> tuple[Version, Sequence[Part], None]:
             past.refuse_conflicts(change, states, version)

@@ -118,6 +118,20 @@ def _identity(root: Path) -> tuple[int, int] | None:
     return None
 
 
+class _Files(NamedTuple):
+    """What changes with a journal."""
+
+    has_wal: bool
+    size: int
+    time: int
+
+
+def _state(root: Path) -> _Files:
+    """The files of a journal as they are now."""
+    about = os.stat(root / JOURNAL)
+    return _Files((root / f"{JOURNAL}-wal").exists(), about.st_size, about.st_mtime_ns)
+
+
 class JournalError(TableError):
     """The journal of a book cannot be read or written."""
 
@@ -128,11 +142,13 @@ class JournalError(TableError):
 class Journal:
     """One connection to a journal; threads take turns (the caller sees to that)."""
 
-    def __init__(self, root: Path, connection: Any, facts: dict[str, Any]) -> None:
+    def __init__(self, root: Path, connection: Any, facts: dict[str, Any], frozen: Any = None) -> None:
         self.root = root
         self.facts = facts
         self._connection = connection
         self._file = _identity(root)
+        self._frozen = frozen
+        """How the files were, where the connection takes it that nobody changes them."""
         _open.add(self)
 
     # --- opening ---------------------------------------------------------------------------------------------
@@ -167,9 +183,11 @@ class Journal:
                 "are not inherited: open the book after the fork, or start processes by 'spawn'"
             )
         with _guarded(root, "opened"):
-            mode = "rw"
+            mode, frozen = "rw", None
             if readonly:
-                mode = "ro" if os.access(root, os.W_OK) or (root / f"{JOURNAL}-wal").exists() else "ro&immutable=1"
+                mode, now = "ro", _state(root)
+                if not now.has_wal and not os.access(root, os.W_OK):  # SQLite would want to make a WAL there
+                    mode, frozen = "ro&immutable=1", now
             connection = connect(file, mode)
             try:
                 connection.execute(f"PRAGMA synchronous = {DURABILITY[durability]}")
@@ -181,7 +199,7 @@ class Journal:
             except BaseException:
                 connection.close()
                 raise
-        return cls(root, connection, facts)
+        return cls(root, connection, facts, frozen)
 
     def another(self) -> Journal:
         """Another connection, for reading only."""
@@ -202,6 +220,12 @@ class Journal:
     def is_replaced(self) -> bool:
         """Whether there is another journal now in the place of the one that this is a connection to."""
         return self._file != _identity(self.root)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the files were taken for ones that nobody changes, and somebody has: it must be opened again."""
+        with _guarded(self.root, "read"):
+            return self._frozen is not None and self._frozen != _state(self.root)
 
     def refresh_facts(self) -> None:
         """Read the facts again: another process may have written them."""
