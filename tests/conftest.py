@@ -26,6 +26,9 @@ ROOT = Path(__file__).parents[1]
 # For the processes that tests start; functions of test modules travel to Spark's Python workers by name.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), str(ROOT)])
 
+# Plans must not depend on what a helper has compiled meanwhile.
+os.environ["EARMARK_NO_WARMING"] = "1"
+
 # The first call of a kernel compiles it, so no deadline per example.
 COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # Ordinary runs repeat the same examples, on every machine; only `make soak` searches at random.

@@ -38,7 +38,8 @@ from earmark.events.frames import as_arrow, is_frame
 from earmark.events.mappings import Reject
 from earmark.events.moments import Moment, settled_moment, timed
 from earmark.index import auto
-from earmark.index.auto.plan import Plans
+from earmark.index.auto import helper
+from earmark.index.auto.plan import Plan, Plans
 from earmark.index.contract import Adaptation, Work
 from earmark.index.driver import ArrayIndex
 from earmark.keys.schema import Schema
@@ -125,17 +126,28 @@ class Matcher:
 
     def _planned(self, table: SegmentArrays) -> ArrayIndex[Any]:
         """The index that suits a table, by recent events; beside a much larger one, of the same kind."""
-        plans = [one.index.plan for one in self._version.segments if one.index is not None and one.index.plan]
-        largest = max(plans, key=lambda plan: plan.subscriptions, default=None)
-        among = self._options.get("among", ())
-        if largest is not None and (index := auto.followed(table, largest, among)) is not None:
-            return index
-        recent = self._seen.recent(self._version.schema.generation)
-        return auto.planned(table, **self._plan_options(), recent=recent)
+        largest = max(self.plan(), key=lambda plan: plan.subscriptions, default=None)
+        is_small = auto.SMALL_BESIDE * len(table.sequence) <= self._version.live
+        index = auto.followed(table, largest, self._options.get("among", ())) if largest and is_small else None
+        if index is None:
+            recent = self._seen.recent(self._version.schema.generation)
+            index = auto.planned(table, **self._plan_options(), recent=recent)
+        self._compile_missing([index.plan])
+        return index
 
     def _plan_options(self) -> dict[str, Any]:
         """The options of 'auto'; where they do not say what to plan for, it is what was asked of late."""
-        return {"k": self._seen.wanted(), **self._options}
+        return {"k": self._seen.wanted(), **self._options, "compiles": helper.takes}
+
+    def _compile_missing(self, plans: Iterable[Plan]) -> None:
+        """Have the candidates compiled that these plans still miss, and plan again when that is done."""
+        missing = list(dict.fromkeys(name for plan in plans for name in plan.missing))
+        if missing and helper.is_offered():
+            helper.compile_beside(missing, self._plan_again)
+
+    def _plan_again(self) -> None:
+        with self._writing:
+            self._compactor.plan_again()
 
     def _replace(self, version: Version) -> None:
         """Let readers see a version: the commit point of every change."""
@@ -409,6 +421,7 @@ class Matcher:
         """
         if self.index == "auto":
             self._rearrange(lambda version: updates.replanned(version, read(version, events), self._plan_options()))
+            self._compile_missing(self.plan())
             return self.plan()
         found: list[Adaptation] = []
 
@@ -652,6 +665,7 @@ class Matcher:
             saving.verify_answers(loaded, folder)
         made._shelf = shelf
         made._start(loaded)
+        made._compile_missing(made.plan())
         return made
 
     def to_arrow(self) -> pa.Table:
@@ -688,8 +702,9 @@ class Matcher:
     ) -> Batch:
         """Many events as keys of the version that is searched."""
         version = searcher.version
+        events = as_arrow(events) if is_frame(events) else events
         batch = read(version, events, weights, on_error, rejects, at)
-        names = [as_arrow(events).column_names] if is_frame(events) else events
+        names = [events.column_names] if isinstance(events, pa.Table) else events
         self._seen.note(batch.events, version.schema.generation, names, searcher.ask.ranked)
         return batch
 

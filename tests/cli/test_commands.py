@@ -357,10 +357,11 @@ def test_a_demo_without_a_match(earmark: Earmark) -> None:
 
 def test_the_rehearsal_of_a_demo_starts_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     from earmark.cli import demo as module
+    from earmark.index.auto import helper
 
     monkeypatch.setattr(module, "REHEARSED", 300)
     monkeypatch.setattr(module, "_kernels_compiling", None)
-    monkeypatch.setattr(module.subprocess, "Popen", None)
+    monkeypatch.setattr(helper.subprocess, "Popen", None)
     module.rehearse()
 
 

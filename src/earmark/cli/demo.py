@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -108,7 +108,7 @@ def _run_here(
     with compiling:
         market = _invent(campaigns, visitors, seed)
         alone = _ask_without(market, crowd[:SAMPLE], figures)
-        matcher = _load(market, figures)
+    matcher = _load(market, figures)
     _ask(matcher, crowd, alone, figures)
     _change(matcher, crowd, seed, figures)
     _show_visitor(matcher, crowd)
@@ -255,17 +255,18 @@ def _show_visitor(matcher: earmark.Matcher, crowd: list[Visitor]) -> None:
 @contextlib.contextmanager
 def _kernels_compiling() -> Iterator[None]:
     """Compile the kernels on another core meanwhile, if there is a cache without any; they are ready at the end."""
+    from earmark.index.auto.helper import OFF, ended, started
     from earmark.jit import JIT
     from earmark.segment.evaluate import score_matches
 
+    os.environ[OFF] = "1"  # else another helper would work beside what is timed
     folder = score_matches._cache.cache_path if JIT else None  # type: ignore[attr-defined]
     if folder is None or any(Path(folder).glob("*score_matches*")):
         yield
         return
     click.echo("(first run: kernels are being compiled for this machine meanwhile; this happens once)\n", err=True)
     begun = time.monotonic()
-    command = [sys.executable, "-c", "from earmark.cli.demo import rehearse; rehearse()"]
-    helper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    helper = started("from earmark.cli.demo import rehearse; rehearse()")
     try:
         yield
         while helper.poll() is None:
@@ -275,8 +276,7 @@ def _kernels_compiling() -> Iterator[None]:
         if is_shown():
             click.echo("\r\x1b[K", err=True, nl=False)
     finally:
-        helper.kill()
-        helper.wait()
+        ended(helper)
 
 
 # --- on Spark

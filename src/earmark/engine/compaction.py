@@ -364,6 +364,8 @@ class Compactor:
         self.problem: BaseException | None = None
         """What made the last compaction fail; no other is tried until `Matcher.compact` is called."""
         self._is_reported = False
+        self._due: set[object] = set()
+        """Segments, by their lines, that are to be planned again."""
         self.compactions = 0
         """How many were done."""
 
@@ -373,18 +375,33 @@ class Compactor:
             self._report()
             return
         try:
-            if self.is_running or (plan := next_compaction(self._current())) is None:
+            if self.is_running or (plan := self._next()) is None:
                 return
             with at_most(1):
                 while plan is not None and plan.is_small(self._current()):
                     self._install(self._made(self._keyed(plan), plan))
-                    plan = next_compaction(self._current())
+                    plan = self._next()
             if plan is not None:
                 self._thread = threading.Thread(target=self._work, name="earmark-compaction", daemon=True)
                 self._thread.start()
         except Exception as problem:  # the change has happened: it must not look as if it had not
             self.problem, self._thread = problem, None
             self._report()
+
+    def plan_again(self) -> None:
+        """Make those segments again whose candidates were still being compiled. The caller holds the lock."""
+        plans = [(one.line, one.index.plan) for one in self._current().segments if one.index is not None]
+        self._due = {line for line, plan in plans if plan is not None and plan.missing}
+        self.request()
+
+    def _next(self) -> CompactionPlan | None:
+        """What is worth doing next. The caller holds the lock."""
+        version = self._current()
+        if self._due:
+            for one in version.segments:
+                if one.line in self._due:
+                    return CompactionPlan((one,))
+        return next_compaction(version)
 
     @property
     def is_running(self) -> bool:
@@ -420,7 +437,7 @@ class Compactor:
 
     def _compact_once(self) -> bool:
         with self._lock:
-            plan = next_compaction(self._current())
+            plan = self._next()
             if plan is None:
                 self._thread = None
                 return False
@@ -443,6 +460,7 @@ class Compactor:
 
     def _install(self, done: CompactionResult) -> None:
         with self._lock:
+            self._due -= {one.line for one in done.inputs}
             made = installed(self._current(), done)
             if made is not None:
                 self._publish(made)

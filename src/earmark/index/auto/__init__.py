@@ -10,7 +10,8 @@ sample, asks it the events, alone and as a batch, and counts its work at two siz
 straight line as far as two sizes tell, and time with work: so much is expected at full size.
 
 A candidate whose kernels were never compiled on this machine does not race, because compiling takes longer than the
-race would save (`earmark warm` compiles them), unless its estimate is far better than all others.
+race would save. Where a helper compiles it meanwhile (`helper.py`), the plan says so and is made again afterwards; a
+scan stands in until then where nothing near the best is compiled yet.
 
 Planning never changes an answer: every index gives the same. A plan says what was considered (`plan.py`).
 """
@@ -34,7 +35,7 @@ from earmark.flat import bits
 from earmark.flat.arrays import I64
 from earmark.index import builder, class_of
 from earmark.index.auto.facts import Facts, events_like, facts_of, sampled, spread
-from earmark.index.auto.plan import BEHIND_AT_ONCE, Candidate, Plan
+from earmark.index.auto.plan import BEHIND_AT_ONCE, COMPILING, Candidate, Plan
 from earmark.index.contract import Work
 from earmark.index.driver import ArrayIndex, read_only_table
 from earmark.index.one import OneEvent
@@ -165,9 +166,16 @@ KINDS = {
 
 
 def planned(
-    table: SegmentArrays, among: Sequence[str] = (), k: int = 0, recent: EventArrays | None = None
+    table: SegmentArrays,
+    among: Sequence[str] = (),
+    k: int = 0,
+    recent: EventArrays | None = None,
+    compiles: Callable[[str], bool] = lambda name: False,
 ) -> ArrayIndex[Any]:
-    """The index for a table, with its plan; by recent events, if there are any."""
+    """The index for a table, with its plan; by recent events, if there are any.
+
+    `compiles`: whether an index that is not compiled will be; the caller has it compiled and plans again (`missing`).
+    """
     begun = time.perf_counter()
     _check(among, k)
     table, k = read_only_table(table), int(k)
@@ -177,7 +185,7 @@ def planned(
     events = recent if recent is not None and is_recent else events_like(table, 0 if is_scanned else EVENTS)
     events = some_events(events, spread(len(events.start) - 1, EVENTS))
     facts = facts_of(table, events)
-    candidates = _candidates(slots, facts, among or tuple(KINDS), k)
+    candidates = _candidates(slots, facts, among or tuple(KINDS), k, compiles)
     course = Course(table, events, k)
     racers = [one.index for one in candidates if not one.note]
     race: dict[str, Raced] = {}
@@ -218,8 +226,9 @@ def followed(table: SegmentArrays, plan: Plan, among: Sequence[str] = ()) -> Arr
     if plan.options and plan.options not in KINDS[plan.index].options:  # a file may say anything
         return None
     index = builder(plan.index, plan.options)(read_only_table(table))
-    chosen = replace(plan.candidates[0], measured=None, expected=None, note="as the largest segment has it")
-    index.plan = replace(plan, subscriptions=slots, sampled=0, candidates=(chosen,), work=0.0, seconds=0.0, alone=0.0)
+    chosen = replace(plan.candidates[0], measured=None, expected=None, note="same index as the largest segment")
+    candidates = (chosen, *(one for one in plan.candidates[1:] if one.index in plan.missing))
+    index.plan = replace(plan, subscriptions=slots, sampled=0, candidates=candidates, work=0.0, seconds=0.0, alone=0.0)
     return index
 
 
@@ -230,7 +239,9 @@ def _check(among: Sequence[str], k: int) -> None:
         raise EarmarkError(f"expected a number of best subscriptions as k, or 0 for all that match, got {k!r}")
 
 
-def _candidates(slots: int, facts: Facts, among: Sequence[str], k: int) -> list[Candidate]:
+def _candidates(
+    slots: int, facts: Facts, among: Sequence[str], k: int, compiles: Callable[[str], bool]
+) -> list[Candidate]:
     """Those that fit a book, by their estimates; those that do not race have a note that says why."""
     fit = [name for name in among if _fits(KINDS[name], facts, k)]
     costs = {name: KINDS[name].estimate(slots, facts, k) / 1e3 for name in fit or among}
@@ -238,15 +249,24 @@ def _candidates(slots: int, facts: Facts, among: Sequence[str], k: int) -> list[
         return [Candidate("scan", costs["scan"], note=f"at most {FEW} subscriptions are scanned")]
     ordered = sorted(costs, key=lambda name: costs[name])
     near = [name for name in ordered if costs[name] <= FAR * costs[ordered[0]]]
-    ready = [name for name in near if is_ready(name)] or [next(name for name in KINDS if name in near)]
-    racers = ready[: RACERS if facts.attributes > 1 else RACERS_OF_ONE]
+    most = RACERS if facts.attributes > 1 else RACERS_OF_ONE
+    ready = [name for name in near if is_ready(name)]
+    waited_for = [name for name in near[:most] if name not in ready and compiles(name)]
+    if not ready and waited_for and "scan" in among:
+        ready = [next(name for name in ordered if name == "scan" or is_ready(name))]
+    ready = ready or [next(name for name in KINDS if name in near)]
+    racers = ready[:most]
     notes = {}
     for name in ordered:
-        if name not in near:
+        if name in racers:
+            continue
+        if name in waited_for:
+            notes[name] = COMPILING
+        elif name not in near:
             notes[name] = "by its estimate far behind"
         elif name not in ready:
             notes[name] = "not compiled on this machine, so it did not race (`earmark warm`)"
-        elif name not in racers:
+        else:
             notes[name] = "others are estimated to be quicker"
     return [Candidate(name, costs[name], note=notes.get(name, "")) for name in ordered]
 

@@ -37,8 +37,6 @@ class Facts(NamedTuple):
     """That any clause of the sample constrains."""
     alike: float
     """The share of clauses whose set of attributes many have."""
-    ends: float
-    """Distinct ends of intervals, for each constraint."""
     nulls: float
     """The share of constraints that NULL satisfies."""
     met: float
@@ -82,7 +80,6 @@ def facts_of(table: SegmentArrays, events: EventArrays) -> Facts:
         constraints=constraints / max(1, clauses),
         attributes=len(np.unique(sample.attr)),
         alike=_alike(table),
-        ends=(len(np.unique(sample.lo)) + len(np.unique(sample.hi))) / max(1, 2 * constraints),
         nulls=float(sample.accepts_null.mean()) if constraints else 0.0,
         met=float(met),
         narrow=float(narrow),

@@ -18,7 +18,8 @@ _TEXT = 200
 LEAST_WORK = 1_000.0
 """An event that takes no more work than this never takes more than was planned."""
 BEHIND_AT_ONCE = "far behind on a small sample"
-UNITS = "costs: µs of an event alone and of one in a batch, added up"
+COMPILING = "being compiled in the background, so it did not race yet"
+UNITS = "costs: µs per single event plus µs per event in a batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,16 @@ class Plan:
         return self.candidates[0].options
 
     @property
+    def missing(self) -> list[str]:
+        """Candidates that could not race, because they were still being compiled."""
+        return [one.index for one in self.candidates if one.note == COMPILING]
+
+    @property
     def reason(self) -> str:
         """Why this index, in a sentence."""
         first, *others = self.candidates
+        if first.expected is None and self.missing:
+            return f"for now, while {' and '.join(map(repr, self.missing))} compile in the background"
         if first.expected is None:
             return first.note or "by the statistics"
         cost = f"expected {_us(first.expected)} µs an event"
@@ -85,7 +93,7 @@ class Plan:
         best = min(raced, key=lambda one: one.expected or math.inf)
         is_quicker = (best.expected or math.inf) < first.expected
         than = f"{cost}, '{best.label}' {_us(best.expected)}"
-        return f"{than}, which is too little less to decide" if is_quicker else than
+        return f"{than}; the difference is too small to matter" if is_quicker else than
 
     def planned_work(self, alone: bool) -> float:
         """The work that is expected for an event, alone or in a batch, and no less than is worth to be noticed."""
@@ -99,7 +107,7 @@ class Plan:
     def of(cls, record: Mapping[str, Any]) -> Plan:
         """The plan that was stored; AssertionError where it is none."""
         try:
-            given = {**record, "facts": Facts(**record["facts"])}
+            given = {**record, "facts": Facts(*(record["facts"][name] for name in Facts._fields))}
             require(0 < len(record["candidates"]) <= MOST_CANDIDATES, "a plan has no candidates, or too many")
             given["candidates"] = tuple(Candidate(**one) for one in record["candidates"])
             made = cls(**given)

@@ -378,7 +378,7 @@ def test_a_segment_beside_a_much_larger_one_has_its_kind_of_index() -> None:
     assert index is not None and index.plan is not None
     index.check()
     assert (index.plan.index, index.plan.subscriptions, index.plan.sampled) == (plan.index, 900, 0)
-    assert index.plan.reason == "as the largest segment has it" and Plan.of(index.plan.record()) == index.plan
+    assert index.plan.reason == "same index as the largest segment" and Plan.of(index.plan.record()) == index.plan
     assert auto.followed(boxes(1_001, 3), plan) is None  # not small
     assert auto.followed(boxes(auto.FEW, 3), plan) is None  # scanned
     assert auto.followed(boxes(900, 3), plan, [name for name in auto.KINDS if name != plan.index]) is None
