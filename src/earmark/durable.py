@@ -17,7 +17,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -126,6 +126,7 @@ class Book(Matcher):
         except OSError as problem:
             raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None
         journal: Journal | None = None
+        mark: Mark | None = None
         try:
             journal = _journal_of(root, new, index, index_options, durability, author)
             mark = Mark(root, writable=True)
@@ -147,20 +148,21 @@ class Book(Matcher):
             weakref.finalize(made, _drop, str(root), lock, journal).atexit = False
             made._commits.rows = state.repeated  # they count as changed since the last checkpoint
             mark.write(state.number, durability == "full")
+            if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
+                with made._commits.quiet():  # what was erased is still in the segments of the old checkpoint
+                    made._replace(forgetting.of_the_living(made._latest(), made._build))
+                made._finish_erasing()
             if state.shelf.change is None and state.version.live:
                 made._checkpoints.request()
         except BaseException as problem:
-            if journal is not None:
-                journal.close()
+            for opened in (journal, mark):
+                if opened is not None:
+                    with suppress(EarmarkError):
+                        opened.close()
             lock.release()
             if isinstance(problem, OSError):
                 raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None
             raise
-
-        if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
-            with made._commits.quiet():  # what was erased is still in the segments of the old checkpoint
-                made._replace(forgetting.of_the_living(made._latest(), made._build))
-            made._finish_erasing()
         return made
 
     @classmethod
@@ -172,9 +174,8 @@ class Book(Matcher):
             if _has_readable_journal(root):
                 journal = Journal.open(root, readonly=True)
                 if (root / HEAD).exists():
-                    mark = Mark(root, writable=False)
-                    opening.check_mark(root, journal, mark, warn=False)
-                    mark.close()
+                    with closing(Mark(root, writable=False)) as mark:
+                        opening.check_mark(root, journal, mark, warn=False)
             made, _ = cls._made(root, journal, index, options, mmap)
         except BaseException:
             if journal is not None:
@@ -407,9 +408,11 @@ class Book(Matcher):
             self._checkpoints.wait(for_good=True)
             self._checkpoints.make()
         finally:
-            self._close_reading()
-            commits.close()
-            self._lock.release()
+            try:
+                self._close_reading()
+                commits.close()
+            finally:
+                self._lock.release()
 
     def _close_reading(self) -> None:
         """Close the connection that history is read with; the next question opens another."""
@@ -661,17 +664,27 @@ class Book(Matcher):
 
     def _finish_erasing(self) -> None:
         """Make new files without what the journal has lost, and remove the old ones."""
-        commits = self._commits_now()
-        self._compactor.wait()
-        self._checkpoints.wait()
-        self._checkpoints.make_alone()
-        folders.clear_abandoned(self.path)
-        care.remove_damaged(self.path)
-        with commits.quiet():
-            self._close_reading()
-            commits.journal.vacuum()
-            with commits.journal.writing("written") as connection:
-                commits.journal.put_facts(connection, erasing=False)
+        try:
+            self._compactor.wait()
+            self._checkpoints.wait()
+            self._checkpoints.make_alone()
+            folders.clear_abandoned(self.path)
+            care.remove_damaged(self.path)
+            if left := folders.leftovers(self.path):
+                pins = folders.pinned(self.path)
+                raise TableError(f"version {min(pins)} is pinned" if pins else f"{str(left[0])!r} is still there")
+            journal = self._commits_now().journal
+            with self._commits_now().quiet():
+                self._close_reading()
+                journal.vacuum()
+                with journal.writing("written") as connection:
+                    journal.put_facts(connection, erasing=False)
+        except (OSError, EarmarkError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
+            raise TableError(
+                f"what was erased from {str(self.path)!r} is gone from the book and its history, but not yet from all "
+                f"of its files: {reason}; erase it again, or open the book for writing again, to remove the rest"
+            ) from None
 
     def _commits_now(self) -> Commits:
         assert self._commits is not None

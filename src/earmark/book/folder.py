@@ -630,6 +630,15 @@ def remove_others(root: Path, wanted: set[int], alone: bool = True) -> list[int]
     return gone
 
 
+def leftovers(root: Path) -> list[Path]:
+    """What is there beside the newest version and its files: older ones, what no version lists, what was abandoned."""
+    number = _current(root)[0]
+    wanted = {root / file for file in files_of(read_record(root, number))} | {version_folder(root, number)}
+    found = [file for kind in (SEGMENTS, KEYS, VERSIONS) if (root / kind).exists() for file in (root / kind).iterdir()]
+    found += [entry for entry in root.iterdir() if _BUILDING.match(entry.name) and entry.is_dir()]
+    return sorted(set(found) - wanted)
+
+
 def _remove(root: Path, path: Path) -> None:
     """Out of sight in one step, then away."""
     if not path.is_dir():

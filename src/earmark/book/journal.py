@@ -292,7 +292,7 @@ class Journal:
 
     def flush(self) -> None:
         """See that what was committed is on the disk, also with `durability="normal"`."""
-        with contextlib.suppress(FileNotFoundError):
+        with _guarded(self.root, "written"), contextlib.suppress(FileNotFoundError):
             descriptor = os.open(self.root / f"{JOURNAL}-wal", os.O_RDONLY)
             try:
                 os.fsync(descriptor)
