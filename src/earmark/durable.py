@@ -121,7 +121,7 @@ class Book(Matcher):
         folders.refuse_foreign(root)
         _check_options(root, new, index, index_options)  # before anything is written
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            folders.make_root(root)
             lock = WriterLock(root)
         except OSError as problem:
             raise TableError(f"{str(root)!r} cannot be opened: {problem.strerror or problem}") from None

@@ -446,7 +446,7 @@ def alone_with(root: Path) -> Iterator[bool]:
 def prepare_root(root: Path, truth: str = OF_VERSIONS) -> None:
     """Make a folder a book, unless it is one; refuse a foreign one. A killed writer's leavings are cleared."""
     refuse_foreign(root)
-    root.mkdir(parents=True, exist_ok=True)
+    make_root(root)
     if not (root / MANIFEST).exists():
         write_manifest(root, truth, new_name())
     elif truth == OF_VERSIONS and has_journal(root):
@@ -455,6 +455,15 @@ def prepare_root(root: Path, truth: str = OF_VERSIONS) -> None:
             "change it through earmark.open, or choose another folder"
         )
     clear_abandoned(root)
+
+
+def make_root(root: Path) -> None:
+    """Make the folder of a book, with those above it, and see that their names are on the disk."""
+    missing = [folder for folder in (root, *root.parents) if not folder.exists()]
+    root.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        with suppress(PermissionError):  # whoever may not list a folder cannot flush it
+            flush_folder(folder.parent)
 
 
 def new_name() -> str:

@@ -191,6 +191,9 @@ class Journal:
             connection = connect(file, mode)
             try:
                 connection.execute(f"PRAGMA synchronous = {DURABILITY[durability]}")
+                if durability == "full":  # macOS flushes no further than the disk's own memory, unless it is asked to
+                    connection.execute("PRAGMA fullfsync = ON")
+                    connection.execute("PRAGMA checkpoint_fullfsync = ON")
                 connection.execute("PRAGMA secure_delete = ON")
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
