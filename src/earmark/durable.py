@@ -76,7 +76,7 @@ def open(
     follow: bool = True,
     mmap: bool = True,
 ) -> Book:
-    """The book in a folder, as a matcher whose changes last; a new one, unless there is one.
+    """Open the book in a folder, or make a new one there: a matcher whose changes last.
 
     A saved book, or one that Spark published, gets a journal and goes on from there. `index`, `index_options`,
     `combine` (which is not kept with the book) and `mmap` are as for `Matcher.load`; `attributes`, `zone`, `strict`,
@@ -767,7 +767,7 @@ def _follow(book: weakref.ref[Book]) -> None:
         try:
             one.refresh()
             is_reported = False
-        except EarmarkError as problem:
+        except Exception as problem:  # whatever it is, the next look may work
             if not is_reported:
                 warnings.warn(f"{str(one.path)!r} cannot be followed now: {problem}", RuntimeWarning, stacklevel=1)
             is_reported = True
