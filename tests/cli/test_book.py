@@ -169,12 +169,52 @@ def test_care(ask: Ask, ads: Path, tmp_path: Path) -> None:
     assert ask("book", "list", ads).out == ask("book", "list", tmp_path / "copy").out
 
 
+def test_a_book_that_cannot_be_read_is_not_made_again(ask: Ask, ads: Path, tmp_path: Path) -> None:
+    (ads / "book.json").unlink()
+    for given in (("add", ads, "x", "TRUE"), ("create", ads), ("list", ads), ("migrate", ads)):
+        assert "has no book.json; `earmark repair` writes it again" in ask("book", *given, code=2).err
+    assert "has no book.json" in ask("check", ads, code=1).out
+    ask("repair", ads)
+    assert ask("check", ads).out == f"{str(ads)!r} is whole\n"
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "manifest.json").write_text('{"format": "earmark-table", "version": 1}')
+    for command in ("migrate", "create", "list"):
+        assert "from before earmark 0.1.0, which is not read any more" in ask("book", command, old, code=2).err
+
+
+def test_forgetting(ask: Ask, ads: Path) -> None:
+    assert "there is no change 999" in ask("book", "history", ads, "ad-1", "--since", "999", code=2).err
+    assert "there is no change 999" in ask("book", "history", ads, "--since", "999", code=2).err
+    assert ask("book", "checkpoint", ads).out == "the newest checkpoint goes up to change 3\n"
+    assert ask("book", "retain", ads, "3").out == "the history begins at change 2\n"
+    assert "was forgotten" in ask("book", "as-of", ads, "1", code=2).err
+    assert ask("book", "erase", ads, "ad-2", "--author", "eve", "--message", "asked").out == (
+        "erased 'ad-2'; 1 subscription left\n"
+    )
+    assert "erase by eve (asked): nothing of it is kept" in ask("book", "history", ads, "ad-2").out
+    assert not any(b"visits" in file.read_bytes() for file in ads.rglob("*") if file.is_file())
+    assert "and there was none" in ask("book", "erase", ads, "none", code=2).err
+    empty = ads.with_name("empty")
+    ask("book", "create", empty)
+    assert ask("book", "retain", empty, "2026-01-01").out == "there is no history yet\n"
+
+
+def test_an_erased_integer_id(ask: Ask, tmp_path: Path) -> None:
+    with library.open(tmp_path / "b", index="scan") as m:
+        m.add(17, "age > 3")
+        m.remove(17)
+    assert ask("book", "erase", tmp_path / "b", "17").out == "erased '17'; 0 subscriptions left\n"
+
+
 def test_a_saved_folder_is_migrated(ask: Ask, tmp_path: Path) -> None:
     m = library.Matcher("scan")
     m.add("a", "TRUE")
     m.save(tmp_path / "b")
     problem = "--as-of is for a book with a journal"
     assert problem in ask("audit", tmp_path / "b", "--as-of", "1", code=2).err
-    assert "has a journal: 1 subscription, 1 change" in ask("book", "migrate", tmp_path / "b").out
-    assert "has a journal: 1 subscription, 1 change" in ask("book", "migrate", tmp_path / "b").out
+    migrate = ("book", "migrate", tmp_path / "b", "--author", "ana", "--message", "goes on")
+    assert "has a journal: 1 subscription, 1 change" in ask(*migrate).out
+    assert "has a journal: 1 subscription, 1 change" in ask(*migrate).out
+    assert "import by ana (goes on)" in ask("book", "history", tmp_path / "b").out
     assert "there is no book" in ask("book", "migrate", tmp_path / "none", code=2).err

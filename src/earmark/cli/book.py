@@ -90,6 +90,12 @@ def _key(matcher: Matcher, id: str) -> Any:
     return number if kind is int or (kind is None and number in matcher) else id
 
 
+def _past_key(m: Book, id: str) -> Any:
+    """The same of a subscription that the book has or had."""
+    key = _key(m, id)
+    return int(id) if not m.history(key) and re.fullmatch(r"-?\d{1,18}", id) else key
+
+
 # --- making and changing -------------------------------------------------------------------------------------
 
 
@@ -230,6 +236,45 @@ def undo(book: str, change: int, author: str | None, message: str | None) -> Non
         click.echo(f"change {change} is undone by change {m.last_change}")
 
 
+@book.command(short_help="Forget the history before a change or a time.")
+@_book
+@click.argument("before")
+def retain(book: str, before: str) -> None:
+    """Forget the history before change BEFORE, or before a time. What the book is stays as it is.
+
+    \b
+    Examples
+      earmark book retain ads.book 1000
+      earmark book retain ads.book 2026-01-01
+    """
+    with _opened(book) as m:
+        m.retain(moment_of(before))
+        first = next(m.changes(), None)
+        click.echo("there is no history yet" if first is None else f"the history begins at change {first.number}")
+
+
+@book.command(short_help="Remove a subscription and its whole history.")
+@_book
+@_id
+@_who
+def erase(book: str, id: str, author: str | None, message: str | None) -> None:
+    """Remove subscription ID with its whole history: no file of the book has its text or tags afterwards.
+
+    The history still says that ID was erased. Backups and copies of the book are out of reach.
+    """
+    with _opened(book) as m:
+        m.erase(_past_key(m, id), author=author, message=message)
+        click.echo(f"erased {id!r}; {counted(len(m), 'subscription')} left")
+
+
+@book.command(short_help="Write a version with all changes until now.")
+@_book
+def checkpoint(book: str) -> None:
+    """Write a version with all changes until now: for Spark, for readers elsewhere, and for quick opening."""
+    with _opened(book) as m:
+        click.echo(f"the newest checkpoint goes up to change {m.checkpoint()}")
+
+
 @book.command(short_help="Give a saved or published book a journal.")
 @_book
 @_who
@@ -355,14 +400,14 @@ def history(book: str, id: str | None, since: str, as_json: bool) -> None:
     """
     m = _read(book)
     start = moment_of(since)
+    changes = m.changes(start)  # an error where there is no such change
     if id is None:
-        for change in m.changes(start):
+        for change in changes:
             about = {"change": change.number, "time": change.time.isoformat(), "author": change.author}
             about |= {"message": change.message, "kind": change.kind, "subscriptions": change.rows}
             click.echo(json.dumps(about) if as_json else _line(about, counted(change.rows, "subscription")))
         return
-    key = _key(m, id)
-    revisions = m.history(key) or (m.history(int(id)) if re.fullmatch(r"-?\d{1,18}", id) else [])
+    revisions = m.history(_past_key(m, id))
     if not revisions:
         raise EarmarkError(f"there is no subscription {id!r}, and there was none")
     for one in revisions:
