@@ -5,7 +5,8 @@
 batch      w1 and w2, 1,000 events in one call, all matches and the 10 best: `Matcher()` and `Matcher("blocks")`, with
            the events as an Arrow table and, for all matches, as a list of mappings; and `kernel of …`, which is the
            index of the same matcher on events that are encoded already
-single     `match` of one mapping per call: w2 at 10k, w2 and w1u at the full size
+single     `match` of one mapping per call: w2 at 10k, w2 and w1u at the full size; on w2 also in a scope, the
+           tenant of a tenth of the subscriptions
 threads    the batch through `Matcher()` with two threads against one, by the clock on the wall
 
 Bars, at 1M subscriptions and for `Matcher()`, are printed beside their figures. Exit code 1 when a bar is missed at 1M
@@ -27,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from blocks import by_processor
-from contenders import Bars, Race, figures, median, race, told_ratio, unequal
+from contenders import Bars, Race, figures, median, race, ratio_with_spread, unequal
 from earmark import Matcher
 from earmark.engine.batch import read
 from earmark.index.scan import Scan
@@ -40,9 +41,10 @@ from run import sizes
 from tables import machine_line, size_name, terminal
 
 DEFAULT, BLOCKS = "Matcher()", 'Matcher("blocks")'
+SCOPED = "Matcher(), in a scope"
 MAPPINGS = ", mappings"
 ALL, BEST, SINGLE, THREADS = "all matches", "10 best", "single match", "with threads"
-K, SMALL, LIMIT = 10, 10_000, 60.0
+K, SMALL, LIMIT, TENANTS = 10, 10_000, 60.0, 10
 MOST_OVER_KERNEL, LEAST_BY_THREADS = 1.5, 1.7
 MOST_MICROSECONDS = {("w1", ALL): 90.0, ("w2", ALL): 16.0, ("w2", BEST): 11.0}
 MOST_SINGLE = {("w2", SMALL): 15.0, ("w2", SUBSCRIPTIONS): 45.0, ("w1u", SUBSCRIPTIONS): 30.0}
@@ -146,6 +148,28 @@ def single(name: str, workload: Workload, matchers: dict[str, Matcher], repeats:
     return own
 
 
+def scoped(name: str, workload: Workload, repeats: int) -> list[Figure]:
+    """One event per call, among the subscriptions of one tenant and among all."""
+    matcher, size, dicts = Matcher(), len(workload.sub_attr), event_dicts(workload)
+    tenants = pa.array([str(i) for i in range(TENANTS)]).take(pa.array(np.arange(size) % TENANTS))
+    tags = pa.MapArray.from_arrays(pa.array(np.arange(size + 1, dtype=np.int32)), pa.repeat("tenant", size), tenants)
+    matcher.add_many(bounds(workload).append_column("tags", tags), progress=False)
+    one = {"tenant": "0"}
+    right = {DEFAULT: [matcher.match(event) for event in dicts]}
+    right[SCOPED] = [[found for found in every if found % TENANTS == 0] for every in right[DEFAULT]]
+    runs = {
+        DEFAULT: lambda: [matcher.match(event) for event in dicts],
+        SCOPED: lambda: [matcher.match(event, scope=one) for event in dicts],
+    }
+
+    def check(label: str, found: Any) -> str:
+        return "" if found == right[label] else "ids differ from those of all matches"
+
+    own = figures(race(runs, repeats, LIMIT, check, by_processor), name, size, f"{SINGLE}, tagged", len(dicts))
+    show(f"{name}, {size_name(size)}, {SINGLE}, subscriptions of {TENANTS} tenants", own, DEFAULT)
+    return own
+
+
 def threads(name: str, workload: Workload, matcher: Matcher, repeats: int) -> list[Figure]:
     """Two threads against one, by the clock on the wall."""
     if not has_threads():
@@ -184,6 +208,9 @@ def measured(size: int, repeats: int) -> list[Figure]:
             out += threads(name, whole, matchers[DEFAULT], repeats)
         if name != "w1":
             out += single(name, whole, matchers, repeats)
+        if name == "w2":
+            del matchers
+            out += scoped(name, whole, repeats)
         if name == "w2" and size != SMALL:
             few = whole.head(SMALL)
             out += single(name, few, loaded(few), repeats)
@@ -207,7 +234,7 @@ def judge(found: list[Figure], size: int) -> Bars:
         for what in (ALL, BEST):
             one, two = (by_key.get((name, size, f"threads={n}", f"{what} {THREADS}")) for n in (1, 2))
             if one and two:
-                print(f"  {name}, {what}, two threads against one: {told_ratio(one, two)}")
+                print(f"  {name}, {what}, two threads against one: {ratio_with_spread(one, two)}")
                 bars.at_least(f"{name}, {what}, two threads", median(one) / median(two), LEAST_BY_THREADS)
     return bars
 

@@ -29,7 +29,7 @@ from contenders import (
     on_workloads,
     race,
     table_bytes,
-    told_ratio,
+    ratio_with_spread,
 )
 from contenders import figures as as_figures
 from earmark.report.protocol import clocked
@@ -119,7 +119,7 @@ def judge(figures: list[Figure], size: int, judged: bool) -> Bars:
         if tree is None or rival is None:
             bars.missed.append(f"{name}: no figure")
             continue
-        print(f"  {name}: BE*-B against numpy {told_ratio(rival.values, tree.values)}")
+        print(f"  {name}: BE*-B against numpy {ratio_with_spread(rival.values, tree.values)}")
         if name in AGAINST_NUMPY:
             bars.at_least(f"{name}, against numpy", median(rival.values) / median(tree.values), AGAINST_NUMPY[name])
         for other in (RIGID, MERGED, COUNTED, SCAN):

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from blocks import by_processor
-from contenders import Bars, median, race, told_ratio
+from contenders import Bars, median, race, ratio_with_spread
 from contenders import figures as as_figures
 from earmark import Matcher
 from earmark.report.protocol import QUICK_REPEATS, REPEATS
@@ -111,7 +111,7 @@ def judge(found: list[Figure], judged: bool) -> Bars:
             continue
         for name in INDEXES[1:]:
             if (name, what) in values:
-                print(f"  {what}, against {name}: {told_ratio(values[name, what], own)}")
+                print(f"  {what}, against {name}: {ratio_with_spread(values[name, what], own)}")
         if what != BEST:
             bars.at_most(what, median(own), SINGLE_BAR if what == SINGLE else BATCH_BAR, "µs")
     bars.at_most("memory beside the table", values["bitsets", "memory"][0], MEGABYTES, "MB")

@@ -30,7 +30,7 @@ from contenders import (
     on_workloads,
     race,
     table_bytes,
-    told_ratio,
+    ratio_with_spread,
     unequal,
 )
 from contenders import figures as as_figures
@@ -118,8 +118,8 @@ def judge(figures: list[Figure], size: int, judged: bool) -> Bars:
             if own is None or tree is None or scan is None:
                 bars.missed.append(f"{name}, {what}: no figure")
                 continue
-            print(f"  {name}, {what}, against {BULK.label}: {told_ratio(tree.values, own.values)}")
-            print(f"  {name}, {what}, against {SCAN.label}: {told_ratio(scan.values, own.values)}")
+            print(f"  {name}, {what}, against {BULK.label}: {ratio_with_spread(tree.values, own.values)}")
+            print(f"  {name}, {what}, against {SCAN.label}: {ratio_with_spread(scan.values, own.values)}")
             if name == "w2" and what != SINGLE:
                 bars.at_most(f"{name}, {what}", median(own.values), DENSE_ALL if what == ALL else DENSE_BEST, "µs")
             elif what == ALL:

@@ -1,10 +1,11 @@
 """What the benchmarks of the BE*-Tree and the blocks share: who runs, in turns, with every answer compared; how a bar
-is told; and a program over the standard workloads.
+is reported; and a program over the standard workloads.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +21,8 @@ from earmark.workload.standard import SUBSCRIPTIONS, Workload
 from results import PER_EVENT, Figure, Result
 from run import listed, sizes
 from tables import number
+
+os.environ["EARMARK_NO_WARMING"] = "1"  # nothing is compiled beside what is measured
 
 R = TypeVar("R")
 
@@ -132,7 +135,7 @@ def median(values: Sequence[float]) -> float:
     return summary(values).median
 
 
-def told_ratio(slow: Sequence[float], fast: Sequence[float]) -> str:
+def ratio_with_spread(slow: Sequence[float], fast: Sequence[float]) -> str:
     """How many times, with how far the repeats could push it."""
     middle = median(slow) / median(fast)
     return f"{number(middle)} x ({number(min(slow) / max(fast))} to {number(max(slow) / min(fast))})"

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from contenders import Bars, figures, on_workloads, race, told_ratio
+from contenders import Bars, figures, on_workloads, race, ratio_with_spread
 from earmark import Matcher
 from earmark.report.protocol import clocked
 from earmark.workload.standard import Workload, w1, w2
@@ -97,7 +97,7 @@ def measure(name: str, workload: Workload, repeats: int, limit: float) -> list[F
                 f"  {what:8}{row.engine:>16}: {row.summary.median:8.2f} µs per event (±{50 * row.summary.spread:.0f} %)"
             )
         for label in (LIVED, ENDED):
-            print(f"  {what:8}{label:>16}: {told_ratio(both.seconds[label], both.seconds[PLAIN])}", flush=True)
+            print(f"  {what:8}{label:>16}: {ratio_with_spread(both.seconds[label], both.seconds[PLAIN])}", flush=True)
     return found
 
 

@@ -5,8 +5,9 @@
 Loads w2 from an Arrow table of bounds into `Matcher()`, with integer ids and with string ids of 20 bytes, each in a
 process of its own. Kept: resident memory afterwards, over that with an empty Matcher and the table, after the allocator
 has given back what it can; an id is looked up and an event matched first, so that everything lazy is there. Peak: the
-most that was resident while loading, over the same. Bars, for a subscription: 250 bytes kept with integer ids, 290 with
-strings, and a peak of 2.5 times that. Exit code 1 when a bar is missed.
+most that was resident while loading, over the same. Bars, per subscription: 250 bytes kept with integer ids, 290 with
+strings; the peak is judged against 2.5 times these bars (625 and 725 bytes), not against 2.5 times what was kept. Exit
+code 1 when a bar is missed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import ctypes
 import gc
 import json
 import multiprocessing
+import os
 import sys
 import threading
 import time
@@ -27,6 +29,7 @@ import pyarrow as pa
 from earmark import Matcher
 from earmark.workload.standard import w2
 
+os.environ["EARMARK_NO_WARMING"] = "1"  # also for the processes that measure
 BARS = {"integer": 250.0, "string": 290.0}
 PEAK = 2.5
 

@@ -36,6 +36,7 @@ def test_everything_is_measured_and_told(tmp_path: Path, capsys: pytest.CaptureF
         'Matcher("blocks"), mappings, all matches',
         "w2, 300, 10 best, one thread: ",
         "w2, all matches, over its own kernel: ",
+        "w2, 300, single match, subscriptions of 10 tenants",
         "w2, single match at 200: ",
         "w1u, single match at 300: ",
         "two threads against one: ",
@@ -49,7 +50,7 @@ def test_everything_is_measured_and_told(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_wrong_answer_fails_the_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     own = Matcher.match
-    monkeypatch.setattr(Matcher, "match", lambda self, event: own(self, event)[1:])
+    monkeypatch.setattr(Matcher, "match", lambda self, event, **more: own(self, event, **more)[1:])
     assert api.main(["--size", "300", "--repeats", "1"]) == 1
     assert "WRONG: Matcher() on w2 at 300: ids differ from the scan's" in capsys.readouterr().out
 

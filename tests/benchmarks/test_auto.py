@@ -23,7 +23,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_auto(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
     assert (
-        auto.main(["--quick", "--workloads", "w2,vcr-90-10,intervals,ads", "--sizes", "400", "--json", str(file)]) == 0
+        auto.main(["--quick", "--workloads", "w2,vcr-90-10,intervals,ads,texts", "--sizes", "400", "--json", str(file)])
+        == 0
     )
     out = capsys.readouterr().out
     for part in ("w2, 400: '", "in a batch: ", "one at a time: ", "not judged at this size", "0 missed"):

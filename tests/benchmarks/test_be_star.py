@@ -12,7 +12,7 @@ from tests.benchmarks.tiny import dense, sparse
 import be_star_orders
 import be_star_tree
 import contenders
-from contenders import Bars, Contender, race, told_ratio, unequal
+from contenders import Bars, Contender, race, ratio_with_spread, unequal
 from earmark.index.scan import Scan
 from results import Figure, read
 
@@ -74,7 +74,7 @@ def test_unequal() -> None:
 
 
 def test_ratios_and_bars(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told_ratio([10.0, 12.0, 11.0], [1.0, 2.0, 1.1]) == "10.0 x (5.00 to 12.0)"
+    assert ratio_with_spread([10.0, 12.0, 11.0], [1.0, 2.0, 1.1]) == "10.0 x (5.00 to 12.0)"
     judging, looking = Bars(judged=True), Bars(judged=False)
     for bars in (judging, looking):
         bars.at_least("speed", 14.0, 15.0)

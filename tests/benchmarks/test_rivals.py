@@ -37,4 +37,11 @@ def test_the_best_rival_counts() -> None:
         "w1: no figure"
     ]
     found += [figure("w1", "earmark", "batch", 100.0), figure("w1", "duckdb", "batch", 2900.0)]
+    assert rivals.judge(found, rivals.SUBSCRIPTIONS).missed == [
+        "w1: no figure of numpy",
+        "w1, against the best of them",
+    ]
+    found += [figure("w1", "numpy", "narrowing", 3100.0)]
     assert rivals.judge(found, rivals.SUBSCRIPTIONS).missed == ["w1, against the best of them"]
+    less = [one for one in found if one.engine != "sqlite"]
+    assert "w2: no figure of sqlite" in rivals.judge(less, rivals.SUBSCRIPTIONS).missed
