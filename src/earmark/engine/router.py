@@ -6,7 +6,8 @@ event is searched in the segments whose covers it meets.
     covers       a IN [3, 9]    b IN [1, 1]    a IN [0, 4] AND c IN [7, 8]       event  a = 4: meets the first cover,
     segment_of   0              0              2                                 not the third (no c): segment 0
 
-Covers are keys of the generation of the segments, and stay right when slots are removed.
+One level of covers is enough: the index over them (blocks under boxes) already passes by most at once, as covers of
+covers would. Covers are keys of the generation of the segments, and stay right when slots are removed.
 
 Invariant: an event that matches a subscription of a segment exactly is searched there.
 Complexity: that of the index over the covers, and O(covers met + segments).
@@ -31,7 +32,7 @@ from earmark.segment.arrays import SegmentArrays
 from earmark.segment.join import concat_all
 
 SCANNED = 2_048
-"""So few covers are scanned."""
+"""Up to this many covers are scanned; more have an index."""
 INDEX = "blocks"
 NO_EVENT = -1
 

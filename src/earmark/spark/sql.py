@@ -55,10 +55,11 @@ def register(
         SELECT e.*, m.* FROM events e, LATERAL (SELECT inline(top_matches(struct(e.*), 5))) m
 
     `snapshot` is a Snapshot, or the path of a book, whose newest version is meant. The first argument is a struct or a
-    map, read as `match` reads a row; `k` is 10 by default. `mode`, `scope`, `weights`, `at` and `on_error` are those of
-    `match`; without `at`, events of a book that does not say where their time is happen when they are searched. With
-    `events`, a DataFrame, its types and collations are checked now, and `missing` says what to do about attributes that
-    it lacks. Returns the function, for the DataFrame API.
+    map, read as `match` reads a row; `k` is 10 by default. All answers of an Arrow batch are returned at once, so keep
+    `k` in the hundreds. `mode`, `scope`, `weights`, `at` and `on_error` are those of `match`; without `at`, events of a
+    book that does not say where their time is happen when they are searched. With `events`, a DataFrame, its types and
+    collations are checked now, and `missing` says what to do about attributes that it lacks. Returns the function, for
+    the DataFrame API.
     """
     asked: Any = {"mode": mode, "scope": scope, "weights": weights, "at": at, "on_error": on_error, "missing": missing}
     function = matching_function(spark, snapshot, events=events, **asked)
