@@ -4,8 +4,9 @@
 
 router    w2-like boxes, 4M in 400 shards: processor time of routing an event. Bar: 15 µs. (Cutting 4M takes minutes.)
 shards    200,000 of them in 16 and in 256 shards, published to a folder: what a worker takes for the 10 best of 40,000
-          events that come in batches of 10,000. Bar: 1.5 x. And how often it looks at a file of the 256 shards, from
-          opening the version on: opens and stats. Bar: 2 per shard.
+          events that come in batches of 10,000. Bar: 1.5 x. And how often it looks at the segment file of each of the
+          256 shards, from opening the version on: opens and stats. Bar: 2 per shard. The version's other files (its
+          record, the router, keys) are a few whatever the number of shards, and are not counted.
 
 What carried columns take is measured in a worker of Spark's: `spark_memory.py --parts carried`.
 
