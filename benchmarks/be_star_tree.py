@@ -28,8 +28,8 @@ from contenders import (
     median,
     on_workloads,
     race,
-    table_bytes,
     ratio_with_spread,
+    table_bytes,
 )
 from contenders import figures as as_figures
 from earmark.report.protocol import clocked

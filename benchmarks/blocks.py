@@ -29,8 +29,8 @@ from contenders import (
     median,
     on_workloads,
     race,
-    table_bytes,
     ratio_with_spread,
+    table_bytes,
     unequal,
 )
 from contenders import figures as as_figures
