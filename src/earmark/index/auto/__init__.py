@@ -97,7 +97,8 @@ def _blocks(slots: int, facts: Facts, k: int) -> float:
 
 
 def _be_star_tree(slots: int, facts: Facts, k: int) -> float:
-    return 1_500 + 25.0 * slots * facts.clauses * facts.narrow * facts.met
+    clauses = slots * facts.clauses
+    return 1_500 + 7.0 * math.sqrt(clauses) + 25.0 * clauses * facts.narrow * facts.met
 
 
 def _bitsets(slots: int, facts: Facts, k: int) -> float:
@@ -152,8 +153,8 @@ KINDS = {
     "blocks": Kind(_blocks),
     "interval_tree": Kind(_interval_tree, 1),
     "segment_tree": Kind(_segment_tree, 1),
-    "be_star_tree": Kind(_be_star_tree, dearer=0.6),
-    "bitsets": Kind(_bitsets, 64, dearer=0.1, options=({"buckets": 64},)),
+    "be_star_tree": Kind(_be_star_tree, dearer=1.6),
+    "bitsets": Kind(_bitsets, 64, dearer=0.3, options=({"buckets": 64},)),
     "scan": Kind(_scan),
     "cell_table": Kind(_cell_table, 1, least_k=1, most_k=CELL_BEST, looks_up=True),
     "sopt_r_tree": Kind(_sopt_r_tree, 1),
@@ -318,17 +319,19 @@ class Course:
         self.large = sampled(table, LARGE, CONSTRAINTS)
         self.small = sampled(table, SMALL, CONSTRAINTS // 8)
         self._events, self._k = events, k
-        self._before: list[Lap] = []
-        """Of those that raced before, which have better estimates, on the small sample."""
+        self._before: list[tuple[float, float]] = []
+        """Microseconds of those that raced before, which have better estimates, on the small sample: in a batch, as
+        dear as at full size, and alone."""
 
     def raced(self, name: str, options: Mapping[str, int] | None = None) -> Raced | None:
         """Build an index on both samples and ask it; None if it is behind on the small one."""
         build = builder(name, options)
         built = build(self.small)
         small = large = self._lap(built)
-        if any(small.batch > BEHIND * one.batch and small.single > one.single for one in self._before):
+        batch = small.batch * self._dearer(KINDS[name])
+        if any(batch > BEHIND * before and small.single > single for before, single in self._before):
             return None
-        self._before.append(small)
+        self._before.append((batch, small.single))
         if self.large is not self.small:
             built = build(self.large)
             large = self._lap(built)
@@ -398,6 +401,10 @@ class Course:
             found[field] = round(line)
         return Work(**found)
 
+    def _dearer(self, kind: Kind) -> float:
+        """How many times as much the same work costs at full size as in the large sample."""
+        return 1 + kind.dearer * math.log2(max(1.0, self._slots / max(1, len(self.large.sequence))))
+
     def expected(self, race: Mapping[str, Raced]) -> dict[str, float]:
         """By name, the microseconds of an event at full size: what even a small book costs, and a part that grows."""
         return {name: self._expected(KINDS[name], raced) for name, raced in race.items()}
@@ -405,7 +412,7 @@ class Course:
     def _expected(self, kind: Kind, raced: Raced) -> float:
         small, large = raced.small, raced.large
         larger = self._slots / max(1, len(self.large.sequence))
-        dearer = 1 + kind.dearer * math.log2(max(1.0, larger))
+        dearer = self._dearer(kind)
         cost = 0.0
         for share, before, after, work_before, work in (
             (BATCH_SHARE, small.batch, large.batch, small.work, large.work),
