@@ -30,6 +30,8 @@ class Bench:
         self.scale = scale
         self.seed = seed
         self.turns = TURNS[scale]
+        self.drawn_from: dict[str, str] = {}
+        """What else the data depends on, by name: kept with the parameters."""
         self._series: dict[tuple[str, str], Series] = {}
 
     def __getitem__(self, parameter: str) -> Any:
@@ -50,12 +52,17 @@ class Bench:
         counts: Mapping[str, float] | None = None,
         status: str = OK,
         note: str = "",
+        wrong: str = "",
     ) -> None:
-        """Add a point: one or more samples in the panel's unit, and operation counts beside them."""
+        """Add a point: one or more samples in the panel's unit, and operation counts beside them.
+
+        `wrong` says how the answers behind them are wrong: then the point has no samples.
+        """
         if panel not in {one.name for one in self.experiment.panels}:
             raise ValueError(f"{self.experiment.key} has no panel {panel!r}")
         counted = {name: float(value) for name, value in (counts or {}).items()}
-        point = Point(x, [float(value) for value in samples], counted, status, note)
+        right = [] if wrong else [float(value) for value in samples]
+        point = Point(x, right, counted, WRONG if wrong else status, wrong or note)
         self._series.setdefault((panel, series), Series(panel, series, [])).points.append(point)
 
     def skip(self, panel: str, series: str, x: X, note: str) -> None:
@@ -100,7 +107,5 @@ class Bench:
                     searches = per[name] if isinstance(per, Mapping) else per
                     samples[name].append(seconds * factor / searches)
         for name in names:
-            status = WRONG if wrong[name] else OK
-            right = [] if wrong[name] else samples[name]
-            self.record(panel, name, x, right, (counts or {}).get(name), status, wrong[name])
+            self.record(panel, name, x, samples[name], (counts or {}).get(name), wrong=wrong[name])
         return {name: self._series[panel, name].points[-1].median for name in names}

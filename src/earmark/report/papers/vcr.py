@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from earmark.flat.arrays import I64
 from earmark.index.scan import Scan
 from earmark.index.vcr import VcrIndex, build
 from earmark.index.vcr.arrays import VCRS
@@ -32,6 +33,8 @@ HASH_FIGURE_9 = 1_800_017
 BULK = 1 / 32
 """Share of the rectangles that the linked form builds in bulk: an index needs some to choose its grid from."""
 MIB = 2**20
+SAMPLED = 100
+"""Searches of which the leaves are counted."""
 
 Way = Callable[[int], Answer]
 
@@ -177,9 +180,11 @@ def figure_7(bench: Bench) -> Iterator[None]:
                 OURS: VcrIndex.build(workload.table()),
             }
             ways = {name: (search(index, workload, batch), batch) for name, index in indexes.items()}
-            ways[R_TREE] = r_tree(workload, few), few
+            tree = packed(workload)
+            ways[R_TREE] = r_tree(tree, workload, few), few
             ways[SCAN] = search(Scan.build(workload.table()), workload, few), few
             counts = {name: counted(index, n) for name, index in indexes.items()}
+            counts[R_TREE] = {"leaves per search": leaves_met(tree, workload.event_value)}
             medians = race(bench, f"search time, {rule}", n, workload, ways, counts)
             if n == bench["sizes"][-1] and all(value == value for value in medians.values()):
                 for name in (PRINTED, OURS):
@@ -194,12 +199,24 @@ def figure_7(bench: Bench) -> Iterator[None]:
             yield
 
 
-def r_tree(workload: Workload, size: int) -> Way:
-    """Return a search of libspatialindex's R-tree, loaded in bulk, through its batch interface."""
+def packed(workload: Workload) -> Any:
+    """Return libspatialindex's R-tree, loaded in bulk."""
     from rtree import index
 
     boxes = np.arange(len(workload.sub_lo)), workload.sub_lo.astype(float), workload.sub_hi.astype(float)
-    tree: Any = index.Index(boxes, properties=index.Property(dimension=workload.sub_lo.shape[1]))
+    return index.Index(boxes, properties=index.Property(dimension=workload.sub_lo.shape[1]))
+
+
+def leaves_met(tree: Any, points: I64) -> float:
+    """Return how many leaves a search of an R-tree looks into on average: those whose boxes contain the point."""
+    every = np.array([bounds for _, _, bounds in tree.leaves()])
+    low, high = every[:, : points.shape[1]], every[:, points.shape[1] :]
+    some = points[:SAMPLED, None]
+    return float(((low <= some) & (some <= high)).all(axis=2).sum(axis=1).mean())
+
+
+def r_tree(tree: Any, workload: Workload, size: int) -> Way:
+    """Return a search of an R-tree through its batch interface."""
     points = workload.event_value.astype(float)
     batches = len(points) // size
 
@@ -214,12 +231,12 @@ def r_tree(workload: Workload, size: int) -> Way:
 def r_tree_bytes(rule: str, n: int) -> int:
     """Return how much more a process holds with the R-tree in it; run this in a fresh one."""
     workload = skew(rule, n, events=1)
-    r_tree(workload.head(100), 1)
+    packed(workload.head(100))
     release_free_memory()  # else the tree takes the place of what drawing the rectangles has left
     before = resident_bytes()
-    tree = r_tree(workload, 1)
+    tree = packed(workload)
     held = resident_bytes() - before
-    tree(0)
+    r_tree(tree, workload, 1)(0)
     return max(held, 1)
 
 

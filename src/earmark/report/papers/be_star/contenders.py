@@ -70,7 +70,9 @@ def drawn(bench: Bench, distribution: str, **changes: Any) -> Workload:
 
 def text_of(bench: Bench) -> Text:
     """Return the text of author and title data; at tiny scale only a part of it."""
-    return standard_library(20 if bench.scale == "tiny" else None)
+    text = standard_library(20 if bench.scale == "tiny" else None)
+    bench.drawn_from["text"] = f"the standard library of this Python: {text.describe()}"
+    return text
 
 
 def drawn_strings(bench: Bench, kind: str, subscriptions: int) -> Workload:
@@ -135,15 +137,16 @@ class Race:
         Counts are those of the last turn, per event.
         """
         bench, size = self.bench, self.bench["events"]
+        few = min(size, bench["scan_events"])
         counts: dict[str, dict[str, float]] = {}
 
         def check(name: str, call: int, answer: Found) -> str:
             if name == SCAN:
+                counts[name] = per_event(self.scan, few)
                 return ""
             way = ways[name]
+            counts[name] = per_event(way.index, size)
             expected = self.expected(call, way.k)
-            work = way.index.work
-            counts[name] = {f"{what} per event": getattr(work, what) / size for what in COUNTED}
             counts[name]["results per event"] = len(expected[1]) / size
             return difference(answer, expected)
 
@@ -152,12 +155,19 @@ class Race:
             for name, way in ways.items()
         }
         runs[SCAN] = lambda call: self.search(Way(self.scan), self.few[call])
-        per = dict.fromkeys(ways, float(size)) | {SCAN: float(min(size, bench["scan_events"]))}
+        per = dict.fromkeys(ways, float(size)) | {SCAN: float(few)}
         return bench.race(panel, x, runs, per=per, turns=bench["turns"], check=check, counts=counts)
+
+
+def per_event(index: Any, events: int) -> dict[str, float]:
+    """Return what the last call of an index did, for each of its events."""
+    return {f"{what} per event": getattr(index.work, what) / events for what in COUNTED}
 
 
 def difference(answer: Found, expected: Found) -> str:
     """Return how the answers to a batch differ from the scan's, or ""."""
+    if len(answer) != len(expected):
+        return "there are no scores, or too many arrays"
     for name, got, wanted in zip(("numbers of answers", "slots", "scores"), answer, expected, strict=False):
         if not np.array_equal(got, wanted):
             return f"the {name} differ from the scan's"

@@ -22,6 +22,7 @@ from earmark.report.papers.be_star.contenders import (
     ZIPF,
     Race,
     Way,
+    difference,
     drawn,
     drawn_strings,
     drawn_with,
@@ -48,11 +49,13 @@ def table_2(bench: Bench) -> Iterator[None]:
         size = bench["sizes"][data]
         workload = drawn(bench, data, subscriptions=size) if data in DISTRIBUTIONS else drawn_strings(bench, data, size)
         table, small = workload.table(), workload.head(WARM_UP).table()
+        race = Race(bench, workload, table)
         for name in (BE_STAR, BE, BE_STAR_BULK, BE_BULK, K_INDEX):
             BUILDERS[name](small)
             seconds, index = clocked(partial(BUILDERS[name], table), "thread")
             counts = {"subscriptions": size, "predicates": len(table.attr), "MiB": index.nbytes / MIB}
-            bench.record(CONSTRUCTION, name, data, [seconds], counts)
+            wrong = difference(race.search(Way(index), race.batches[0]), race.expected(0, 0))
+            bench.record(CONSTRUCTION, name, data, [seconds], counts, wrong=wrong)
             yield
 
 

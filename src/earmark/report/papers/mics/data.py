@@ -13,6 +13,7 @@ from earmark.cover.ranges.table import Ranges, RangeTable
 from earmark.curves import hilbert
 from earmark.curves.space import Space, space_of
 from earmark.flat.arrays import I64
+from earmark.report import oracles
 from earmark.report.rivals.linear_boxes import LinearBoxes
 from earmark.workload.mics import CELLS, mics
 from earmark.workload.rectangles import table_of
@@ -41,6 +42,10 @@ class Boxes(NamedTuple):
         """Return some of them."""
         return Boxes(self.low[begin:end], self.high[begin:end])
 
+    def and_then(self, others: Boxes) -> Boxes:
+        """Return them and others."""
+        return Boxes(np.concatenate([self.low, others.low]), np.concatenate([self.high, others.high]))
+
     def ranges(self) -> RangeBatch:
         """Return them as ranges of the curve."""
         return RangeBatch(*hilbert.ranges(self.low, self.high, BITS))
@@ -50,6 +55,10 @@ class Boxes(NamedTuple):
         rows = LinearBoxes(self.low.shape[1])
         rows.add(self.low, self.high)
         return rows
+
+    def scan(self) -> oracles.Scan:
+        """Return them as what exact answers come from."""
+        return oracles.Scan(self.low, self.high)
 
     def uncovered(self) -> Boxes:
         """Return those that no other covers: what Algorithm 1 keeps, and so what its linear rivals search."""

@@ -14,12 +14,17 @@ import numpy as np
 
 from earmark.cover.ranges.subsumption import RangeBatch, take_in_many
 from earmark.cover.ranges.table import RangeTable
+from earmark.flat.arrays import Flags
+from earmark.report import oracles
 from earmark.report.bench import Bench
 from earmark.report.experiment import Experiment, Panel
-from earmark.report.papers.mics.data import DIMENSIONS, DISTRIBUTIONS, ZIPF, Boxes, filled
+from earmark.report.papers.mics.data import BITS, DIMENSIONS, DISTRIBUTIONS, ZIPF, Boxes, filled
 from earmark.report.rivals.linear_boxes import LinearBoxes
+from earmark.workload.mics import CELLS
 
-NONE, COVERING, SUBSUMPTION = "without", "covering", "subsumption"
+NONE, COVERING, SUBSUMPTION, MERGING = "without", "covering", "subsumption", "merging"
+CONVERSION = "conversion"
+NO_ROW = -1
 
 
 def figure_7(bench: Bench) -> Iterator[None]:
@@ -27,18 +32,32 @@ def figure_7(bench: Bench) -> Iterator[None]:
     for dimensions in DIMENSIONS:
         boxes = Boxes.drawn("zipf", max(bench["sizes"]), dimensions, 4, bench.seed)
         ranges, table, rows = boxes.ranges(), RangeTable(), LinearBoxes(dimensions)
-        covering = subsumption = 0
-        for i in range(len(boxes.low)):
+        count = len(boxes.low)
+        forwards = {name: np.ones(count, bool) for name in (NONE, COVERING, SUBSUMPTION)}
+        expected = {NONE: np.ones(count, bool), COVERING: np.zeros(count, bool)}
+        expected[COVERING][np.unique(np.hstack(boxes), axis=0, return_index=True)[1]] = True  # of one size: or equal
+        expected[SUBSUMPTION] = oracles.first_asked(*boxes, CELLS)
+        for i in range(count):
             low, high = boxes.part(i, i + 1)
-            if not rows.covered(low, high)[0]:
+            forwards[COVERING][i] = not rows.covered(low, high)[0]
+            if forwards[COVERING][i]:
                 rows.add(low, high)
-                covering += 1
-            subsumption += bool(table.subscribe(ranges.of(i)))
+            forwards[SUBSUMPTION][i] = bool(table.subscribe(ranges.of(i)))
             if i + 1 in bench["sizes"]:
-                for name, forwarded in ((NONE, i + 1), (COVERING, covering), (SUBSUMPTION, subsumption)):
-                    bench.record(f"{dimensions}-d", name, i + 1, [forwarded])
-                bench.record("saved by subsumption", f"{dimensions}-d", i + 1, [covering / subsumption])
+                sums = {name: int(flags[: i + 1].sum()) for name, flags in forwards.items()}
+                wrong = {name: _different(forwards[name][: i + 1], flags) for name, flags in expected.items()}
+                for name, forwarded in sums.items():
+                    bench.record(f"{dimensions}-d", name, i + 1, [forwarded], wrong=wrong[name])
+                saved = [sums[COVERING] / max(1, sums[SUBSUMPTION])]
+                either = wrong[COVERING] or wrong[SUBSUMPTION]
+                bench.record("saved by subsumption", f"{dimensions}-d", i + 1, saved, wrong=either)
                 yield
+
+
+def _different(flags: Flags, expected: Flags) -> str:
+    """Return how many of the decisions are wrong, as a sentence, or ""."""
+    wrong = int((flags != expected[: len(flags)]).sum())
+    return f"{wrong} are decided wrongly" if wrong else ""
 
 
 def figure_8(bench: Bench) -> Iterator[None]:
@@ -51,28 +70,26 @@ def figure_8(bench: Bench) -> Iterator[None]:
                 old, new = every.part(0, size), every.part(size, size + queries)
                 stored, asked = old.ranges(), new.ranges()
                 tables = [filled(stored) for _ in range(bench.turns + 1)]  # an insertion changes a table
-                rows = old.uncovered().rows()
-                linear = {
-                    "covering": rows.covered,
-                    "subsumption": rows.subsumed,
-                    "merging": rows.mergeable,
-                }
+                kept = old.uncovered()
+                rows = kept.rows()
+                linear = {COVERING: rows.covered, SUBSUMPTION: rows.subsumed, MERGING: rows.mergeable}
                 ways: dict[str, Callable[[int], Any]] = {
                     f"MICS, {dimensions}-d": partial(_insert, tables, asked),
                     f"linear, {dimensions}-d": partial(_all_three, list(linear.values()), new),
                 }
-                single = filled(stored)
-                one_by_one = [bool(single.take_in(asked.of(i))[0]) for i in range(queries)]
-                expected = {"MICS": one_by_one, "linear": [way(*new).tolist() for way in linear.values()]}
-                medians = bench.race(distribution, size, ways, per=queries, check=partial(_difference, expected))
+                expected = exact(old, kept, new)
+                expected["linear"] = [expected[name] for name in linear]
+                expected["MICS"] = oracles.first_asked(*old.and_then(new), CELLS)[size:]
+                check, counts = partial(_difference, expected), {f"MICS, {dimensions}-d": _stored(tables[0], asked)}
+                medians = bench.race(distribution, size, ways, per=queries, check=check, counts=counts)
                 bench.record(f"{distribution}, gain", f"{dimensions}-d", size, [_ratio(medians)])
                 parts: dict[str, Callable[[int], Any]] = {
                     f"{name}, {dimensions}-d": partial(_one, way, new) for name, way in linear.items()
                 }
-                parts[f"conversion, {dimensions}-d"] = partial(_converted, new)
-                kept = {"rows kept": float(len(rows)), "ranges stored": float(len(tables[0]))}
-                counts = dict.fromkeys(parts, kept)
-                bench.race(f"{distribution}, parts", size, parts, per=queries, counts=counts)
+                parts[f"{CONVERSION}, {dimensions}-d"] = partial(_converted, new)
+                stored_rows = {"rows kept": float(len(rows)), "ranges stored": float(len(tables[0]))}
+                counts = {name: stored_rows for name in parts}
+                bench.race(f"{distribution}, parts", size, parts, per=queries, check=check, counts=counts)
                 yield
 
 
@@ -84,18 +101,40 @@ def figure_9(bench: Bench) -> Iterator[None]:
             every = Boxes.drawn(distribution, max(bench["sizes"]) + queries, dimensions, 2, bench.seed)
             for size in bench["sizes"]:
                 old, new = every.part(0, size), every.part(size, size + queries)
-                table, rows, asked = filled(old.ranges()), old.uncovered().rows(), new.ranges()
-                expected = {name: way(*new).tolist() for name, way in
-                            (("MICS", old.rows().subsumed), ("linear", old.rows().covered))}  # fmt: skip
+                kept = old.uncovered()
+                table, rows, asked = filled(old.ranges()), kept.rows(), new.ranges()
+                right = exact(old, kept, new)
+                expected = {"MICS": right[SUBSUMPTION], "linear": right[COVERING]}
                 ways: dict[str, Callable[[int], Any]] = {
                     f"MICS, {dimensions}-d": partial(_look_up, table, asked),
                     f"linear, {dimensions}-d": partial(_one, rows.covered, new),
                 }
-                counts = {f"linear, {dimensions}-d": {"rows kept": float(len(rows))}}
+                counts = {
+                    f"MICS, {dimensions}-d": _stored(table, asked),
+                    f"linear, {dimensions}-d": {"rows kept": float(len(rows))},
+                }
                 check = partial(_difference, expected)
                 medians = bench.race(distribution, size, ways, per=queries, check=check, counts=counts)
                 bench.record(f"{distribution}, gain", f"{dimensions}-d", size, [_ratio(medians)])
                 yield
+
+
+def exact(old: Boxes, kept: Boxes, new: Boxes) -> dict[str, Any]:
+    """Return the exact answers about new subscriptions: covered, subsumed, the first kept row that merges, ranges."""
+    count, rows, asked = len(old.low), len(kept.low), range(len(new.low))
+    every, rest = old.and_then(new).scan(), kept.and_then(new).scan()
+    merging = [rest.partners(rows + i) for i in asked]
+    return {
+        COVERING: [len(every.covering(count + i, of=count)) > 0 for i in asked],
+        SUBSUMPTION: oracles.taken(*old, new, CELLS),
+        MERGING: [min((row for row in found.tolist() if row < rows), default=NO_ROW) for found in merging],
+        CONVERSION: oracles.runs_of_each(*new, BITS),
+    }
+
+
+def _stored(table: RangeTable, asked: RangeBatch) -> dict[str, float]:
+    """Return how many ranges a table has, and a subscription that is looked up."""
+    return {"ranges stored": float(len(table)), "ranges per subscription": len(asked.first) / (len(asked.start) - 1)}
 
 
 def _insert(tables: list[RangeTable], asked: RangeBatch, call: int) -> Any:
@@ -124,9 +163,11 @@ def _all_three(ways: list[Callable[..., Any]], boxes: Boxes, call: int) -> list[
 
 
 def _difference(expected: dict[str, Any], name: str, call: int, answer: Any) -> str:
-    """Return how an answer differs from the expected one of "MICS" or "linear"."""
-    right = np.asarray(expected[name.split(",")[0]])
-    wrong = int((np.asarray(answer) != right).sum())
+    """Return how an answer differs from the expected one of "MICS", "linear" or a part."""
+    what = name.split(",")[0]
+    if what == CONVERSION:
+        return "" if all(map(np.array_equal, answer, expected[what])) else "the ranges are not those of the cells"
+    wrong = int((np.asarray(answer) != np.asarray(expected[what])).sum())
     return f"{wrong} verdicts are wrong" if wrong else ""
 
 

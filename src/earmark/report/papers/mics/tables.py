@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,12 @@ from earmark.cover.ranges.table import Ranges, as_ranges
 from earmark.curves import hilbert
 from earmark.curves.hilbert import mean_ranges
 from earmark.flat import bits
-from earmark.flat.arrays import Flags
+from earmark.flat.arrays import I64, Flags
 from earmark.index.mics import MicsIndex
+from earmark.index.scan import Scan
+from earmark.report import oracles
 from earmark.report.bench import Bench
-from earmark.report.experiment import OK, WRONG, Experiment, Panel, Printed
+from earmark.report.experiment import Experiment, Panel, Printed
 from earmark.report.papers.mics.data import (
     BITS,
     DIMENSIONS,
@@ -62,8 +65,13 @@ def run_table_1(bench: Bench) -> Iterator[None]:
             count = max(20, min(bench["boxes"], bench["cells"] // side ** (dimensions - 1)))
             low = np.random.default_rng(bench.seed).integers(0, CELLS + 1 - side, (count, dimensions))
             boxes = Boxes(low, low + side - 1)
-            bench.race("conversion", side, {f"{dimensions}-d": partial(converted, boxes)}, per=count)
-            ranges, expected = len(boxes.ranges().first) / count, float(mean_ranges(*boxes).mean())
+            right = oracles.runs_of_each(*boxes, BITS)
+            ranges, expected = len(right[1]) / count, float(mean_ranges(*boxes).mean())
+            name, counts = f"{dimensions}-d", {"cells per box": side**dimensions, "ranges per box": ranges}
+            bench.race(
+                "conversion", side, {name: partial(converted, boxes)}, per=count, check=partial(differing, right),
+                counts={name: counts},
+            )  # fmt: skip
             bench.record("ranges", f"{dimensions}-d", side, [ranges])
             bench.record("ranges", f"{dimensions}-d, Equation (3)", side, [expected])
             yield
@@ -72,6 +80,11 @@ def run_table_1(bench: Bench) -> Iterator[None]:
 def converted(boxes: Boxes, call: int) -> RangeBatch:
     """Convert boxes to ranges; `call` plays no part."""
     return boxes.ranges()
+
+
+def differing(right: tuple[I64, I64, I64], name: str, call: int, answer: RangeBatch) -> str:
+    """Return how the ranges of boxes are wrong, or ""."""
+    return "" if all(map(np.array_equal, answer, right)) else "the ranges are not those of the cells"
 
 
 def run_table_2(bench: Bench) -> Iterator[None]:
@@ -87,19 +100,18 @@ def run_table_2(bench: Bench) -> Iterator[None]:
                 for series, sender in ((name, projection), (f"{name}, subsets", parts)):
                     sent = sender.sends(events)
                     missed = int((right & ~sent).sum())
-                    status, note = (WRONG, f"{missed} wanted publications were not sent") if missed else (OK, "")
+                    wrong = f"{missed} wanted publications were not sent" if missed else ""
                     vain = 100 * float((sent & ~right).sum()) / max(1, int(sent.sum()))
                     counts = {"wanted": float(right.sum()), "ranges": float(len(sender))}
                     for panel, value in (("sent", float(sent.sum())), ("in vain", vain)):
-                        values = [] if missed else [value]
-                        bench.record(f"{panel}, {distribution}", series, size, values, counts, status, note)
+                        bench.record(f"{panel}, {distribution}", series, size, [value], counts, wrong=wrong)
                 yield
 
 
 def wanted(workload: Workload) -> Flags:
-    """Return which publications some subscription matches."""
-    table, every = workload.table(), bits.all_set(len(workload.sub_attr))
-    pointers, _ = MicsIndex.build(table).match_many(workload.events(), every)
+    """Return which publications some subscription matches: what the scan says."""
+    every = bits.all_set(len(workload.sub_attr))
+    pointers, _ = Scan.build(workload.table()).match_many(workload.events(), every)
     return np.diff(pointers) > 0
 
 
@@ -107,17 +119,32 @@ def run_table_3(bench: Bench) -> Iterator[None]:
     """Subscription Indexing: how many subscriptions are left to evaluate."""
     for distribution in DISTRIBUTIONS:
         for size in bench["sizes"]:
-            table = mics(distribution, size, 1, seed=bench.seed).table()
-            asked = mics(distribution, ASKED, 1, seed=bench.seed + 1).table()
+            drawn, new = (
+                mics(distribution, n, 1, seed=seed) for n, seed in ((size, bench.seed), (ASKED, bench.seed + 1))
+            )
+            table, scan = drawn.table(), oracles.Scan(drawn.sub_lo, drawn.sub_hi)
             index = MicsIndex.build(table, attributes=INDEXED, bits=EXACT_BITS, cells="equal")
             every = np.arange(ASKED, dtype=np.int32)
-            lists, sifted = (len(index.meeting(asked, every, sifted=sifted)[1]) / ASKED for sifted in (False, True))
-            covers, slots = Mics.build(table), np.linspace(0, size - 1, ASKED, dtype=np.int64).tolist()
-            merging = sum(len(covers.aligned(slot)) - 1 for slot in slots) / ASKED
-            for series, left in (("lists", lists), ("with the sieve", sifted), ("for merging", merging)):
-                bench.record(distribution, series, size, [left])
-                bench.record(f"{distribution}, share", series, size, [100 * left / size])
+            needed = [scan.meeting(low, high) for low, high in zip(new.sub_lo, new.sub_hi, strict=True)]
+            for series, sifted in (("lists", False), ("with the sieve", True)):
+                pointers, slots = index.meeting(new.table(), every, sifted=sifted)
+                left_over(bench, distribution, series, size, np.split(slots, pointers[1:-1]), needed)
+            covers, own = Mics.build(table), np.linspace(0, size - 1, ASKED, dtype=np.int64).tolist()
+            candidates = [np.setdiff1d(covers.aligned(slot), [slot]) for slot in own]
+            left_over(bench, distribution, "for merging", size, candidates, [scan.partners(slot) for slot in own])
             yield
+
+
+def left_over(
+    bench: Bench, distribution: str, series: str, size: int, candidates: Sequence[Any], needed: Sequence[I64]
+) -> None:
+    """Record how many candidates there are for each question; those that are needed must be among them."""
+    lost = sum(len(np.setdiff1d(right, found)) for right, found in zip(needed, candidates, strict=True))
+    wrong = f"{lost} that are needed are not among the candidates" if lost else ""
+    left = sum(map(len, candidates)) / ASKED
+    counts = {"needed": sum(map(len, needed)) / ASKED}
+    bench.record(distribution, series, size, [left], counts, wrong=wrong)
+    bench.record(f"{distribution}, share", series, size, [100 * left / size], counts, wrong=wrong)
 
 
 def stored(bench: Bench, cases: list[tuple[int, int, str]]) -> Iterator[None]:
@@ -130,10 +157,11 @@ def stored(bench: Bench, cases: list[tuple[int, int, str]]) -> Iterator[None]:
                 kept = as_ranges(Ranges(first, last))
                 share = float((kept.last - kept.first + 1).sum()) / CELLS**dimensions
                 counts = {"share of all cells": share, "ranges before": float(len(first))}
-                bench.record(distribution, name, size, [len(kept.first)], counts)
-                bench.record(
-                    f"{distribution}, per range asked for", name, size, [len(kept.first) / (dimensions * size)]
-                )
+                right = all(map(np.array_equal, kept, oracles.runs(*every.part(0, size), BITS)))
+                wrong, asked_for = "" if right else "the ranges are not those of the cells", dimensions * size
+                bench.record(distribution, name, size, [len(kept.first)], counts, wrong=wrong)
+                per = f"{distribution}, per range asked for"
+                bench.record(per, name, size, [len(kept.first) / asked_for], wrong=wrong)
             yield
 
 
