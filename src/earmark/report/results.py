@@ -70,20 +70,31 @@ def _measurement(record: dict[str, Any]) -> Measurement:
     return Measurement(series=series, panels=panels, printed=printed, **plain)
 
 
-def check_scale(folder: Path, keys: Iterable[str], scale: str) -> None:
-    """Raise EarmarkError when a folder cannot take results of a scale: it has others, or one that cannot be read."""
-    for measurement in read_all(folder, keys)[:1]:
-        if measurement.scale != scale:
-            raise EarmarkError(
-                f"{folder} has results of scale {measurement.scale}, expected {scale}: results of two scales need two "
-                "folders"
-            )
+def check_folder(folder: Path, keys: Iterable[str], scale: str, seed: int) -> list[Measurement]:
+    """Return the results that a folder has.
+
+    Raise EarmarkError when it cannot take others of a scale and a seed: it has others, or one that cannot be read.
+    """
+    measurements = read_all(folder, keys)
+    for measurement in measurements[:1]:
+        for what, has, wanted in (("scale", measurement.scale, scale), ("seed", measurement.seed, seed)):
+            if has != wanted:
+                raise EarmarkError(
+                    f"{folder} has results of {what} {has}, expected {wanted}: results of two {what}s need two folders"
+                )
+    return measurements
 
 
 def read_all(folder: Path, keys: Iterable[str]) -> list[Measurement]:
-    """Read the results that a folder has of these experiments ("vcr/figure-6"), in their order; all of one scale."""
+    """Read the results that a folder has of these experiments ("vcr/figure-6"), in their order.
+
+    All are of one scale and one seed.
+    """
     files = [folder / f"{key}.json" for key in keys]
     measurements = [read(file) for file in files if file.exists()]
-    if len(scales := {measurement.scale for measurement in measurements}) > 1:
-        raise EarmarkError(f"{folder} has results of several scales, {sorted(scales)}; expected one scale per folder")
+    for what in ("scale", "seed"):
+        if len(several := {getattr(measurement, what) for measurement in measurements}) > 1:
+            raise EarmarkError(
+                f"{folder} has results of several {what}s, {sorted(several)}; expected one {what} per folder"
+            )
     return measurements

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from earmark.progress import clear_line, shares
 from earmark.report import results
@@ -51,7 +51,7 @@ def _steps(experiment: Experiment, scale: str, seed: int) -> Generator[None, Non
         published=experiment.published,
         setting=experiment.described(scale),
         differs=experiment.differs,
-        parameters=json.loads(json.dumps(experiment.scales[scale])),
+        parameters=json.loads(json.dumps({**experiment.scales[scale], **bench.drawn_from})),
         seed=seed,
         panels=list(experiment.panels),
         printed=list(experiment.printed),
@@ -71,19 +71,44 @@ class Step(NamedTuple):
 
 
 def run(
-    experiments: Sequence[Experiment], scale: str, folder: Path, say: Callable[[str], None], seed: int = SEED
+    experiments: Sequence[Experiment],
+    scale: str,
+    folder: Path,
+    say: Callable[[str], None],
+    seed: int = SEED,
+    resume: bool = False,
 ) -> None:
-    """Run experiments, write each result as it comes, and at the end the report of all results in the folder.
+    """Run experiments, write each result as it comes, and the report of all results in the folder.
 
-    A folder with results of another scale, or with one that cannot be read, is refused before anything is measured.
+    The report is written when a run is interrupted, too. With `resume`, experiments are left out that the folder has a
+    result of, measured by the same version of the code. A folder with results of another scale or seed, or with one
+    that cannot be read, is refused before anything is measured.
     """
-    results.check_scale(folder, all_keys(), scale)
-    for step in shares(_all_steps(experiments, scale, seed), "experiments"):
-        if step.measurement is not None:
-            results.write(step.measurement, folder)
-            clear_line()
-            say(summary(step.measurement))
-    write_report(folder)
+    before = results.check_folder(folder, all_keys(), scale, seed)
+    done = {measurement.key for measurement in before if resume and same_code(measurement.machine, machine())}
+    if done:
+        say(f"{sum(experiment.key in done for experiment in experiments)} of {len(experiments)} are done already")
+    any_result = bool(before)
+    try:
+        for step in shares(_all_steps([one for one in experiments if one.key not in done], scale, seed), "experiments"):
+            if step.measurement is not None:
+                results.write(step.measurement, folder)
+                any_result = True
+                clear_line()
+                say(summary(step.measurement))
+    finally:
+        if any_result:
+            write_report(folder)
+
+
+def same_code(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether the same code measured: the same commit without changes, or without a repository the same version.
+
+    `one` and `other` say what a measurement was made on (`protocol.machine`).
+    """
+    if one["commit"] or other["commit"]:
+        return bool(one["commit"] == other["commit"] and not str(one["commit"]).endswith("+"))
+    return bool(one["versions"].get("earmark") == other["versions"].get("earmark"))
 
 
 def _all_steps(experiments: Sequence[Experiment], scale: str, seed: int) -> Iterator[Step]:

@@ -62,7 +62,7 @@ def chosen(paper: str, part: str | None = None) -> list[Experiment]:
         return every
     experiments = [experiment for experiment in every if part in (experiment.name, experiment.label)]
     if not experiments:
-        labels = ", ".join(experiment.name for experiment in every)
+        labels = ", ".join(dict.fromkeys(experiment.name for experiment in every))
         raise EarmarkError(f"{paper} has no {part.replace('-', ' ')}; it has {labels}")
     return experiments
 
