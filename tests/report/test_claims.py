@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from earmark.errors import EarmarkError
-from earmark.report.claims import Claim, claims_of, judge, tally
+from earmark.report.claims import Claim, claims_of, judge, tally, verdicts
 from earmark.report.experiment import WRONG, Measurement, Panel, Point, Printed, Series
 from earmark.report.papers import PAPERS, experiments_of
 
 TIMES = {"fast": [1.0, 1.5, 2.0], "slow": [4.0, 9.0, 20.0]}
+SPACES = {"fast": [2.0, 3.0, 4.0], "slow": [8.0, 2.0, 50.0]}
 PLACES = (10, 20, 40)
 
 
@@ -20,9 +22,11 @@ def measured(times: dict[str, list[float]] = TIMES, printed: float = 4.2) -> Mea
         return Point(x, [time * 0.9, time, time * 1.2], {"nodes": time * 100})
 
     series = [Series("time", name, list(map(point, PLACES, row))) for name, row in times.items()]
+    series += [Series("space", name, list(map(point, PLACES, row))) for name, row in SPACES.items()]
     return Measurement(
         paper="vcr", name="figure-6", scale="full", title="", section="", published="", setting="", differs="",
-        parameters={}, seed=1, panels=[Panel("time", "n", "µs")], printed=[Printed("time", "slow", 10, printed)],
+        parameters={}, seed=1, panels=[Panel("time", "n", "µs"), Panel("space", "n", "B")],
+        printed=[Printed("time", "slow", 10, printed)],
         notes=[], series=series, seconds=1.0, machine={}, date="",
     )  # fmt: skip
 
@@ -50,6 +54,21 @@ CASES = [
     (claim("first", "fast", least=4.0), claim("first", "fast", least=4.1), "4.0× against slow at n 10"),
     (claim("last", least=4.0), claim("last", "fast"), "4.0× against fast at n 10"),
     (claim("spread", most=10.0), claim("spread", most=9.9), "slow is 10.0× fast at n 40"),
+    (
+        claim("shift", over_panel="space", most=0.5),
+        claim("shift", over_panel="space", least=1.0),
+        "at n 10, against 20",
+    ),
+    (
+        claim("between", against_panel="space", at=(10,), most=0.5),
+        claim("between", against_panel="space", most=0.4),
+        "0.50× at n 10",
+    ),
+    (
+        claim("between", over="fast", against_panel="space", at=(10,), least=1.0),
+        claim("between", over="fast", against_panel="space", at=(10,), least=1.1),
+        "1.0× at n 10",
+    ),
     (claim("order", ["fast", "slow"]), claim("order", ["slow", "fast"]), ""),
     (claim("printed", within=0.1), claim("printed", within=0.01), "4 against 4.2 printed"),
 ]
@@ -104,4 +123,32 @@ def test_no_two_claims_of_a_paper_say_the_same(paper: str) -> None:
 def test_claims_of_papers_and_bars_of_our_own_are_counted_apart() -> None:
     bar = Claim("vcr", "y", "ours", "…", "figure-6", "time", "first", "slow")
     group = [judge(one, measured()) for one in (claim("first", "fast"), claim("first", "slow"), bar)]
-    assert tally(group) == (1, 2, 0, 1)
+    assert tally(group) == {"paper": (1, 2), "ours": (0, 1)}
+
+
+def test_claims_in_our_settings_and_later_ones_are_no_claims_of_the_paper() -> None:
+    kinds = {
+        "variant": claim("first", "fast", variant=True),
+        "added": claim("first", "fast", added=True),
+        "replaced": claim("first", "fast", replaced_by="y"),
+    }
+    assert tally([judge(one, measured()) for one in kinds.values()]) == dict.fromkeys(kinds, (1, 1))
+    assert all(one.kind == kind for kind, one in kinds.items())
+    assert claim("first", "fast", added=True, variant=True).kind == "variant"
+
+
+@pytest.mark.parametrize("paper", [paper.name for paper in PAPERS])
+def test_claims_are_replaced_by_others_that_exist(paper: str) -> None:
+    known = {one.id: one for one in claims_of(paper)}
+    for one in known.values():
+        assert not one.replaced_by or known[one.replaced_by].added, one.id
+
+
+def test_a_later_claim_is_left_out_where_a_run_did_not_record_it() -> None:
+    earlier = claim("between", count="leaves", least=1.0)
+    with pytest.raises(EarmarkError, match="no count 'leaves'"):
+        verdicts(measured(), [earlier])
+    assert verdicts(measured(), [replace(earlier, added=True)]) == []
+    wrong = measured()
+    wrong.series[1].points[0] = Point(10, [], status=WRONG, note="3 matches are missing")
+    assert [one.holds for one in verdicts(wrong, [replace(earlier, added=True)])] == [False]

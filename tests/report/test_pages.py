@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from earmark.errors import EarmarkError
-from earmark.report.claims import tally, verdicts
+from earmark.report.claims import KINDS, tally, verdicts
 from earmark.report.claims.words import times
 from earmark.report.experiment import Measurement
 from earmark.report.html import page
@@ -54,11 +54,10 @@ def test_panels_fit_a_narrow_screen(figure_7: Measurement) -> None:
 def test_claims_of_the_papers_and_our_own_are_counted_apart() -> None:
     counted = tally([verdict for measurement in COMMITTED for verdict in verdicts(measurement)])
     report, overview = page(COMMITTED, {}, {}), generated("all", COMMITTED)
-    assert (
-        f"{counted.held} of {counted.claims} claims of the papers hold, and {counted.bars_held} of {counted.bars} bars "
-        "of our own" in report
-    )
-    assert f"| {counted.held} of {counted.claims} | {counted.bars_held} of {counted.bars} |" in overview
+    assert set(counted) == set(KINDS)
+    assert f"{counted['paper']} claims of the papers hold; {counted['added']} added after the run, " in report
+    assert f", {counted['ours']} bars of our own." in report
+    assert f"| {' | '.join(map(str, counted.values()))} |" in overview
 
 
 def test_every_commit_that_measured_is_named_with_its_experiments() -> None:

@@ -6,15 +6,16 @@ import base64
 import html
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from earmark.report.claims import Verdict, tally, verdicts
+from earmark.report.claims import KINDS, OURS, Verdict, tally, verdicts
 from earmark.report.claims.words import number, text_of
 from earmark.report.experiment import Measurement, Panel, Point
 from earmark.report.papers import PAPERS, differs_of
 from earmark.report.plots import drawn_panels
-from earmark.report.protocol import cores, runs
+from earmark.report.protocol import machines, run_lines, versions
 
+MANY = 8
+"""Columns of a table that fit a page in print."""
 STYLE = """
 :root { --ink: #1c2530; --soft: #5d6875; --line: #dde2e8; --good: #136f3a; --bad: #b3261e; --paper: #fff; }
 * { box-sizing: border-box; }
@@ -40,16 +41,23 @@ ul.verdicts { list-style: none; padding: 0; margin: .5rem 0; }
 ul.verdicts li { padding: .35rem 0 .35rem .8rem; border-left: 4px solid var(--good); margin: .35rem 0; }
 ul.verdicts li.fails { border-color: var(--bad); }
 .holds b { color: var(--good); } .fails b { color: var(--bad); }
-details summary { cursor: pointer; color: var(--soft); font-size: .9rem; }
+.counts input { position: absolute; opacity: 0; } .counts .wide { display: none; }
+.counts label { cursor: pointer; color: var(--soft); font-size: .9rem; } .counts label::before { content: "▸ "; }
+.counts input:checked ~ .wide { display: block; } .counts input:checked ~ label::before { content: "▾ "; }
+.counts input:focus-visible ~ label { outline: 2px solid; }
 nav p { margin: .2rem 0; } nav a { margin-right: .7rem; white-space: nowrap; }
 @media (max-width: 40rem) { body { padding: .8rem; font-size: 15px; } dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .4rem; } th, td { padding: .2rem .4rem; } }
 @media print {
-  html { font-size: 10pt; } body { max-width: none; font-size: 1rem; padding: 0; } nav, details { display: none; }
+  html { font-size: 10pt; } body { max-width: none; font-size: 1rem; padding: 0; }
+  nav { display: none; }
+  .counts .wide { display: block; } .counts label::before { content: ""; }
   .panels { grid-template-columns: 1fr 1fr; }
   h2 { break-before: page; } h2:first-of-type { break-before: auto; } h2, h3, h4 { break-after: avoid; }
   figure, tr, li { break-inside: avoid; } thead { display: table-header-group; } .wide { overflow: visible; }
-  table { font-size: 7.5pt; } th, td { padding: 1pt 3pt; } a { color: inherit; text-decoration: none; } }
+  table { font-size: 7.5pt; max-width: 100%; } table.many { font-size: 5.5pt; }
+  th, td { padding: 1pt 3pt; white-space: normal; overflow-wrap: anywhere; }
+  a { color: inherit; text-decoration: none; } }
 """
 
 
@@ -95,28 +103,20 @@ def _links(paper: str, group: Sequence[Measurement]) -> str:
 def _count(group: Sequence[Verdict], several: bool = False) -> str:
     if not group:
         return "No claims are judged at this scale."
-    counted = tally(group)
-    parts = (
-        [(counted.held, counted.claims, f"claims of the paper{'s' if several else ''} hold")] if counted.claims else []
-    )
-    parts += [(counted.bars_held, counted.bars, "bars of our own")] if counted.bars else []
-    text = ", and ".join(f"{held} of {all_of_them} {what}" for held, all_of_them, what in parts)
-    return f"{text}." if counted.claims else f"{text} hold."
+    first, *others = (f"{count} {KINDS[kind].format(s='s' if several else '')}" for kind, count in tally(group).items())
+    return f"{first} hold{'; ' if others else ''}{', '.join(others)}."
 
 
 def _machine(measurements: Sequence[Measurement]) -> str:
     if not measurements:
         return ""
-    machine: dict[str, Any] = measurements[0].machine
     loads = [float(measurement.machine["load_average"]) for measurement in measurements]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     dates = sorted(measurement.date for measurement in measurements)
-    hardware = f"{machine['processor']}, {cores(machine)}, {machine['memory_gib']} GiB"
     rows = {
-        "Machine": f"{hardware}; {machine['system']}",
+        "Machine": machines(measurements),
         "Load": f"{min(loads):.1f} to {max(loads):.1f} processes on average",
-        "Versions": versions,
-        "Runs": "\n".join(map(str, runs(measurements))),
+        "Versions": versions(measurements),
+        "Runs": "\n".join(run_lines(measurements)),
         "When": f"{dates[0]} to {dates[-1]}, {sum(m.seconds for m in measurements) / 60:.1f} minutes of measuring",
     }
     texts = {name: _text(value).replace("\n", "<br>") for name, value in rows.items()}
@@ -151,7 +151,7 @@ def _verdicts(group: Sequence[Verdict], explained: Mapping[str, str]) -> str:
     for verdict in group:
         why = explained.get(f"{verdict.claim.paper}/{verdict.claim.id}", "") if not verdict.holds else ""
         reason = f"<br><small>{_text(why)}</small>" if why else ""
-        where = "a bar of our own" if verdict.claim.is_ours else f"section {_text(verdict.claim.section)}"
+        where = "a bar of our own" if verdict.claim.kind == OURS else f"section {_text(verdict.claim.where)}"
         text = f"{_text(verdict.claim.text)} <small class=soft>({where})</small>"
         items.append(f'<li class="{verdict.status}">{text}<br><b>{_text(str(verdict))}</b>{reason}</li>')
     return f'<ul class="verdicts">{"".join(items)}</ul>' if items else ""
@@ -177,10 +177,7 @@ def _table(measurement: Measurement, panel: Panel) -> str:
             printed = measurement.printed_at(panel.name, series.name, x)
             cells.append(f"<td>{_cell(series.at(x), printed)}</td>")
         rows.append(f"<tr><td>{_text(text_of(x))}</td>{''.join(cells)}</tr>")
-    table = (
-        f'<div class="wide"><table><thead><tr><th>{_text(panel.x)}</th>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    table = _wide(f"<th>{_text(panel.x)}</th>{head}", rows, len(lines) + 1)
     return f"<h4>{_text(panel.name)}, {_text(panel.unit)}</h4>{table}{_counts(measurement, panel)}"
 
 
@@ -206,8 +203,18 @@ def _counts(measurement: Measurement, panel: Panel) -> str:
     if not rows:
         return ""
     head = "".join(f"<th>{_text(name)}</th>" for name in ["series", panel.x, *names])
-    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    return f"<details><summary>Operation counts</summary>{table}</details>"
+    table = _wide(head, rows, len(names) + 2)
+    own = f"counts-{measurement.key}-{measurement.panels.index(panel)}"
+    # A box that is checked shows them: <details> that are closed cannot be printed.
+    label = f'<input type="checkbox" id="{own}"><label for="{own}">Operation counts</label>'
+    return f'<div class="counts">{label}{table}</div>'
+
+
+def _wide(head: str, rows: Sequence[str], columns: int) -> str:
+    """Return a table that scrolls on a narrow screen, and is set smaller in print where it has many columns."""
+    many = ' class="many"' if columns > MANY else ""
+    body = "".join(rows)
+    return f'<div class="wide"><table{many}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _stressed(value: str) -> str:

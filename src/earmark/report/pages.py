@@ -6,7 +6,8 @@ A page marks a block, and everything between the two lines is replaced (`python 
     <!-- end of results -->
 
 A block is `PAPER/EXPERIMENT` (setting, verdicts, tables), `PAPER` (all verdicts of a paper), or `all` (the count of
-verdicts by paper, the machine, and the runs). Within a sentence, the verdict on one claim is cited by `PAPER/CLAIM`:
+verdicts by paper and by kind of claim, the machines, and the runs). Within a sentence, the verdict on one claim is
+cited by `PAPER/CLAIM`:
 
     The SOPT-R-tree is the fastest (<!-- verdict: ranked/sopt-always-first -->holds, …<!-- end of verdict -->).
 
@@ -26,12 +27,12 @@ from pathlib import Path
 
 from earmark.errors import EarmarkError
 from earmark.report.citations import Unknown, cite
-from earmark.report.claims import Verdict, claims_of, tally, verdicts
+from earmark.report.claims import KINDS, Verdict, claims_of, tally, verdicts
 from earmark.report.claims.words import number, text_of
 from earmark.report.experiment import Measurement, Panel, Point
 from earmark.report.explanations import explained, explanations_of
 from earmark.report.papers import PAPERS, all_keys, differs_of, experiments_of
-from earmark.report.protocol import cores, runs
+from earmark.report.protocol import machines, run_lines, versions
 
 BLOCK = re.compile(r"(<!-- results: (\S+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 CITED = re.compile(r"(<!-- verdict: ([\w-]+)/(\S+) -->).*?(<!-- end of verdict -->)", re.DOTALL)
@@ -100,7 +101,7 @@ def _verdicts(group: Sequence[Verdict], explained: Mapping[str, str]) -> str:
     for verdict in group:
         why = "" if verdict.holds else explained.get(f"{verdict.claim.paper}/{verdict.claim.id}", "")
         shown = f"**{verdict.status}**{str(verdict).removeprefix(verdict.status)}{'. ' + why if why else ''}"
-        rows.append(f"| {_cell(verdict.claim.text)} | {verdict.claim.section} | {_cell(shown)} |")
+        rows.append(f"| {_cell(verdict.claim.text)} | {verdict.claim.where} | {_cell(shown)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -122,10 +123,8 @@ def _number(point: Point | None, printed: float | None) -> str:
 
 
 def _overview(measurements: Sequence[Measurement]) -> str:
-    rows = [
-        "| paper | experiments | its claims that hold | bars of our own that hold | seconds |",
-        "|---|---|---|---|---|",
-    ]
+    names = " | ".join(name.format(s="") for name in KINDS.values())
+    rows = [f"| paper | experiments | {names} | seconds |", "|---" * (len(KINDS) + 3) + "|"]
     every: list[Verdict] = []
     for paper in PAPERS:
         group = [measurement for measurement in measurements if measurement.paper == paper.name]
@@ -142,21 +141,20 @@ def _overview(measurements: Sequence[Measurement]) -> str:
 
 
 def _counted(group: Sequence[Verdict]) -> str:
-    """Return two cells: how many of the paper's claims hold, and how many of our own bars."""
+    """Return a cell for each kind of claims: how many hold."""
     counted = tally(group)
-    return f"{counted.held} of {counted.claims} | {f'{counted.bars_held} of {counted.bars}' if counted.bars else '–'}"
+    return " | ".join(str(counted.get(kind, "–")) for kind in KINDS)
 
 
 def _machine(measurements: Sequence[Measurement]) -> str:
     if not measurements:
         return MISSING
-    machine, dates = measurements[0].machine, sorted(measurement.date for measurement in measurements)
+    dates = sorted(measurement.date for measurement in measurements)
     loads = [float(measurement.machine["load_average"]) for measurement in measurements]
-    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     return (
-        f"{machine['processor']}, {cores(machine)}, {machine['memory_gib']} GiB, {machine['system']}; load "
-        f"average {min(loads):.1f} to {max(loads):.1f}; scale `{measurements[0].scale}`, {dates[0][:10]}; {versions}.\n"
-        "\n" + "".join(f"- {run}\n" for run in runs(measurements))
+        f"{machines(measurements)}; load average {min(loads):.1f} to {max(loads):.1f}; scale "
+        f"`{measurements[0].scale}`, {dates[0][:10]}; {versions(measurements)}.\n"
+        "\n" + "".join(f"- {run}\n" for run in run_lines(measurements))
     )
 
 

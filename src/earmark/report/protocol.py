@@ -144,15 +144,30 @@ def machine() -> dict[str, Any]:
     }
 
 
-def cores(machine: Mapping[str, Any]) -> str:
-    """Return the number of cores that the process could use: "2 cores"."""
-    return f"{machine['cores']} core" + ("" if machine["cores"] == 1 else "s")
+def hardware(machine: Mapping[str, Any]) -> str:
+    """Return what a machine is, as text: processor, the cores that the process could use, memory, system."""
+    cores = f"{machine['cores']} core" + ("" if machine["cores"] == 1 else "s")
+    return f"{machine['processor']}, {cores}, {machine['memory_gib']} GiB, {machine['system']}"
+
+
+def machines(measurements: Sequence[Any]) -> str:
+    """Return the machines that measured, as text."""
+    return " or ".join(dict.fromkeys(hardware(measurement.machine) for measurement in measurements))
+
+
+def versions(measurements: Sequence[Any]) -> str:
+    """Return the versions that measured, as text; of a package all that there are, where they differ."""
+    every = [measurement.machine["versions"] for measurement in measurements]
+    names = dict.fromkeys(name for one in every for name in one)
+    several = {name: dict.fromkeys(one.get(name, "not recorded") for one in every) for name in names}
+    return ", ".join(f"{name} {' or '.join(different)}" for name, different in several.items())
 
 
 class Run(NamedTuple):
-    """Experiments that one commit measured."""
+    """Experiments that one commit measured on one machine."""
 
     commit: str
+    hardware: str
     keys: list[str]
     begun: str
     ended: str
@@ -166,20 +181,29 @@ class Run(NamedTuple):
 
 
 def runs(measurements: Sequence[Any]) -> list[Run]:
-    """Return which experiments were measured by which commit, in the order of time."""
-    by_commit: dict[str, list[Any]] = {}
+    """Return which experiments were measured by which commit on which machine, in the order of time."""
+    groups: dict[tuple[str, str], list[Any]] = {}
     for measurement in sorted(measurements, key=lambda measurement: str(measurement.date)):
-        by_commit.setdefault(str(measurement.machine["commit"]), []).append(measurement)
+        made_on = str(measurement.machine["commit"]), hardware(measurement.machine)
+        groups.setdefault(made_on, []).append(measurement)
     return [
         Run(
             commit,
+            own,
             [measurement.key for measurement in group],
             _minute(group[0].date),
             _minute(group[-1].date),
             [float(measurement.machine["load_average"]) for measurement in group],
         )
-        for commit, group in by_commit.items()
+        for (commit, own), group in groups.items()
     ]
+
+
+def run_lines(measurements: Sequence[Any]) -> list[str]:
+    """Return a line for each run, with its machine where there are several."""
+    every = runs(measurements)
+    several = len({run.hardware for run in every}) > 1
+    return [f"{run} (on {run.hardware})" if several else str(run) for run in every]
 
 
 def _minute(date: str) -> str:

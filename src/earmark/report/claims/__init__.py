@@ -2,12 +2,14 @@
 
 A claim is about a *quantity* at some places (x) of one panel: the median of a series, of one of its operation counts
 (`count`), or its ratio to (or `how = "difference"` from) another series (`over`, perhaps of another panel,
-`over_panel`). The rules are a closed set:
+`over_panel`); with `against_panel` it is that, divided by the same quantity of another panel. The rules are a closed
+set:
 
     between    at every place the quantity is at least `least` and at most `most` (either may be left out)
     growth     the quantity at the last place, divided by that at the first, is between `least` and `most`
     monotone   the quantity only rises (`direction = "up"`) or only falls ("down") from place to place; `slack`
     best       the place with the least quantity is one of `expected`, or one of those is within `slack` of the least
+    shift      the place (a number) with the least quantity is at least `least` times that in the panel `over_panel`
     first      `series` is the least of its panel, or among `rivals`, at every place; the next is at least `least` times
                as much
     last       `series` is the greatest of its panel, or among `rivals`, at every place, at least `least` times the next
@@ -18,10 +20,17 @@ A claim is about a *quantity* at some places (x) of one panel: the median of a s
 `at` lists the places; without it, all. "first" and "last" are the ends of the panel, whatever the scale. `slack` is a
 factor (1.05 forgives 5 %), 1 unless given. `scales` lists the scales at which a claim is judged: both, or only full.
 
-A claim whose section is "ours" is a bar of our own; all others are claims of the paper. They are counted apart.
+Claims are counted apart by their *kind*:
 
-A claim about a place that was not measured, or whose answer was wrong, fails. Rules and limits are written before the
-run that judges them and not changed after it; `explanations/` says why the failing ones fail.
+    paper      what the paper says, in its setting, written before the committed run
+    added      the same, but written when that run was known (`added = true`)
+    variant    a claim of the paper in a setting of ours, or one that we read into it (`variant = true`)
+    replaced   its rule does not judge its sentence; another one does (`replaced_by`)
+    ours       a bar of our own (`section = "ours"`)
+
+A claim about a place that was not measured, or whose answer was wrong, fails. One that was added later is left out
+where an earlier run did not record what it is about. Rules and limits are written before the run that judges them and
+not changed after it; `explanations/` says why the failing ones fail.
 
 A verdict names the number that decides and the limit that it is compared with (`words.py`).
 """
@@ -50,9 +59,16 @@ from earmark.report.experiment import Measurement, Series, X
 
 HOLDS, FAILS = "holds", "fails"
 JUDGED = ("quick", "full")
-OURS = "ours"
-"""The section of a bar of our own."""
-LIMITED = ("between", "growth", "spread")
+PAPER, ADDED, VARIANT, REPLACED, OURS = "paper", "added", "variant", "replaced", "ours"
+KINDS = {
+    PAPER: "claims of the paper{s}",
+    ADDED: "added after the run",
+    VARIANT: "in settings of ours",
+    REPLACED: "replaced",
+    OURS: "bars of our own",
+}
+"""Kinds of claims, and what they are called where they are counted."""
+LIMITED = ("between", "growth", "spread", "shift")
 
 
 @dataclass(frozen=True)
@@ -69,6 +85,7 @@ class Claim:
     series: str | list[str]
     over: str = ""
     over_panel: str = ""
+    against_panel: str = ""
     how: str = "ratio"
     count: str = ""
     at: tuple[X, ...] = ()
@@ -80,6 +97,9 @@ class Claim:
     rivals: tuple[str, ...] = ()
     within: float = 0.1
     scales: tuple[str, ...] = JUDGED
+    added: bool = False
+    variant: bool = False
+    replaced_by: str = ""
 
     def __post_init__(self) -> None:
         problem = (
@@ -90,6 +110,7 @@ class Claim:
             else "needs least or most" if self.rule in LIMITED and self.least is self.most is None
             else "needs expected" if self.rule == "best" and not self.expected
             else "needs several series" if (self.rule == "order") != isinstance(self.series, list)
+            else "needs over_panel" if self.rule == "shift" and not self.over_panel
             else ""
         )  # fmt: skip
         if problem:
@@ -101,9 +122,16 @@ class Claim:
         return f"{self.paper}/{self.experiment}"
 
     @property
-    def is_ours(self) -> bool:
-        """Whether this is a bar of our own, and not a claim of the paper."""
-        return self.section == OURS
+    def kind(self) -> str:
+        """Which of `KINDS` it is counted with."""
+        marks = {OURS: self.section == OURS, REPLACED: self.replaced_by, VARIANT: self.variant, ADDED: self.added}
+        return next((kind for kind, marked in marks.items() if marked), PAPER)
+
+    @property
+    def where(self) -> str:
+        """The section of the paper, and why it is counted apart."""
+        notes = {REPLACED: f"replaced by {self.replaced_by}", VARIANT: "a setting of ours", ADDED: KINDS[ADDED]}
+        return f"{self.section}; {notes[self.kind]}" if self.kind in notes else self.section
 
 
 @dataclass(frozen=True)
@@ -123,26 +151,30 @@ class Verdict:
         return f"{self.status}, {self.detail}" if self.holds else f"{self.status}: {self.detail}"
 
 
-class Tally(NamedTuple):
-    """How many of the papers' claims hold, and how many of our own bars."""
+class Count(NamedTuple):
+    """How many claims hold, of how many."""
 
     held: int
     claims: int
-    bars_held: int
-    bars: int
+
+    def __str__(self) -> str:
+        return f"{self.held} of {self.claims}"
 
 
-def tally(group: Iterable[Verdict]) -> Tally:
-    """Count verdicts, those on the papers' claims and those on our own bars apart."""
-    theirs: list[bool] = []
-    ours: list[bool] = []
+def tally(group: Iterable[Verdict]) -> dict[str, Count]:
+    """Count verdicts by the kind of their claims; kinds without a claim are left out."""
+    holds: dict[str, list[bool]] = {kind: [] for kind in KINDS}
     for verdict in group:
-        (ours if verdict.claim.is_ours else theirs).append(verdict.holds)
-    return Tally(sum(theirs), len(theirs), sum(ours), len(ours))
+        holds[verdict.claim.kind].append(verdict.holds)
+    return {kind: Count(sum(some), len(some)) for kind, some in holds.items() if some}
 
 
 class Unmeasured(Exception):
     """A place that a claim is about has no number; the message says why."""
+
+
+class Unrecorded(EarmarkError):
+    """A measurement has no such series, or no such count."""
 
 
 def claims_of(paper: str) -> list[Claim]:
@@ -170,12 +202,15 @@ def _claim(paper: str, row: dict[str, Any]) -> Claim:
 
 def verdicts(measurement: Measurement, claims: Iterable[Claim] | None = None) -> list[Verdict]:
     """Return the verdict on every claim about an experiment that is judged at the scale of the measurement."""
-    known = claims_of(measurement.paper) if claims is None else claims
-    return [
-        judge(claim, measurement)
-        for claim in known
-        if claim.key == measurement.key and measurement.scale in claim.scales
-    ]
+    judged = []
+    for claim in claims_of(measurement.paper) if claims is None else claims:
+        if claim.key == measurement.key and measurement.scale in claim.scales:
+            try:
+                judged.append(judge(claim, measurement))
+            except Unrecorded:
+                if not claim.added:
+                    raise
+    return judged
 
 
 def judge(claim: Claim, measurement: Measurement) -> Verdict:
@@ -205,22 +240,34 @@ def _value(series: Series, x: X, count: str) -> float:
     if not point.samples:
         raise Unmeasured(f"{series.name} at {text_of(x)} is {point.status}: {point.note}")
     if count and count not in point.counts:
-        raise EarmarkError(f"{series.panel!r}, {series.name!r}: no count {count!r}, only {sorted(point.counts)}")
+        raise Unrecorded(f"{series.panel!r}, {series.name!r}: no count {count!r}, only {sorted(point.counts)}")
     return point.counts[count] if count else point.median
 
 
 def _quantity(claim: Claim, measurement: Measurement, x: X, name: str = "") -> float:
     """Return the quantity of a claim at one place."""
-    series = name or str(claim.series)
-    value = _value(measurement.find(claim.panel, series), x, claim.count)
+    value = _in_panel(claim, measurement, claim.panel, x, name)
+    return divided(value, _in_panel(claim, measurement, claim.against_panel, x, name)) if claim.against_panel else value
+
+
+def _in_panel(claim: Claim, measurement: Measurement, panel: str, x: X, name: str = "") -> float:
+    """Return the quantity of a claim in a panel."""
+    value = _value(_series(measurement, panel, name or str(claim.series)), x, claim.count)
     if not claim.over:
         return value
-    other = _value(measurement.find(claim.over_panel or claim.panel, claim.over), x, claim.count)
+    other = _value(_series(measurement, claim.over_panel or panel, claim.over), x, claim.count)
     return value - other if claim.how == "difference" else divided(value, other)
 
 
+def _series(measurement: Measurement, panel: str, name: str) -> Series:
+    try:
+        return measurement.find(panel, name)
+    except EarmarkError as problem:
+        raise Unrecorded(str(problem)) from None
+
+
 def _is_ratio(claim: Claim) -> bool:
-    return bool(claim.over) and claim.how == "ratio"
+    return bool(claim.over and claim.how == "ratio") or bool(claim.against_panel)
 
 
 def _shown(claim: Claim, value: float, measurement: Measurement, limits: Sequence[float] = ()) -> str:
@@ -321,6 +368,17 @@ def _best(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
     return bool(set(near) & set(claim.expected)), f"{detail}{_forgiven(claim.slack)}"
 
 
+def _shift(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
+    bests = []
+    for panel in (claim.panel, claim.over_panel):
+        values = {x: _in_panel(claim, measurement, panel, x) for x in _places(claim, measurement)}
+        bests.append(min(values, key=lambda x: values[x]))
+    ratio = divided(float(bests[0]), float(bests[1]))
+    ours, theirs = map(text_of, bests)
+    detail = f"the least is at {_axis(claim, measurement)} {ours}, against {theirs} ({claim.over_panel})"
+    return _margin(ratio, claim) >= 0, f"{detail}, {times(ratio, _limits(claim))}; {_expected(claim.least, claim.most)}"
+
+
 def _first(claim: Claim, measurement: Measurement) -> tuple[bool, str]:
     return _leads(claim, measurement, lambda value, others: (min(others), divided(min(others)[0], value)))
 
@@ -407,6 +465,7 @@ RULES: dict[str, Callable[[Claim, Measurement], tuple[bool, str]]] = {
     "growth": _growth,
     "monotone": _monotone,
     "best": _best,
+    "shift": _shift,
     "first": _first,
     "last": _last,
     "spread": _spread,
