@@ -15,11 +15,13 @@ from typing import Any
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 from tests.oracle import generate
 from tests.oracle.ranking import Clause, Interval, clause_combined, clause_sum, clauses, holds
 from tests.oracle.syntax import Node, to_sql
 
 import earmark
+from earmark.index import auto, driver
 
 Row = Mapping[str, Any]
 Weights = Mapping[str, float]
@@ -38,6 +40,16 @@ ARROW_TYPES = {
     "decimal(9,2)": pa.decimal128(9, 2),
     "number": pa.float64(),
 }
+
+
+def plan_small_books(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `auto` race, on two samples, for books of a few subscriptions, and take a few events for a drift."""
+    monkeypatch.setattr(auto, "FEW", 2)
+    monkeypatch.setattr(auto, "SMALL", 8)
+    monkeypatch.setattr(auto, "LARGE", 20)
+    monkeypatch.setattr(auto, "EVENTS", 8)
+    monkeypatch.setattr(auto, "MOST_RUNS", 2)
+    monkeypatch.setattr(driver, "OBSERVED", 4)
 
 
 @dataclass(frozen=True)

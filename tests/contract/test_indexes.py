@@ -29,6 +29,7 @@ from earmark.events.choice import some_events
 from earmark.events.frames import encode_many
 from earmark.flat import bits
 from earmark.index import answers, blocks, driver
+from earmark.index.bitsets import BitsetIndex
 from earmark.index.contract import Floor
 from earmark.index.driver import ArrayIndex
 from earmark.index.scan import Scan
@@ -41,8 +42,9 @@ SCHEMA = generate.WITH_NUMBERS
 
 @pytest.fixture(autouse=True)
 def tails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a tail, unless a test says otherwise; and as if tables were large, where blocks look at that."""
+    """Without a tail, unless a test says otherwise; and as if tables were large, for blocks and for plans."""
     monkeypatch.setattr(blocks, "SMALL", 0)
+    books.plan_small_books(monkeypatch)
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
     monkeypatch.setattr(compaction, "SHARE_AT_ONCE", compaction.SHARE_AT_ONCE)
@@ -363,6 +365,8 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MOVED_APIECE", 1)
     monkeypatch.setattr(searcher, "_NAMED_APIECE", 1)
     monkeypatch.setattr(Scan, "_lanes", 16)
+    monkeypatch.setattr(BitsetIndex, "_lanes", 16)
+    monkeypatch.setattr(driver, "FEW_LANES", 3)
     monkeypatch.setattr(driver, "MATCHED_AT_ONCE", 16)
 
 

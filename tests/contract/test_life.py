@@ -36,6 +36,7 @@ def tails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
     monkeypatch.setattr(living, "SLOTS_PER_TEST", 1 << 40)
+    books.plan_small_books(monkeypatch)
 
 
 @dataclass

@@ -44,6 +44,7 @@ SCHEMA = generate.WITH_NUMBERS
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if tables were large, and indexes without a tail."""
     monkeypatch.setattr(blocks, "SMALL", 0)
+    books.plan_small_books(monkeypatch)
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 0)
 
 

@@ -70,7 +70,7 @@ from tests.oracle.syntax import (
 import earmark
 from earmark import index as indexes
 from earmark.engine import compaction
-from earmark.index import auto
+from earmark.index import auto, driver
 from earmark.keys import strings
 from earmark.segment import builder, ids
 
@@ -208,7 +208,9 @@ class Lifetime(RuleBasedStateMachine):
         self.patch(compaction, "REBUILD_SHARE", 4)
         self.patch(ids, "_FEW", 3)
         self.patch(builder, "_FEW", 2)
-        self.patch(auto, "FEW", 2)
+        for name, few in (("FEW", 2), ("SMALL", 8), ("LARGE", 20), ("EVENTS", 8), ("MOST_RUNS", 2)):
+            self.patch(auto, name, few)
+        self.patch(driver, "OBSERVED", 4)
         self.folder = Path(tempfile.mkdtemp())
         self.book = Book()
         self.declared: dict[str, str] = {}

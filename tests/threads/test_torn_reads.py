@@ -16,13 +16,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.contract.book import plan_small_books
 
 import earmark
 from earmark import Matcher, SubscriptionError
 from earmark import index as indexes
 from earmark import matcher as matcher_module
 from earmark.engine import compaction
-from earmark.index import auto
 from earmark.keys import strings
 
 FLIPPING = range(1, 21)  # odd and even alike; pairs have ids from 1000 on
@@ -37,7 +37,7 @@ def everything_happens_often(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(compaction, "SMALLEST_SHRINK", 16)
     monkeypatch.setattr(compaction, "SHORTEST_TAIL", 4)
     monkeypatch.setattr(compaction, "REBUILD_SHARE", 4.0)
-    monkeypatch.setattr(auto, "FEW", 2)
+    plan_small_books(monkeypatch)
     monkeypatch.setattr(compaction, "SHARE_AT_ONCE", 0.5)  # some by the writer, some in the background
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
