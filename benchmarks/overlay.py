@@ -42,12 +42,13 @@ TOPOLOGIES = ("figure-1", "line:12", "star:16")
 WORKLOADS = ("mics-uniform", "mics-zipf", "shen-uniform", "shen-zipf")
 EXACT = "subsumption-indexing"
 """Decides exactly, which takes longer the more subscriptions overlap, so it is run with a fifth of them."""
-SELDOM = 25
+SELDOM = 15
 """Publications of mics, for each of shen: so few of them match that others would test nothing between brokers."""
 QUICK_POLICIES = ("flood", "covering", "subsumption", "merging-gap")
 DIMENSIONS = (2, 3, 4)
 FIGURE_7 = ("flood", "covering", "subsumption")
 GROWTH = ("flood", "covering", "subsumption", "merging")
+GROWTH_PUBLICATIONS = 500
 LIMITS = {
     "by policy": (
         "`subsumption-indexing` has a fifth of the subscriptions, so do not compare its rows "
@@ -81,7 +82,7 @@ class Sizes:
     growth: tuple[int, ...]
     """Subscriptions; the last of them on all networks."""
     publications: int = 200
-    """Of shen; SELDOM times as many of mics."""
+    """Of shen; SELDOM times as many of mics. In growth GROWTH_PUBLICATIONS."""
 
 
 QUICK = Sizes(80, {"line:2": 3_000, "figure-1": 200}, (300, 1_000), 40)
@@ -252,9 +253,8 @@ def growth(sizes: Sizes) -> list[Spec]:
     """Policies as subscriptions become many; many requests come at once."""
     counts = sizes.growth
     return [
-        Spec("growth", workload, topology, policy, (count, events), jitter=0.0, at_once=None)
+        Spec("growth", workload, topology, policy, (count, GROWTH_PUBLICATIONS), jitter=0.0, at_once=None)
         for workload in WORKLOADS
-        for events in [published(workload, sizes.publications)]
         for count in counts
         for topology in (TOPOLOGIES if count == counts[-1] else TOPOLOGIES[:1])
         for policy in (GROWTH if topology == TOPOLOGIES[0] else GROWTH[:2])
