@@ -171,7 +171,7 @@ def _from_1(ratio: float) -> float:
 KINDS: Mapping[str, Callable[..., str]] = {
     "": lambda one: number(one.only()),
     "rounded": _rounded,
-    "as percent": lambda one: f"{number(100 * one.only())} %",
+    "as percent": lambda one: f"{number(100 * one.only(), [0, 100])} %",
     "per x": _per_x,
     "printed": _printed,
     "least": lambda one: number(min(one.samples())),
