@@ -137,7 +137,10 @@ def _checksum(about: dict[str, Any]) -> str:
 
 def holder(root: Path) -> str:
     """Who holds the lock, for a message."""
-    about = _about(root)
+    for _ in range(_ATTEMPTS):
+        if about := _about(root):
+            break
+        time.sleep(0.001)  # it was taken this moment, and is not signed yet
     process, host = about.get("process"), about.get("host")
     if type(process) is not int or not isinstance(host, str):
         return "another process"
