@@ -66,9 +66,18 @@ def work(m: earmark.Book, thread: int, seed: int, first: int, pipe: int, lock: t
         change(m, thread, number, ids, rng, say)
 
 
-def change_until_killed(folder: str, seed: int, durability: Any, pipe: int) -> None:
+def read_until_killed(folder: str) -> None:
+    """Follow a book, and look back."""
+    m = earmark.open(folder, readonly=True)
+    while True:
+        number = m.refresh()
+        m.history("0-x")
+        m.as_of(max(0, number - 3))
+
+
+def change_until_killed(folder: str, seed: int, durability: Any, pipe: int, index: str | None) -> None:
     checkpoints.LEAST_ROWS = 40  # so that kills meet checkpoints, too
-    m = earmark.open(folder, index="scan", durability=durability)
+    m = earmark.open(folder, index=index, durability=durability)
     lock = threading.Lock()
     first = max([0, *(int(m[one].score) for one in m.ids())])
     threads = [

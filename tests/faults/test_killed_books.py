@@ -1,6 +1,7 @@
 """kill -9 at random moments: every acknowledged change is there, none is there in part, and nothing has to be repaired.
 
-`make test` kills 20 times, `make soak` a thousand.
+Some writers have a reader beside them, which is killed before them or after. `make test` kills 20 times, `make soak` a
+thousand, with other indexes as well.
 """
 
 from __future__ import annotations
@@ -9,32 +10,42 @@ import json
 import multiprocessing
 import os
 import random
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.killed_book import GROUP, change_until_killed
+from tests.faults.killed_book import GROUP, change_until_killed, read_until_killed
 
 import earmark
 from earmark.book import care
+from earmark.matcher import DEFAULT_INDEX
 
 FORK = multiprocessing.get_context("fork")
 State = dict[str, int | None]
 
 
-def run_and_kill(folder: Path, seed: int, durability: str, rng: random.Random) -> list[Any]:
+def run_and_kill(folder: Path, seed: int, durability: str, rng: random.Random, index: str | None = None) -> list[Any]:
     """Let a process change a book, kill it a moment after it began to, and return what it said."""
+    reader = FORK.Process(target=read_until_killed, args=(str(folder),))
+    is_read = folder.exists() and rng.random() < 0.3
+    if is_read:
+        reader.start()
     reading, writing = os.pipe()
-    process = FORK.Process(target=change_until_killed, args=(str(folder), seed, durability, writing))
+    process = FORK.Process(target=change_until_killed, args=(str(folder), seed, durability, writing, index))
     process.start()
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         first = pipe.readline()
         time.sleep(rng.choice([rng.random() * 0.02, rng.random() * 0.3]))
-        process.kill()
+        killed = [process, reader] if is_read else [process]
+        for one in rng.sample(killed, len(killed)):
+            one.kill()
         said = first + pipe.read()
-    process.join(60)
+    for one in killed:
+        one.join(60)
+        assert one.exitcode == -signal.SIGKILL
     assert first
     return [json.loads(line) for line in said.split(b"\n") if line.endswith(b"]")]
 
@@ -70,10 +81,10 @@ def check(folder: Path, before: State, said: list[Any]) -> State:
     return found
 
 
-def kill_often(folder: Path, times: int, seed: int) -> None:
+def kill_often(folder: Path, times: int, seed: int, index: str = "scan") -> None:
     rng, state = random.Random(seed), State()
     for n in range(times):
-        said = run_and_kill(folder, seed + n, rng.choice(["full", "normal"]), rng)
+        said = run_and_kill(folder, seed + n, rng.choice(["full", "normal"]), rng, None if n else index)
         state = check(folder, state, said)
         if rng.random() < 0.1:
             assert care.check(folder) == []
@@ -91,10 +102,10 @@ def test_killed_a_thousand_times(tmp_path: Path) -> None:
     seed = int(os.environ.get("EARMARK_SEED", time.time_ns() % 10**6))
     print(f"seed {seed}")
     for part in range(20):
-        kill_often(tmp_path / str(part), 50, seed + part * 1000)
+        kill_often(tmp_path / str(part), 50, seed + part * 1000, ("scan", DEFAULT_INDEX, "blocks")[part % 3])
 
 
-def read_until_killed(folder: Path, begin: Any, pipe: int) -> None:
+def follow_until_killed(folder: Path, begin: Any, pipe: int) -> None:
     begin.wait(60)
     m = earmark.open(folder, readonly=True)
     os.write(pipe, f"{len(m)}\n".encode())
@@ -108,7 +119,7 @@ def test_a_killed_reader_holds_nobody_up(tmp_path: Path) -> None:
     readers = []
     for _ in range(3):  # forked before the book is open: SQLite's locks are not inherited
         begin, (reading, writing) = FORK.Event(), os.pipe()
-        process = FORK.Process(target=read_until_killed, args=(tmp_path / "b", begin, writing))
+        process = FORK.Process(target=follow_until_killed, args=(tmp_path / "b", begin, writing))
         process.start()
         os.close(writing)
         readers.append((process, begin, reading))
