@@ -109,6 +109,12 @@ def test_a_tree_that_grew_slow_fails_its_claim(monkeypatch: pytest.MonkeyPatch) 
     assert not judge(CLAIMS["dynamic-be-star"], measured("dynamic")).holds
 
 
+def test_what_adapting_can_gain_is_recorded() -> None:
+    for point in measured("adaptation").find("adapting", "adapted").points:
+        assert point.counts["share with a better place"] <= point.counts["share in lossy leaves"] <= 1
+        assert {"events that visit their leaf, %", "events that would elsewhere, %"} <= set(point.counts)
+
+
 def test_an_adaptation_that_builds_again_fails_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     claim = CLAIMS["adaptation-builds-nothing"]
     assert judge(claim, measured("adaptation")).holds

@@ -40,6 +40,7 @@ from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
 from earmark.flat.arrays import I32
+from earmark.index.be_star_tree.adapt import Outlook, Seen
 from earmark.index.be_star_tree.arrays import TreeArrays, copied, empty_tree
 from earmark.index.be_star_tree.change import TreeChange
 from earmark.index.be_star_tree.check import check_tree
@@ -194,10 +195,6 @@ class BEStarTree(ArrayIndex[TreeArrays]):
         events = read_only_events(some_events(events, np.arange(batch - count, batch)))
         if not count:
             return TreeAdaptation(0, 0.0, self.capacity, 0, 0)
-        seen = adapt.nothing_seen(self._tree)
-        asked = Asked(events, bits.all_set(0), 0, count)
-        matched = adapt.observe(self._searched.value, asked, self._new_scratch(), seen, np.zeros(COUNTERS, np.int64))
-        probability = matched / count / max(1, int(self._tree.head[be.CLAUSES]))
 
         def learn(change: TreeChange) -> tuple[int, int]:
             """Bring rates, capacity and structure up to date; how many clauses were inserted, and clustered, again."""
@@ -213,14 +210,35 @@ class BEStarTree(ArrayIndex[TreeArrays]):
                     head[be.CAPACITY], head[be.LEAST] = capacity, max(2, capacity // LEAST_SHARE)
                     change.rebuild_all()
                     return 0, int(head[be.CLAUSES])
-            (low, worn), (moved, aims) = adapt.fallen(tree, seen), adapt.better_places(tree, self._table, events, seen)
+            options = adapt.options_of(tree, self._table, events, seen)
+            (low, worn), (moved, aims) = adapt.fallen(tree, seen), adapt.better_places(tree, options)
             clustered, recycled = change.cluster_again(worn), change.recycle(low, moved, aims)
             if clustered or recycled:
                 change.tidy()
             return recycled, clustered
 
-        recycled, clustered = self._change(self._table, learn)
+        recycled = clustered = 0
+        for _ in range(adapt.PASSES):
+            seen, matched = self._seen(events)
+            probability = matched / count / max(1, int(self._tree.head[be.CLAUSES]))
+            moved, again = self._change(self._table, learn)
+            recycled, clustered = recycled + moved, clustered + again
+            if not moved:
+                break
         return TreeAdaptation(count, probability, self.capacity, recycled, clustered)
+
+    def outlook(self, events: EventArrays) -> Outlook:
+        """What inserting clauses again could gain on these events (`adapt.py`). The tree stays as it is."""
+        events = read_only_events(events)
+        seen, _ = self._seen(events)
+        return adapt.outlook_of(self._tree, adapt.options_of(self._tree, self._table, events, seen))
+
+    def _seen(self, events: EventArrays) -> tuple[Seen, int]:
+        """What events do in the tree, and the clauses that they match."""
+        seen = adapt.nothing_seen(self._tree)
+        asked = Asked(events, bits.all_set(0), 0, len(events.start) - 1)
+        work = np.zeros(COUNTERS, np.int64)
+        return seen, adapt.observe(self._searched.value, asked, self._new_scratch(), seen, work)
 
     def _change(self, table: SegmentArrays, run: Callable[[TreeChange], Any]) -> Any:
         """Change the tree, or a copy of it where its arrays are not its own."""

@@ -15,7 +15,8 @@ request: `adapt(events)` on a copy, which is then published in place of the old 
    siblings keep to the mean extension of events (footnote 4). Another capacity means building the tree again;
 5. recycles. A p-node whose rank is too low for it to be made again is removed, and its clauses are inserted again. Of
    the l-nodes that account for nearly all of the loss, the clauses that events would come upon less than half as often
-   below another attribute are inserted again, below that attribute:
+   below another attribute are inserted again, below that attribute (and the window is searched once more, for those
+   that the moves have left in a bad place):
 
        l-node below a: visited by 600 of 1000 events       clause 7: a in [3, 9], b = 5, c = 1
 
@@ -61,6 +62,8 @@ BETTER = 0.5
 """A clause is inserted again when events come upon it at most this share as often as where it is."""
 ROUNDS = 3
 """How often attributes too few clauses chose are given up, and these choose again."""
+PASSES = 2
+"""How often the window is searched, and clauses are moved, in one adaptation."""
 
 
 class Seen(NamedTuple):
@@ -197,31 +200,86 @@ def fallen(tree: TreeArrays, seen: Seen) -> tuple[I64, I64]:
     return live[low], live[worn]
 
 
-def better_places(tree: TreeArrays, table: SegmentArrays, events: EventArrays, seen: Seen) -> tuple[I32, I32]:
-    """Clauses that the events would come upon less often below another attribute of the root: (clauses, attributes)."""
+class Options(NamedTuple):
+    """Clauses of lossy l-nodes, how often an event visits each, and the constraints by which they could be found.
+
+    Constraint i is of clause number `of[i]`, on attribute `attr[i]`, and a share `reach[i]` of the events meets it. By
+    attribute: a share `has` of the events has it, and `there` clauses are below its p-node of the root.
+    """
+
+    clauses: I64
+    here: F64
+    of: I64
+    attr: I32
+    reach: F64
+    has: F64
+    there: I64
+
+    def best(self, tree: TreeArrays, size: I64) -> tuple[I64, F64]:
+        """The constraint of each clause by which events come upon it least, and how often; p-nodes have these sizes."""
+        with np.errstate(divide="ignore"):
+            share = self.has * np.minimum(1.0, int(tree.head[be.CAPACITY]) / size)  # of the p-node, that an event reads
+        expected = np.where(size[self.attr] < tree.head[be.LEAST], np.inf, self.reach + share[self.attr])
+        order = np.lexsort((expected, self.of))
+        first = order[np.searchsorted(self.of[order], np.unique(self.of))]
+        return first, expected[first]
+
+    @property
+    def size(self) -> I64:
+        """By attribute, the clauses of its p-node if all of these went there."""
+        size: I64 = self.there + np.bincount(self.attr, minlength=len(self.there))
+        return size
+
+
+class Outlook(NamedTuple):
+    """What moving clauses could gain."""
+
+    lossy: int
+    """Clauses in l-nodes with nearly all of the loss."""
+    here: float
+    """The share of events that visits the l-node of such a clause, on average."""
+    elsewhere: float
+    """The share that would come upon it below its best other attribute of the root, on average."""
+    better: int
+    """Such clauses for which that is at most `BETTER` times as often."""
+
+
+def options_of(tree: TreeArrays, table: SegmentArrays, events: EventArrays, seen: Seen) -> Options:
+    """Where the clauses of lossy l-nodes could be found instead."""
     clauses, here, top = _lossy_clauses(tree, seen, len(events.start) - 1)
     starts, c = spread(table.constraint_start, clauses)
     of = np.repeat(np.arange(len(clauses)), np.diff(starts))
     keyed = np.isin(c, able(table, c))
     c, of = c[keyed], of[keyed]
     c, of = c[table.attr[c] != top[of]], of[table.attr[c] != top[of]]
-    attr, reach, attributes = table.attr[c], reaches(table, c, events), len(tree.rate)
+    attributes = len(tree.rate)
     has = np.bincount(events.attr[events.attr < attributes], minlength=attributes) / (len(events.start) - 1)
-    there = _clauses_by_attribute(tree)
-    size, aims = there + np.bincount(attr, minlength=attributes), np.full(len(clauses), be.NONE)
+    return Options(clauses, here, of, table.attr[c], reaches(table, c, events), has, _clauses_by_attribute(tree))
+
+
+def outlook_of(tree: TreeArrays, options: Options) -> Outlook:
+    """What moving clauses could gain."""
+    first, expected = options.best(tree, options.size)
+    here = options.here[options.of[first]]
+    known = np.isfinite(expected)
+    if not known.any():
+        return Outlook(len(options.clauses), float(options.here.mean()) if len(options.here) else 0.0, 0.0, 0)
+    better = int((expected <= BETTER * here).sum())
+    return Outlook(len(options.clauses), float(options.here.mean()), float(expected[known].mean()), better)
+
+
+def better_places(tree: TreeArrays, options: Options) -> tuple[I32, I32]:
+    """Clauses that the events would come upon less often below another attribute of the root: (clauses, attributes)."""
+    size, aims = options.size, np.full(len(options.clauses), be.NONE)
     for _ in range(ROUNDS):
-        with np.errstate(divide="ignore"):
-            share = has * np.minimum(1.0, int(tree.head[be.CAPACITY]) / size)  # of the p-node, that an event reads
-        expected = np.where(size[attr] < tree.head[be.LEAST], np.inf, reach + share[attr])
-        order = np.lexsort((expected, of))
-        first = order[np.searchsorted(of[order], np.unique(of))]
-        good = first[expected[first] <= BETTER * here[of[first]]]
+        first, expected = options.best(tree, size)
+        good = first[expected <= BETTER * options.here[options.of[first]]]
         aims[:] = be.NONE
-        aims[of[good]] = attr[good]
-        size = there + np.bincount(attr[good], minlength=attributes)
+        aims[options.of[good]] = options.attr[good]
+        size = options.there + np.bincount(options.attr[good], minlength=len(options.there))
     aims[(aims != be.NONE) & (size[aims] < tree.head[be.LEAST])] = be.NONE
     moved = aims != be.NONE
-    return clauses[moved].astype(np.int32), aims[moved].astype(np.int32)
+    return options.clauses[moved].astype(np.int32), aims[moved].astype(np.int32)
 
 
 def _lossy_clauses(tree: TreeArrays, seen: Seen, events: int) -> tuple[I64, F64, I64]:

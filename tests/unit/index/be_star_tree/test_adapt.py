@@ -10,7 +10,7 @@ from tests.unit.made import Constraint, Made, Subscription, Value, event_arrays,
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.index.be_star_tree import BEStarTree
+from earmark.index.be_star_tree import BEStarTree, adapt
 from earmark.index.be_star_tree.arrays import (
     CLAUSES,
     COUNT,
@@ -62,6 +62,39 @@ def test_a_shift_of_the_events_is_followed_without_building_again(shift: str, ki
     assert gain > {"carried": 1.3, "hot values": 1.5}.get(shift, 0.97)
     again = after.adapt(seen).recycled
     assert again < max(adapted.recycled / 2, SIZE / 20)  # what gains nothing stays where it is
+
+
+@pytest.mark.skipif(PLAIN, reason="too few subscriptions for a second pass")
+def test_a_second_pass_moves_what_the_first_has_left_badly_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = SHIFTS["carried"](SIZE, 2 * EVENTS, 5)
+    seen, later = (some_events(second.events(), np.arange(i * EVENTS, (i + 1) * EVENTS)) for i in (0, 1))
+    before = BEStarTree.build(first.table())
+    before.adapt(first.events(), EVENTS)
+    work, moved = [], []
+    for passes in (1, 2):
+        monkeypatch.setattr(adapt, "PASSES", passes)
+        after = before.copy()
+        moved.append(after.adapt(seen).recycled)
+        after.check()
+        work.append(work_of(after, later))
+    assert moved[0] < moved[1] < 1.5 * moved[0]
+    assert work[1] < work[0]
+
+
+def test_an_outlook_says_what_moving_gains_and_changes_nothing() -> None:
+    outlooks = {}
+    for shift in ("hot values", "profiles"):
+        first, second = SHIFTS[shift](SIZE, EVENTS, 5)
+        tree = BEStarTree.build(first.table())
+        tree.adapt(first.events(), EVENTS)
+        same = tree.copy()
+        outlooks[shift] = tree.outlook(second.events())
+        assert all(np.array_equal(one, other) for one, other in zip(tree._tree, same._tree, strict=True))
+        assert 0 <= outlooks[shift].better <= outlooks[shift].lossy <= SIZE
+    if not PLAIN:
+        hot, profiles = outlooks["hot values"], outlooks["profiles"]
+        assert hot.better > 4 * profiles.better
+        assert hot.elsewhere < hot.here
 
 
 def cold_and_hot(slots: int) -> Made:

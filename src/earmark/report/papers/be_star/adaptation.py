@@ -43,9 +43,16 @@ def adaptation(bench: Bench) -> Iterator[None]:
         table, seen = after.table(), _events(after, 0, window).events()
         tree = BEStarTree.build(table)
         tree.adapt(before.events(), window)
-        adapted = tree.copy()
+        adapted, outlook = tree.copy(), tree.outlook(seen)
         seconds, found = clocked(partial(adapted.adapt, seen), "thread")
-        counts = {"share inserted again": found.recycled / bench["n"], "clauses clustered again": found.clustered}
+        counts = {
+            "share inserted again": found.recycled / bench["n"],
+            "clauses clustered again": found.clustered,
+            "share in lossy leaves": outlook.lossy / bench["n"],
+            "events that visit their leaf, %": 100 * outlook.here,
+            "events that would elsewhere, %": 100 * outlook.elsewhere,
+            "share with a better place": outlook.better / bench["n"],
+        }
         bench.record(ADAPTING, ADAPTED, name, [seconds], counts)
         seconds, rebuilt = clocked(partial(tree.build_learned, table, adapted), "thread")
         bench.record(ADAPTING, REBUILT, name, [seconds])
