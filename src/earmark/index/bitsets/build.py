@@ -51,6 +51,7 @@ from earmark.index.blocks.dominance import kd_order
 from earmark.jit import embedded, kernel
 from earmark.segment.arrays import SegmentArrays, intervals_on
 from earmark.segment.evaluate import static_score
+from earmark.threads import RUNS, cores, in_parallel, runs_of
 
 MOST_BUCKETS = 1024
 """Of all attributes together."""
@@ -65,6 +66,8 @@ LEFT_OVER = 0.02
 FIRST_TIER, TIER_RATIO = 16 * REGION, 4
 """Least number of entries in the best tier; each tier has TIER_RATIO times those of all better ones."""
 GREATEST = np.iinfo(np.int64).max
+MANY = 1 << 16
+"""Clauses that several threads encode."""
 
 
 class Axes(NamedTuple):
@@ -86,7 +89,10 @@ def built(table: SegmentArrays, buckets: int) -> BitsetArrays:
     columns, entries = columns_of(len(axes.attr)), len(table.constraint_start) - 1
     codes = np.full(columns * entries + COLUMNS, ALWAYS, np.uint16)
     unsure = np.zeros(entries, np.uint8)
-    encode(table, axes, codes, unsure)
+    threads = cores() if entries >= MANY else 1
+    parts = runs_of(entries, RUNS * threads if threads > 1 else 1)
+    encode(table, axes, codes, unsure, 0, 0)  # so that it is the caller who compiles, and says so
+    in_parallel(lambda part: encode(table, axes, codes, unsure, *part), parts, threads)
     by_entry = codes[: columns * entries].reshape(entries, columns)
     slot_of = np.repeat(np.arange(len(table.sequence), dtype=np.int32), np.diff(table.clause_start))
     best, weight = own_scores(table)
@@ -240,10 +246,10 @@ def code_of(cuts: I64, begin: int, end: int, key: int) -> int:
 
 
 @kernel
-def encode(table: SegmentArrays, axes: Axes, codes: U16, unsure: U8) -> None:
-    """Write the codes of each clause; and which have several intervals, or constrain what has no codes."""
+def encode(table: SegmentArrays, axes: Axes, codes: U16, unsure: U8, begin_clause: int, end_clause: int) -> None:
+    """Write the codes of some clauses; and which have several intervals, or constrain what has no codes."""
     columns = columns_of(len(axes.attr))
-    for clause in range(len(table.constraint_start) - 1):
+    for clause in range(begin_clause, end_clause):
         for constraint in range(table.constraint_start[clause], table.constraint_start[clause + 1]):
             i = axes.number[table.attr[constraint]]
             begin, end = table.interval_start[constraint], table.interval_start[constraint + 1]

@@ -54,6 +54,7 @@ from earmark.index.driver import FIRST_ROOM
 from earmark.index.one import borrow, give_back
 from earmark.index.scan import Scan
 from earmark.segment.arrays import EMPTY, SegmentArrays
+from earmark.threads import at_most
 
 LAYOUTS: dict[str, dict[str, int]] = {
     "as it comes": {},
@@ -449,3 +450,12 @@ def test_fewer_buckets_take_less_memory() -> None:
 @pytest.mark.skipif(PLAIN, reason="this is it")
 def test_the_same_without_the_jit() -> None:
     output_without_jit(__file__)
+
+
+def test_several_threads_encode_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_arrays(Maker(5).made(3_000, 6))
+    wanted = build.built(table, 32)
+    monkeypatch.setattr(build, "MANY", 0)
+    with at_most(3):
+        found = build.built(table, 32)
+    assert all(np.array_equal(own, right) for own, right in zip(found, wanted, strict=True))
