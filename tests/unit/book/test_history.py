@@ -156,6 +156,33 @@ def test_nothing_of_an_erased_subscription_stays(tmp_path: Path, many: bool) -> 
         assert [one.kind for one in again.history("gone")] == ["erase", "add"]
 
 
+@pytest.mark.parametrize("index", ["auto", "blocks", "be_star_tree"])
+@pytest.mark.parametrize("id", ["gone", 7])
+def test_nothing_stays_in_other_indexes_nor_beside_a_reader(tmp_path: Path, index: str, id: str | int) -> None:
+    """The book was saved before it got its journal, and a reader has that open."""
+    folder, saved = tmp_path / "b", Matcher(index)
+    others: list[Any] = [f"s{i}" if isinstance(id, str) else i + 100 for i in range(2 * FEW)]
+    saved.add_many([(one, f"city = 'c{n}' AND age > {n}") for n, one in enumerate(others)])
+    saved.add(id, "secret_attribute = 'Gertrude' AND city = 'hidden constant'", tags={"Mrs-Tag": "tag-Value-77"})
+    saved.save(folder)
+    with earmark.open(folder) as m:
+        m.update(id, weights={"secret_attribute": 0.5})
+        m.checkpoint()
+        reader = earmark.open(folder, readonly=True, follow=False)
+        assert len(reader.history(id)) == 2
+        m.update(others[3], score=1.0)
+        reader.refresh()
+        assert b"Gertrude" in bytes_of(folder)
+        m.erase(id)
+        assert not [secret for secret in SECRET if secret.encode() in bytes_of(folder)]
+        reader.refresh()
+        assert reader.ids() == m.ids() == others
+        assert [one.kind for one in reader.history(id)] == ["erase"]
+        reader.close()
+    assert not [secret for secret in SECRET if secret.encode() in bytes_of(folder)]
+    assert care.check(folder) == []
+
+
 def test_an_erasure_that_was_killed_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "b"
     m = earmark.open(folder, index="scan")
