@@ -9,8 +9,10 @@
 | a durable `add` takes one flush and at most 150 µs more | single adds, and between them a flush of as many bytes |
 | `add_many` of 1M ready-made rows at most 2 × the time in memory | both in turn, by new processes |
 | a book of 1M opens in at most 1 s, the first answer in 0.2 s more | a new process that has searched something else |
-| one with 10M changes of history opens as fast | the same book with a long history |
+| one with 10M changes of history opens as fast | the same book with a long history, in at most 1.25 × the time |
 | `history(id)` there in at most 5 ms | ids at random |
+
+Bars are judged at the full size alone, and the exit code is 1 when one is missed.
 
 A flush is what the disk takes to write as much as a commit does; it is measured between the adds, in the same folder,
 since it varies with what else the disk does.
@@ -37,11 +39,14 @@ import numpy as np
 import pyarrow as pa
 
 import earmark
+from contenders import Bars
 from earmark.book import saving
 from earmark.book.journal import Journal, entry
 from earmark.book.rows import ROWS, Part, hash_of, part_of_rows
 
 BATCH = 100_000
+AS_FAST = 1.25
+"""How much longer the same may take: less is noise."""
 COMMIT_BYTES = 3 * 4120
 """What SQLite appends to its WAL for a single row: three pages and their headers."""
 
@@ -131,7 +136,7 @@ TASKS: dict[str, Callable[..., dict[str, float]]] = {
 # --- what is printed -------------------------------------------------------------------------------------------
 
 
-def single_adds(folder: Path, count: int) -> None:
+def single_adds(folder: Path, count: int, bars: Bars) -> None:
     """Durable adds, each beside a flush of as many bytes and an add in memory."""
     book, memory = earmark.open(folder / "single"), earmark.Matcher()
     for m in (book, memory):
@@ -154,32 +159,36 @@ def single_adds(folder: Path, count: int) -> None:
     bare = [timed(lambda i=i: quick.add(f"q{i}", f"age > {i} AND price < {i}")) for i in range(count)]
     quick.close()
     add, flush_time = 1e6 * statistics.median(adds), 1e6 * statistics.median(flushes)
-    print(f"single add      {add:8.0f} µs durable, {flush_time:.0f} µs a flush: {add - flush_time:+.0f} µs (bar: +150)")
     print(
-        f"  without flush {1e6 * statistics.median(bare):8.0f} µs (durability='normal'),"
+        f"single add: {add:.0f} µs durable, {flush_time:.0f} µs for a flush;"
+        f" {1e6 * statistics.median(bare):.0f} µs with durability='normal',"
         f" {1e6 * statistics.median(beside):.0f} µs in memory"
     )
+    bars.at_most("a durable add beyond its flush", add - flush_time, 150, "µs")
 
 
-def batches(folder: Path, count: int, rounds: int) -> None:
+def batches(folder: Path, count: int, rounds: int, bars: Bars) -> None:
     memory, book = [], []
     for number in range(rounds):
         memory.append(apart("memory", count)["seconds"])
         path = folder / f"batch-{number}"
         book.append(apart("book", count, path)["seconds"])
-    ratio = statistics.median(book) / statistics.median(memory)
     print(
-        f"add_many        {statistics.median(book):8.2f} s for {count:,} ready-made rows,"
-        f" {statistics.median(memory):.2f} s in memory: {ratio:.2f} × (bar: 2)"
+        f"add_many of {count:,} ready-made rows: {statistics.median(book):.2f} s,"
+        f" {statistics.median(memory):.2f} s in memory"
     )
+    bars.at_most("add_many against memory", statistics.median(book) / statistics.median(memory), 2)
 
 
-def openings(folder: Path, what: str, rounds: int) -> None:
+def openings(folder: Path, what: str, rounds: int, bars: Bars) -> float:
+    """Open a book in new processes; returns the seconds that it takes."""
     found = [apart("open", folder, "yes") for _ in range(rounds)]
     opens, firsts = (statistics.median(one[name] for one in found) for name in ("open", "first"))
     fresh = statistics.median(apart("open", folder, "no")["first"] for _ in range(rounds))
-    print(f"open            {opens:8.2f} s {what} (bar: 1), first answer {firsts:.3f} s more (bar: 0.2)")
-    print(f"  first search of a process: the answer takes {fresh:.2f} s, most of it to load compiled code")
+    print(f"opening {what}; the first search of a process takes {fresh:.2f} s, most of it to load compiled code")
+    bars.at_most("opening", opens, 1, "s")
+    bars.at_most("the first answer after it", firsts, 0.2, "s")
+    return opens
 
 
 def lengthen(folder: Path, changes: int) -> int:
@@ -229,20 +238,20 @@ def a_row(id: int, condition: str) -> bytes:
     return part_of_rows([(id, state, {**state, "score": 1.0})]).body
 
 
-def long_history(folder: Path, count: int, changes: int, rounds: int) -> None:
+def long_history(folder: Path, count: int, changes: int, rounds: int, before: float, bars: Bars) -> None:
+    """Opening and `history` of a book with a long history; `before` it took this long to open."""
     begun = time.perf_counter()
     made = lengthen(folder, changes)
-    print(f"  ({made:,} changes of history were made in {time.perf_counter() - begun:.0f} s)", flush=True)
-    openings(folder, f"with {made:,} changes of history", rounds)
+    print(f"{made:,} changes of history were made in {time.perf_counter() - begun:.0f} s", flush=True)
+    opens = openings(folder, f"with {made:,} changes of history", rounds, bars)
+    bars.at_most("opening against the short history", opens / before, AS_FAST)
     found = apart("history", folder, count)
     size = (folder / "journal.db").stat().st_size / 2**30
-    print(
-        f"history(id)     {1e3 * found['median']:8.2f} ms, 99 in 100 within {1e3 * found['p99']:.2f} ms"
-        f" (bar: 5), among {made:,} changes, {size:.1f} GB"
-    )
+    print(f"history of an id among them, {size:.1f} GB: 99 in 100 within {1e3 * found['p99']:.2f} ms")
+    bars.at_most("history of an id", 1e3 * found["median"], 5, "ms")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
@@ -253,24 +262,25 @@ def main() -> None:
     if asked.task:
         name, *given = asked.task
         print(json.dumps(TASKS[name](*given)))
-        return
+        return 0
+    bars = Bars(judged=not asked.quick)
     count, rounds = (10_000, 1) if asked.quick else (1_000_000, 3)
     folder = Path(tempfile.mkdtemp(prefix="books-", dir=asked.folder))
     parts, book = asked.parts.split(","), folder / "batch-0"
     try:
         if "adds" in parts:
-            single_adds(folder, 100 if asked.quick else 500)
+            single_adds(folder, 100 if asked.quick else 500, bars)
         if "batches" in parts:
-            batches(folder, count, rounds)
+            batches(folder, count, rounds, bars)
         elif "history" in parts:
             apart("book", count, book)
-        if book.exists():
-            openings(book, f"for {count:,} subscriptions", rounds)
+        before = openings(book, f"{count:,} subscriptions", rounds, bars) if book.exists() else 0.0
         if "history" in parts:
-            long_history(book, count, asked.changes or 10 * count, rounds)
+            long_history(book, count, asked.changes or 10 * count, rounds, before, bars)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return 1 if bars.missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
