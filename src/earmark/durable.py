@@ -96,6 +96,7 @@ def open(
     else:
         book = Book._writing_to(root, new, index, index_options, durability, author, mmap)
     book._combination = ranked_by
+    book._compile_missing(book.plan())
     return book
 
 

@@ -248,7 +248,7 @@ class Note:
     def begins(self, cached: bool, is_shared: bool = True) -> None:
         """A kernel is about to be compiled; `cached`: into a folder, so that the next process need not.
 
-        Not `is_shared`: it has a function of a user's in it, and is not kept.
+        `is_shared` is False for a kernel that calls a user's own function: it is compiled in each process again.
         """
         now, call = time.monotonic(), _call_of_the_api()
         what = f" for {call}" if call else ""

@@ -276,19 +276,21 @@ class Matcher:
         given = Subscription(id, condition, weights, score, tags, params, starts, ends)
         return not self._change("upsert", edits.upsert(given)).removed
 
-    def compact(self) -> None:
+    def compact(self, *, threads: int | None = None) -> None:
         """Make one segment of all, and give back the room of removed subscriptions.
 
-        Small segments are joined in the background by themselves, and those made again of which many were removed.
+        Small segments are joined in the background by themselves, and those made again of which many were removed. The
+        index is built on up to `threads` threads, by default as many as the process has cores.
         """
         self._compactor.forgive()
-        self._rearrange(lambda version: compacted(version, self._build, fewer_constants=True))
+        with at_most(threads):
+            self._rearrange(lambda version: compacted(version, self._build, fewer_constants=True))
 
     # --- types -----------------------------------------------------------------------------------------------
 
     @property
     def attributes(self) -> dict[str, AttributeInfo]:
-        """The attributes by name: type, declared or learned, and who was first to use it so."""
+        """The attributes by name: the type of each, whether it is declared, and the subscription that gave it."""
         return attributes_of(self._version)
 
     @property
@@ -413,25 +415,27 @@ class Matcher:
         segments = sorted(self._version.segments, key=len, reverse=True)
         return Plans(one.index.plan for one in segments if one.index is not None and one.index.plan is not None)
 
-    def adapt(self, events: Any) -> Adaptation | Plans:
+    def adapt(self, events: Any, *, threads: int | None = None) -> Adaptation | Plans:
         """Let the index learn from past events, such as the last thousand, and say what it did.
 
         'be_star_tree' and 'mics' adapt, and 'auto' plans again; others do not, and say so. Searches go on with the
-        index as it was meanwhile.
+        index as it was meanwhile. What is planned is built on up to `threads` threads, by default as many as the
+        process has cores.
         """
-        if self.index == "auto":
-            self._rearrange(lambda version: updates.replanned(version, read(version, events), self._plan_options()))
-            self._compile_missing(self.plan())
-            return self.plan()
         found: list[Adaptation] = []
 
         def adapted(version: Version) -> Version:
-            version, adaptation = updates.adapted(version, read(version, events), self._build)
+            batch = read(version, events)
+            if self.index == "auto":
+                return updates.replanned(version, batch, self._plan_options())
+            version, adaptation = updates.adapted(version, batch, self._build)
             found.append(adaptation)
             return version
 
-        self._rearrange(adapted)
-        return found[0]
+        with at_most(threads):
+            self._rearrange(adapted)
+        self._compile_missing(self.plan())
+        return found[0] if found else self.plan()
 
     def stats(self) -> Stats:
         """Counts, types and sizes, for people and monitoring."""

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,23 @@ def test_threads_that_make_no_sense(given: Any) -> None:
         with pytest.raises(EarmarkError) as problem:
             search([], threads=given)
         assert str(problem.value) == wrong
+    for change in (m.compact, partial(m.adapt, []), partial(m.add_many, [])):
+        with pytest.raises(EarmarkError) as problem:
+            change(threads=given)
+        assert str(problem.value) == wrong
+
+
+@pytest.mark.parametrize("index", ["auto", "be_star_tree"])
+def test_an_index_is_built_on_as_many_threads_as_asked_for(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m = Matcher(index)
+    m.add_many([(i, f"a > {i}") for i in range(600)])
+    used: list[int] = []
+    real = m._build
+    assert real is not None
+    monkeypatch.setattr(m, "_build", lambda table: (used.append(cores()), real(table))[1])
+    for count in (1, 3):
+        m.compact(threads=count)
+    assert sorted(set(used)) == [1, 3]
 
 
 def test_cores_without_what_newer_systems_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.unit.index.auto.test_auto import boxes
 
+import earmark
 from earmark import Matcher
 from earmark.index import auto
 from earmark.index.auto import helper
@@ -124,6 +125,19 @@ def test_a_loaded_book_asks_for_what_it_misses(asked: Asked, tmp_path: Path) -> 
     asked.then[1]()
     m._compactor.wait()
     assert m.plan()[0].index != "scan" and m.match({"a": 3, "b": 9}) == [0, 1, 2, 3]
+
+
+def test_a_book_that_lasts_asks_when_it_is_opened(asked: Asked, tmp_path: Path) -> None:
+    with earmark.open(tmp_path / "book", index_options={"among": list(AMONG)}) as book:
+        book.add_many(rows(0, 3_000), progress=False)
+        book.checkpoint()
+    before = len(asked.then)
+    with earmark.open(tmp_path / "book") as book:
+        assert book.plan()[0].missing and len(asked.then) > before
+        asked.ready = set(AMONG)
+        asked.then[-1]()
+        book._compactor.wait()
+        assert book.plan()[0].index != "scan" and book.match({"a": 3, "b": 9}) == [0, 1, 2, 3]
 
 
 def test_adapting_asks_for_what_is_missing(asked: Asked) -> None:
