@@ -24,7 +24,7 @@ def test_an_audit_tells_of_them(spark: SparkSession) -> None:
     rejected = {row[1]: row[4] for row in rows if row[0] == "rejected"}
     assert rejected.keys() == {1, 2, None}
     assert "given twice" in rejected[1]
-    assert "has an id" in rejected[None]
+    assert "the id is NULL" in rejected[None]
     assert all(row[2] is None and row[3] is None for row in rows if row[0] == "rejected")
 
 

@@ -55,6 +55,7 @@ from earmark.spark.frames import address
 from earmark.spark.hygiene import auditing as tasks
 from earmark.spark.hygiene.auditing import COVERED, DUPLICATE, Batches, audit_home, id_array
 from earmark.spark.intake import FAIL, ReadOptions
+from earmark.spark.sentences import collected
 from earmark.spark.snapshot import Folder
 
 MOST_SAMPLE = 200_000
@@ -165,13 +166,29 @@ def _encoded(sample: DataFrame, schema: Schema, event: str | None) -> EventArray
     """Return the events of the sample in the keys of the subscriptions, in an order independent of partitions."""
     projection = frames.EventProjection(sample, schema, event, is_timed=False)
     selected = projection.selected()
-    keyed = frames.with_keys(selected, range(len(selected.columns))).limit(MOST_SAMPLE + 1).toArrow()
+    keyed = _as_arrow(frames.with_keys(selected, range(len(selected.columns))).limit(MOST_SAMPLE + 1))
     if keyed.num_rows > MOST_SAMPLE:
         raise EarmarkError(f"expected at most {MOST_SAMPLE:,} events as a sample, got more; try events.sample(0.01)")
     table = keyed.take(pc.sort_indices(keyed["key"])).combine_chunks()
     batches = table.to_batches()
     batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
     return frames.encoded(schema, projection.columns([]), batch, None)
+
+
+def _as_arrow(frame: DataFrame) -> pa.Table:
+    """Return the rows of a DataFrame, which has `toArrow` from Spark 4.0 on only."""
+    rows = collected(frame.mapInArrow(_serialized, frames.struct_of({"batch": BinaryType()})))
+    parts = [pa.ipc.open_stream(row[0]).read_all() for row in rows]
+    return pa.concat_tables(parts) if parts else frames.arrow_schema(frame.schema).empty_table()
+
+
+def _serialized(batches: Batches) -> Batches:
+    """Yield batches as the bytes of Arrow's streams."""
+    for batch in batches:
+        written = pa.BufferOutputStream()
+        with pa.ipc.new_stream(written, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.record_batch({"batch": pa.array([written.getvalue().to_pybytes()], pa.binary())})
 
 
 def _deciding(count: int, seed: int) -> Flags:
