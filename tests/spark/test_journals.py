@@ -66,3 +66,22 @@ def test_spark_does_not_publish_into_a_journal(spark: SparkSession, tmp_path: Pa
     with pytest.raises(TableError, match=sentence):
         Snapshot.open(tmp_path / "b").compact()
     assert earmark.open(tmp_path / "b", readonly=True, follow=False).ids() == ["a"]
+
+
+def test_nothing_of_what_spark_published_stays_after_an_erasure(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [(n, f"city = 'c{n}'", f"https://example.org/{n}") for n in range(20)]
+    rows.append((20, "secret_attribute = 'Gertrude' AND age > 3", "https://example.org/hidden"))
+    frame = spark.createDataFrame(rows, "id bigint, condition string, url string")
+    Snapshot.publish(frame, tmp_path / "b", payload=["url"])
+
+    def secrets() -> list[bytes]:
+        content = b"".join(file.read_bytes() for file in (tmp_path / "b").rglob("*") if file.is_file())
+        return [one for one in (b"Gertrude", b"secret_attribute", b"example.org/hidden") if one in content]
+
+    assert b"Gertrude" in secrets()
+    with earmark.open(tmp_path / "b") as m:
+        m.erase(20)
+        assert secrets() == []
+        assert m.ids() == list(range(20))
+    assert secrets() == []
+    assert care.check(tmp_path / "b") == []

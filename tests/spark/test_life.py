@@ -64,6 +64,34 @@ def test_the_same_matches_as_a_matcher(spark: SparkSession, snapshot: Snapshot) 
     assert count_matches(frame(spark), snapshot, at="2026-03-04").collect()[0].matches == len(expected(events(), at))
 
 
+CONDITIONS = ("x > {}", "x <= {} OR x IS NULL", "NOT (x = {})", "x IN ({}, 3)", "TRUE", "x IS NOT NULL AND x < {}")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_matches_as_the_condition_written_by_hand(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """Spark SQL itself says what `(…) AND t >= starts AND t < ends` is true for."""
+    rng = Random(seed)
+    moments = [FIRST + timedelta(microseconds=one) for one in (0, 1, *rng.sample(range(2, 10**12), 7))]
+    rows, by_hand = [], []
+    for one in range(40):
+        starts, ends = sorted(rng.sample(moments, 2)) if rng.random() < 0.6 else (None, None)
+        starts, ends = rng.choice([(starts, ends), (starts, None), (None, ends)])
+        condition = rng.choice(CONDITIONS).format(rng.randrange(6))
+        bounds = [(">=", starts), ("<", ends)]
+        tests = [f"t {sign} TIMESTAMP '{moment:%Y-%m-%d %H:%M:%S.%f}Z'" for sign, moment in bounds if moment]
+        rows.append((one, condition, starts, ends))
+        by_hand.append(" AND ".join([f"({condition})", *tests]) + f" AS s{one}")
+    steps = [timedelta(0), timedelta(microseconds=1), -timedelta(microseconds=1)]
+    times = [*(rng.choice(moments) + rng.choice(steps) for _ in range(60)), None]
+    happened = [(n, rng.choice([None, *range(7)]), time) for n, time in enumerate(times)]
+    frame = spark.createDataFrame(happened, "n bigint, x bigint, t timestamp")
+    answers = frame.selectExpr("n", *by_hand).collect()
+    wanted = sorted((row["n"], one) for row in answers for one in range(len(rows)) if row[f"s{one}"])
+    book = spark.createDataFrame(rows, SUBSCRIPTIONS)
+    snapshot = Snapshot.publish(book, tmp_path / "book", time="t", shards=1 + seed % 2)
+    assert pairs(match(frame, snapshot)) == wanted and len(wanted) > 100
+
+
 def test_inside_a_struct_and_a_map(spark: SparkSession, snapshot: Snapshot) -> None:
     inside = frame(spark).selectExpr("n", "struct(x, t) AS event")
     assert pairs(match(inside, snapshot, event="event")) == expected(events())
