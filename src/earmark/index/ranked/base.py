@@ -20,6 +20,7 @@ from earmark.index.kernels import Asked
 from earmark.index.ranked import check
 from earmark.index.ranked.arrays import ScoredArrays, ScoredParts, Trees
 from earmark.index.ranked.lists import Layout, ScoredLists, clause_sums, joined, lay_out, needed
+from earmark.index.ranked.match import match_events
 from earmark.index.ranked.threshold import rank_events, rank_events_by
 from earmark.index.ranked.walk import ALL_COUNTERS, WalkScratch, make_scratch
 from earmark.index.stored import element_types
@@ -56,7 +57,7 @@ class ScoredIndex(ArrayIndex[ScoredArrays]):
     """Whether nodes have keys that stab their intervals."""
 
     _kind = ScoredArrays
-    _match_kernel = walk.match_events
+    _match_kernel = match_events
     _rank_kernel = rank_events
     _counters = ALL_COUNTERS
 

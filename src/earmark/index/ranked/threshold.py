@@ -407,16 +407,8 @@ def _event_search(ways: Ways) -> Any:
         trees, listing, table, events = searched.arrays.trees, searched.arrays.listing, searched.table, asked.events
         position, end = at(events.start, e), at(events.start, e + 1)
         lane, k, next_loose = e - asked.first, asked.k, way.loose
-        opened, base, runs = (
-            0,
-            int64(0),
-            int64(0),
-        )  # open sources, and where the heap and the runs of the next one begin
-        given, times, giver = (
-            sc.EMPTY,
-            0,
-            sc.EMPTY,
-        )  # the slot that lists gave last, how many gave it, and the last of them
+        opened, base, runs = 0, int64(0), int64(0)  # open sources; where heap and runs of the next one begin
+        given, times, giver = sc.EMPTY, 0, sc.EMPTY  # the slot that lists gave last, how many did, the last of them
         pick, in_order = sc.EMPTY, bool(at(heaps.size, lane) == 0)
         while True:
             begin, s = position < end, int64(sc.EMPTY)
