@@ -15,6 +15,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -93,9 +94,10 @@ def _compile(names: Sequence[str]) -> None:
 
 def started(code: str) -> subprocess.Popen[bytes]:
     """Run Python code in another process, which gives way to all others and starts no helper itself; see `ended`."""
+    code = f"from earmark.index.auto.helper import give_way\ngive_way({os.getpid()})\n{code}"
     path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     helper = subprocess.Popen(
-        [sys.executable, "-P", "-c", f"import os; os.nice(10)\n{code}"],
+        [sys.executable, "-P", "-c", code],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -103,6 +105,18 @@ def started(code: str) -> subprocess.Popen[bytes]:
     )
     atexit.register(ended, helper)
     return helper
+
+
+def give_way(parent: int) -> None:
+    """In a helper: leave the processor to others, and end soon after the process that started it, however that ends."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    os.nice(10)
+    Thread(target=watch, daemon=True).start()
 
 
 def ended(helper: subprocess.Popen[bytes]) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,32 @@ def test_a_helper_starts_no_other_and_ends_when_it_is_told_to() -> None:
     process = helper.started("import time; time.sleep(600)")
     helper.ended(process)
     assert process.returncode
+
+
+@pytest.mark.parametrize("end", ["raise SystemExit", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_a_helper_ends_with_who_started_it(end: str, tmp_path: Path) -> None:
+    noted = f"open({str(tmp_path / 'there')!r}, 'w').write(str(os.getpid()))"
+    code = f"""
+import os, pathlib, signal, time
+from earmark.index.auto import helper
+helper.started("import os, time; {noted}; time.sleep(600)")
+while not pathlib.Path({str(tmp_path / "there")!r}).exists():
+    time.sleep(0.05)
+time.sleep(0.2)
+{end}
+"""
+    subprocess.run([sys.executable, "-c", code], timeout=120, check=False)
+    pid, until = int((tmp_path / "there").read_text()), time.monotonic() + 60
+    while _is_there(pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not _is_there(pid)
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
 
 
 @pytest.mark.slow
