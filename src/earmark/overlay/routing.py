@@ -87,6 +87,9 @@ class Router:
         """Forget a link, and what it wants."""
         del self.links[link.name]
         self.waiting.pop(id(link), None)
+        for asker in self.waiting.values():
+            for _, needs in asker.asked:
+                needs.pop(link.name, None)
         self.policy.close(link.name)
         said = self.policy.settle_ranges(link.name, self.links)
         sent = [*self.changed([], self.entries_of(link)), *self.heed(said)]
