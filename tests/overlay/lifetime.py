@@ -35,6 +35,8 @@ NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 OFFSETS = (0, 2, -5, 14)
 BEST, QUEUE = 2, 3
 """What clients called c1 prefer."""
+WEIGHTY = 100.0
+"""More than the constraints of one subscription can add to its score: the newer one is the better match."""
 Holds = Callable[[Mapping[str, Any]], bool]
 
 
@@ -185,7 +187,7 @@ class Lifetime(RuleBasedStateMachine):
         client, id = self.client(number), len(self.subscriptions)
         self.return_(client)
         self.prefer(client)
-        asked = self.network.subscribe(client, id, wanted.text, score=float(id))
+        asked = self.network.subscribe(client, id, wanted.text, score=WEIGHTY * id)
         made = Subscription(client, id, wanted, asked)
         self.subscriptions.append(made)
         for number in self.unsettled:  # it may still come by
