@@ -247,7 +247,7 @@ def _repair(root: Path) -> list[str]:
             raise TableError(f"nothing of {str(root)!r} can be read: neither its journal nor a version")
         if facts is None:
             assert checkpoint is not None
-            facts = opening.facts_of(folders.new_name(), checkpoint.index, {}, checkpoint.version.schema)
+            facts = opening.facts_of(folders.new_name(), checkpoint.index_name, {}, checkpoint.version.schema)
             reach = f"change {checkpoint.reach:,} of {max(checkpoint.reach, _acknowledged(root)):,}"
             done.append(
                 "the journal cannot be read: a new one begins with the newest checkpoint, without history; that goes "
@@ -281,7 +281,7 @@ class _Readable(NamedTuple):
     version: Version
     change: int | None
     """The last change that it has; None where it is no checkpoint of a journal."""
-    index: str
+    index_name: str
 
     @property
     def reach(self) -> int:
