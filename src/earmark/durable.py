@@ -6,7 +6,8 @@
 
 A `Book` is a `Matcher` in front of a journal (book/journal.py). A change is made to the newest version, written to the
 journal, and published when it is committed (book/commits.py). Segments are checkpoints of the journal
-(book/checkpoints.py). Opened read-only, it follows the journal of the process that writes.
+(book/checkpoints.py). Opened read-only, it follows the journal of the process that writes. Its history is read by
+lookback.py.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from earmark.book import care, copying, forgetting, opening, saving
 from earmark.book import folder as folders
 from earmark.book import history as past
 from earmark.book.checkpoints import Checkpoints
 from earmark.book.commits import Commits
-from earmark.book.history import Change, Difference, Revision
 from earmark.book.journal import DURABILITY, STARTS, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
 from earmark.book.replay import Replay, replayed
@@ -46,6 +46,7 @@ from earmark.keys.schema import Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_lock
+from earmark.lookback import LookBack
 from earmark.matcher import DEFAULT_INDEX, Matcher, Weights
 from earmark.segment.builder import Subscription
 from earmark.segment.combine import Combine, combination
@@ -54,7 +55,6 @@ from earmark.segment.ids import Id, checked_id
 EVERY = 0.25
 """Seconds between two looks of a reader that follows."""
 
-T = TypeVar("T")
 Work = Callable[[Version], tuple[Version, Sequence[Part], Any]]
 """A change to a version: the next one, what to write of it, what to return."""
 
@@ -100,11 +100,8 @@ def open(
     return book
 
 
-class Book(Matcher):
+class Book(LookBack):
     """A matcher whose changes last, with their history. `earmark.open` makes it."""
-
-    path: Path
-    """The folder."""
 
     # --- opening ---------------------------------------------------------------------------------------------
 
@@ -217,23 +214,11 @@ class Book(Matcher):
     _lock: WriterLock | None = None
     _commits: Commits | None = None
     _checkpoints: Checkpoints
-    _journal: Journal | None
-    """A connection to read the journal with, once it was needed."""
-    _follows_journal: bool
-    """False for a reader of a book without one, or on another machine than the writer: it follows versions."""
     _number: int
     """What a reader has: the last change, or the version."""
-    _known: tuple[Version, int]
-    """What is published, and the last change that it has: both of one moment."""
     _is_mapped: bool
     """Whether segments are mapped files, not read into memory."""
-    _process: int
-    """The process that `_journal` is of."""
-    _reading_journal: Any
-    """The lock of those who read it."""
     _is_over = False
-    _is_behind = False
-    """Whether what was followed until now was replaced: the journal by another one, or versions by a journal."""
 
     @property
     def is_readonly(self) -> bool:
@@ -415,16 +400,6 @@ class Book(Matcher):
             finally:
                 self._lock.release()
 
-    def _close_reading(self) -> None:
-        """Close the connection that history is read with; the next question opens another."""
-        with self._reading_journal:
-            self._close_journal()
-
-    def _close_journal(self) -> None:
-        if self._journal is not None and self._process == os.getpid():
-            self._journal.close()
-        self._journal = None
-
     def refresh(self) -> int:
         """Take what the writing process has committed since; returns the number of the last change."""
         if self._lock is not None:
@@ -482,50 +457,6 @@ class Book(Matcher):
         state = opening.state_of(self.path, journal, self.index, self._is_mapped)
         return self._with_own_index(state.version, str(journal.facts["index"])), state.number
 
-    @contextmanager
-    def _history(self) -> Iterator[Journal]:
-        """A connection for reading a little of the journal, which threads take in turns."""
-        if not self._follows_journal:
-            name = repr(str(self.path))
-            if not folders.has_journal(self.path):
-                raise EarmarkError(f"{name} has no journal, so no history; opening it for writing begins one")
-            if not was_elsewhere(self.path):
-                raise EarmarkError(f"{name} got a journal since it was opened: refresh() follows it")
-            raise EarmarkError(
-                f"{name} is followed by its checkpoints, which have no history; the machine where it is written can "
-                "read it"
-            )
-        with self._reading_journal:
-            if self._process != os.getpid():  # SQLite's connections do not survive a fork
-                self._journal, self._process = None, os.getpid()
-            if self._journal is not None and self._journal.is_replaced:  # by a repair
-                self._close_journal()
-                self._is_behind = True
-            if self._journal is not None and self._journal.is_outdated:
-                self._close_journal()
-            if self._journal is None:
-                self._journal = Journal.open(self.path, readonly=True)
-            else:
-                self._journal.refresh_facts()
-            yield self._journal
-
-    def _from_history(self, read: Callable[[Journal], T]) -> T:
-        """Read what may be long through a connection of its own; again, where the history was forgotten meanwhile."""
-        while True:
-            with self._history() as shared:
-                journal = shared.another()
-            try:
-                first = journal.first
-                found = read(journal)
-                if not journal.is_outdated:
-                    return found
-            except TableError:
-                journal.refresh_facts()
-                if journal.first == first and not journal.is_outdated:
-                    raise
-            finally:
-                journal.close()
-
     def stats(self) -> Stats:
         """Counts, types and sizes; `disk` has the bytes of segments and of the journal: its history and its WAL."""
         made = super().stats()
@@ -537,65 +468,6 @@ class Book(Matcher):
         return made
 
     # --- history ---------------------------------------------------------------------------------------------
-
-    def history(self, id: Id) -> list[Revision]:
-        """All changes of a subscription, the oldest first, also of one that was removed: when, who, why, what.
-
-        A few milliseconds, however long the history of the book is.
-        """
-        one = checked_id(id)
-        with self._history() as journal:
-            version, number = self._known
-            with journal.reading():
-                return past.history(journal, one, version, None if self._is_behind else number)
-
-    def changes(self, since: int | datetime = 0) -> Iterator[Change]:
-        """The changes after one, given by its number or a time, in order. O(changes)."""
-        with self._history() as journal:
-            first = past.number_of(journal, since)
-            return self._changes(max(first, journal.first - 1), journal.last())
-
-    def _changes(self, start: int, last: int) -> Iterator[Change]:
-        while start < last:
-            with self._history() as journal, journal.reading():
-                past.check_listed(journal, start + 1)
-                page = list(journal.changes(start, min(last, start + PAGE)))
-            for stored in page:
-                yield past.described(stored, partial(self._differences, stored.number))
-            start = page[-1].number
-
-    def _differences(self, number: int) -> list[Difference]:
-        def read(journal: Journal) -> list[Difference]:
-            past.check_listed(journal, number)
-            return past.differences(past.net(journal, number - 1, number, self._version.schema))
-
-        return self._from_history(read)
-
-    def as_of(self, moment: int | datetime) -> Matcher:
-        """The book as it was after a change, given by its number, or at a time: a matcher that takes no changes.
-
-        O(rows of the changes since the checkpoint before it, or since the beginning).
-        """
-
-        def read(journal: Journal) -> tuple[Version, int]:
-            number = past.number_of(journal, moment)
-            past.check_kept(journal, number)
-            return opening.as_of(self.path, journal, number), number
-
-        version, number = self._from_history(read)
-        made = Matcher(self.index, index_options=self._options, combine=self._combination.given)
-        made._start(settled(version, made._build))
-        made._refusal = f"this is {str(self.path)!r} as of change {number}, which takes no changes"
-        return made
-
-    def diff(self, one: int | datetime, other: int | datetime) -> list[Difference]:
-        """What differs between the book as of two changes or times: each subscription then and then. O(rows)."""
-
-        def read(journal: Journal) -> list[Difference]:
-            first, second = past.number_of(journal, one), past.number_of(journal, other)
-            return past.diff(journal, first, second, self._version.schema)
-
-        return self._from_history(read)
 
     def undo(self, change: int, *, author: str | None = None, message: str | None = None) -> None:
         """Take a change back, by another one; an error names the subscriptions that have changed since."""
@@ -699,8 +571,6 @@ class Book(Matcher):
 
 
 # --- inside --------------------------------------------------------------------------------------------------
-
-PAGE = 1000
 
 
 def _has_readable_journal(root: Path) -> bool:

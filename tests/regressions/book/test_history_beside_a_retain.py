@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import earmark
-from earmark import EarmarkError, durable
+from earmark import EarmarkError, durable, lookback
 from earmark.book import history, opening
 
 
@@ -27,7 +27,7 @@ def reader_of(m: earmark.Book) -> earmark.Book:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_changes(book: earmark.Book, monkeypatch: pytest.MonkeyPatch, own: bool) -> None:
-    monkeypatch.setattr(durable, "PAGE", 2)
+    monkeypatch.setattr(lookback, "PAGE", 2)
     changes = (book if own else reader_of(book)).changes()
     first = next(changes)
     book.retain(before=8)
@@ -39,7 +39,7 @@ def test_changes(book: earmark.Book, monkeypatch: pytest.MonkeyPatch, own: bool)
 
 
 def test_changes_that_are_kept(book: earmark.Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable, "PAGE", 2)
+    monkeypatch.setattr(lookback, "PAGE", 2)
     changes = book.changes(since=7)
     next(changes)
     book.retain(before=8)
