@@ -191,6 +191,7 @@ def main(ctx: click.Context) -> None:
     All matches:      earmark match data/subscriptions.parquet data/events.parquet -o hits.parquet
     The three best:   earmark top-k data/subscriptions.parquet data/events.parquet -k 3
     """
+    os.environ.setdefault("EARMARK_NO_WARMING", "1")  # a command ends before its book would be planned again
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -255,11 +254,10 @@ def _show_visitor(matcher: earmark.Matcher, crowd: list[Visitor]) -> None:
 @contextlib.contextmanager
 def _kernels_compiling() -> Iterator[None]:
     """Compile the kernels on another core meanwhile, if there is a cache without any; they are ready at the end."""
-    from earmark.index.auto.helper import OFF, ended, started
+    from earmark.index.auto.helper import ended, started
     from earmark.jit import JIT
     from earmark.segment.evaluate import score_matches
 
-    os.environ[OFF] = "1"  # else another helper would work beside what is timed
     folder = score_matches._cache.cache_path if JIT else None  # type: ignore[attr-defined]
     if folder is None or any(Path(folder).glob("*score_matches*")):
         yield

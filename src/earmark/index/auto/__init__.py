@@ -11,7 +11,7 @@ straight line as far as two sizes tell, and time with work: so much is expected 
 
 A candidate whose kernels were never compiled on this machine does not race, because compiling takes longer than the
 race would save. Where a helper compiles it meanwhile (`helper.py`), the plan says so and is made again afterwards; a
-scan stands in until then where nothing near the best is compiled yet.
+scan stands in until then where nothing near the best is compiled yet and the book is not large.
 
 Planning never changes an answer: every index gives the same. A plan says what was considered (`plan.py`).
 """
@@ -65,6 +65,9 @@ BEHIND = 2.0
 large one: most of the time of planning goes into building indexes of that."""
 BETTER = 0.9
 """A later candidate is taken instead of an earlier one only if it costs less than this share of it."""
+STAND_IN = 1 << 17
+"""So many subscriptions are scanned while better indexes are compiled. More wait for the first of them: it takes as
+long as loading them, and scans would soon have cost more."""
 BATCH_SHARE, SINGLE_SHARE = 0.8, 0.95
 """The share of a search in the small sample that does not grow with the book."""
 
@@ -253,7 +256,7 @@ def _candidates(
     most = RACERS if facts.attributes > 1 else RACERS_OF_ONE
     ready = [name for name in near if is_ready(name)]
     waited_for = [name for name in near[:most] if name not in ready and compiles(name)]
-    if not ready and waited_for and "scan" in among:
+    if not ready and waited_for and slots <= STAND_IN and "scan" in among:
         ready = [next(name for name in ordered if name == "scan" or is_ready(name))]
     ready = ready or [next(name for name in KINDS if name in near)]
     racers = ready[:most]

@@ -76,6 +76,13 @@ def test_without_a_helper_or_a_scan_the_first_is_compiled_at_once(among: tuple[s
     assert plan.missing == (["be_star_tree"] if compiles else [])
 
 
+@pytest.mark.usefixtures("asked")
+def test_a_large_book_is_not_scanned_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto, "STAND_IN", 599)
+    plan = auto.planned(boxes(600, 3), AMONG, compiles=lambda name: True).plan
+    assert plan is not None and plan.index == "blocks" and "be_star_tree" in plan.missing
+
+
 def test_what_is_compiled_answers_meanwhile(asked: Asked) -> None:
     asked.ready = {"be_star_tree"}
     plan = auto.planned(boxes(600, 3), AMONG[:2], compiles=lambda name: True).plan
