@@ -14,8 +14,9 @@ import pytest
 
 from earmark import EarmarkError
 from earmark.overlay import connection, driver, remote
+from earmark.overlay.blocking import Client
 from earmark.overlay.broker import Party
-from earmark.overlay.client import AsyncClient, Client, RequestRefused
+from earmark.overlay.client import AsyncClient, RequestRefused
 from earmark.overlay.server import BrokerServer, ask_status
 from tcp_proxy import Proxy
 

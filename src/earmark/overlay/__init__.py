@@ -11,12 +11,14 @@ publications.py  publications on their way: once, held, sent
 delivery.py      local clients: exact matches, the k best, queues
 table.py         conditions by number, matched through the engine
 driver.py        a broker with its links and its file, without sockets
+remote.py        a neighbour or a client, as a driver knows it
 store.py         what a broker remembers over restarts
 access.py        addresses, the shared token, TLS
 channel.py       bytes on a stream: packets, the handshake, frames
 connection.py    one stream over asyncio, and a link carried by it
 server.py        a broker that listens and dials
-client.py        clients, with and without asyncio
+client.py        clients, with asyncio
+blocking.py      clients, without it
 refusals.py      what was refused, and who hears of it
 policies/        what neighbours are told: flood, covering, …
 """
@@ -29,8 +31,9 @@ from typing import TYPE_CHECKING, Any
 from earmark.errors import EarmarkError
 
 if TYPE_CHECKING:
+    from earmark.overlay.blocking import Client
     from earmark.overlay.broker import Broker
-    from earmark.overlay.client import AsyncClient, Client, RequestRefused
+    from earmark.overlay.client import AsyncClient, RequestRefused
     from earmark.overlay.server import BrokerServer, ask_drop, ask_rekey, ask_status
 
 __all__ = ["AsyncClient", "Broker", "BrokerServer", "Client", "RequestRefused", "ask_drop", "ask_rekey", "ask_status"]
@@ -39,7 +42,7 @@ _HOMES = {
     "AsyncClient": "client",
     "Broker": "broker",
     "BrokerServer": "server",
-    "Client": "client",
+    "Client": "blocking",
     "RequestRefused": "client",
     "ask_drop": "server",
     "ask_rekey": "server",

@@ -1,12 +1,10 @@
-"""Clients: subscribe at a broker, publish, and take notifications; from asyncio code, or from any other.
+"""Clients: subscribe at a broker, publish, and take notifications, from asyncio code (blocking.py: from any other).
 
     async with AsyncClient("127.0.0.1:7000", name="alice", token=token) as client:
         await client.subscribe("hot", "temperature > 30")
         await client.wait_in_force()                      # from now on nothing that matches is missed
         await client.publish({"temperature": 31})
         async for notification in client: …               # notification.event, notification.ids
-
-    with Client("127.0.0.1:7000", name="alice", token_file="token") as client: …       # the same without await
 
 **Cuts.** The client reconnects by itself, with growing, jittered delays. Its link resends what did not arrive, so a cut
 loses nothing and repeats nothing. If the *broker* started again, the client asks for its subscriptions again. Of its
@@ -26,15 +24,13 @@ import asyncio
 import contextlib
 import os
 import ssl
-import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import CancelledError, Future
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
@@ -46,10 +42,9 @@ from earmark.overlay.channel import BATCH, BATCH_SIZE, WINDOW, WINDOW_SIZE, Conn
 from earmark.overlay.connection import Connection, Delays, carry, dial, welcome_of
 from earmark.overlay.link import Arrival, Link
 from earmark.overlay.messages import MOST_BYTES, Id, Notify, ProtocolError, WireInterval
-from earmark.overlay.refusals import THREAD, Caller, Refusals, caller, named
+from earmark.overlay.refusals import Caller, Refusals, caller, named
 from earmark.overlay.values import sent_event
 
-T = TypeVar("T")
 MOST_WAITING = 1_024
 """Requests that may wait to be sent before the caller has to wait."""
 MOST_ORIGINS = 65_536
@@ -62,7 +57,7 @@ class RequestRefused(EarmarkError):
     """The broker refused requests: the text names each subscription and publication, and has the reason."""
 
 
-class _ClosedError(EarmarkError):
+class ClosedError(EarmarkError):
     """A client was closed, by this caller or by another."""
 
     def __init__(self) -> None:
@@ -166,7 +161,7 @@ class AsyncClient:
             await self.close()
             raise problem from None
         if self._task is not task:
-            raise self._broken or _ClosedError
+            raise self._broken or ClosedError
         if self._failure is not None and not self._link.is_open:
             await self.close()
             raise self._failure
@@ -365,7 +360,7 @@ class AsyncClient:
 
     def _check_open(self) -> None:
         if self._task is None:
-            raise self._broken or _ClosedError
+            raise self._broken or ClosedError
 
     def _pump(self) -> None:
         """Move requests into the link, as far as it has room."""
@@ -453,7 +448,7 @@ class AsyncClient:
 
     async def __aiter__(self) -> AsyncIterator[Notify]:
         """Wait for one notification after the other, until the client is closed."""
-        with contextlib.suppress(_ClosedError):
+        with contextlib.suppress(ClosedError):
             while (notification := await self.get()) is not None:
                 yield notification
 
@@ -490,139 +485,3 @@ def _check(message: m.Message) -> None:
         raise EarmarkError(f"{type(message).__name__.lower()}: {problem}") from None
     if size > MOST_BYTES:
         raise EarmarkError(f"{type(message).__name__.lower()}: expected at most {MOST_BYTES:,} bytes, got {size:,}")
-
-
-class Client:
-    """The same client for code without asyncio: its methods wait. Its connection lives in a thread of its own.
-
-    Takes the arguments of AsyncClient. Use it as `with`, or call `close` at the end. Threads may share it; when one of
-    them closes it, the calls of the others end with an EarmarkError.
-    """
-
-    def __init__(self, address: str | Address, **options: Any) -> None:
-        self._client = AsyncClient(address, **options)
-        self._lock = threading.RLock()  # a signal handler may close it in the middle
-        """Held to hand work to the loop: once it is closed, no work follows that nobody would do."""
-        self._is_closed = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._work, name="earmark client", daemon=True)
-        self._thread.start()
-        try:
-            self._run(self._client.connect())
-        except BaseException:
-            self.close()
-            raise
-
-    def _work(self) -> None:
-        self._loop.run_forever()
-        self._loop.close()
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        with self._lock:
-            if self._is_closed:
-                work.close()
-                raise _ClosedError
-            caller_before = THREAD.set(threading.current_thread())
-            try:
-                future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-            finally:
-                THREAD.reset(caller_before)
-        try:
-            return future.result()
-        except BaseException as problem:
-            future.cancel()
-            if isinstance(problem, CancelledError) and self._is_closed:
-                raise _ClosedError from None
-            raise
-
-    def close(self) -> None:
-        """Disconnect. Subscriptions stay at the broker; what has not been sent is dropped (see `flush`)."""
-        with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        self._thread.join()
-
-    async def _end(self) -> None:
-        """Disconnect, so that all calls in flight end, and stop the loop behind them."""
-        try:
-            await self._client.close()
-            if others := asyncio.all_tasks() - {asyncio.current_task()}:
-                await asyncio.wait(others, timeout=1.0)
-                for task in others:
-                    task.cancel()
-                await asyncio.wait(others, timeout=1.0)
-        finally:
-            self._loop.call_soon(self._loop.stop)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a connection now."""
-        return self._client.is_connected
-
-    @property
-    def shed(self) -> int:
-        """Notifications that were dropped, because they were not taken in time."""
-        return self._client.shed
-
-    @property
-    def uncertain(self) -> int:
-        """Publications that were on their way when the broker stopped: delivered or lost."""
-        return self._client.uncertain
-
-    @property
-    def duplicates(self) -> int:
-        """Notifications that arrived a second time and were ignored."""
-        return self._client.duplicates
-
-    def subscribe(
-        self, id: Id, condition: str, *, weights: Mapping[str, float] | None = None, score: float = 0.0
-    ) -> None:
-        """Ask for all publications that match a condition. `wait_in_force` says when it counts, or was refused."""
-        self._run(self._client.subscribe(id, condition, weights=weights, score=score))
-
-    def unsubscribe(self, id: Id) -> None:
-        """Withdraw a subscription."""
-        self._run(self._client.unsubscribe(id))
-
-    def advertise(self, id: Id, condition: str) -> None:
-        """Announce that this client will publish events that match a condition."""
-        self._run(self._client.advertise(id, condition))
-
-    def unadvertise(self, id: Id) -> None:
-        """Withdraw an advertisement."""
-        self._run(self._client.unadvertise(id))
-
-    def prefer(self, *, k: int | None = None, queue: int = 1_024) -> None:
-        """Choose the k best matches per publication instead of all, and how many notifications may wait."""
-        self._run(self._client.prefer(k=k, queue=queue))
-
-    def publish(self, event: Mapping[str, Any], *, weights: Mapping[str, float] | None = None) -> None:
-        """Publish an event. Waits while the broker does not keep up; see `flush`."""
-        self._run(self._client.publish(event, weights=weights))
-
-    def wait_in_force(self, seconds: float | None = None) -> None:
-        """Wait until everything asked so far is in force in all brokers. Raises RequestRefused for what was refused."""
-        self._run(self._client.wait_in_force(seconds))
-
-    def flush(self, seconds: float | None = None) -> None:
-        """Wait until the broker has taken everything that was asked and published. Raises RequestRefused as above."""
-        self._run(self._client.flush(seconds))
-
-    def get(self, seconds: float | None = None) -> Notify | None:
-        """Return the next notification; None if there is none within this time."""
-        return self._run(self._client.get(seconds))
-
-    def __iter__(self) -> Iterator[Notify]:
-        """Wait for one notification after the other, until the client is closed."""
-        with contextlib.suppress(_ClosedError):
-            while (notification := self.get()) is not None:
-                yield notification

@@ -12,7 +12,7 @@ import pytest
 from tests.overlay.test_network import TOKEN, client, run, server
 
 from earmark import EarmarkError
-from earmark.overlay.client import Client
+from earmark.overlay.blocking import Client
 
 ROUNDS = 8
 CLOSED = "^this client is closed$"

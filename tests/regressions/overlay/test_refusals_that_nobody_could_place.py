@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.overlay.test_network import PATIENCE, TOKEN, client, run, server
 
-from earmark.overlay.client import AsyncClient, Client, RequestRefused
+from earmark.overlay.blocking import Client
+from earmark.overlay.client import AsyncClient, RequestRefused
 
 
 async def ready(ann: AsyncClient) -> None:
