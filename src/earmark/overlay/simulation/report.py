@@ -264,7 +264,7 @@ def summary(report: Report) -> str:
                 f"{_time(rest.converged)} after the last request"
             )
             tables = f"table entries: {rest.entries:,} in all brokers, at most {rest.largest:,} in one"
-            lines.append(f"{'':16}  {tables}")
+            lines += [f"{'':16}  {tables}"] if rest.phase != "advertise" else []
     share = f"{report.false_positives / report.hops:.1%}" if report.hops else "none"
     false = ", ".join(f"{count:,} at {hop}" for hop, count in sorted(verdict.false_by_hop.items())[:6])
     lines += [
