@@ -21,8 +21,8 @@ POLICIES = {
     **RANGES,
 }
 SHORT = ((6, 30),)
-LONG = ((100, 2_000),)
-"""Examples and steps of each. On one quiet core the long ones take two to four minutes per policy, an hour for all."""
+LONG = ((100, 1_000),)
+"""Examples and steps of each. The long ones take one to eight minutes per policy, about an hour for all."""
 CHOICES = 1 << 20
 
 
