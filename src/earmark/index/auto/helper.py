@@ -5,7 +5,7 @@
 
 At most one helper runs for each user of a machine: a thread waits for its turn at a lock file in the cache. A helper
 ends with the process that started it; what it has compiled by then is kept. There is none without a cache that can be
-written, in Spark's workers, and with EARMARK_NO_WARMING=1.
+written, in Spark's workers, in a program that has Python inside, and with EARMARK_NO_WARMING=1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def takes(name: str) -> bool:
 def is_offered() -> bool:
     """Whether there may be helpers at all."""
     is_off = os.environ.get(OFF, "0") not in ("", "0") or "pyspark.worker" in sys.modules
-    return JIT and not is_off and bool(sys.executable) and cache_folder("kernels") is not None
+    is_python = "python" in os.path.basename(sys.executable or "").lower()  # else another program would be started
+    return JIT and not is_off and is_python and cache_folder("kernels") is not None
 
 
 def compile_beside(names: Sequence[str], then: Callable[[], None]) -> None:

@@ -211,6 +211,9 @@ def test_when_there_are_helpers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setitem(sys.modules, "pyspark.worker", sys)
     assert not helper.is_offered()
     monkeypatch.delitem(sys.modules, "pyspark.worker")
+    with monkeypatch.context() as other:
+        other.setattr(sys, "executable", "/usr/bin/uwsgi")
+        assert not helper.is_offered()
     for variable in ("EARMARK_CACHE_DIR", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.setenv(variable, "/dev/null")
     assert not helper.is_offered()
