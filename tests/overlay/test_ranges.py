@@ -337,7 +337,7 @@ class Moving(Lifetime):
 def test_lives_in_changing_spaces(policy: str) -> None:
     name, options = RANGES[policy]
     machine = type(f"Moving under {policy}", (Moving,), {"policy": name, "options": options})
-    examples, steps = (5, 25) if settings().max_examples <= 100 else (settings().max_examples, 200)
+    examples, steps = (5, 25) if settings().max_examples <= 100 else (500, 200)
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
