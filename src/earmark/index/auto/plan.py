@@ -83,7 +83,8 @@ class Plan:
         """Why this index, in a sentence."""
         first, *others = self.candidates
         if first.expected is None and self.missing:
-            return f"for now, while {' and '.join(map(repr, self.missing))} compile in the background"
+            names, are = " and ".join(map(repr, self.missing)), "is" if len(self.missing) == 1 else "are"
+            return f"for now, while {names} {are} being compiled in the background"
         if first.expected is None:
             return first.note or "by the statistics"
         cost = f"expected {_us(first.expected)} µs an event"

@@ -63,7 +63,8 @@ def filled(count: int = 3_000) -> Matcher:
 def test_a_scan_stands_in_for_what_is_not_compiled() -> None:
     plan = auto.planned(boxes(600, 3), AMONG, compiles=lambda name: True).plan
     assert plan is not None and plan.index == "scan" and sorted(plan.missing) == ["be_star_tree", "blocks"]
-    assert plan.reason == f"for now, while {' and '.join(map(repr, plan.missing))} compile in the background"
+    names = " and ".join(map(repr, plan.missing))
+    assert plan.reason == f"for now, while {names} are being compiled in the background"
     assert "did not race yet" in repr(Plans([plan]))
     assert Plan.of(json.loads(json.dumps(plan.record()))) == plan
 
@@ -81,6 +82,9 @@ def test_a_large_book_is_not_scanned_meanwhile(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(auto, "STAND_IN", 599)
     plan = auto.planned(boxes(600, 3), AMONG, compiles=lambda name: True).plan
     assert plan is not None and plan.index == "blocks" and "be_star_tree" in plan.missing
+    few = auto.planned(boxes(600, 3), AMONG[:2], compiles=lambda name: True).plan
+    assert few is not None
+    assert few.reason == "for now, while 'be_star_tree' is being compiled in the background"
 
 
 def test_what_is_compiled_answers_meanwhile(asked: Asked) -> None:
