@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tests.oracle import generate
@@ -95,3 +96,14 @@ def expected(table: Any) -> dict[int, list[tuple[Any, float]]]:
     for row in table.to_pylist():
         found.setdefault(row["event"], []).append((row["subscription"], row["score"]))
     return found
+
+
+def salted_batches(salted: int, *given: Any) -> Iterator[Any]:
+    """What `search_batches` yields on a worker where fewer answers of an event go to one partition."""
+    from earmark.spark import shuffle
+
+    before, shuffle.SALTED = shuffle.SALTED, salted
+    try:
+        yield from shuffle.search_batches(*given)
+    finally:
+        shuffle.SALTED = before

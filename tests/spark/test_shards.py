@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.oracle import generate
-from tests.spark.books import answers, book_frame, event_frame, events, expected, matcher_of, subscriptions
+from tests.spark.books import (
+    answers,
+    book_frame,
+    event_frame,
+    events,
+    expected,
+    matcher_of,
+    salted_batches,
+    subscriptions,
+)
 
 import earmark
 from earmark.book.saving import open_for_search
@@ -18,7 +28,7 @@ from earmark.engine import lazy
 from earmark.engine.batch import Batch
 from earmark.events.frames import encode_columns
 from earmark.spark import Snapshot, match, read_matches, register, shard_counts, shuffle, stream
-from earmark.spark.matching import search_of
+from earmark.spark.matching import prepared, search_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -239,3 +249,33 @@ def test_many_answers_of_an_event_are_spread(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(shuffle, "SALTED", 2)
     salts = shuffle._salts(np.array([0, 0, 0, 0, 0, 3, 7, 7, 7]))
     assert salts.tolist() == [0, 0, 1, 1, 2, 0, 0, 0, 1]
+
+
+def test_spread_answers_are_the_same(
+    spark: SparkSession, book: Book, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where an event's answers from one shard are in several partitions."""
+    snapshot, matcher = Snapshot.open(whole), book.matcher()
+    monkeypatch.setattr(shuffle, "search_batches", partial(salted_batches, 3))
+    steps = shuffle.steps(prepared(book.events, snapshot, columns=["row"]), snapshot.record, 1)
+    assert steps.found.agg({shuffle.SALT: "max"}).collect()[0][0] > 1
+    wanted = expected(matcher.match_many(book.given))
+    found = {row: sorted(own) for row, own in answers(steps.result).items()}
+    assert found == {row: sorted(own) for row, own in wanted.items()}
+    best = match(book.events, snapshot, 4, columns=["row"], route="shuffle")
+    assert answers(best) == expected(matcher.top_k_many(book.given, 4))
+
+
+def test_a_hot_shard_has_several_places(spark: SparkSession, tmp_path: Path) -> None:
+    """With replicas="auto", by a sample of the events."""
+    rows = [{"id": f"s{n:03d}", "condition": f"a BETWEEN {n} AND {n + 1}"} for n in range(64)]
+    snapshot = Snapshot.publish(book_frame(spark, rows), tmp_path / "s", shards=4)
+    events = spark.range(2_000).selectExpr("id AS row", "CAST(IF(id % 50 = 0, id % 64, 7) AS INT) AS a").repartition(2)
+    ready = prepared(events, snapshot, columns=["row"])
+    first = shuffle._places(ready, snapshot.segments, "auto")
+    places = np.diff(first)
+    hot = max(shard_counts(events, snapshot).collect(), key=lambda row: row["events"])["shard"]
+    assert places[hot] > 1
+    assert (np.delete(places, hot) == 1).all()
+    found = match(events, snapshot, columns=["row"], route="shuffle", replicas="auto")
+    assert sorted(map(tuple, found.collect())) == sorted(map(tuple, match(events, snapshot, columns=["row"]).collect()))
