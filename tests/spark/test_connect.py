@@ -1,4 +1,4 @@
-"""The pipeline on a Spark Connect session, in a process of its own: publish, change, match, stream, SQL."""
+"""The pipeline on Spark Connect sessions, in processes of their own: publish, change, match, stream, SQL, figures."""
 
 from __future__ import annotations
 
@@ -50,6 +50,53 @@ counted = shard_counts(frame, sharded).collect()
 assert sum(row["matches"] for row in counted) == matcher.match_many(given).num_rows
 """
 
+REST = """
+import time
+from pyspark.sql import Observation
+from earmark.spark import MatchListener, Snapshot, match, read_matches, read_rejected, rejected, register_sources
+from earmark.spark import stream
+
+matches = matcher.match_many(given).num_rows
+book = book_frame(spark, rows).selectExpr("*", "concat('/', id) AS url")
+snapshot = Snapshot.publish(book, folder / "s", attributes=generate.SCHEMA, payload=["url"], shards=2)
+frame = event_frame(spark, given)
+found = match(frame, snapshot, columns=["row"], with_columns=["url"]).collect()
+assert len(found) == matches and all(row["url"] == "/" + row["subscription"] for row in found)
+
+noted = Observation("counts")
+assert match(frame, snapshot, columns=["row"], metrics=noted).count() == matches
+assert (noted.get["events"], noted.get["matches"]) == (len(given), matches)
+
+register_sources(spark)
+listed = spark.read.format("earmark.book").load(str(folder / "s"))
+assert {row["id"]: row["url"] for row in listed.collect()} == {row["id"]: "/" + row["id"] for row in rows}
+assert spark.read.format("earmark.book").options(table="versions").load(str(folder / "s")).count() == 1
+
+rule = spark.createDataFrame([("a", "day > DATE '2024-01-01'")], "id string, condition string")
+plain = Snapshot.publish(rule, folder / "days")
+days = spark.createDataFrame([(1, "2024-02-01"), (2, "2024-13-01"), (3, "2023-01-01")], "event int, day string")
+assert [row["event"] for row in match(days, plain, on_error="null").collect()] == [1]
+assert [row["event"] for row in rejected(days, plain, columns=["event"]).collect()] == [2]
+days.write.parquet(str(folder / "days in"))
+figures = []
+listener = MatchListener(figures.append)
+spark.streams.addListener(listener)
+try:
+    arriving = spark.readStream.schema(days.schema).parquet(str(folder / "days in"))
+    now = {"availableNow": True}
+    running = stream(arriving, plain, folder / "hits", folder / "notes", on_error="reject", trigger=now)
+    running.await_end(100)
+    assert [row["event"] for row in read_matches(spark, folder / "hits").collect()] == [1]
+    assert [row["event"] for row in read_rejected(spark, folder / "hits").collect()] == [2]
+    assert [(one.matches, one.rejected) for one in running.reports()] == [(1, 1)]
+    until = time.monotonic() + 30
+    while not figures and time.monotonic() < until:
+        time.sleep(0.1)
+finally:
+    spark.streams.removeListener(listener)  # its thread would keep the process alive
+assert [(one.events, one.matches) for one in figures if one.events] == [(3, 1)], figures
+"""
+
 SHARDED = """
 from earmark.spark import Snapshot, match, read_matches, stream
 
@@ -80,7 +127,9 @@ for shards in (1, 2, 7, 64):
 """
 
 
-@pytest.mark.parametrize("script", [SCRIPT, pytest.param(SHARDED, marks=pytest.mark.slow)], ids=["pipeline", "sharded"])
+@pytest.mark.parametrize(
+    "script", [SCRIPT, REST, pytest.param(SHARDED, marks=pytest.mark.slow)], ids=["pipeline", "rest", "sharded"]
+)
 def test_the_same_answers(script: str, tmp_path: Path) -> None:
     run_on_connect(script, tmp_path)
 
