@@ -92,7 +92,7 @@ def test_bad_rows_are_rejects(spark: SparkSession, tmp_path: Path) -> None:
     assert len(snapshot) == 2 and snapshot.info.rejected == 7 == snapshot.rejects.count()
     assert rejects.keys() == {"bad syntax", "bad type", "bad function", "bad null", None, "a2", ""}
     assert "expected a number for 'a' (first used so by subscription 'a1'" in rejects["bad type"]
-    assert "given twice" in rejects["a2"] and "it is NULL" in rejects[None] and "1 to 10,000" in rejects[""]
+    assert "given twice" in rejects["a2"] and "the id is NULL" in rejects[None] and "1 to 10,000" in rejects[""]
     assert len(found(spark, snapshot, a=2)) == 2 and "a1" in found(spark, snapshot, a=11)
 
 
