@@ -233,12 +233,16 @@ def _processor() -> str:
 
 
 def _commit() -> str | None:
-    """The checkout's commit, with a + when files differ from it."""
+    """Return the commit of the checkout, with a + when files differ from it.
+
+    Files in docs/ do not count: the results of a run may be written there while it goes on.
+    """
     git = ["git", "-C", str(Path(__file__).parent)]
     with suppress(OSError, subprocess.SubprocessError):
         commit = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+        code = ["--", ":(top)", ":(top,exclude)docs"]
         status = subprocess.run(
-            [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, check=True
+            [*git, "status", "--porcelain", "--untracked-files=no", *code], capture_output=True, text=True, check=True
         )
         return commit.stdout.strip() + ("+" if status.stdout.strip() else "")
     return None
