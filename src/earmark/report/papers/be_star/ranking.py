@@ -41,6 +41,12 @@ SAVED, WORDS = "most saved by the best only", "pairs of words as attributes"
 WHOLE = {BEST_1: BE_STAR, BEST_5: BE_STAR, K_BEST_1: K_INDEX, MERGED_1: CONJUNCTION}
 """What each search for the best is compared with: all matches of the same structure."""
 
+PRINTED_8 = {
+    BEST_1: (23.0, 77.0, 72.0, 71.0),
+    **dict.fromkeys((K_BEST_1, MERGED_1), (1.3, 6.2, 3.5, 8.5)),
+}
+"""What the paper prints for Figure 8, by search and data set. It has one k-index, which merges; ours also counts."""
+
 Medians = dict[str, float]
 
 
@@ -122,7 +128,7 @@ FIGURE_8 = Experiment(
             "author": (20_000, 76_000), "title": (5_000, 25_000), "words": (100_000,),
         },
         "full": {
-            "turns": 3, "events": 500, "scan_events": 100, "uniform": (100_000, 400_000, 1_000_000),
+            "turns": 7, "events": 500, "scan_events": 100, "uniform": (100_000, 400_000, 1_000_000),
             "Zipf": (100_000, 400_000, 1_000_000), "author": (100_000, 400_000, 760_000),
             "title": (50_000, 150_000, 250_000), "words": (100_000, 400_000, 1_000_000),
         },
@@ -130,7 +136,7 @@ FIGURE_8 = Experiment(
     seconds={"quick": 45, "full": 420},
     printed=[
         Printed(SAVED, name, data, value)
-        for name, row in ((BEST_1, (23.0, 77.0, 72.0, 71.0)), (K_BEST_1, (1.3, 6.2, 3.5, 8.5)))
+        for name, row in PRINTED_8.items()
         for data, value in zip(DATA, row, strict=True)
     ],
     run=figure_8,
@@ -176,12 +182,12 @@ FIGURE_9 = Experiment(
             "sizes": {UNIFORM: 30_000, ZIPF: 30_000, AUTHOR: 30_000, TITLE: 10_000},
         },
         "full": {
-            "turns": 3, "events": 100, "scan_events": 100, "percent": (0.01, 0.1, 1.0, 9.0),
+            "turns": 5, "events": 100, "scan_events": 100, "percent": (0.01, 0.1, 1.0, 9.0),
             "described": "1,000,000 subscriptions, uniform and Zipf, 400,000 authors, 150,000 titles",
             "sizes": {UNIFORM: 1_000_000, ZIPF: 1_000_000, AUTHOR: 400_000, TITLE: 150_000},
         },
     },
-    seconds={"quick": 25, "full": 650},
+    seconds={"quick": 25, "full": 800},
     run=figure_9,
 )  # fmt: skip
 
