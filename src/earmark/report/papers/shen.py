@@ -315,7 +315,7 @@ FIGURE_8 = Experiment(
     differs=ATTRIBUTE_RANGE,
     panels=[Panel(load, "k", "s") for load in LOADS],
     scales={scale: parameters | {"turns": turns} for (scale, parameters), turns in
-            zip(MODE_SCALES.items(), (1, 3, 3), strict=True)},
+            zip(MODE_SCALES.items(), (1, 3, 5), strict=True)},
     seconds={"quick": 20, "full": 150},
     run=figure_8,
 )  # fmt: skip
