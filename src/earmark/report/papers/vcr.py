@@ -264,7 +264,7 @@ FIGURE_7 = Experiment(
         "tiny": {"sizes": (300, 600), "turns": 2, "calls": 1, "batch": 20, "rival_batch": 10},
         "quick": {"sizes": (32_000, 64_000), "turns": 3, "calls": 1, "batch": 600, "rival_batch": 60},
         "full": {
-            "sizes": (32_000, 64_000, 128_000, 256_000), "turns": 5, "calls": 20, "batch": 1_000, "rival_batch": 10,
+            "sizes": (32_000, 64_000, 128_000, 256_000), "turns": 5, "calls": 20, "batch": 1_000, "rival_batch": 50,
         },
     },
     seconds={"quick": 25, "full": 240},
