@@ -340,9 +340,9 @@ UNSCORED_TREES = Experiment(
     scales={
         "tiny": {"sizes": (400,), "span": "400", "queries": 10, "turns": 2},
         "quick": {"sizes": SIZES[:1], "span": "100,000", "queries": 100, "turns": 3},
-        "full": {"sizes": SIZES[::3], "span": "100,000 and 1,000,000", "queries": 100, "turns": 5},
+        "full": {"sizes": SIZES[::3], "span": "100,000 and 1,000,000", "queries": 1_000, "turns": 5},
     },
-    seconds={"quick": 5, "full": 60},
+    seconds={"quick": 5, "full": 200},
     run=unscored,
 )
 
