@@ -118,16 +118,16 @@ def test_removals_alone_are_taken_in_too() -> None:
 
 
 def test_a_static_index_is_built_for_segments_of_like_size() -> None:
-    then = added(sealed(100, Static), *range(100, 105))
+    then = added(sealed(400, Static), *range(400, 405))
     made = merge(then, Static)
-    assert [len(one) for one in made.segments] == [100, 5]
+    assert [len(one) for one in made.segments] == [400, 5]
     assert all(one.is_sealed for one in made.segments)
-    again = merge(added(made, *range(105, 110)), Static)
-    assert [len(one) for one in again.segments] == [100, 10]
-    assert ids(again) == list(range(110))
-    large = merge(added(again, *range(110, 150)), Static)
-    assert [len(one) for one in large.segments] == [150]
-    assert ids(large) == list(range(150))
+    again = merge(added(made, *range(405, 410)), Static)
+    assert [len(one) for one in again.segments] == [400, 10]
+    assert ids(again) == list(range(410))
+    large = merge(added(again, *range(410, 450)), Static)
+    assert [len(one) for one in large.segments] == [450]
+    assert ids(large) == list(range(450))
 
 
 def test_the_tail_beside_a_static_index_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
