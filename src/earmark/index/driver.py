@@ -52,7 +52,7 @@ from earmark.jit import BOUNDS, JIT
 from earmark.segment.arrays import SegmentArrays
 from earmark.segment.combine import BY_SUM, Combination
 from earmark.segment.evaluate import NO_LIFE
-from earmark.threads import RUNS, cores, in_parallel
+from earmark.threads import RUNS, cores, in_parallel, runs_of
 
 A = TypeVar("A", bound=tuple[Any, ...])
 
@@ -468,13 +468,12 @@ class ArrayIndex(Generic[A]):
             parts.append(counted(asked._replace(last=first + tasted)))
             threads = threads if (perf_counter() - begun) * (last - first) >= WORTHWHILE * tasted else 1
             first += tasted
-        size = most
+        parted = -(-(last - first) // most)
         if lanes is None and threads > 1:
-            size = max(1, min(most, -(-(last - first) // (RUNS * threads))))
+            parted = max(parted, RUNS * threads)
         elif divided and threads > 1:
-            groups_each = max(1, -(-(last - first) // (most * threads)))
-            size = min(most, max(FEW_LANES, -(-(last - first) // (groups_each * threads))))
-        groups = [asked._replace(first=i, last=min(i + size, last)) for i in range(first, last, size)]
+            parted = max(parted, min(-(-parted // threads) * threads, (last - first) // FEW_LANES))
+        groups = [asked._replace(first=first + i, last=first + j) for i, j in runs_of(last - first, parted) if i < j]
         groups = groups if groups or parts else [asked]
         parts += in_parallel(counted, groups, threads) if threads > 1 else map(counted, groups)
         *columns, counters = zip(*parts, strict=True)
@@ -544,8 +543,10 @@ class ArrayIndex(Generic[A]):
         if kernel is None:
             most = min(most, MATCHED_AT_ONCE)
             lanes = lanes if self._residual is None else MATCHED_AT_ONCE  # which share the scan of what is residual
-        ranks = self._by_group(asked, lambda group: self._rank_group(group, floor, kernel), threads, lanes, most)
-        return ranks
+        divided = not self._shares_counted
+        return self._by_group(
+            asked, lambda group: self._rank_group(group, floor, kernel), threads, lanes, most, divided=divided
+        )
 
     def _rank_group(
         self, asked: Asked, floor: Floor | None, kernel: Callable[..., None] | None

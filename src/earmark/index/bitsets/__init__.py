@@ -55,7 +55,7 @@ class BitsetIndex(ArrayIndex[BitsetArrays]):
     _rank_kernel = rank_events
     _relaxed_by_scan = True
     _lanes = LANES
-    _shares_counted = False  # of matches; how many regions a ranking leaves out depends on the events beside it
+    _shares_counted = False
     _check_arrays = staticmethod(check_arrays)
 
     def __init__(self, table: SegmentArrays, arrays: BitsetArrays) -> None:

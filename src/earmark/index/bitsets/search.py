@@ -143,13 +143,16 @@ def rank_events(
 
 @embedded
 def rank_group(searched: Searched[BitsetArrays], asked: Asked, scratch: BitsetScratch, heaps: Heaps, work: I64) -> None:
-    """The same for many events: region by region, all events at each."""
+    """The same for many events: region by region, all events at each.
+
+    What a region has is offered before the next one begins. So the regions that an event leaves out do not depend on
+    the events beside it, and several threads that share a batch do the work of one.
+    """
     index, regions, lanes = searched.arrays, regions_of(searched.arrays), asked.last - asked.first
     for lane in range(lanes):
         ask(index, asked.events, asked.first + lane, lane, lanes, scratch)
-    count = 0
     for region in range(regions):
-        is_open = False
+        is_open, count = False, 0
         for lane in range(lanes):
             if cannot_win(index, region, asked, heaps, lane):
                 work[counters.PRUNED] += 1
@@ -164,7 +167,7 @@ def rank_group(searched: Searched[BitsetArrays], asked: Asked, scratch: BitsetSc
             if count > int(TOGETHER):
                 offer(searched, asked, asked.first, scratch, count, heaps, work)
                 count = 0
-    offer(searched, asked, asked.first, scratch, count, heaps, work)
+        offer(searched, asked, asked.first, scratch, count, heaps, work)
     for lane in range(lanes):
         sort_heap(heaps, lane * asked.k, heaps.size[lane])
 
