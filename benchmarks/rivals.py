@@ -1,17 +1,17 @@
 """earmark, through its public API, against what else there is: one thread each, every answer compared.
 
-    python benchmarks/rivals.py [--size 1m] [--rounds 1] [--events 300] [--quick] [--json FILE]
+    python benchmarks/rivals.py [--size 1m] [--rounds 1] [--events 1000] [--quick] [--json FILE]
 
     w2    SQLite's R*Tree, libspatialindex, DuckDB, polars, numpy
     w1    DuckDB, numpy; the others cannot do it
 
-Every engine has a fresh process for each round, at most two minutes for it, and the first 300 events; with several
-rounds the engines take turns. At 1M one round takes about five minutes, most of it for building the rivals' indexes.
-What counts is the best of each: its batch, or one event per call. Bars, at 1M subscriptions: `Matcher()` answers w2 at
-least 75 times as fast as the best rival, and w1 at least 30 times. A bar is missed as well where the rivals that were
-the best so far have no figure: SQLite on w2, numpy and DuckDB on w1. Exit code 1 when a bar is missed at 1M or an
-engine is wrong or fails. `--quick` takes 10k subscriptions and judges no bar. `run.py` measures any engines on any
-workloads.
+Every engine has a fresh process for each round, at most two minutes for it, and a batch of 1,000 events as in all other
+programs; with several rounds the engines take turns. At 1M one round takes about five minutes, most of it for building
+the rivals' indexes. What counts is the best of each: its batch, or one event per call. Bars, at 1M subscriptions:
+`Matcher()` answers w2 at least 75 times as fast as the best rival, and w1 at least 30 times. A bar is missed as well
+where the rivals that were the best so far have no figure: SQLite on w2, numpy and DuckDB on w1. Exit code 1 when a bar
+is missed at 1M or an engine is wrong or fails. `--quick` takes 10k subscriptions and judges no bar. `run.py` measures
+any engines on any workloads.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=sizes, default=[SUBSCRIPTIONS], help="subscriptions, such as 100k (1m)")
     parser.add_argument("--rounds", type=int, default=1, help="times the engines take turns (%(default)s)")
-    parser.add_argument("--events", type=int, default=300, help="events of each workload (%(default)s)")
+    parser.add_argument("--events", type=int, default=1_000, help="events of each workload (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="10k subscriptions, one round")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
     options = parser.parse_args(given)
