@@ -1,7 +1,9 @@
 """Ad campaigns against visitors, in batch: publish, then match a DataFrame in three ways.
 
-python examples/batch_job.py
-spark-submit --master 'local[2]' examples/batch_job.py --rows 100000
+Run it with Python, or submit it to Spark:
+
+    python examples/batch_job.py
+    spark-submit --master 'local[2]' examples/batch_job.py --rows 100000
 """
 
 from __future__ import annotations
@@ -31,11 +33,11 @@ def main() -> None:
 
         visitors = workload(spark, "ads", "events", arguments.rows)
 
-        # All matches. Only the id of the visitor goes along: every column that does costs time.
+        # All matches, with only the visitor's id: every column that is carried along costs time.
         everything = match(visitors, snapshot, columns=["event"])
         print(f"all matches of {arguments.rows:,} visitors: {everything.count():,}")
 
-        # The three best for each visitor; scores are bids plus the weights of what holds.
+        # The three best for each visitor; a score is the bid plus the weights of the constraints that hold.
         best = match(visitors, snapshot, k=3, columns=["event", "city"])
         best.filter("event < 3").orderBy("event", f.desc("score")).show(truncate=False)
 

@@ -2,8 +2,8 @@
 
     python examples/brokers.py
 
-Brokers do no input and output of their own: whoever drives them carries their messages. Here that is a few lines with
-a queue per link; `earmark broker` does it with sockets, `earmark simulate` with a clock of its own.
+Brokers do no input or output themselves: the code that drives them carries their messages. Here it is a few lines with
+a queue per link; `earmark broker` does it with sockets, `earmark simulate` with a simulated clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ traffic: Counter[str] = Counter()
 
 
 def send(source: str, sent: list[Sent]) -> None:
-    """Put messages for brokers on their way, and show clients theirs."""
+    """Queue messages to brokers, and print those to clients."""
     for party, message in sent:
         if party.kind == "broker":
             traffic[type(message).__name__] += 1
@@ -32,27 +32,27 @@ def send(source: str, sent: list[Sent]) -> None:
 
 
 def connect(a: str, b: str) -> None:
-    """Make a channel between two brokers."""
+    """Open a channel between two brokers."""
     queues[a, b], queues[b, a] = deque(), deque()
     send(a, brokers[a].connect(b))
     send(b, brokers[b].connect(a))
 
 
 def cut(a: str, b: str) -> None:
-    """Lose a channel, and what is in it; each side is told what it may have lost."""
+    """Cut a channel and lose what is in it; each side is told what it may have lost."""
     for source, target in ((a, b), (b, a)):
         send(source, brokers[source].disconnect(target, queues.pop((source, target))))
 
 
 def settle() -> None:
-    """Carry messages until none is left."""
+    """Deliver messages until none are left."""
     while busy := [pair for pair, queue in queues.items() if queue]:
         for source, target in busy:
             send(target, brokers[target].receive(queues[source, target].popleft(), Party("broker", source)))
 
 
 def ask(home: str, client: str, request: Message) -> None:
-    """Send a request of a client to its broker, and let everything settle."""
+    """Send a client's request to its broker, and wait until everything has settled."""
     send(home, brokers[home].receive(request, Party("client", client)))
     settle()
 

@@ -1,8 +1,8 @@
-"""Fraud rules: a day of card payments against a book of rules that changes, checked before it goes live.
+"""Fraud rules: a day of card payments against a book of rules, which is checked before it goes live and then changed.
 
     python examples/fraud_rules.py [--payments N]
 
-The audit finds rules that say the same or can never match; `match_many` takes the payments as columns; a rule is
+The audit finds redundant rules and rules that can never match; `match_many` takes the payments as columns; a rule is
 updated while the matcher is in use.
 """
 
@@ -29,7 +29,7 @@ RULES = [
 
 
 def payments(count: int) -> pa.Table:
-    """Made-up payments; the same on every machine."""
+    """Make up payments, the same on every machine."""
     random = np.random.default_rng(7)
     device = random.integers(0, 400, count).astype(float)
     return pa.table(
@@ -64,7 +64,7 @@ def main() -> None:
     for row in hits.group_by("subscription").aggregate([("event", "count")]).sort_by("subscription").to_pylist():
         print(f"  {row['subscription']:<20}{row['event_count']:>6,}")
 
-    matcher.update("new device", "device_age_days < 3 AND amount > 500")  # it had too many
+    matcher.update("new device", "device_age_days < 3 AND amount > 500")  # it had too many matches
     again = matcher.match_many(day)
     print(f"with a higher threshold for new devices: {again.num_rows:,} hits")
     first = again.slice(0, 1).to_pylist()[0]

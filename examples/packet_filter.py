@@ -1,7 +1,7 @@
-"""A packet filter: which rule of an access list decides about a packet? Rules are boxes in five dimensions.
+"""A packet filter: which rule of an access list decides what happens to a packet? Rules are boxes in 5 dimensions.
 
     python examples/packet_filter.py                     # a few hundred made-up rules
-    python examples/packet_filter.py acl1_10k            # a file of ClassBench, plain or .gz
+    python examples/packet_filter.py acl1_10k            # a ClassBench file, plain or .gz
 
 A line of ClassBench's filter sets is: source and destination prefix, source and destination ports, protocol and mask,
 and flags, which are not used here:
@@ -30,7 +30,7 @@ PACKETS = 10_000
 
 
 def subscription(number: int, line: str) -> earmark.Subscription:
-    """A rule as a subscription; what every packet meets is left out."""
+    """Return a rule as a subscription, without the parts that every packet satisfies."""
     found = LINE.match(line)
     if found is None:
         raise SystemExit(f"not a rule of ClassBench: {line!r}")
@@ -51,7 +51,7 @@ def subscription(number: int, line: str) -> earmark.Subscription:
 
 
 def lines(path: str | None) -> Iterator[str]:
-    """The rules of a file, or some that look like them."""
+    """Return the rules of a file, or made-up ones that look like them."""
     if path is not None:
         content = Path(path).read_bytes()
         text = (gzip.decompress(content) if path.endswith(".gz") else content).decode()
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def packet(line: str, rng: random.Random) -> dict[str, int]:
-    """A packet that a rule takes."""
+    """Make up a packet that a rule matches."""
     found = LINE.match(line)
     assert found is not None
     source, target, *ports = found.groups()[:6]

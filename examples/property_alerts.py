@@ -1,9 +1,9 @@
-"""Property alerts: which saved searches does a new listing match, and whom to tell first?
+"""Property alerts: which saved searches does a new listing match, and who should hear of it first?
 
     python examples/property_alerts.py
 
 Saved searches are subscriptions, listings are events. Weights say what a buyer cares about, so that the best searches
-come first; `explain` says why, and `near_misses` who would have been told at a lower price.
+come first; `explain` says why, and `near_misses` who narrowly missed it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The session of an example: spark-submit's if it was started so, otherwise one on this machine."""
+"""The Spark session of an example: the one of spark-submit if it was started that way, otherwise a local one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The search as a SQL function, so that whoever writes SQL needs no Python.
+"""The search as a SQL function, for people who write SQL and no Python.
 
-python examples/sql_job.py
+    python examples/sql_job.py
+
+The function is `top_matches(event, k)`; it returns an array of structs, which `inline` makes rows.
 """
 
 from __future__ import annotations

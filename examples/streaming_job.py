@@ -1,8 +1,8 @@
-"""A stream of visitors while the campaigns change: every micro-batch sees one version, and counts once.
+"""A stream of visitors while the campaigns change: every micro-batch sees one version and is written once.
 
     python examples/streaming_job.py
 
-Start it with --folder twice, and the second run goes on where the first ended.
+Run it twice with the same --folder, and the second run continues where the first one ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
         visitors = workload(spark, "ads", "events", arguments.rows, stream=True, rowsPerBatch=400)
 
         def progress(report: object) -> None:
-            """Called after every batch: the first time, we change the campaigns under the running stream."""
+            """Print a report after every batch; after the first one, change the campaigns under the running stream."""
             print(report, flush=True)
             if Snapshot.open(folder / "ads").version == 1:
                 print(f"published version {change(spark, folder / 'ads').version} meanwhile", flush=True)
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def change(spark: SparkSession, path: Path) -> Snapshot:
-    """One campaign for everybody, one that ends: a small delta version."""
+    """Publish a small delta version: one new campaign, for everybody, and one removed."""
     rows = [("everybody", "age IS NOT NULL", 5.0, "upsert"), ("ad-0", None, None, "remove")]
     changes = spark.createDataFrame(rows, "id string, condition string, score double, op string")
     return Snapshot.open(path).apply(changes)

@@ -3,8 +3,8 @@
     pip install 'earmark[spark]' 'pyspark[pipelines]'
     python examples/pipeline/run.py
 
-`spark-pipelines` wants a specification with a storage folder, and the pipeline wants a published snapshot: this makes
-both in a temporary folder. With a snapshot and a specification of your own, `spark-pipelines run` is all there is.
+`spark-pipelines` needs a specification with a storage folder, and the pipeline needs a published snapshot: this makes
+both in a temporary folder. With a snapshot and a specification of your own, `spark-pipelines run` is all you need.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # In a process of its own: a pipeline has a session of another kind.
+        # In a separate process, since a pipeline has another kind of session.
         subprocess.run([sys.executable, "-c", PUBLISH, str(folder / "ads")], check=True)
         shutil.copytree(HERE / "transformations", folder / "transformations")
         (folder / "spark-pipeline.yml").write_text(SPECIFICATION.format(folder=folder))
         os.environ["EXAMPLE_SNAPSHOT"] = str(folder / "ads")
-        # What is fixed when a session starts cannot stand in the specification.
+        # Settings that are fixed when a session starts cannot go into the specification.
         fixed = ["--conf", f"spark.sql.warehouse.dir={folder}/warehouse", "--conf", "spark.ui.enabled=false"]
         subprocess.run([_program(), "run", *fixed, "--spec", str(folder / "spark-pipeline.yml")], check=True)
         import pyarrow.parquet as pq

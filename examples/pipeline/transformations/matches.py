@@ -1,7 +1,7 @@
 """A declarative pipeline: visitors, their best campaigns, and a summary.
 
-`spark` is given by `spark-pipelines`. Query functions only describe: they may not register functions or look at the
-columns of a DataFrame, so the search is a function applied to a column.
+`spark-pipelines` provides `spark`. Query functions only describe a query: they may not register functions or look at
+the columns of a DataFrame, so the search is a function applied to a column.
 """
 
 from __future__ import annotations
