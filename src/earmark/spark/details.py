@@ -46,7 +46,7 @@ class Details:
         self._forget()
         for name in self.names:
             if name in TEXTS:
-                total += [self._text(name, code)[1] for code in codes.tolist()]
+                total += np.array([self._text(name, code)[1] for code in codes.tolist()], np.int64)
             else:
                 total += self._payload().sizes(name, self._sequences(codes))
         sizes: I64 = total[place]
