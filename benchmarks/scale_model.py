@@ -1,17 +1,19 @@
 """What will a larger book and a busier stream cost? Costs are measured, a model is fitted, and it is asked.
 
     python benchmarks/scale_model.py [--quick] [--index NAME] [--subscriptions N] [--events-a-day N] [--json FILE]
+                                     [--markdown docs/scale.md]
 
-Measured on w2 (five ranges a subscription), in one process and in processor time: searches of sharded snapshots of
-several sizes, for the 10 best and for all matches; then what Spark takes on top, an event and a match. The model:
+Measured on w2 (five ranges per subscription), in one process and in processor time: searches of sharded snapshots of
+several sizes, for the 10 best and for all matches; then what Spark takes on top, per event and per match. The model:
 
     µs per event = event + route (where there are several shards) + cover x covers met + visit x shards met
-                  + search x shards met x size ^ p + match x matches given back + Spark's share of events and matches
+                  + search x shards met x size ^ p + match x matches returned + Spark's share of events and matches
 
-where size is in millions a shard. Coefficients and p are fitted to the relative error, none below zero. The largest
-snapshot is left out of the fit, and the error on it is printed beside that on the others. Shards met grow as a power of
-the number of shards, and covers met as a product of powers of shards and subscriptions; both are fitted too. Then the
-model is asked for 100M subscriptions and 10 billion events a day: cores, core-hours, memory.
+where size is the subscriptions of a shard, in millions. Coefficients and p are fitted to the relative error, none below
+zero. The largest snapshot is left out of the fit, and the error on it is printed beside that on the others. Shards met
+grow as a power of the number of shards, and covers met as a product of powers of shards and subscriptions; both are
+fitted too. Then the model is asked for 100M subscriptions and 10 billion events per day: cores, core-hours, memory.
+With `--markdown` all of it goes into the marked place of a page.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from earmark.spark.matching import MatchPlan, prepared
 from earmark.spark.search import result_batches, searched
 from results import PER_EVENT, Figure, Result
 from spark_runner import both_clocks, session, taken_by
-from tables import number
+from tables import filled, machine_line, number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +51,7 @@ POWERS = (0.25, 0.5, 0.75, 1.0)
 BEST, REPEATS = 10, 3
 SHARDS = [1, 4, 16, 64]
 SHARD_SIZE = 250_000
-"""Subscriptions a shard in the prediction."""
+"""Subscriptions per shard in the prediction."""
 DAY = 86_400
 
 
@@ -64,7 +66,7 @@ class Sample(NamedTuple):
     covers: float
     """Covers met per event."""
     matches: float
-    """Given back an event."""
+    """Returned per event."""
     cost: float
     """µs per event."""
 
@@ -100,7 +102,8 @@ def measured(events: DataFrame, snapshot: Snapshot, k: int | None, count: int) -
         met = matches = 0
         for part, answers, *_ in searched(ready.search, ready.columns, iter(batches)):
             met += int(answers.counts[:, 0].sum())
-            matches += sum(made.num_rows for made in result_batches(ready.search, ready.columns, part, answers))
+            results = result_batches(ready.search, ready.columns, part, answers, None)
+            matches += sum(made.num_rows for made in results)
 
     run()
     taken = [both_clocks(run, os.getpid(), children=False)[1] for _ in range(REPEATS)]
@@ -213,23 +216,72 @@ def predicted(
     return {**by_term, "Spark, an event": share[0], "Spark, matches": share[1] * matches}
 
 
-def tell(by_term: dict[str, float], what: str, events_a_day: float) -> None:
-    """Cores and core-hours, and which term weighs most."""
-    total = sum(by_term.values())
-    print(f"  {what}: {total:,.1f} µs per event -> {events_a_day * total / 1e6 / DAY:,.0f} cores always busy, "
-          f"{events_a_day * total / 3.6e9:,.0f} core-hours a day")  # fmt: skip
-    told = ", ".join(f"{name} {value:,.1f}" for name, value in by_term.items() if value > 0)
-    print(f"    µs by term: {told}; most: {max(by_term, key=lambda name: by_term[name])}", flush=True)
+class Prediction(NamedTuple):
+    """What a search costs per event."""
+
+    what: str
+    by_term: dict[str, float]
+    """µs."""
+
+    def rows(self, events_a_day: float) -> list[str]:
+        """Return the cells of a row: what is searched for, µs, cores, core-hours, and the terms."""
+        total = sum(self.by_term.values())
+        cores, hours = events_a_day * total / 1e6 / DAY, events_a_day * total / 3.6e9
+        terms = ", ".join(f"{name} {number(value)}" for name, value in self.by_term.items() if value > 0)
+        return [self.what, number(total), f"{cores:,.0f}", f"{hours:,.0f}", terms]
 
 
-def main() -> int:
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows])
+
+
+def page_of(
+    result: Result, samples: list[Sample], said: list[str], predictions: list[Prediction], asked: str, day: float
+) -> str:
+    """Return what goes into docs/scale.md: the measurements, what was fitted (`said`), and the predictions."""
+    measurements = [
+        [f"{s.subscriptions:,}", str(s.shards), str(s.k or "all"), *map(number, (s.met, s.covers, s.matches, s.cost))]
+        for s in samples
+    ]
+    header = ["subscriptions", "shards", "k", "shards met", "covers met", "matches", "µs per event"]
+    predicted = ["", "µs per event", "cores always busy", "core-hours per day", "µs by term"]
+    parts = [machine_line(result.machine), table(header, measurements), "\n".join(f"* {line}" for line in said), asked]
+    return "\n\n".join([*parts, table(predicted, [one.rows(day) for one in predictions])])
+
+
+def options_of() -> argparse.Namespace:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="sizes up to 100k instead of 800k")
     parser.add_argument("--index", default="blocks", help="the snapshots' index (%(default)s)")
     parser.add_argument("--subscriptions", type=float, default=100e6, help="to predict for (%(default).0f)")
     parser.add_argument("--events-a-day", type=float, default=10e9, help="to predict for (%(default).0f)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result here")
+    parser.add_argument("--markdown", type=Path, metavar="PAGE", help="put the tables into the marked place of a page")
     options = parser.parse_args()
+    if options.markdown:
+        try:
+            filled(options.markdown.read_text("utf-8"), "")
+        except (OSError, ValueError) as problem:
+            parser.error(str(problem))
+    return options
+
+
+def fitted_to(samples: list[Sample], largest: int) -> list[str]:
+    """Return what the model is when the largest size is left out, and how well it predicts that."""
+    known, held_back = ([s for s in samples if (s.subscriptions < largest) == yes] for yes in (True, False))
+    model = fitted(known)
+    costs = ", ".join(f"{name} {cost:.3g}" for name, cost in zip(TERMS, model.costs, strict=True))
+    fit, other = f"{model.error(known):.0%}", f"{model.error(held_back):.0%}"
+    return [
+        f"the model, in µs: {costs}; p = {model.power}",
+        f"mean error: {fit} on the {len(known)} rows that it was fitted to, {other} on the largest size, left out",
+    ]
+
+
+def main() -> int:
+    options = options_of()
     ensure_java()
     sizes = [10_000, 30_000, 100_000] if options.quick else [50_000, 200_000, 800_000]
     events = 5_000 if options.quick else 20_000
@@ -241,30 +293,38 @@ def main() -> int:
         crowd = workload(spark, "w2", "events", 5 * events).repartition(4).cache()
         share = spark_share(crowd, Snapshot.open(folder / f"{sizes[-2]}-1"), 5 * events)
         spark.stop()
-    known, held_back = ([s for s in samples if (s.subscriptions < sizes[-1]) == yes] for yes in (True, False))
-    model = fitted(known)
-    print("\nmodel, µs: " + ", ".join(f"{n} {number(c)}" for n, c in zip(TERMS, model.costs, strict=True))
-          + f", p {model.power}; Spark {share[0]:.2f} an event, {share[1]:.3f} a match")  # fmt: skip
-    print(f"mean error {model.error(known):.0%} on the {len(known)} it was fitted to, "
-          f"{model.error(held_back):.0%} on the largest size, which it had not seen")  # fmt: skip
     shards_met = Growth.of(samples, lambda s: s.met, by_size=False)
-    growth = Growth.of(samples, lambda s: s.covers, by_size=True)
-    print(f"shards met = {shards_met}; covers met = {growth}; {weight:,.0f} bytes of files per subscription")
-    model = fitted(samples)
-    subscriptions = int(options.subscriptions)
-    largest = next(s for s in reversed(samples) if s.k is None)
-    print(f"\n{subscriptions:,} subscriptions in shards of {SHARD_SIZE:,}, {options.events_a_day:,.0f} events a day")
-    for k, what in ((BEST, f"the {BEST} best"), (None, "all matches")):
-        each = largest.matches / largest.subscriptions
-        tell(predicted(model, share, shards_met, growth, k, subscriptions, each), what, options.events_a_day)
-    print(f"  memory: {weight * subscriptions / 2**30:,.0f} GiB of mapped files in all, "
-          f"{weight * SHARD_SIZE / 2**20:,.0f} MiB a shard")  # fmt: skip
+    covers_met = Growth.of(samples, lambda s: s.covers, by_size=True)
+    said = fitted_to(samples, sizes[-1])
+    said += [f"Spark's share: {share[0]:.2f} µs per event, {share[1]:.3f} µs per match"]
+    said += [f"shards met = {shards_met}", f"covers met = {covers_met}"]
+    print("\n" + "\n".join(said))
+    subscriptions, day = int(options.subscriptions), options.events_a_day
+    model, largest = fitted(samples), next(s for s in reversed(samples) if s.k is None)
+    each = largest.matches / largest.subscriptions
+    predictions = [
+        Prediction(what, predicted(model, share, shards_met, covers_met, k, subscriptions, each))
+        for k, what in ((BEST, f"the {BEST} best"), (None, "all matches"))
+    ]
+    asked = (
+        f"Predicted by the model, fitted to all rows, for {subscriptions:,} subscriptions in shards of {SHARD_SIZE:,} "
+        f"and {day:,.0f} events per day. The files take {weight:,.0f} bytes per subscription: "
+        f"{weight * subscriptions / 2**30:,.0f} GiB in all, {weight * SHARD_SIZE / 2**20:,.0f} MiB per shard."
+    )
+    print("\n" + asked)
+    for one in predictions:
+        what, total, cores, hours, terms = one.rows(day)
+        print(f"  {what}: {total} µs per event, {cores} cores always busy, {hours} core-hours per day\n    µs: {terms}")
+    figures = [
+        Figure("w2", s.subscriptions, options.index, f"{s.shards} shards, {s.k or 'all'}", PER_EVENT, [s.cost])
+        for s in samples
+    ]
+    result = Result("scale_model", {"index": options.index, "quick": options.quick}, figures)
     if options.json:
-        figures = [
-            Figure("w2", s.subscriptions, options.index, f"{s.shards} shards, {s.k or 'all'}", PER_EVENT, [s.cost])
-            for s in samples
-        ]
-        Result("scale_model", {"index": options.index, "quick": options.quick}, figures).write(options.json)
+        result.write(options.json)
+    if options.markdown:
+        text = page_of(result, samples, said, predictions, asked, day)
+        options.markdown.write_text(filled(options.markdown.read_text("utf-8"), text), "utf-8")
     return 0
 
 

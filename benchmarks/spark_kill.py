@@ -211,7 +211,7 @@ class Driver:
             self.lines.append(line.rstrip())
 
     def wait_for(self, count: int) -> bool:
-        """Until so many batches are reported; False when it ended before."""
+        """Wait until this many batches are reported; return False when it ended before."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             if sum(line.startswith("batch") for line in self.lines) >= count:
@@ -237,7 +237,7 @@ class Driver:
 
 
 def torment(folder: Path, drivers: int, workers: int, seed: int) -> tuple[dict[int, int | None], Counter[str]]:
-    """Kill so many drivers and so many workers, then let it come to its end.
+    """Kill this many drivers and workers, then let it come to its end.
 
     Gives the parents of all versions, and counts of what happened. A driver that fails by itself (a worker that could
     not be started again, on a machine that is too busy) is one more crash to recover from, and is counted as such.

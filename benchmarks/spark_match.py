@@ -4,7 +4,7 @@
 
 The snapshot is published beforehand and the session is warm (every query runs once before it is timed); events lie in
 Spark's cache. What is timed is the query up to a sink that throws its rows away. The data are w2: five ranges a
-subscription. Bars are held by the clock; processor time, which other work on the machine disturbs less, stands beside.
+subscription. Bars are about the clock; processor time, which other work on the machine disturbs less, is printed too.
 
 join      10k events, 100k subscriptions, all matches. Rivals: a broadcast nested-loop join, and an equi-join on bins of
           one attribute with the rest as a filter, at the best of several widths. Bar: 3 x the better one.

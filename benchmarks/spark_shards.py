@@ -109,7 +109,7 @@ def routes(spark: SparkSession, folder: Path, report: Report, size: int, count: 
     for said, route, waves in (
         ("local", "local", few),
         ("shuffle", "shuffle", few),
-        ("a task a shard", "shuffle", 999),
+        ("one task per shard", "shuffle", 999),
     ):
         shuffle.WAVES = waves
         query = match(events, snapshot, 10, columns=["event"], route=route)

@@ -1,4 +1,4 @@
-"""A few clauses that cover all of a shard's, by which events are kept away from it; and how clauses are split.
+"""A few clauses that together cover all clauses of a shard, so that other events pass it by; and how clauses are split.
 
 A shard's clauses are cut into groups of similar ones, and each group is merged into one clause that covers all its
 members: on every attribute that all of them constrain, the hull of what they accept (imperfect merging, mics.txt 4.2,
@@ -41,18 +41,20 @@ from earmark.flat import bits
 from earmark.flat.arrays import F64, I32, I64
 from earmark.index.scan import Scan
 from earmark.jit import kernel
-from earmark.keys.schema import INT64_MAX, INT64_MIN
+from earmark.keys.schema import INT64_MAX, INT64_MIN, attribute_type
 from earmark.segment.arrays import SegmentArrays, boxes_table, offsets, spread
 
 MEMBERS = 6
 """Clauses for which a shard has about one cover."""
 FEWEST, MOST = 64, 1 << 14
-"""The fewest and the most covers of a shard."""
+"""The fewest and the most covers of a shard that keeps events away."""
 SMALL, PAIR = 1_024, 2
-"""A shard of at most so many clauses has a cover for each pair, whatever each gains: beside the fixed cost of searching
-in a shard, its covers cost little."""
+"""A shard of at most SMALL clauses has a cover for each PAIR of them, even if the finer covers gain little: they cost
+little beside the fixed cost of searching in a shard."""
 _PRESENCE = 2.0
 """An event has more attributes than the subscriptions it matches."""
+MANY = 32
+"""Covers of one shard that an event may meet; if it meets more, fewer and coarser covers are tried."""
 _FEW, _GAIN = 0.4, 0.93
 """Covers are enough when at most the first share of events meets them, and twice as many covers leave more than the
 second share of those events."""
@@ -60,6 +62,9 @@ LOWER, UPPER = 0, 1
 """Which ends a split compares with its threshold."""
 _POINT = 1e-4
 """The least share of events that is taken to meet a group."""
+_TYPES = [attribute_type(name) for name in ("number", "integer", "date")]
+LOWEST, HIGHEST = (np.array(keys, np.int64) for keys in zip(*((t.low, t.high) for t in _TYPES), strict=True))
+"""The ends of ranges that have no bound: `price > 30` ends at the highest key of its type, where no events are."""
 
 Flags = NDArray[np.bool_]
 
@@ -78,7 +83,7 @@ class Bounds(NamedTuple):
 
     @property
     def clauses(self) -> int:
-        """How many clauses."""
+        """Number of clauses."""
         return len(self.start) - 1
 
 
@@ -152,7 +157,7 @@ def bounds_of(table: SegmentArrays) -> Bounds:
     presence = np.zeros(int(attr.max(initial=-1)) + 1)
     for number, mine in by_attribute(attr):
         ends = np.concatenate([lo[mine], hi[mine]])
-        ends = np.sort(ends[(ends != INT64_MIN) & (ends != INT64_MAX)])
+        ends = np.sort(ends[~np.isin(ends, LOWEST) & ~np.isin(ends, HIGHEST)])
         low[mine] = np.searchsorted(ends, lo[mine], "left") / max(len(ends), 1)
         high[mine] = np.searchsorted(ends, hi[mine], "right") / max(len(ends), 1)
         presence[number] = min(1.0, _PRESENCE * len(mine) / max(len(start) - 1, 1))
@@ -163,6 +168,12 @@ def middles(lo: I64, hi: I64) -> I64:
     """Halfway between the ends, which may be further apart than an int64 reaches."""
     apart = np.ascontiguousarray(hi).view(np.uint64) - np.ascontiguousarray(lo).view(np.uint64)
     return lo + (apart >> np.uint64(1)).view(np.int64)
+
+
+def typical(lo: I64, hi: I64) -> I64:
+    """Return a key of each range at which events may be expected: its middle, or its bound if it has only one."""
+    has_lower, has_upper = ~np.isin(lo, LOWEST), ~np.isin(hi, HIGHEST)
+    return np.where(has_lower == has_upper, middles(lo, hi), np.where(has_lower, lo, hi))
 
 
 def by_attribute(attr: I32) -> Iterator[tuple[int, I64]]:
@@ -337,35 +348,65 @@ def _by_attribute(bounds: Bounds, group: Group) -> tuple[float, I64]:
 
 
 def covers_of(table: SegmentArrays, events: EventArrays | None = None, most: int | None = None) -> SegmentArrays:
-    """Covers of all clauses of a table, one slot each: what an event must meet to match any of its subscriptions.
+    """Return covers of all clauses of a table, one slot each: what an event must meet to match any subscription in it.
 
-    With `events` like those to come, there are no more covers than make a difference to them, unless the table
-    is small.
+    `events` are like those to come: there are no more covers than make a difference to them, unless the table is small.
+    Where an event that meets one cover meets very many, there are fewer if those keep as many events away.
     """
     grouping = Grouping(bounds_of(table))
     clauses = grouping.bounds.clauses
+    if events is not None and len(events.start) < 2:
+        events = None
+    tried = [grouping.covers()]
     if most is None and clauses <= SMALL:
         grouping.split_to(max(clauses // PAIR, FEWEST))
-        return grouping.covers()
+        return _enough([*tried, grouping.covers()], events)
     most = most or usual(clauses)
     count, before = FEWEST, 1.0
     while grouping.split_to(min(count, most)) and count < most:
         count *= 2
-        if events is None or len(events.start) < 2:
+        if events is None:
             continue
-        share = len(met(grouping.covers(), events)) / (len(events.start) - 1)
+        tried.append(grouping.covers())
+        share = _reach(tried[-1], events)[0]
         if share <= _FEW and share > _GAIN * before:
-            break
+            return _enough(tried, events)
         before = share
-    return grouping.covers()
+    return _enough([*tried, grouping.covers()], events)
+
+
+def _enough(tried: list[SegmentArrays], events: EventArrays | None) -> SegmentArrays:
+    """Return the last of several covers of a table, each finer than the one before, if events meet few of them.
+
+    Otherwise return the first that keep about as many events away.
+    """
+    finest = tried[-1]
+    if events is None:
+        return finest
+    share, each = _reach(finest, events)
+    if each <= MANY:
+        return finest
+    return next(covers for covers in tried if covers is finest or _GAIN * _reach(covers, events)[0] <= share)
+
+
+def _reach(covers: SegmentArrays, events: EventArrays) -> tuple[float, float]:
+    """Return the share of events that meet a cover, and how many covers each of those meets on average."""
+    counts = np.diff(_met(covers, events))
+    reached = int(np.count_nonzero(counts))
+    return reached / len(counts), float(counts.sum()) / max(reached, 1)
 
 
 def usual(clauses: int) -> int:
-    """The most covers of a shard with so many clauses, unless it is small."""
+    """Return the most covers of a shard with this number of clauses, unless it is small."""
     return min(max(clauses // MEMBERS, FEWEST), MOST)
 
 
 def met(covers: SegmentArrays, events: EventArrays) -> I64:
-    """Which events meet a cover."""
+    """Return the numbers of the events that meet a cover."""
+    return np.flatnonzero(np.diff(_met(covers, events)))
+
+
+def _met(covers: SegmentArrays, events: EventArrays) -> I64:
+    """Return where the covers that each event meets would begin, in a list of all."""
     pointers, _ = Scan.build(covers).match_many(events, bits.all_set(len(covers.sequence)))
-    return np.flatnonzero(np.diff(pointers))
+    return pointers

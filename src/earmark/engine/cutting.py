@@ -145,9 +145,9 @@ def _best_split(ends: Ends, members: I64, share: float) -> tuple[int, int, int] 
     best: tuple[float, int, int, int] | None = None
     for axis, end, threshold, left in covers.splits(ends, members, share, share / 2):
         lo, hi = ends.lo[members, axis], ends.hi[members, axis]
-        middle, cost = covers.middles(lo, hi), 0.0
+        points, cost = covers.typical(lo, hi), 0.0
         for side in (left, ~left):
-            inside = (middle >= lo[side].min()) & (middle <= hi[side].max())
+            inside = (points >= lo[side].min()) & (points <= hi[side].max())
             cost += np.count_nonzero(side) * float(inside.mean())
         if best is None or (cost, axis, end, threshold) < best:
             best = (cost, axis, end, threshold)
@@ -278,20 +278,20 @@ def _folded(weight: Weights, size: I64, shards: int) -> I32:
 
 
 def proxies(sample: SegmentArrays, count: int = PROXIES) -> EventArrays:
-    """Events like the subscriptions of a sample: each has the middles of the ranges of two of them."""
+    """Return events like the subscriptions of a sample: each has typical values of the ranges of two of them."""
     start, attr, lo, hi = covers.ends_of(first_clauses(sample))
     slots = len(start) - 1
     if not slots:
         return _events(np.zeros(1, np.int64), attr, lo)
     step = max(slots // count, 1)
-    middle = covers.middles(lo, hi)
+    typical = covers.typical(lo, hi)
     starts, attrs, keys = [0], [], []
     for one in range(0, slots, step):
         other = (one * 7919 + slots // 2) % slots
         found: dict[int, int] = {}
         for clause in (other, one):
             mine = slice(start[clause], start[clause + 1])
-            found.update(zip(attr[mine].tolist(), middle[mine].tolist(), strict=True))
+            found.update(zip(attr[mine].tolist(), typical[mine].tolist(), strict=True))
         attrs += sorted(found)
         keys += [found[a] for a in sorted(found)]
         starts.append(len(attrs))

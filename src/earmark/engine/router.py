@@ -10,7 +10,8 @@ One level of covers is enough: the index over them (blocks under boxes) already 
 covers would. Covers are keys of the generation of the segments, and stay right when slots are removed.
 
 Invariant: an event that matches a subscription of a segment exactly is searched there.
-Complexity: that of the index over the covers, and O(covers met + segments).
+Complexity: that of the index over the covers, and O(covers met + segments). Memory is bounded however many covers
+events meet: a batch is routed in pieces that meet about MET_AT_ONCE together.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from earmark import index as indexes
-from earmark.errors import require
+from earmark.errors import TooManyAnswers, require
 from earmark.events.arrays import EventArrays
+from earmark.events.choice import events_between
 from earmark.flat import bits
-from earmark.flat.arrays import I32, I64, frozen, read_only
+from earmark.flat.arrays import I32, I64, frozen, pointers_of, read_only
 from earmark.index.driver import ArrayIndex
 from earmark.jit import kernel
 from earmark.segment.arrays import SegmentArrays
@@ -34,6 +36,10 @@ from earmark.segment.join import concat_all
 SCANNED = 2_048
 """Up to this many covers are scanned; more have an index."""
 INDEX = "blocks"
+FIRST_PIECE = 4_096
+"""Events of the first piece of a batch, of whose covers nothing is known."""
+MET_AT_ONCE = 1 << 22
+"""About the most covers that the events of one piece meet together."""
 NO_EVENT = -1
 
 
@@ -58,12 +64,31 @@ class Router:
         return cls(len(covers), table, frozen(segment_of), name, indexes.builder(name)(table))
 
     def route(self, events: EventArrays) -> tuple[I64, I64]:
-        """Which events must be searched in each segment: (where those of each begin, their numbers, ascending)."""
+        """Return the events to search in each segment: where those of each segment begin, their ascending numbers."""
+        count, step, first = len(events.start) - 1, FIRST_PIECE, 0
+        pieces: list[tuple[I64, I64]] = []
+        while first < count or not pieces:
+            last = min(first + step, count)
+            part = events if last - first == count else events_between(events, first, last)
+            try:
+                starts, numbers, met = self._route_piece(part)
+            except TooManyAnswers:
+                if last - first == 1:
+                    raise
+                step = (last - first) // 2
+                continue
+            pieces.append((starts, numbers + first))
+            step = max(MET_AT_ONCE * max(last - first, 1) // max(met, 1), 1)
+            first = last
+        return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+    def _route_piece(self, events: EventArrays) -> tuple[I64, I64, int]:
+        """Route some events; return also how many covers they met."""
         pointers, covers = self.index.match_many(events, bits.all_set(len(self.segment_of)))
         starts, room = np.zeros(self.segments + 1, np.int64), np.empty(len(covers), np.int64)
         last = np.empty(self.segments, np.int64)
         visits = group_visits(read_only(pointers), read_only(covers), self.segment_of, last, starts, room)
-        return starts, room[:visits]
+        return starts, room[:visits], len(covers)
 
     def check(self) -> None:
         """Raise AssertionError where a cover is of no segment, or the index cannot be relied on."""
@@ -72,6 +97,14 @@ class Router:
         known = not len(of) or 0 <= of.min() <= of.max() < self.segments
         require(known, "the router knows a segment that is not there")
         self.index.check()
+
+
+def _joined(pieces: Sequence[tuple[I64, I64]]) -> tuple[I64, I64]:
+    """Return the events of consecutive pieces of a batch, segment after segment."""
+    counts = np.array([np.diff(starts) for starts, _ in pieces])
+    segment = np.concatenate([np.repeat(np.arange(counts.shape[1]), own) for own in counts])
+    numbers = np.concatenate([numbers for _, numbers in pieces])
+    return pointers_of(counts.sum(axis=0)), numbers[np.argsort(segment, kind="stable")]
 
 
 @kernel

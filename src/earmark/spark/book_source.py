@@ -180,6 +180,7 @@ class BookReader(DataSourceReader):
             return [Piece(str(options.root), this, rows=[_as_row(info) for info in snapshot.versions()])]
         if options.table == DIFFERENCES:
             earlier = options.earlier
+            _check_ids(earlier, snapshot)
             before = None if earlier is None else (described(earlier).number, str(earlier["checksum"]))
             return [Piece(str(options.root), this, before)]
         pieces = [
@@ -215,6 +216,17 @@ def _check_planned(planned: StructType, options: BookOptions) -> None:
                 f"{type_}, which this query was planned with: if the book was published again meanwhile, run the query "
                 "again, or give the option 'version'"
             )
+
+
+def _check_ids(earlier: dict[str, Any] | None, later: Snapshot) -> None:
+    """Raise if one column cannot hold the ids of both versions: a book that was emptied may get others."""
+    if earlier is None or not earlier["subscriptions"] or bool(earlier["integer_ids"]) == later.integer_ids:
+        return
+    kinds = ("strings", "integers") if later.integer_ids else ("integers", "strings")
+    raise EarmarkError(
+        f"the ids of version {earlier['version']} are {kinds[0]}, and those of version {later.version} {kinds[1]}: "
+        "one column cannot hold both"
+    )
 
 
 def _some(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -25,6 +25,8 @@ TEXTS = {"condition": pa.string(), "tags": pa.map_(pa.string(), pa.string())}
 BLOCK = 4_096
 """Answers whose columns are measured at a time."""
 KEPT_BYTES = 32 << 20
+_ENTRY_BYTES = 256
+"""About what Python needs to keep a string or tags, beside their own bytes."""
 
 
 class Details:
@@ -44,7 +46,7 @@ class Details:
         self._forget()
         for name in self.names:
             if name in TEXTS:
-                total += [self._text(name, code)[1] for code in codes.tolist()]
+                total += np.array([self._text(name, code)[1] for code in codes.tolist()], np.int64)
             else:
                 total += self._payload().sizes(name, self._sequences(codes))
         sizes: I64 = total[place]
@@ -63,10 +65,12 @@ class Details:
         return made
 
     def _sequences(self, codes: I64) -> I64:
-        """Return the sequences of subscriptions, by which their payload is stored."""
-        segments = self.version.segments
-        places = [(segments[code >> 32].segment, code & 0xFFFFFFFF) for code in codes.tolist()]
-        return np.array([segment.arrays.sequence[slot] for segment, slot in places], np.int64)
+        """Return the sequences of subscriptions, by which their payload is stored; `codes` ascend."""
+        numbers, begins = np.unique(codes >> 32, return_index=True)
+        slots = np.split(codes & 0xFFFFFFFF, begins[1:])
+        segments = [self.version.segments[number].segment for number in numbers.tolist()]
+        own = [segment.arrays.sequence[some] for segment, some in zip(segments, slots, strict=False)]
+        return np.concatenate([*own, np.empty(0, np.int64)])
 
     def _text(self, name: str, code: int) -> tuple[Any, int]:
         """Return a condition or tags, and their bytes."""
@@ -81,7 +85,7 @@ class Details:
                 value = condition_text(segment, slot)
                 size = len(value.encode())
             known = self._texts[name, code] = value, size
-            self._bytes += size
+            self._bytes += size + _ENTRY_BYTES
         return known
 
     def _forget(self) -> None:

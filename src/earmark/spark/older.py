@@ -91,6 +91,8 @@ def _values(
             if isinstance(value, Row | dict):
                 yield from _values(value, f"{dotted}.", names, sensitive, instants)
         elif isinstance(value, Row):
+            if {*value.__fields__} != {"lo", "hi"}:
+                raise EventError(f"attribute {name!r}: expected a struct with the fields lo and hi")
             yield name, Interval(*(instant(value[end], name in instants) for end in ("lo", "hi")))
         else:
             yield name, instant(value, name in instants)

@@ -9,6 +9,7 @@ maps the places. The result is that of `intake.sequences`, which holds all ids i
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -115,6 +116,7 @@ def write_places(parts: list[str], batches: Iterator[pa.RecordBatch]) -> Iterato
         places = np.full(slots, NOT_TAKEN, np.int64)
         there = rows[slot[rows] != NOT_TAKEN]
         places[slot[there]] = sequence[there]
-        (folder / PLACES).unlink(missing_ok=True)  # of a task that ran before
-        write_packed(folder / PLACES, PLACES, {}, {SEQUENCE: places})
+        unfinished = folder / f"{PLACES}-{secrets.token_hex(8)}"  # the same task may run elsewhere at the same time
+        write_packed(unfinished, PLACES, {}, {SEQUENCE: places})
+        unfinished.replace(folder / PLACES)
     yield pa.record_batch({PART: pa.array(numbers.astype(np.int32))})

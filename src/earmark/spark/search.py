@@ -242,8 +242,9 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def match_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the answers for the batches of a partition."""
+    details = details_of(search, columns)
     for part in searched(search, columns, batches):
-        yield from result_batches(search, columns, part.rows, part.answers)
+        yield from result_batches(search, columns, part.rows, part.answers, details)
 
 
 def reject_batches(search: Search, columns: Columns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -267,9 +268,9 @@ def reject_batches(search: Search, columns: Columns, batches: Iterator[pa.Record
 
 
 def result_batches(
-    search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers
+    search: Search, columns: Columns, batch: pa.RecordBatch, answers: Answers, details: Details | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield answers as batches of the result."""
+    """Yield answers as batches of the result; `details` are those of the partition (`details_of`)."""
     counts = np.diff(answers.starts)
     events, at = answers.events, np.arange(len(answers.scores))
     if columns.left and not counts.all():
@@ -281,7 +282,6 @@ def result_batches(
     rank = None
     if columns.rank:
         rank = np.arange(1, len(answers.scores) + 1) - np.repeat(answers.starts[:-1], counts)
-    details = details_of(search, search.opened(), columns)
     places = answers.places or (np.empty(0, np.int64),) * 2
     for begin, end in answer_cuts(row_bytes(batch, columns.carried)[events], details, places, at):
         chosen = _indices(at[begin:end])
@@ -300,9 +300,9 @@ def _indices(at: I64) -> pa.Array:
     return pa.array(at, mask=at < 0) if len(at) and at.min() < 0 else pa.array(at)
 
 
-def details_of(search: Search, version: Version, columns: Columns) -> Details | None:
-    """Return what gives the columns of subscriptions, if there are any."""
-    return Details(version, columns.details, search.payload) if columns.details else None
+def details_of(search: Search, columns: Columns) -> Details | None:
+    """Return what gives the columns of subscriptions, if there are any; once per partition, since it keeps some."""
+    return Details(search.opened(), columns.details, search.payload) if columns.details else None
 
 
 def answer_cuts(sizes: I64, details: Details | None, places: tuple[I64, I64], at: I64) -> Iterator[tuple[int, int]]:
@@ -368,11 +368,12 @@ def tally_batches(
     total: Any = 0
     carried: list[pa.DataType] = []
     names = columns.names
+    details = details_of(search, columns)
     for part in searched(search, columns, batches):
         total = total + part.answers.counts
         events, rejected = events + part.events, rejected + part.rejected
         carried = [part.rows.column(at).type for at in columns.carried]
-        for made in result_batches(search, columns, part.rows, part.answers):
+        for made in result_batches(search, columns, part.rows, part.answers, details):
             yield made.append_column(TALLY, pa.nulls(made.num_rows, TALLY_TYPE))
     if events:
         types = [*carried, arrow_id_type(search.opened().id_type is int), pa.float64(), pa.int64()]

@@ -195,7 +195,7 @@ def search_batches(
     """Yield the answers of the tables at whose places the events are."""
     opened = search.opened()
     searcher = search.searcher(opened)
-    details = details_of(search, opened, columns)
+    details = details_of(search, columns)
 
     def found_in(table: int, part: pa.RecordBatch) -> tuple[Found, int]:
         found = searcher.found(table, search.read(opened, columns, part).keys)

@@ -15,9 +15,10 @@ from earmark.engine.router import Router
 from earmark.events.arrays import EventArrays
 from earmark.events.choice import some_events
 from earmark.flat import bits
-from earmark.flat.arrays import frozen
+from earmark.flat.arrays import I64, frozen
 from earmark.index.scan import Scan
-from earmark.segment.arrays import SegmentArrays, gather
+from earmark.keys.schema import FLOAT_NAN_KEY
+from earmark.segment.arrays import SegmentArrays, boxes_table, gather
 from earmark.workload.standard import Workload, w1, w2
 
 SEEDS = range(30)
@@ -139,3 +140,33 @@ def test_a_small_shard_has_a_cover_for_each_pair(dense: Workload) -> None:
     tight, usual = covers_of(table, like), covers_of(table, like, 600 // MEMBERS)
     assert len(tight.sequence) == 600 // PAIR > len(usual.sequence)
     assert len(met(tight, like)) <= len(met(usual, like))
+
+
+@pytest.mark.parametrize("count", [600, 6_000])
+def test_one_cover_where_more_keep_no_events_away(count: int) -> None:
+    """Every event would meet many covers, and be searched in the shard anyway."""
+    lo, hi = np.arange(count, dtype=np.int64), np.full(count, 2 * count)
+    table = one_attribute(lo, hi)
+    like = cutting.proxies(one_attribute(np.full(count, 2 * count), hi))
+    assert len(covers_of(table).sequence) > 60
+    assert len(covers_of(table, like).sequence) == 1
+
+
+def test_half_open_ranges() -> None:
+    """`a > 3` has no middle: events are expected at its bound, and shards keep those below it away."""
+    random = np.random.default_rng(1)
+    lo, hi = random.integers(0, 1_000, 20_000), np.full(20_000, FLOAT_NAN_KEY)
+    table = one_attribute(lo, hi)
+    like = cutting.proxies(table)
+    assert like.lo.min() >= 0 and like.lo.max() <= 1_000
+    shard = cutting.shards_of(table, cutting.learned(table, 4))
+    reached = [len(met(covers_of(gather(table, np.flatnonzero(shard == s)), like), like)) for s in range(4)]
+    share = np.array(sorted(reached)) / (len(like.start) - 1)
+    assert share == pytest.approx([0.25, 0.5, 0.75, 1.0], abs=0.1)
+
+
+def one_attribute(lo: I64, hi: I64) -> SegmentArrays:
+    """Ranges of one attribute."""
+    count = len(lo)
+    ends, zeros = np.arange(count + 1, dtype=np.int32), np.zeros(count, np.int32)
+    return boxes_table(ends, zeros, zeros.astype(np.uint8), ends, lo, hi)
