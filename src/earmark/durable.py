@@ -28,7 +28,7 @@ from earmark.book import care, copying, forgetting, opening, saving
 from earmark.book import folder as folders
 from earmark.book import history as past
 from earmark.book.checkpoints import Checkpoints
-from earmark.book.commits import Commits
+from earmark.book.commits import Commits, Waiting
 from earmark.book.journal import DURABILITY, STARTS, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
 from earmark.book.replay import Replay, replayed
@@ -289,17 +289,20 @@ class Book(LookBack):
 
     def _write(self, kind: str, work: Work, author: str | None = None, message: str | None = None) -> Any:
         """Do some work to the newest version, and return when it is committed and published."""
-        with self._writing:
-            self._check_open()
-            commits = self._commits
-            if commits is None:
-                raise EarmarkError("earmark.open makes a book that lasts; Matcher() is one in memory")
-            version, parts, result = work(commits.head)
-            if not parts:
-                return result
-            made = settled(version, self._build)
-            waiting = commits.put(kind, author or self._author, message, parts, made)
-        commits.commit(waiting)
+        waiting = Waiting()
+        try:
+            with self._writing:
+                self._check_open()
+                commits = self._commits_now()
+                version, parts, result = work(commits.head)
+                if not parts:
+                    return result
+                commits.put(waiting, kind, author or self._author, message, parts, settled(version, self._build))
+            commits.commit(waiting)
+        except BaseException:
+            if self._commits is not None:
+                self._commits.withdraw(waiting)
+            raise
         with self._writing:
             self._compactor.request()
         self._checkpoints.request()
@@ -530,8 +533,9 @@ class Book(LookBack):
             version = forgetting.without(commits.head, one, self._build)
             row = part_of_rows([(one, None, None)])
             stored = commits.next_entry(past.ERASE, author or self._author, message, [row])
-            forgetting.erase(commits.journal, one, stored, version.schema)
-            commits.adopt(stored, version)
+            commits.write_alone(
+                stored, version, partial(forgetting.erase, commits.journal, one, stored, version.schema)
+            )
             self._covering = None
         self._finish_erasing()
 
@@ -560,7 +564,8 @@ class Book(LookBack):
             ) from None
 
     def _commits_now(self) -> Commits:
-        assert self._commits is not None
+        if self._commits is None:
+            raise EarmarkError("earmark.open makes a book that lasts; Matcher() is one in memory")
         return self._commits
 
     def backup(self, path: str | os.PathLike[str]) -> None:

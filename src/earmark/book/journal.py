@@ -268,14 +268,19 @@ class Journal:
         """A transaction; what goes wrong is one sentence, and then nothing of it is there."""
         with _guarded(self.root, done):
             connection = self._connection
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                self._begin("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
+
+    def _begin(self, statement: str) -> None:
+        if self._connection.in_transaction:  # the end of the last one was interrupted
+            self._connection.execute("ROLLBACK")
+        self._connection.execute(statement)
 
     def put_facts(self, connection: Any, **facts: Any) -> None:
         """Change facts, in a transaction."""
@@ -313,9 +318,9 @@ class Journal:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Inside, the journal is as it was at one moment, whatever others write. For a few milliseconds."""
-        with _guarded(self.root, "read"):
-            self._connection.execute("BEGIN")
         try:
+            with _guarded(self.root, "read"):
+                self._begin("BEGIN")
             self.refresh_facts()
             yield
         finally:
