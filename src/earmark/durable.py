@@ -506,6 +506,7 @@ class Book(LookBack):
         self._checkpoints.make()
         with self._commits_now().quiet():
             journal = self._commits_now().journal
+            journal.refresh_facts()
             until = past.number_of(journal, before) - isinstance(before, int)
             until = min(until, self._checkpoints.change)
             oldest = journal.change(until) if until >= journal.first else None

@@ -39,6 +39,7 @@ def forget(journal: Journal, until: int, version: Version) -> None:
         connection.execute("DELETE FROM pages WHERE change <= ?", (until,))
         journal.put(connection, [(made, parts)])
         journal.put_facts(connection, first=until)
+    journal.refresh_facts()
 
 
 def erase(journal: Journal, id: Id, change: tuple[Stored, Sequence[Part]], schema: Schema) -> bool:

@@ -283,11 +283,9 @@ class Journal:
         self._connection.execute(statement)
 
     def put_facts(self, connection: Any, **facts: Any) -> None:
-        """Change facts, in a transaction."""
-        made = {**self.facts, **facts}
-        text = json.dumps(made)
+        """Change facts, in a transaction; `refresh_facts` reads them when it is committed."""
+        text = json.dumps({**_read_facts(self.root, connection), **facts})
         connection.execute("UPDATE facts SET body = ?, checksum = ?", (text, _digest(text)))
-        self.facts = made
 
     def void(self) -> None:
         """Commit something that changes nothing.
@@ -296,6 +294,7 @@ class Journal:
         takes its place there, so it cannot come back.
         """
         with self.writing("written") as connection:
+            self.refresh_facts()
             self.put_facts(connection, voided=int(self.facts.get("voided", 0)) + 1)
 
     def flush(self) -> None:
