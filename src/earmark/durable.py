@@ -147,8 +147,6 @@ class Book(LookBack):
             made._commits.rows = state.repeated  # they count as changed since the last checkpoint
             mark.write(state.number, durability == "full")
             if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
-                with made._commits.quiet():  # what was erased is still in the segments of the old checkpoint
-                    made._replace(forgetting.of_the_living(made._latest(), made._build))
                 made._finish_erasing()
             if state.shelf.change is None and state.version.live:
                 made._checkpoints.request()
@@ -444,19 +442,20 @@ class Book(LookBack):
         self._compactor.request()
 
     def _followed(self, journal: Journal, last: int) -> tuple[Version, int]:
-        """The version as of the newest change, made from the last one unless `retain` has forgotten what comes next."""
+        """The version as of the newest change, made from the last one unless what comes next cannot follow it.
 
-        def is_forgotten() -> bool:
-            return self._is_behind or journal.first > self._number + 1
+        That is so where `retain` has forgotten it, or `erase` has taken out rows whose types later ones need.
+        """
 
-        if not is_forgotten():
-            try:
+        is_forgotten = self._is_behind or journal.first > self._number + 1
+        if not is_forgotten:
+            erased = journal.erased
+            with suppress(TableError):  # whatever is wrong, opening the book again says so
                 version, number, _ = replayed(self._version, journal, self._number, last)
-                return settled(version, self._build), number
-            except TableError:
                 journal.refresh_facts()
-                if not is_forgotten():  # else it was, meanwhile
-                    raise
+                if journal.erased == erased:  # else changes that were read may lack rows that this version needs
+                    return settled(version, self._build), number
+            journal.refresh_facts()
         state = opening.state_of(self.path, journal, self.index, self._is_mapped)
         return self._with_own_index(state.version, str(journal.facts["index"])), state.number
 

@@ -123,7 +123,7 @@ def _check_journal(root: Path, journal: Journal, versions: dict[int, _Checked]) 
         stated = {checked.change: number for number, checked in versions.items()}
         walk = _Walk(journal)
         for number in walk.numbers():
-            if number in stated:
+            if number in stated and number >= opening.oldest(journal):
                 version = stated.pop(number)
                 yield from _disagreements(root, version, walk.replay.version(), versions[version].version)
         yield from (f"the journal of {str(root)!r} is damaged: {one}" for one in walk.unfound)

@@ -220,6 +220,11 @@ class Journal:
         return int(self.facts["first"])
 
     @property
+    def erased(self) -> int:
+        """The number of the last erasure, or 0."""
+        return int(self.facts.get("erased", 0))
+
+    @property
     def is_replaced(self) -> bool:
         """Whether there is another journal now in the place of the one that this is a connection to."""
         return self._file != _identity(self.root)
