@@ -145,6 +145,8 @@ class Book(LookBack):
             )
             weakref.finalize(made, _drop, str(root), lock, journal).atexit = False
             made._commits.rows = state.repeated  # they count as changed since the last checkpoint
+            if durability == "full":
+                journal.flush()  # what was written with durability="normal" may not be on the disk yet
             mark.write(state.number, durability == "full")
             if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
                 made._finish_erasing()

@@ -38,6 +38,7 @@ def backup(root: Path, path: Any) -> None:
         shutil.copyfile(root / folders.MANIFEST, site / folders.MANIFEST)
         folders.flush_tree(site)
         site.rename(target)
+        folders.flush_folder(target.parent)
     except OSError as problem:
         raise TableError(f"the backup cannot be written to {str(target)!r}: {problem.strerror or problem}") from None
     finally:
