@@ -257,7 +257,7 @@ def _repair(root: Path) -> list[str]:
             journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint.version))])
             journal.close()
             last = 1
-        elif checkpoint is not None and checkpoint.reach > last:
+        elif checkpoint is not None and checkpoint.reach > max(last, facts.get("erased", 0) - 1):
             last = _append_rest(site, last, checkpoint.version, checkpoint.reach, done)
         if is_whole:
             done.append(f"the journal is whole: {counted(last, 'change')}")
@@ -329,7 +329,7 @@ def _salvage(root: Path, site: Path, known: int, done: list[str]) -> tuple[dict[
         facts = {name: value for name, value in old.facts.items() if name not in ("format", "layout")}
         if wrong is None and last >= stated and not damages:
             return facts, last, True
-        new = Journal.create(site, facts)
+        new = Journal.create(site, {**facts, "erased": min(old.erased, last)})
         try:
             _copy(old, new, last)
         finally:

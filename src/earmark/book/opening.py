@@ -176,10 +176,10 @@ def _state_of(root: Path, journal: Journal, index: str | None, mmap: bool) -> St
 def oldest(journal: Journal) -> int:
     """The first change that a checkpoint may go up to.
 
-    The history of an older one was forgotten, as in a backup; or it has what an erasure, which was not finished, has
-    taken out of the changes that come next.
+    The history of an older one was forgotten, as in a backup; or it has what an erasure has taken out of the changes
+    that come next, and was not removed yet.
     """
-    return max(journal.first if journal.first > 1 else 0, journal.erased if journal.facts.get("erasing") else 0)
+    return max(journal.first if journal.first > 1 else 0, journal.erased)
 
 
 def as_of(root: Path, journal: Journal, number: int) -> Version:
