@@ -180,7 +180,7 @@ class Commits:
         return found is not None and found.checksum == wanted.checksum
 
     def _succeed(self) -> None:
-        """Publish what was committed. It can be repeated, from wherever it was interrupted."""
+        """Publish what was committed. If this is interrupted anywhere, it can be repeated as a whole."""
         last = self._last_entry()[0].number
         self._mark.write(last, self._is_flushed)
         with self._writing:

@@ -141,7 +141,7 @@ def guarded(root: Path, what: str | int) -> Iterator[None]:
 
 
 def flush_folder(folder: Path) -> None:
-    """See that the names in a folder are on the disk."""
+    """Flush the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -407,7 +407,7 @@ def clear_abandoned(root: Path) -> None:
 
 
 def flush_tree(folder: Path) -> None:
-    """See that all files under a folder are on the disk."""
+    """Flush all files under a folder to the disk."""
     for parent, _, files in os.walk(folder):
         for name in files:
             with Path(parent, name).open("rb") as file:

@@ -12,7 +12,7 @@ Numbers are consecutive, from the *first* one that is kept: 1, or the one in whi
 before it. A change that was made is never made differently; only `erase` and `retain` rewrite rows.
 
 **What is promised.** `append` returns when its changes are committed: after one flush of the WAL with
-`durability="full"`; with `"normal"` the system flushes when it likes. When it raises, none of them is there. SQLite
+`durability="full"`; with `"normal"` the system decides when to flush. If it raises, none of them is there. SQLite
 guards the WAL by checksums and takes the first wrong one for its end; `Mark` (marks.py) knows how far it should reach.
 
 **Complexity.** `append` O(rows); the history of an id O(its changes + rows in all / 1,024) bytes; opening O(1).
@@ -303,7 +303,7 @@ class Journal:
             self.put_facts(connection, voided=int(self.facts.get("voided", 0)) + 1)
 
     def flush(self) -> None:
-        """See that what was committed is on the disk, also with `durability="normal"`."""
+        """Flush what was committed to the disk, even with `durability="normal"`."""
         with _guarded(self.root, "written"), contextlib.suppress(FileNotFoundError):
             descriptor = os.open(self.root / f"{JOURNAL}-wal", os.O_RDONLY)
             try:

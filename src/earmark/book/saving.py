@@ -139,7 +139,7 @@ def write_version(site: Building, version: Version, index: str, shelf: Shelf, wr
 def open_version(
     root: Path, record: Record, *, mmap: bool = True, for_search: bool = False
 ) -> tuple[Version, StoredKeys]:
-    """A version of a book, whose segments open when they are first asked for; and where its keys are stored.
+    """Open a version of a book, whose segments open when they are first used; returns it and where its keys are stored.
 
     With `for_search`, which is for reading only, strings are looked up in the mapped files, segments leave memory when
     others need the room, and the garbage collector does not look at them.
