@@ -31,7 +31,7 @@ from earmark.book.journal import DURABILITY, STARTS, Journal
 from earmark.book.marks import HEAD, Mark, WriterLock
 from earmark.book.publishing import prepare_root
 from earmark.book.replay import Replay
-from earmark.book.rows import Part, part_of_rows, parts_of, rows_in
+from earmark.book.rows import Part, in_fewer, part_of_rows, parts_of, rows_in
 from earmark.engine import edits
 from earmark.engine.compaction import compacted, settled
 from earmark.engine.edits import Edit, Make
@@ -263,7 +263,7 @@ class Book(Follower):
                 edit = make(version)
                 parts += parts_of(version, edit)
                 version = edit.version
-            return version, parts, edit
+            return version, in_fewer(parts), edit
 
         return self._write(kind, work, author, message)
 

@@ -252,7 +252,8 @@ class Journal:
         for change, parts in entries:
             connection.execute(f"INSERT INTO changes ({_CHANGE}) VALUES (?,?,?,?,?,?,?,?,?)", change)
             if change.parts:
-                require(len(parts) < MOST_PARTS, "a change has too many parts")
+                if len(parts) >= MOST_PARTS:
+                    raise EarmarkError("the change has too many rows for the journal: make several changes of it")
                 first = change.number * MOST_PARTS
                 connection.executemany(
                     "INSERT INTO parts VALUES (?,?,?,?)",
