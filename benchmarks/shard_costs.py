@@ -32,7 +32,8 @@ import pyarrow as pa
 
 from earmark import Matcher
 from earmark import index as indexes
-from earmark.book.folder import publishing, read_manifest, read_record
+from earmark.book.folder import read_manifest, read_record
+from earmark.book.publishing import publishing
 from earmark.book.saving import Shelf, verify, write_version
 from earmark.book.segments import write_whole
 from earmark.book.sharding import sharded as in_shards

@@ -6,15 +6,13 @@
 
 A `Book` is a `Matcher` in front of a journal (book/journal.py). A change is made to the newest version, written to the
 journal, and published when it is committed (book/commits.py). Segments are checkpoints of the journal
-(book/checkpoints.py). Opened read-only, it follows the journal of the process that writes. Its history is read by
-lookback.py.
+(book/checkpoints.py). Opened read-only, it follows the journal of the process that writes (following.py). Its history
+is read by lookback.py.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -28,11 +26,12 @@ from earmark.book import care, copying, forgetting, opening, saving
 from earmark.book import folder as folders
 from earmark.book import history as past
 from earmark.book.checkpoints import Checkpoints
-from earmark.book.commits import Commits
+from earmark.book.commits import Commits, Waiting
 from earmark.book.journal import DURABILITY, STARTS, Journal
-from earmark.book.marks import HEAD, Mark, WriterLock, was_elsewhere
-from earmark.book.replay import Replay, replayed
-from earmark.book.rows import Part, part_of_rows, parts_of, rows_in
+from earmark.book.marks import HEAD, Mark, WriterLock
+from earmark.book.publishing import prepare_root
+from earmark.book.replay import Replay
+from earmark.book.rows import Part, in_fewer, part_of_rows, parts_of, rows_in
 from earmark.engine import edits
 from earmark.engine.compaction import compacted, settled
 from earmark.engine.edits import Edit, Make
@@ -42,18 +41,15 @@ from earmark.engine.updates import KEEP
 from earmark.engine.version import Version
 from earmark.errors import EarmarkError, SubscriptionError, TableError
 from earmark.events.moments import Moment
+from earmark.following import Follower, has_readable_journal
 from earmark.keys.schema import Schema
 from earmark.language.parameters import Params
 from earmark.language.predicate import Condition
 from earmark.locks import remade_lock
-from earmark.lookback import LookBack
 from earmark.matcher import DEFAULT_INDEX, Matcher, Weights
 from earmark.segment.builder import Subscription
 from earmark.segment.combine import Combine, combination
 from earmark.segment.ids import Id, checked_id
-
-EVERY = 0.25
-"""Seconds between two looks of a reader that follows."""
 
 Work = Callable[[Version], tuple[Version, Sequence[Part], Any]]
 """A change to a version: the next one, what to write of it, what to return."""
@@ -100,7 +96,7 @@ def open(
     return book
 
 
-class Book(LookBack):
+class Book(Follower):
     """A matcher whose changes last, with their history. `earmark.open` makes it."""
 
     # --- opening ---------------------------------------------------------------------------------------------
@@ -129,7 +125,7 @@ class Book(LookBack):
             journal = _journal_of(root, new, index, index_options, durability, author)
             mark = Mark(root, writable=True)
             opening.check_mark(root, journal, mark)
-            folders.prepare_root(root, folders.OF_JOURNAL)
+            prepare_root(root, folders.OF_JOURNAL)
             made, state = cls._made(root, journal, index, index_options, mmap)
             made._author, made._lock = author, lock
             made._commits = Commits(
@@ -145,10 +141,10 @@ class Book(LookBack):
             )
             weakref.finalize(made, _drop, str(root), lock, journal).atexit = False
             made._commits.rows = state.repeated  # they count as changed since the last checkpoint
+            if durability == "full":
+                journal.flush()  # what was written with durability="normal" may not be on the disk yet
             mark.write(state.number, durability == "full")
             if journal.facts.get("erasing"):  # a process was killed before it had removed the old files
-                with made._commits.quiet():  # what was erased is still in the segments of the old checkpoint
-                    made._replace(forgetting.of_the_living(made._latest(), made._build))
                 made._finish_erasing()
             if state.shelf.change is None and state.version.live:
                 made._checkpoints.request()
@@ -169,7 +165,7 @@ class Book(LookBack):
     ) -> Book:
         journal: Journal | None = None
         try:
-            if _has_readable_journal(root):
+            if has_readable_journal(root):
                 journal = Journal.open(root, readonly=True)
                 if (root / HEAD).exists():
                     with closing(Mark(root, writable=False)) as mark:
@@ -182,7 +178,7 @@ class Book(LookBack):
         made._journal = journal
         made._refusal = f"{str(root)!r} was opened read-only, so it takes no changes"
         if follow:
-            threading.Thread(target=_follow, args=(weakref.ref(made),), name="earmark-follower", daemon=True).start()
+            made._keep_following()
         return made
 
     @classmethod
@@ -204,21 +200,10 @@ class Book(LookBack):
         made._process, made._reading_journal = os.getpid(), remade_lock()
         return made, state
 
-    def _with_own_index(self, version: Version, saved: str) -> Version:
-        """A version as it was loaded, with the index of this book instead of the one that it was saved with."""
-        if saved != self.index and self._build is not None:
-            version = version.reindexed(self._build)
-        return settled(version, self._build)
-
     _author: str | None = None
     _lock: WriterLock | None = None
     _commits: Commits | None = None
     _checkpoints: Checkpoints
-    _number: int
-    """What a reader has: the last change, or the version."""
-    _is_mapped: bool
-    """Whether segments are mapped files, not read into memory."""
-    _is_over = False
 
     @property
     def is_readonly(self) -> bool:
@@ -228,7 +213,7 @@ class Book(LookBack):
     @property
     def last_change(self) -> int:
         """The number of the last change that searches see; 0 before the first."""
-        return self._number if self._commits is None else self._commits.number
+        return super().last_change if self._commits is None else self._commits.number
 
     def __repr__(self) -> str:
         how = ", read-only" if self.is_readonly else ""
@@ -245,11 +230,6 @@ class Book(LookBack):
             self._publish(version)
         else:
             self._commits.rearrange(version)
-
-    def _publish(self, version: Version) -> None:
-        """Let searches see a version that has `last_change`. The caller holds the writers' lock."""
-        self._version = version
-        self._known = version, self.last_change
 
     def _published(self) -> tuple[Version, int, int]:
         assert self._commits is not None
@@ -283,23 +263,26 @@ class Book(LookBack):
                 edit = make(version)
                 parts += parts_of(version, edit)
                 version = edit.version
-            return version, parts, edit
+            return version, in_fewer(parts), edit
 
         return self._write(kind, work, author, message)
 
     def _write(self, kind: str, work: Work, author: str | None = None, message: str | None = None) -> Any:
         """Do some work to the newest version, and return when it is committed and published."""
-        with self._writing:
-            self._check_open()
-            commits = self._commits
-            if commits is None:
-                raise EarmarkError("earmark.open makes a book that lasts; Matcher() is one in memory")
-            version, parts, result = work(commits.head)
-            if not parts:
-                return result
-            made = settled(version, self._build)
-            waiting = commits.put(kind, author or self._author, message, parts, made)
-        commits.commit(waiting)
+        waiting = Waiting()
+        try:
+            with self._writing:
+                self._check_open()
+                commits = self._commits_now()
+                version, parts, result = work(commits.head)
+                if not parts:
+                    return result
+                commits.put(waiting, kind, author or self._author, message, parts, settled(version, self._build))
+            commits.commit(waiting)
+        except BaseException:
+            if self._commits is not None:
+                self._commits.withdraw(waiting)
+            raise
         with self._writing:
             self._compactor.request()
         self._checkpoints.request()
@@ -402,60 +385,7 @@ class Book(LookBack):
 
     def refresh(self) -> int:
         """Take what the writing process has committed since; returns the number of the last change."""
-        if self._lock is not None:
-            return self.last_change
-        with self._writing:
-            if self._follows_journal != _has_readable_journal(self.path):
-                self._follow_another()
-            if self._follows_journal:
-                self._follow_journal()
-            else:
-                self._follow_versions()
-        return self._number
-
-    def _follow_another(self) -> None:
-        """Follow the journal instead of versions, or versions instead of a journal that is written elsewhere now."""
-        if self._follows_journal:
-            newest = folders.read_record(self.path, folders.current_version(self.path))
-            if newest.get("change", 0) < self._number:
-                return  # until there is a checkpoint of what this reader has
-            self._close_reading()
-        self._follows_journal, self._is_behind = not self._follows_journal, True
-
-    def _follow_versions(self) -> None:
-        newest = folders.current_version(self.path)
-        if newest != self._number or self._is_behind:
-            version, saved, _ = saving.load(self.path, None, self._is_mapped, self.index, checkpoint=True)
-            version = self._with_own_index(version, saved)
-            self._number, self._is_behind = newest, False
-            self._publish(version)
-
-    def _follow_journal(self) -> None:
-        with self._history() as journal:
-            last = journal.last()
-            if last <= self._number and not self._is_behind:
-                return
-            version, number = self._followed(journal, last)
-        self._number, self._is_behind = number, False
-        self._publish(version)
-        self._compactor.request()
-
-    def _followed(self, journal: Journal, last: int) -> tuple[Version, int]:
-        """The version as of the newest change, made from the last one unless `retain` has forgotten what comes next."""
-
-        def is_forgotten() -> bool:
-            return self._is_behind or journal.first > self._number + 1
-
-        if not is_forgotten():
-            try:
-                version, number, _ = replayed(self._version, journal, self._number, last)
-                return settled(version, self._build), number
-            except TableError:
-                journal.refresh_facts()
-                if not is_forgotten():  # else it was, meanwhile
-                    raise
-        state = opening.state_of(self.path, journal, self.index, self._is_mapped)
-        return self._with_own_index(state.version, str(journal.facts["index"])), state.number
+        return self.last_change if self._lock is not None else super().refresh()
 
     def stats(self) -> Stats:
         """Counts, types and sizes; `disk` has the bytes of segments and of the journal: its history and its WAL."""
@@ -503,6 +433,7 @@ class Book(LookBack):
         self._checkpoints.make()
         with self._commits_now().quiet():
             journal = self._commits_now().journal
+            journal.refresh_facts()
             until = past.number_of(journal, before) - isinstance(before, int)
             until = min(until, self._checkpoints.change)
             oldest = journal.change(until) if until >= journal.first else None
@@ -530,8 +461,9 @@ class Book(LookBack):
             version = forgetting.without(commits.head, one, self._build)
             row = part_of_rows([(one, None, None)])
             stored = commits.next_entry(past.ERASE, author or self._author, message, [row])
-            forgetting.erase(commits.journal, one, stored, version.schema)
-            commits.adopt(stored, version)
+            commits.write_alone(
+                stored, version, partial(forgetting.erase, commits.journal, one, stored, version.schema)
+            )
             self._covering = None
         self._finish_erasing()
 
@@ -560,7 +492,8 @@ class Book(LookBack):
             ) from None
 
     def _commits_now(self) -> Commits:
-        assert self._commits is not None
+        if self._commits is None:
+            raise EarmarkError("earmark.open makes a book that lasts; Matcher() is one in memory")
         return self._commits
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -571,11 +504,6 @@ class Book(LookBack):
 
 
 # --- inside --------------------------------------------------------------------------------------------------
-
-
-def _has_readable_journal(root: Path) -> bool:
-    """Whether a book has a journal that can be read from here, which it cannot while another machine writes to it."""
-    return folders.has_journal(root) and not was_elsewhere(root)
 
 
 def _journal_of(
@@ -625,21 +553,3 @@ def _drop(root: str, lock: WriterLock, journal: Journal) -> None:
         with suppress(EarmarkError):
             journal.close()
         lock.release()
-
-
-def _follow(book: weakref.ref[Book]) -> None:
-    """Refresh a book again and again, until it is closed or gone."""
-    is_reported = False
-    while True:
-        time.sleep(EVERY)
-        one = book()
-        if one is None or one._is_over:
-            return
-        try:
-            one.refresh()
-            is_reported = False
-        except Exception as problem:  # whatever it is, the next look may work
-            if not is_reported:
-                warnings.warn(f"{str(one.path)!r} cannot be followed now: {problem}", RuntimeWarning, stacklevel=1)
-            is_reported = True
-        del one

@@ -143,18 +143,19 @@ class LookBack(Matcher):
             yield self._journal
 
     def _from_history(self, read: Callable[[Journal], T]) -> T:
-        """Read what may be long through a connection of its own; again, where the history was forgotten meanwhile."""
+        """Read what may be long through a connection of its own; again, where history was rewritten meanwhile."""
         while True:
             with self._history() as shared:
                 journal = shared.another()
+            first, erased = journal.first, journal.erased
             try:
-                first = journal.first
                 found = read(journal)
-                if not journal.is_outdated:
+                journal.refresh_facts()
+                if journal.erased == erased and not journal.is_outdated:
                     return found
             except TableError:
                 journal.refresh_facts()
-                if journal.first == first and not journal.is_outdated:
+                if (journal.first, journal.erased) == (first, erased) and not journal.is_outdated:
                     raise
             finally:
                 journal.close()

@@ -15,11 +15,18 @@ from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_int, c_int6
 
 FULL, OPEN, DELETE = 13, 14, 10 | 10 << 8
 READ, WRITE, SYNC, TRUNCATE, SIZE = (10 | n << 8 for n in (1, 3, 4, 6, 7))
+ACCESS, LOCK, SHM_LOCK, SHM_MAP = (10 | n << 8 for n in (13, 15, 20, 21))
+UNLOCKS = 1
+"""A flag of xShmLock: this gives a lock back, which does not fail."""
 CLOSE_M, READ_M = c_void_p, CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
 TRUNCATE_M, SYNC_M = CFUNCTYPE(c_int, c_void_p, c_int64), CFUNCTYPE(c_int, c_void_p, c_int)
 SIZE_M = CFUNCTYPE(c_int, c_void_p, POINTER(c_int64))
 OPEN_M = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, c_void_p)
 DELETE_M = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int)
+ACCESS_M = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_void_p)
+LOCK_M = CFUNCTYPE(c_int, c_void_p, c_int)
+SHM_MAP_M = CFUNCTYPE(c_int, c_void_p, c_int, c_int, c_int, c_void_p)
+SHM_LOCK_M = CFUNCTYPE(c_int, c_void_p, c_int, c_int, c_int)
 
 
 class Methods(Structure):
@@ -33,7 +40,11 @@ class Methods(Structure):
         ("xTruncate", TRUNCATE_M),
         ("xSync", SYNC_M),
         ("xFileSize", SIZE_M),
-        ("others", c_void_p * 12),  # locks, shared memory, mapping: as they were
+        ("xLock", LOCK_M),
+        ("unchanged", c_void_p * 5),
+        ("xShmMap", SHM_MAP_M),
+        ("xShmLock", SHM_LOCK_M),
+        ("others", c_void_p * 4),
     ]
 
 
@@ -55,7 +66,8 @@ class Vfs(Structure):
         ("pAppData", c_void_p),
         ("xOpen", OPEN_M),
         ("xDelete", DELETE_M),
-        ("others", c_void_p * 14),
+        ("xAccess", ACCESS_M),
+        ("others", c_void_p * 13),
     ]
 
 
@@ -91,12 +103,19 @@ class FailingFiles:
             return self._kept[key]
         made = Methods()
         ctypes.memmove(byref(made), byref(usual), ctypes.sizeof(Methods))
-        real = {name: getattr(usual, name) for name in ("xRead", "xWrite", "xTruncate", "xSync", "xFileSize")}
+        names = ("xRead", "xWrite", "xTruncate", "xSync", "xFileSize", "xLock", "xShmMap", "xShmLock")
+        real = {name: getattr(usual, name) for name in names}
         made.xRead = READ_M(lambda *a: READ if self.fails("read") else real["xRead"](*a))
         made.xWrite = READ_M(lambda *a: (FULL if self.at % 2 else WRITE) if self.fails("write") else real["xWrite"](*a))
         made.xTruncate = TRUNCATE_M(lambda *a: TRUNCATE if self.fails("truncate") else real["xTruncate"](*a))
         made.xSync = SYNC_M(lambda *a: SYNC if self.fails("sync") else real["xSync"](*a))
         made.xFileSize = SIZE_M(lambda *a: SIZE if self.fails("size") else real["xFileSize"](*a))
+        made.xLock = LOCK_M(lambda *a: LOCK if self.fails("lock") else real["xLock"](*a))
+        if usual.xShmMap:  # not in the files that SQLite keeps in memory
+            made.xShmMap = SHM_MAP_M(lambda *a: SHM_MAP if self.fails("map") else real["xShmMap"](*a))
+            made.xShmLock = SHM_LOCK_M(
+                lambda *a: SHM_LOCK if not a[3] & UNLOCKS and self.fails("share") else real["xShmLock"](*a)
+            )
         self._kept[key] = made
         return made
 
@@ -123,7 +142,7 @@ def failing_files(sqlite: ctypes.CDLL) -> Iterator[FailingFiles]:
     made = Vfs()
     ctypes.memmove(byref(made), usual, ctypes.sizeof(Vfs))
     made.zName = b"failing"
-    real_open, real_delete = usual.contents.xOpen, usual.contents.xDelete
+    real_open, real_delete, real_access = usual.contents.xOpen, usual.contents.xDelete, usual.contents.xAccess
 
     def opened(vfs: int, name: int, file: int, flags: int, out: int) -> int:
         if failing.fails("open"):
@@ -137,6 +156,7 @@ def failing_files(sqlite: ctypes.CDLL) -> Iterator[FailingFiles]:
 
     made.xOpen = OPEN_M(opened)
     made.xDelete = DELETE_M(lambda *a: DELETE if failing.fails("delete") else real_delete(*a))
+    made.xAccess = ACCESS_M(lambda *a: ACCESS if failing.fails("access") else real_access(*a))
     sqlite.sqlite3_vfs_register(byref(made), 1)
     try:
         yield failing

@@ -15,11 +15,20 @@ Line = tuple[str, int]
 
 
 class Injection:
-    """Counts the lines of earmark that run, each once, and raises when the `at`-th is about to run."""
+    """Counts the lines of earmark that run, each once, and raises when the `at`-th is about to run.
 
-    def __init__(self, at: int | None = None, problem: type[BaseException] = KeyboardInterrupt) -> None:
+    `within` are the files that count, or the beginnings of their paths.
+    """
+
+    def __init__(
+        self,
+        at: int | None = None,
+        problem: type[BaseException] = KeyboardInterrupt,
+        within: tuple[str, ...] = (OURS,),
+    ) -> None:
         self.at = at
         self.problem = problem
+        self.within = within
         self.lines: dict[Line, int] = {}
         self.where: Line | None = None
 
@@ -35,7 +44,7 @@ class Injection:
         return False
 
     def _trace(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(OURS) else None
+        return self._line if frame.f_code.co_filename.startswith(self.within) else None
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line":

@@ -123,7 +123,7 @@ def _check_journal(root: Path, journal: Journal, versions: dict[int, _Checked]) 
         stated = {checked.change: number for number, checked in versions.items()}
         walk = _Walk(journal)
         for number in walk.numbers():
-            if number in stated:
+            if number in stated and number >= opening.oldest(journal):
                 version = stated.pop(number)
                 yield from _disagreements(root, version, walk.replay.version(), versions[version].version)
         yield from (f"the journal of {str(root)!r} is damaged: {one}" for one in walk.unfound)
@@ -257,7 +257,7 @@ def _repair(root: Path) -> list[str]:
             journal.append([entry(1, _now(), None, "from a checkpoint", "import", opening.whole(checkpoint.version))])
             journal.close()
             last = 1
-        elif checkpoint is not None and checkpoint.reach > last:
+        elif checkpoint is not None and checkpoint.reach > max(last, facts.get("erased", 0) - 1):
             last = _append_rest(site, last, checkpoint.version, checkpoint.reach, done)
         if is_whole:
             done.append(f"the journal is whole: {counted(last, 'change')}")
@@ -329,7 +329,7 @@ def _salvage(root: Path, site: Path, known: int, done: list[str]) -> tuple[dict[
         facts = {name: value for name, value in old.facts.items() if name not in ("format", "layout")}
         if wrong is None and last >= stated and not damages:
             return facts, last, True
-        new = Journal.create(site, facts)
+        new = Journal.create(site, {**facts, "erased": min(old.erased, last)})
         try:
             _copy(old, new, last)
         finally:

@@ -1,9 +1,9 @@
 """When do the changes of a journal become segments, so that opening need not repeat them?
 
-A checkpoint is a version of the book folder (saving.py) whose record says up to which change it goes. It is made in a
-thread of its own, beside writers and readers, when the rows that changed since the last one are many; when the book is
-closed; and when it is asked for. Then the WAL of the journal is folded into its database, and what was written is read
-back and verified, so that this host need not do it when the book is opened.
+A checkpoint is a version of the book folder (saving.py) whose record says up to which change it goes. One is made when
+many rows have changed since the last one, in a thread of its own beside writers and readers; when the book is closed;
+and by `Book.checkpoint`. Making one folds the WAL of the journal into its database, and reads back and verifies what
+was written, so that this host need not do it when the book is opened.
 
 When one fails in the background, it is tried again after a second, then after twice as long each time, up to five
 minutes; `problem` says why until one is there.
@@ -69,7 +69,7 @@ class Checkpoints:
         return self.shelf.change or 0
 
     def request(self) -> None:
-        """See whether one is due, and make it in the background."""
+        """Make one in the background, if it is due."""
         is_running = self._thread is not None and self._thread.is_alive()
         if not is_running and not self._is_over and self._is_due():
             self._thread = threading.Thread(target=self._work, name="earmark-checkpoint", daemon=True)
@@ -88,14 +88,14 @@ class Checkpoints:
                     self._note(problem)
 
     def _is_time(self) -> bool:
-        """Wait as long as one that failed asks for; False when there shall be no other."""
+        """Wait until one that failed may be tried again; returns False if the thread is to stop instead."""
         while self.problem is not None and (left := self._next_try - time.monotonic()) > 0:
             if self._stop.wait(min(left, _LOOK)):
                 break
         return not self._stop.is_set()
 
     def _note(self, problem: BaseException) -> None:
-        """Note that one failed, and when to try again."""
+        """Remember that one failed, and when to try again."""
         is_first, self.problem = self.problem is None, problem
         self._delay = FIRST_DELAY if is_first else min(2 * self._delay, LONGEST_DELAY)
         self._next_try = time.monotonic() + self._delay
@@ -107,7 +107,7 @@ class Checkpoints:
             )
 
     def wait(self, *, for_good: bool = False) -> None:
-        """Return when none is being made; with `for_good`, there shall be none in the background from now on."""
+        """Wait until none is being made; with `for_good`, start none in the background from now on."""
         self._is_over = self._is_over or for_good
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -116,7 +116,7 @@ class Checkpoints:
             self._stop.clear()
 
     def make(self) -> int:
-        """Make one of what is published now, unless it is there; the number of its last change."""
+        """Make one of what is published now, unless there is one already; returns the number of its last change."""
         with self._making:
             version, number, rows = self._current_of_one_generation()
             if self.shelf.change != number:
@@ -129,7 +129,7 @@ class Checkpoints:
             return number
 
     def make_alone(self) -> None:
-        """Make one that shares nothing with older ones, and remove those."""
+        """Make one that shares no files with older ones, and remove those."""
         with self._making:
             version, number, rows = self._current_of_one_generation()
             self._flush()
@@ -149,7 +149,7 @@ class Checkpoints:
             self._make_one()
 
     def _flush(self) -> None:
-        """See that the journal is on the disk before a checkpoint says so, and fold it."""
+        """Flush the journal, since a checkpoint must not be ahead of it, and fold its WAL."""
         journal = Journal.open(self._root)
         try:
             journal.flush()

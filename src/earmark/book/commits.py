@@ -8,7 +8,9 @@ A writer makes its change to the head and waits in line (`put`, under the writer
 others find that theirs is done. While one flush runs, the next changes gather behind it.
 
 **Invariant.** What is published is committed. If a commit fails, everything that was waiting fails with it, since later
-changes were made to earlier ones; the head is then what is published.
+changes were made to earlier ones; the head is then what is published. An exception may come between any two lines,
+as KeyboardInterrupt does: the line and the number of the last change are each replaced in one step, and whoever commits
+next asks the journal what became of a commit that was cut short (`_settle`).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 from earmark.book.journal import Journal, JournalError, Stored, entry
@@ -31,11 +34,10 @@ Entry: TypeAlias = tuple[Stored, Sequence[Part]]
 class Waiting:
     """A change in line, or other segments for the same subscriptions, which need no commit."""
 
-    def __init__(self, version: Version, stored: Entry | None) -> None:
-        self.version = version
-        self.stored = stored
-        self.is_done = False
-        self.problem: BaseException | None = None
+    version: Version
+    stored: Entry | None = None
+    is_done = False
+    problem: BaseException | None = None
 
 
 class Commits:
@@ -59,8 +61,8 @@ class Commits:
         self._is_flushed = is_flushed
         self._committing = remade_lock()
         self._line: list[Waiting] = []
-        self._flying = 0
-        self.head = current()
+        self._flying: list[Waiting] = []
+        """The first ones in line, while they are being committed."""
         self.number = journal.last()
         """The number of the last change that was published."""
         newest = journal.change(self.number)
@@ -68,31 +70,33 @@ class Commits:
         self.rows = 0
         """Rows of the changes that were published, in all."""
 
+    @property
+    def head(self) -> Version:
+        """The version that the next change is made to."""
+        last = self._line[-1:]
+        return last[0].version if last else self._current()
+
     def next_entry(self, kind: str, author: str | None, message: str | None, parts: Sequence[Part]) -> Entry:
         """The next change, as the journal stores it; the caller holds the writers' lock."""
-        number = self.number + 1 + sum(one.stored is not None for one in self._line)
+        number = max([self.number, *(stored.number for stored, _ in self.waiting())]) + 1
         self._time = max(time.time_ns() // 1000, self._time)
         return entry(number, self._time, author, message, kind, parts)
 
-    def adopt(self, stored: Entry, version: Version) -> None:
-        """Publish a change that the caller has committed, inside `quiet`."""
-        self.head = version
-        self._succeed([Waiting(version, stored)], [stored])
-
-    def put(self, kind: str, author: str | None, message: str | None, parts: Sequence[Part], version: Version) -> Any:
+    def put(
+        self, mine: Waiting, kind: str, author: str | None, message: str | None, parts: Sequence[Part], version: Version
+    ) -> None:
         """Put a change in line; the caller holds the writers' lock."""
-        waiting = Waiting(version, self.next_entry(kind, author, message, parts))
-        self._line.append(waiting)
-        self.head = version
-        return waiting
+        mine.version, mine.stored = version, self.next_entry(kind, author, message, parts)
+        self._line.append(mine)
 
     def rearrange(self, version: Version) -> None:
         """Take the same subscriptions in other segments; the caller holds the writers' lock."""
-        self.head = version
-        if self._line:
-            self._line.append(Waiting(version, None))
-        else:
+        if not self._line:
             self._publish(version)
+            return
+        other = Waiting()
+        other.version = version
+        self._line.append(other)
 
     def waiting(self) -> list[Entry]:
         """The changes in line; the caller holds the writers' lock."""
@@ -107,87 +111,103 @@ class Commits:
     def quiet(self) -> Iterator[None]:
         """Inside, nothing is in line, and no other thread changes anything."""
         with self._committing, self._writing:
-            if self._line:
-                self._commit_line()
+            self._commit_line()
             yield
 
-    def commit(self, mine: Waiting) -> int:
-        """Return when a change is committed and published, with its number; or raise what made that fail."""
+    def write_alone(self, stored: Entry, version: Version, write: Callable[[], object]) -> None:
+        """Publish a change that `write` commits, in another way than by appending it to the journal; inside `quiet`."""
+        mine = Waiting()
+        mine.version, mine.stored = version, stored
         try:
-            self._committing.acquire()
+            self._line = [mine]
+            self._commit_line(write)
         except BaseException:
-            self._withdraw(mine)
+            self.withdraw(mine)
             raise
-        try:
-            if not mine.is_done:
-                self._commit_line()
-        finally:
-            self._committing.release()
         if mine.problem is not None:
             raise mine.problem
-        assert mine.stored is not None
-        return mine.stored[0].number
 
-    def _withdraw(self, mine: Waiting) -> None:
-        """Take a change out of the line, for a writer that was interrupted; not where others were made to it."""
+    def commit(self, mine: Waiting) -> None:
+        """Return when a change is committed and published, or raise what made that fail."""
+        with self._committing:
+            if not mine.is_done:
+                self._commit_line()
+        if mine.problem is not None:
+            raise mine.problem
+
+    def withdraw(self, mine: Waiting) -> None:
+        """Take a change out of the line, for a writer that was interrupted, unless others were made to it."""
         with self._writing:
-            if len(self._line) > self._flying and self._line[-1] is mine:
-                self._line.pop()
-                self.head = self._line[-1].version if self._line else self._current()
-                mine.problem = EarmarkError("the change was interrupted")
+            if self._line and self._line[-1] is mine and mine not in self._flying:
+                self._line = self._line[:-1]
+                mine.problem, mine.is_done = EarmarkError("the change was interrupted"), True
 
-    def _commit_line(self) -> None:
+    def _commit_line(self, write: Callable[[], object] | None = None) -> None:
         """Write all that is in line; the caller is the one who commits."""
-        with self._writing:
-            line = list(self._line)
-            self._flying = len(line)
-        entries = [one.stored for one in line if one.stored is not None]
+        if self._flying:
+            self._settle(None)
         try:
-            self.journal.append(entries)
+            with self._writing:
+                self._flying = list(self._line)
+            if entries := [one.stored for one in self._flying if one.stored is not None]:
+                (write or partial(self.journal.append, entries))()
+                self._succeed()
         except BaseException as problem:
-            if self._is_there(entries[-1][0].number):  # an interruption that came when all was done
-                self._succeed(line, entries)
-            else:
-                self._fail(problem)
+            self._settle(problem)
             if not isinstance(problem, Exception):
                 raise
+
+    def _settle(self, problem: BaseException | None) -> None:
+        """Find out what became of a commit that was cut short: it is done, has failed, or is left to the next one."""
+        if self._flying and self._is_there():
+            self._succeed()
+        elif isinstance(problem, Exception):
+            self._fail(problem)
         else:
-            self._succeed(line, entries)
+            self._flying = []
 
-    def _succeed(self, line: list[Waiting], entries: Sequence[Entry]) -> None:
-        last = entries[-1][0].number
-        self._mark.write(last, self._is_flushed)
-        with self._writing:
-            del self._line[: len(line)]
-            self._flying = 0
-            version = line[-1].version
-            while self._line and self._line[0].stored is None:
-                version = self._line.pop(0).version
-            self.number = last
-            self.rows += sum(stored.rows for stored, _ in entries)
-            self._publish(version)
-        for one in line:
-            one.is_done = True
+    def _last_entry(self) -> Entry:
+        """The last change that is being committed."""
+        return next(one.stored for one in reversed(self._flying) if one.stored is not None)
 
-    def _is_there(self, number: int) -> bool:
-        """Whether a commit that raised has happened after all."""
+    def _is_there(self) -> bool:
+        """Whether the journal has what is being committed."""
+        wanted, _ = self._last_entry()
         try:
-            return self.journal.last() >= number
+            found = self.journal.change(wanted.number)
         except EarmarkError:
             return False
+        return found is not None and found.checksum == wanted.checksum
 
-    def _fail(self, problem: BaseException) -> None:
+    def _succeed(self) -> None:
+        """Publish what was committed. If this is interrupted anywhere, it can be repeated as a whole."""
+        last = self._last_entry()[0].number
+        self._mark.write(last, self._is_flushed)
+        with self._writing:
+            version, rest = self._flying[-1].version, [one for one in self._line if one not in self._flying]
+            while rest and rest[0].stored is None:
+                version = rest.pop(0).version
+            if self.number < last:
+                self.rows += sum(one.stored[0].rows for one in self._flying if one.stored is not None)
+            self.number = last
+            self._publish(version)
+            self._line = rest
+            for one in self._flying:
+                one.is_done = True
+            self._flying = []
+
+    def _fail(self, problem: Exception) -> None:
         """Fail everything in line."""
-        reason: BaseException = (
-            problem if isinstance(problem, Exception) else EarmarkError("the commit was interrupted")
-        )
+        reason: Exception = problem
         if not isinstance(problem, JournalError) or problem.is_unsure:
             try:
                 self.journal.void()
             except EarmarkError:
                 reason = JournalError(f"{reason}; whether the change is there will show when the book is opened again")
         with self._writing:
-            line, self._line, self._flying = self._line, [], 0
-            self.head = self._current()
+            line = self._line
             for one in line:
-                one.problem, one.is_done = reason, True
+                one.problem = reason
+            self._line, self._flying = [], []
+            for one in line:
+                one.is_done = True

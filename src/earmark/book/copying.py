@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from earmark.book import folder as folders
+from earmark.book import opening
 from earmark.book.journal import FILES, JOURNAL, Journal
 from earmark.errors import TableError
 
@@ -31,13 +32,17 @@ def backup(root: Path, path: Any) -> None:
             try:
                 _copy_version(root, site)
                 if _copy_journal(root, site):
-                    break  # otherwise `retain` has overtaken it; at the last attempt, opening makes do without it
+                    break  # otherwise `retain` or `erase` has overtaken it
             except (FileNotFoundError, TableError):  # it was replaced meanwhile
                 if attempt + 1 == _ATTEMPTS:
                     raise
+        else:  # the journal has everything
+            _clear(site)
+            _copy_journal(root, site)
         shutil.copyfile(root / folders.MANIFEST, site / folders.MANIFEST)
         folders.flush_tree(site)
         site.rename(target)
+        folders.flush_folder(target.parent)
     except OSError as problem:
         raise TableError(f"the backup cannot be written to {str(target)!r}: {problem.strerror or problem}") from None
     finally:
@@ -53,8 +58,7 @@ def _refuse_inside(target: Path) -> None:
 
 def _copy_version(root: Path, site: Path) -> None:
     """Copy the newest version, if there is one."""
-    for old in site.iterdir():
-        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    _clear(site)
     if not (root / folders.CURRENT).exists():
         return
     for name in (folders.MANIFEST, folders.CURRENT):
@@ -67,18 +71,23 @@ def _copy_version(root: Path, site: Path) -> None:
     shutil.copytree(folders.version_folder(root, number), folders.version_folder(site, number))
 
 
+def _clear(site: Path) -> None:
+    for old in site.iterdir():
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+
+
 def _copy_journal(root: Path, site: Path) -> bool:
-    """Copy the journal, if there is one; whether its history still has what the copied version goes up to."""
+    """Copy the journal, if there is one; whether the changes that it has can follow the copied version."""
     if not folders.has_journal(root):
         return True
     journal = Journal.open(root, readonly=True)
     try:
         journal.copy_to(site / JOURNAL)
         journal.refresh_facts()
-        if journal.first == 1 or not (site / folders.CURRENT).exists():
+        if opening.oldest(journal) == 0 or not (site / folders.CURRENT).exists():
             return True
         change = folders.read_record(site, folders.current_version(site)).get("change")
-        return isinstance(change, int) and change >= journal.first
+        return isinstance(change, int) and change >= opening.oldest(journal)
     finally:
         journal.close()
 

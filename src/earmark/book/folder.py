@@ -1,4 +1,4 @@
-"""Where are the versions of a book, which is the newest, and how does one become it?
+"""Where are the versions of a book, which is the newest, and which are kept?
 
     ads/                          given by the user; on a cluster, visible under this path to the driver and all workers
       book.json                   format, layout, who wrote it, the name of this book, and what counts: its versions, or
@@ -18,14 +18,7 @@
 
 A version after a few changes shares the large segments of its parent: it has other bitmaps and one more small segment.
 
-**Invariant.** A folder under versions/ is complete: it got there by one rename, after everything it is made of was
-flushed and in its place. CURRENT is replaced in one step, under LOCK, and only by a writer whose parent it still names:
-of two at once one wins, and the other gets `Conflict` and leaves nothing. A writer killed before that leaves files that
-no version lists, which the next removal of versions takes away, or a complete version that nothing points at; the next
-number is the one after it. Files of segments and keys are removed when no version lists them any more.
-
-Where the file system has no locks, two writers still cannot both win: the number is the parent's plus one, and of two
-renames to one name the second fails.
+publishing.py puts versions there. Files of segments and keys are removed when no version lists them any more.
 """
 
 from __future__ import annotations
@@ -39,9 +32,9 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,15 +64,12 @@ _OWN_NAMES |= {*journal.FILES, marks.WRITER, marks.HEAD}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ATTEMPTS = 5
-_LAST = 10**8 - 1
+LAST = 10**8 - 1
+"""The greatest number of a version."""
 _ABANDONED = 60.0
 """Seconds after which a file in the making is abandoned, where there is no telling whether a process holds it."""
 _UNLISTED = 24 * 3600.0
 """The same for files of segments and keys that no version lists, where there are no locks."""
-
-
-class Conflict(TableError):
-    """Someone else published in the meantime; nothing of this publication remains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +141,7 @@ def guarded(root: Path, what: str | int) -> Iterator[None]:
 
 
 def flush_folder(folder: Path) -> None:
-    """See that the names in a folder are on the disk."""
+    """Flush the names in a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -267,14 +257,14 @@ def _current(root: Path) -> tuple[int, str]:
         raise TableError(f"the book {str(root)!r} has no {CURRENT}: {wanting}")
     found = _read_sealed(root, file, CURRENT)
     number, checksum = found.get("version"), found.get("record")
-    if type(number) is not int or not 0 < number <= _LAST or not isinstance(checksum, str):
+    if type(number) is not int or not 0 < number <= LAST or not isinstance(checksum, str):
         raise TableError(f"{CURRENT} of {str(root)!r} is damaged: it names no version")
     return number, checksum
 
 
 def read_record(root: Path, number: int, checksum: str | None = None) -> dict[str, Any]:
     """The record of a version: that with this checksum, if one is given."""
-    if type(number) is not int or not 0 < number <= _LAST:
+    if type(number) is not int or not 0 < number <= LAST:
         raise TableError(f"expected the number of a version, 1 or more, got {number!r}")
     file = version_folder(root, number) / RECORD
     if file.is_symlink() or not file.is_file():
@@ -335,126 +325,23 @@ def file_name(name: Any) -> str:
 # --- writing -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Building:
-    """A version in the making: fill `folder`, then `commit`.
-
-    New files of segments and keys go to the folders of these names in it.
-    """
-
-    root: Path
-    folder: Path
-    parent: int | None
-
-    def new_file(self, kind: str) -> Path:
-        """The path of a new file of segments or keys."""
-        (self.folder / kind).mkdir(exist_ok=True)
-        return self.folder / kind / secrets.token_hex(8)
-
-    def commit(self, record: Record, lock: bool = True) -> dict[str, Any]:
-        """Make this the newest version, or raise `Conflict` when the parent no longer is; returns its record.
-
-        Without `lock` the caller holds the book's.
-        """
-        with alone_with(self.root) if lock else nullcontext(True) as alone:
-            self.check_parent()
-            known = (*version_numbers(self.root), *pinned(self.root)) if alone else ()
-            number = max(self.parent or 0, *known, 0) + 1
-            if number > _LAST:
-                raise TableError(f"the book {str(self.root)!r} has no number left for another version")
-            body = {"format": FORMAT, "layout": LAYOUT, **record, "version": number, "parent": self.parent}
-            body["created"] = datetime.now(UTC).isoformat(timespec="milliseconds")
-            body["base"] = number if record["kind"] == FULL else record["base"]
-            made = sealed(body)
-            moved: list[Path] = []
-            try:
-                self._move(made, moved)
-            except BaseException:
-                now = None
-                with suppress(TableError):
-                    now = newest_or_none(self.root)
-                if now != number:  # else it was interrupted when all was done
-                    for path in reversed(moved):
-                        _remove(self.root, path)
-                raise
-            return made
-
-    def _move(self, record: dict[str, Any], moved: list[Path]) -> None:
-        """Put the version in its place, and point at it; what was moved is noted in `moved`."""
-        self._move_files(record, moved)
-        write_record(self.folder / RECORD, record)
-        flush_tree(self.folder)
-        target = version_folder(self.root, record["version"])
-        target.parent.mkdir(exist_ok=True)
-        try:
-            self.folder.rename(target)
-        except OSError as problem:
-            if problem.errno in (errno.EEXIST, errno.ENOTEMPTY):
-                raise self.conflict(record["version"]) from None
-            raise
-        moved.append(target)
-        flush_folder(target.parent)
-        body = {"format": FORMAT, "layout": LAYOUT, "version": record["version"], "record": record["checksum"]}
-        replace_record(self.root / CURRENT, sealed(body))
-
-    def _move_files(self, record: Record, moved: list[Path]) -> None:
-        """Put the new files of segments and keys in their places, and see that the others are there."""
-        for kind in (SEGMENTS, KEYS):
-            (self.root / kind).mkdir(exist_ok=True)
-            new = self.folder / kind
-            if new.is_dir():
-                for file in list(new.iterdir()):
-                    moved.append(self.root / kind / file.name)
-                    file.rename(moved[-1])
-                new.rmdir()
-                flush_folder(self.root / kind)
-        for file in files_of(record):
-            if not (self.root / file).is_file():
-                raise self.conflict(newest_or_none(self.root))
-
-    def check_parent(self) -> None:
-        """Raise `Conflict` when the parent is no longer the newest."""
-        now = newest_or_none(self.root)
-        if now != self.parent:
-            raise self.conflict(now)
-
-    def conflict(self, now: int | None) -> Conflict:
-        """What to tell the one who came second."""
-        before = "when there was no version" if self.parent is None else f"on version {self.parent}"
-        return Conflict(
-            f"version {now} of {str(self.root)!r} was published while this one, begun {before}, was being made; "
-            "nothing of it remains: open the book again and repeat it"
-        )
-
-
 @contextmanager
 def alone_with(root: Path) -> Iterator[bool]:
     """Hold the lock of a book; False where the file system has none."""
-    held = os.open(root / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        alone = False
-        with suppress(OSError):
-            fcntl.flock(held, fcntl.LOCK_EX)
-            alone = True
-        yield alone
-    finally:
-        with suppress(OSError):  # a child that was forked meanwhile shares the open file, and so the lock
-            fcntl.flock(held, fcntl.LOCK_UN)
-        os.close(held)
+    with open(root / LOCK, "rb", opener=_opened_for_locks) as held:
+        try:
+            alone = False
+            with suppress(OSError):
+                fcntl.flock(held, fcntl.LOCK_EX)
+                alone = True
+            yield alone
+        finally:
+            with suppress(OSError):  # a child that was forked meanwhile shares the open file, and so the lock
+                fcntl.flock(held, fcntl.LOCK_UN)
 
 
-def prepare_root(root: Path, truth: str = OF_VERSIONS) -> None:
-    """Make a folder a book, unless it is one; refuse a foreign one. A killed writer's leavings are cleared."""
-    refuse_foreign(root)
-    make_root(root)
-    if not (root / MANIFEST).exists():
-        write_manifest(root, truth, new_name())
-    elif truth == OF_VERSIONS and has_journal(root):
-        raise TableError(
-            f"the truth of the book {str(root)!r} is its journal, so nothing is saved or published there; "
-            "change it through earmark.open, or choose another folder"
-        )
-    clear_abandoned(root)
+def _opened_for_locks(path: str, _: int) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def make_root(root: Path) -> None:
@@ -475,38 +362,6 @@ def write_manifest(root: Path, truth: str, book: str) -> None:
     """Say what a folder is: a book of this name."""
     body = {"format": FORMAT, "layout": LAYOUT, "writer": import_module("earmark").__version__, "truth": truth}
     replace_record(root / MANIFEST, sealed({**body, "book": book}))
-
-
-@contextmanager
-def building(root: Path, parent: int | None) -> Iterator[Building]:
-    """A folder to make a version in; gone afterwards, unless it became one. The root is a book already."""
-    name = secrets.token_hex(8)
-    unheld, folder = root / f".new-{name}", root / f".building-{name}"
-    unheld.mkdir()
-    held = os.open(unheld, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a lock says that someone is at work here
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        unheld.rename(folder)  # only now, so that a clean-up never finds it without its lock
-        yield Building(root, folder, parent)
-    finally:
-        os.close(held)
-        for left in (unheld, folder):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-@contextmanager
-def publishing(root: Path, parent: int | None = None) -> Iterator[Building]:
-    """A folder to make the next version in, of the newest version unless a parent is given.
-
-    What goes wrong with the disk is one sentence.
-    """
-    try:
-        prepare_root(root)
-        with building(root, newest_or_none(root) if parent is None else parent) as site:
-            yield site
-    except OSError as problem:
-        raise TableError(f"nothing can be published to {str(root)!r}: {problem.strerror or problem}") from None
 
 
 def newest_or_none(root: Path) -> int | None:
@@ -552,7 +407,7 @@ def clear_abandoned(root: Path) -> None:
 
 
 def flush_tree(folder: Path) -> None:
-    """See that all files under a folder are on the disk."""
+    """Flush all files under a folder to the disk."""
     for parent, _, files in os.walk(folder):
         for name in files:
             with Path(parent, name).open("rb") as file:
@@ -634,7 +489,7 @@ def remove_others(root: Path, wanted: set[int], alone: bool = True) -> list[int]
     # (those above the newest: a publisher of a file system without locks may be about to point there)
     gone = sorted(set(numbers) - kept)
     for number in gone:
-        _remove(root, version_folder(root, number))
+        remove(root, version_folder(root, number))
     _remove_unlisted(root, kept, alone)
     return gone
 
@@ -648,8 +503,8 @@ def leftovers(root: Path) -> list[Path]:
     return sorted(set(found) - wanted)
 
 
-def _remove(root: Path, path: Path) -> None:
-    """Out of sight in one step, then away."""
+def remove(root: Path, path: Path) -> None:
+    """Remove a file or a folder; a folder is renamed first, so that it is gone in one step."""
     if not path.is_dir():
         path.unlink(missing_ok=True)
         return

@@ -39,6 +39,7 @@ def forget(journal: Journal, until: int, version: Version) -> None:
         connection.execute("DELETE FROM pages WHERE change <= ?", (until,))
         journal.put(connection, [(made, parts)])
         journal.put_facts(connection, first=until)
+    journal.refresh_facts()
 
 
 def erase(journal: Journal, id: Id, change: tuple[Stored, Sequence[Part]], schema: Schema) -> bool:
@@ -70,7 +71,7 @@ def erase(journal: Journal, id: Id, change: tuple[Stored, Sequence[Part]], schem
                 journal.rewrite(connection, old._replace(rows=old.rows - removed))
                 touched.forget(connection, hashed, number, left)
         journal.put(connection, [change])
-        journal.put_facts(connection, erasing=True)
+        journal.put_facts(connection, erasing=True, erased=change[0].number)
     return found
 
 

@@ -12,7 +12,7 @@ Numbers are consecutive, from the *first* one that is kept: 1, or the one in whi
 before it. A change that was made is never made differently; only `erase` and `retain` rewrite rows.
 
 **What is promised.** `append` returns when its changes are committed: after one flush of the WAL with
-`durability="full"`; with `"normal"` the system flushes when it likes. When it raises, none of them is there. SQLite
+`durability="full"`; with `"normal"` the system decides when to flush. If it raises, none of them is there. SQLite
 guards the WAL by checksums and takes the first wrong one for its end; `Mark` (marks.py) knows how far it should reach.
 
 **Complexity.** `append` O(rows); the history of an id O(its changes + rows in all / 1,024) bytes; opening O(1).
@@ -220,6 +220,11 @@ class Journal:
         return int(self.facts["first"])
 
     @property
+    def erased(self) -> int:
+        """The number of the last erasure, or 0."""
+        return int(self.facts.get("erased", 0))
+
+    @property
     def is_replaced(self) -> bool:
         """Whether there is another journal now in the place of the one that this is a connection to."""
         return self._file != _identity(self.root)
@@ -247,7 +252,8 @@ class Journal:
         for change, parts in entries:
             connection.execute(f"INSERT INTO changes ({_CHANGE}) VALUES (?,?,?,?,?,?,?,?,?)", change)
             if change.parts:
-                require(len(parts) < MOST_PARTS, "a change has too many parts")
+                if len(parts) >= MOST_PARTS:
+                    raise EarmarkError("the change has too many rows for the journal: make several changes of it")
                 first = change.number * MOST_PARTS
                 connection.executemany(
                     "INSERT INTO parts VALUES (?,?,?,?)",
@@ -268,8 +274,8 @@ class Journal:
         """A transaction; what goes wrong is one sentence, and then nothing of it is there."""
         with _guarded(self.root, done):
             connection = self._connection
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                self._begin("BEGIN IMMEDIATE")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -277,12 +283,15 @@ class Journal:
                     connection.execute("ROLLBACK")
                 raise
 
+    def _begin(self, statement: str) -> None:
+        if self._connection.in_transaction:  # the end of the last one was interrupted
+            self._connection.execute("ROLLBACK")
+        self._connection.execute(statement)
+
     def put_facts(self, connection: Any, **facts: Any) -> None:
-        """Change facts, in a transaction."""
-        made = {**self.facts, **facts}
-        text = json.dumps(made)
+        """Change facts, in a transaction; `refresh_facts` reads them when it is committed."""
+        text = json.dumps({**_read_facts(self.root, connection), **facts})
         connection.execute("UPDATE facts SET body = ?, checksum = ?", (text, _digest(text)))
-        self.facts = made
 
     def void(self) -> None:
         """Commit something that changes nothing.
@@ -291,10 +300,11 @@ class Journal:
         takes its place there, so it cannot come back.
         """
         with self.writing("written") as connection:
+            self.refresh_facts()
             self.put_facts(connection, voided=int(self.facts.get("voided", 0)) + 1)
 
     def flush(self) -> None:
-        """See that what was committed is on the disk, also with `durability="normal"`."""
+        """Flush what was committed to the disk, even with `durability="normal"`."""
         with _guarded(self.root, "written"), contextlib.suppress(FileNotFoundError):
             descriptor = os.open(self.root / f"{JOURNAL}-wal", os.O_RDONLY)
             try:
@@ -313,9 +323,9 @@ class Journal:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Inside, the journal is as it was at one moment, whatever others write. For a few milliseconds."""
-        with _guarded(self.root, "read"):
-            self._connection.execute("BEGIN")
         try:
+            with _guarded(self.root, "read"):
+                self._begin("BEGIN")
             self.refresh_facts()
             yield
         finally:

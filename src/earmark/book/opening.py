@@ -161,7 +161,7 @@ def _state_of(root: Path, journal: Journal, index: str | None, mmap: bool) -> St
     version, shelf, since = empty(journal), Shelf(str(journal.facts["book"])), journal.first - 1
     if (root / folders.CURRENT).exists():
         loaded, _, found = saving.load(root, None, mmap, index, checkpoint=True)
-        if found.change is not None and found.change >= _oldest(journal):
+        if found.change is not None and found.change >= oldest(journal):
             version, shelf, since = loaded, found, found.change
     last = journal.last()
     if since > last:
@@ -173,9 +173,13 @@ def _state_of(root: Path, journal: Journal, index: str | None, mmap: bool) -> St
     return State(made, shelf, number, rows)
 
 
-def _oldest(journal: Journal) -> int:
-    """The first change that a checkpoint may go up to: the history of an older one was forgotten, as in a backup."""
-    return journal.first if journal.first > 1 else 0
+def oldest(journal: Journal) -> int:
+    """The first change that a checkpoint may go up to.
+
+    The history of an older one was forgotten, as in a backup; or it has what an erasure has taken out of the changes
+    that come next, and was not removed yet.
+    """
+    return max(journal.first if journal.first > 1 else 0, journal.erased)
 
 
 def as_of(root: Path, journal: Journal, number: int) -> Version:
@@ -184,7 +188,7 @@ def as_of(root: Path, journal: Journal, number: int) -> Version:
     for one in reversed(folders.version_numbers(root)):
         with suppress(TableError):
             change = folders.read_record(root, one).get("change")
-            if isinstance(change, int) and journal.first <= change <= number:
+            if isinstance(change, int) and oldest(journal) <= change <= number:
                 version, since = saving.load(root, one, True, None)[0], change
                 break
     return replayed(version, journal, since, number)[0]

@@ -27,7 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from earmark.book import folder as folders
-from earmark.book.folder import SEGMENTS, Building
+from earmark.book.folder import SEGMENTS
+from earmark.book.publishing import Building
 from earmark.book.segments import Record, count_of, digest, missing
 from earmark.errors import TableError, require
 from earmark.flat.arrays import I64

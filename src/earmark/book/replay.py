@@ -21,12 +21,12 @@ from earmark.book.journal import STARTS, Journal, Stored
 from earmark.book.rows import ADDED, REMOVED, ROWS, TYPES, State, read_rows, read_types, subscription_of, table_in
 from earmark.engine import updates
 from earmark.engine.version import Place, Version
-from earmark.errors import EarmarkError, TableError, require
+from earmark.errors import EarmarkError, TableError, refuse, require
 from earmark.keys.schema import Draft, Schema, attribute_type
 from earmark.segment import arrow
-from earmark.segment.builder import prepare
+from earmark.segment.builder import id_problems, prepare
 from earmark.segment.ids import Id
-from earmark.segment.segment import DAMAGE
+from earmark.segment.segment import DAMAGE, Segment
 
 
 def empty(journal: Journal) -> Version:
@@ -59,8 +59,7 @@ class Replay:
         if form == TYPES:
             self._version = _typed(self._version, *read_types(body))
         elif form == ADDED:
-            prepared = arrow.prepare_native(self._version.schema, table_in(body))
-            self._version = self._version.appended(prepared.segment(0))
+            self._append(arrow.prepare_native(self._version.schema, table_in(body)).segment(0))
         else:
             require(form == REMOVED, f"a part of a change has the form {form[:20]!r}")
             ids = table_in(body).column("id").to_pylist()
@@ -91,7 +90,13 @@ class Replay:
             _teach(draft, id, state)
         items: list[Any] = [subscription_of(id, state) for _, id, state in living]
         prepared = prepare(draft.commit(), items, numbered=False)
-        self._version = self._version.appended(prepared.segment(np.array([place for place, _, _ in living], np.int64)))
+        self._append(prepared.segment(np.array([place for place, _, _ in living], np.int64)))
+
+    def _append(self, segment: Segment) -> None:
+        ids = segment.ids
+        if len(ids) and self._version.id_type not in (None, type(ids[0])):  # the others may be newer, in an undo
+            refuse(id_problems([ids[0]], [None], self._version))
+        self._version = self._version.appended(segment)
 
 
 def _teach(draft: Draft, id: Id, state: State) -> None:

@@ -186,6 +186,30 @@ def part_of_rows(rows: Iterable[Row]) -> Part:
     return Part(ROWS, body, [hash_of(row[0]) for row in listed])
 
 
+def in_fewer(parts: Iterable[Part]) -> list[Part]:
+    """The same parts, where rows of single subscriptions that follow each other share parts of up to FEW rows."""
+    made: list[Part] = []
+    bodies: list[bytes] = []
+    hashes: list[int] = []
+
+    def finish() -> None:
+        if bodies:
+            made.append(Part(ROWS, b"[" + b",".join(bodies) + b"]", list(hashes)))
+            bodies.clear()
+            hashes.clear()
+
+    for part in parts:
+        if part.form != ROWS or len(hashes) + len(part.hashes) > FEW:
+            finish()
+        if part.form == ROWS:
+            bodies.append(part.body[1:-1])
+            hashes.extend(part.hashes)
+        else:
+            made.append(part)
+    finish()
+    return made
+
+
 def _tables(form: str, version: Version, places: Sequence[Place]) -> Iterator[Part]:
     by_segment: dict[int, list[int]] = {}
     for number, slot in places:

@@ -41,8 +41,9 @@ import numpy as np
 from earmark import index as indexes
 from earmark.book import folder as folders
 from earmark.book import segments as stored
-from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, Building, guarded
+from earmark.book.folder import DELTA, FULL, KEYS, SEGMENTS, guarded
 from earmark.book.payload import verify_payload
+from earmark.book.publishing import Building, building, prepare_root
 from earmark.book.segments import PackedFile, Record, StoredKeys, checked_bitmap, count_of, read_packed, read_segment
 from earmark.cache import cache_folder, write_atomically
 from earmark.engine.compaction import compacted
@@ -138,7 +139,7 @@ def write_version(site: Building, version: Version, index: str, shelf: Shelf, wr
 def open_version(
     root: Path, record: Record, *, mmap: bool = True, for_search: bool = False
 ) -> tuple[Version, StoredKeys]:
-    """A version of a book, whose segments open when they are first asked for; and where its keys are stored.
+    """Open a version of a book, whose segments open when they are first used; returns it and where its keys are stored.
 
     With `for_search`, which is for reading only, strings are looked up in the mapped files, segments leave memory when
     others need the room, and the garbage collector does not look at them.
@@ -226,7 +227,7 @@ def save(
         folders.refuse_foreign(root)
         made = not root.exists()
         try:
-            folders.prepare_root(root, folders.OF_VERSIONS if change is None else folders.OF_JOURNAL)
+            prepare_root(root, folders.OF_VERSIONS if change is None else folders.OF_JOURNAL)
             with folders.alone_with(root):
                 return _save(root, version, index, shelf, change, writing)
         finally:
@@ -243,7 +244,7 @@ def _save(root: Path, version: Version, index: str, shelf: Shelf, change: int | 
         shelf = Shelf(book)
     if not all((root / KEYS / entry["file"]).is_file() for entry in shelf.keys.entries):
         shelf.keys = StoredKeys()
-    with folders.building(root, parent) as site:
+    with building(root, parent) as site:
         record = write_version(site, version, index, shelf, writing)
         if record["kind"] == DELTA:
             record["base"] = folders.read_record(root, parent)["base"] if parent is not None else 1

@@ -271,7 +271,7 @@ def _verify(file: str, listed: list[Any], content: Any, body: int, arrays: Mappi
 
 
 def keys_arrays(strings: Mapping[int, Any], since: Mapping[int, int] | None = None) -> dict[str, NDArray[Any]]:
-    """The constants of attributes, by number, and their keys; or those after the first so many of each."""
+    """The constants of attributes, by number, and their keys; with `since`, only those after this many of each."""
     arrays: dict[str, NDArray[Any]] = {}
     for number, own in strings.items():
         constants, keys = own.items() if since is None else own.since(since[number])

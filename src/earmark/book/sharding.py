@@ -33,7 +33,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from earmark import index as indexes
-from earmark.book.folder import SEGMENTS, Building
+from earmark.book.folder import SEGMENTS
+from earmark.book.publishing import Building
 from earmark.book.segments import read_packed, read_segment, read_whole, write_packed, write_segment, write_whole
 from earmark.engine import cutting
 from earmark.engine.covers import covers_of

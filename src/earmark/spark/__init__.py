@@ -18,7 +18,7 @@ from earmark.errors import EarmarkError
 from earmark.spark.java import ensure_java as ensure_java
 
 if TYPE_CHECKING:
-    from earmark.book.folder import Conflict as Conflict
+    from earmark.book.publishing import Conflict as Conflict
     from earmark.spark.hygiene.auditing import audit as audit
     from earmark.spark.hygiene.backtesting import backtest as backtest
     from earmark.spark.hygiene.merging import merge as merge
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from earmark.spark.workloads import workload as workload
 
 _NAMES = {
-    "book.folder": ["Conflict"],
+    "book.publishing": ["Conflict"],
     "spark.hygiene.auditing": ["audit"],
     "spark.hygiene.backtesting": ["backtest"],
     "spark.hygiene.merging": ["merge"],

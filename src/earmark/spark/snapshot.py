@@ -40,8 +40,9 @@ from pyspark.sql.types import DataType, IntegerType, StringType, StructType
 
 from earmark import index as indexes
 from earmark.book import folder as folders
-from earmark.book.folder import SEGMENTS, Building, VersionInfo, publishing
+from earmark.book.folder import SEGMENTS, VersionInfo
 from earmark.book.payload import SEQUENCE, files_of, settled, take_rows, with_changes, write_payload
+from earmark.book.publishing import Building, publishing
 from earmark.book.saving import Shelf, open_version, verify, write_version
 from earmark.book.segments import Record, write_whole
 from earmark.book.sharding import NOT_TAKEN, ShardPlan, Source, build_here, build_shard, sharded

@@ -40,7 +40,7 @@ def nothing(*_: object) -> None:
 
 FAULTS: list[tuple[Any, str, Callable[..., None]]] = [
     (Checkpoints, "make_alone", full),
-    (folders, "_remove", nothing),
+    (folders, "remove", nothing),
     (folders, "_remove_unlisted", nothing),
 ]
 

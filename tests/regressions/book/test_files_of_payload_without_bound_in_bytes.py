@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from earmark.book import payload
-from earmark.book.folder import publishing
 from earmark.book.payload import SEQUENCE, read_payload, settled, write_payload
+from earmark.book.publishing import publishing
 
 TABLES, ROWS, LONG = 12, 100, 1_000
 

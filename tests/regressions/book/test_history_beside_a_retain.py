@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import earmark
-from earmark import EarmarkError, durable, lookback
+from earmark import EarmarkError, following, lookback
 from earmark.book import history, opening
 
 
@@ -82,7 +82,7 @@ def test_looking_back(
 def test_a_reader_that_follows(book: earmark.Book, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(book)
     book.add(10, "TRUE")
-    real, calls = durable.replayed, []
+    real, calls = following.replayed, []
 
     def beside_a_retain(*given: Any) -> Any:
         calls.append(given)
@@ -92,6 +92,6 @@ def test_a_reader_that_follows(book: earmark.Book, monkeypatch: pytest.MonkeyPat
             book.retain(before=13)
         return real(*given)
 
-    monkeypatch.setattr(durable, "replayed", beside_a_retain)
+    monkeypatch.setattr(following, "replayed", beside_a_retain)
     reader.refresh()
     assert reader.ids() == book.ids()

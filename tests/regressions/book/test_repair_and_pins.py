@@ -51,7 +51,7 @@ def test_version_numbers_go_on(book: Path, lost: str) -> None:
 
 
 def test_a_reader_elsewhere_notices(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("earmark.durable.was_elsewhere", lambda root: True)
+    monkeypatch.setattr("earmark.following.was_elsewhere", lambda root: True)
     reader = earmark.open(book, readonly=True, follow=False)
     assert reader.refresh() == 2 and reader.ids() == ["a", "b"]
     (book / "journal.db").unlink()

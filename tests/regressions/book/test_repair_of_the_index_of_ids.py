@@ -19,6 +19,7 @@ def make(folder: Path, rows: int) -> None:
         m.add_many([(f"m{i}", f"x > {i}") for i in range(rows)])
         with m.change() as change:
             change.update("a", score=1.0)
+            change.declare({"day": "date"})  # so that there are several parts
             change.update("a", score=2.0)
 
 
@@ -30,7 +31,7 @@ def wrong_page(connection: sqlite3.Connection) -> None:
 
 DAMAGES = {
     "gone": "DELETE FROM touched WHERE change = 1",
-    "another part": "UPDATE touched SET part = 7 WHERE change = 3 AND part = 1",
+    "another part": "UPDATE touched SET part = 7 WHERE change = 3 AND part = 2",
     "another change": "UPDATE touched SET change = 2 WHERE change = 1",
     "too many": "INSERT INTO touched VALUES (12345, 1, 0)",
     "page gone": "DELETE FROM pages WHERE slot = 17",

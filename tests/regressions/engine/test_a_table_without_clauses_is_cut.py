@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from earmark import Matcher
-from earmark.book.folder import publishing
+from earmark.book.publishing import publishing
 from earmark.book.saving import Shelf, write_version
 from earmark.book.segments import write_whole
 from earmark.book.sharding import sharded

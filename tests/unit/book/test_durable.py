@@ -14,8 +14,9 @@ import pytest
 
 import earmark
 from earmark import Book, EarmarkError, Matcher, SubscriptionError, TableError
-from earmark.book import checkpoints
+from earmark.book import care, checkpoints
 from earmark.book.journal import Journal
+from earmark.book.rows import FEW
 
 FORK = multiprocessing.get_context("fork")
 
@@ -265,6 +266,32 @@ def test_a_change_is_one_entry(tmp_path: Path) -> None:
         with m.change():
             pass
         assert "a" in m and m.last_change == 3
+
+
+def test_single_calls_of_a_change_are_stored_together(tmp_path: Path) -> None:
+    with earmark.open(tmp_path / "b", index="scan") as m:
+        with m.change() as c:
+            for i in range(FEW + 10):
+                c.add(f"s{i}", f"age > {i}")
+            c.update("s3", score=2.0)
+            c.add_many([(f"m{i}", f"age < {i}") for i in range(FEW + 1)])
+            c.remove("s4")
+        with m.change() as c:
+            c.add("x", "TRUE")
+            c.update("x", score=1.0)
+        expected = all_of(m)
+        assert [change.rows for change in m.changes()] == [2 * FEW + 13, 2]
+        assert [(one.before, one.after) for one in m.history("x")] == [(None, m["x"])]
+        assert [(one.before, one.after) for one in m.history("s3")] == [(None, m["s3"])]
+        journal = Journal.open(tmp_path / "b", readonly=True)
+        forms = [[form for form, _ in journal.parts(change)] for change in journal.changes(0)]
+        journal.close()
+        assert forms == [["rows", "rows", "added", "rows"], ["rows"]]
+        m.undo(2)
+        assert all_of(m) == expected[:-1]
+    with earmark.open(tmp_path / "b") as again:
+        assert all_of(again) == expected[:-1] == all_of(again.as_of(3))
+    assert care.check(tmp_path / "b") == []
 
 
 def test_a_change_meets_what_others_did(tmp_path: Path) -> None:

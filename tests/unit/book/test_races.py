@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from earmark import Matcher, TableError
-from earmark.book.folder import Conflict, building, newest_or_none
+from earmark.book.folder import newest_or_none
+from earmark.book.publishing import Conflict, building
 from earmark.book.segments import read_packed, write_packed
 
 
