@@ -160,6 +160,16 @@ class RangeSet:
         self._merged = ordered.with_room(self._merged, len(ranges.first))
         return Ranges(*subtract(self._merged, *ranges))
 
+    def follow(self, start: I64, ranges: Ranges, wanted: Flags) -> tuple[Ranges, Ranges]:
+        """Add and remove numbers in turns: in turn t those of ranges start[t] .. start[t + 1], added where `wanted`.
+
+        Returns the numbers that are in the set now and were not before, and those that were and are not.
+        """
+        self._merged = ordered.with_room(self._merged, len(ranges.first))
+        first, last, sign = add_and_subtract(self._merged, start, *ranges, wanted)
+        came = sign > 0
+        return balance(Ranges(first[came], last[came]), Ranges(first[~came], last[~came]))
+
     def holds(self, numbers: I64) -> Flags:
         """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
         numbers = np.ascontiguousarray(numbers, np.int64)
@@ -250,7 +260,7 @@ class RangeTable(RangeSet):
     def asked(self) -> Ranges:
         """The numbers that some subscription asks for: the table without the gaps it claims."""
         keys, deltas = ordered.entries(self._edges)
-        return _positive(keys, np.cumsum(deltas))
+        return positive(keys, np.cumsum(deltas))
 
     def check(self) -> None:
         """Raise AssertionError unless the table is what the counts say."""
@@ -261,11 +271,24 @@ class RangeTable(RangeSet):
         right = (deltas != 0) & (counts >= 0)
         require(bool(right.all()), "a count is negative, or an edge changes nothing")
         require(not len(counts) or counts[-1] == 0, "a range never ends")
-        expected = _joined(_positive(keys, counts), self.gap)
+        expected = _joined(positive(keys, counts), self.gap)
         require(self.ranges().pairs() == expected.pairs(), "table and counts disagree")
 
 
-def _positive(keys: I64, counts: I64) -> Ranges:
+def balance(added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
+    """The numbers that were added more often than removed, and those that were removed more often, each ascending."""
+    if not added and not removed:
+        return added, removed
+    ends = np.concatenate([added.first, removed.last + 1, added.last + 1, removed.first])
+    change = np.repeat(np.array([1, -1]), len(ends) // 2)
+    order = np.argsort(ends, kind="stable")
+    ends, level = ends[order], np.cumsum(change[order])
+    is_last = np.append(ends[1:] != ends[:-1], True)  # of those at one number
+    ends, level = ends[is_last], level[is_last]
+    return positive(ends, level), positive(ends, -level)
+
+
+def positive(keys: I64, counts: I64) -> Ranges:
     """The runs of numbers with a positive count, given the edges and the counts from each on."""
     if not len(keys):
         return Ranges(NO_NUMBERS, NO_NUMBERS)
@@ -366,6 +389,31 @@ def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I
             break
         cursor = next_cursor(merged, floor_cursor(merged, low))
     return found
+
+
+@kernel
+def add_and_subtract(merged: Ordered, start: I64, first: I64, last: I64, wanted: Flags) -> tuple[I64, I64, I64]:
+    """Add ranges in the turns that are `wanted`, and subtract them in the others; what came (+1) and what went (-1).
+
+    Returns (first, last, sign), turn by turn.
+    """
+    out_first, out_last = np.empty(len(first) + 8, np.int64), np.empty(len(first) + 8, np.int64)
+    sign, found = np.empty(len(first) + 8, np.int64), 0
+    for turn in range(len(wanted)):
+        begins, ends = first[start[turn] : start[turn + 1]], last[start[turn] : start[turn + 1]]
+        if wanted[turn]:
+            some_first, some_last, _ = subsume_and_merge(merged, begins, ends, 0)
+        else:
+            some_first, some_last = subtract(merged, begins, ends)
+        end = found + len(some_first)
+        while end > len(sign):
+            out_first = np.concatenate((out_first, out_first))
+            out_last = np.concatenate((out_last, out_last))
+            sign = np.concatenate((sign, sign))
+        out_first[found:end], out_last[found:end] = some_first, some_last
+        sign[found:end] = 1 if wanted[turn] else -1
+        found = end
+    return out_first[:found], out_last[:found], sign[:found]
 
 
 @kernel
