@@ -35,7 +35,7 @@ from earmark.cover.merging.traffic import check_budget
 from earmark.cover.ranges.ordered import NONE, Ordered, floor_cursor, next_cursor
 from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, RangeTable, as_ranges
 from earmark.errors import require
-from earmark.flat.arrays import F64, I64, frozen
+from earmark.flat.arrays import F64, I64, Flags, frozen
 from earmark.flat.bisection import bisect_right
 from earmark.jit import embedded, inlined, kernel
 
@@ -133,18 +133,31 @@ class BudgetTable:
 
 
 @inlined
-def below(weights: Weights, number: int) -> float:
-    """The share of events below a number."""
-    place = bisect_right(weights.number, 0, len(weights.number) - 1, number) - 1
-    low, high = weights.number[place], weights.number[place + 1]
+def knot_of(weights: Weights, number: int) -> int:
+    """The last knot that is not above a number, and not the last of all."""
+    return int(bisect_right(weights.number, 0, len(weights.number) - 1, number)) - 1
+
+
+@inlined
+def knot_from(weights: Weights, knot: int, number: int) -> int:
+    """The same, from a knot that is not above the number on."""
+    while knot + 2 < len(weights.number) and weights.number[knot + 1] <= number:
+        knot += 1
+    return knot
+
+
+@inlined
+def below(weights: Weights, knot: int, number: int) -> float:
+    """The share of events below a number, given its knot."""
+    low, high = weights.number[knot], weights.number[knot + 1]
     share = (number - low) / (high - low)
-    return float(weights.below[place] + share * (weights.below[place + 1] - weights.below[place]))
+    return float(weights.below[knot] + share * (weights.below[knot + 1] - weights.below[knot]))
 
 
 @kernel
 def weight_of(weights: Weights, first: int, last: int) -> float:
     """The share of events from one number to another."""
-    return float(below(weights, last + 1) - below(weights, first))
+    return below(weights, knot_of(weights, last + 1), last + 1) - below(weights, knot_of(weights, first), first)
 
 
 @kernel
@@ -154,10 +167,12 @@ def with_one(array: I64, used: int) -> I64:
 
 
 @embedded
-def reach_of(ranges: Ordered, number: int) -> int:
-    """The last number of the range that begins at a number or before it; NONE where there is none."""
-    cursor = floor_cursor(ranges, number)
-    return int(ranges.value[cursor]) if cursor != NONE else int(NONE)
+def floor_from(ranges: Ordered, cursor: int, number: int) -> int:
+    """The last range that begins at a number or before it, sought from an earlier one on; NONE where there is none."""
+    after = next_cursor(ranges, cursor)
+    while after != NONE and ranges.key[after] <= number:
+        cursor, after = after, next_cursor(ranges, after)
+    return cursor
 
 
 @inlined
@@ -191,25 +206,31 @@ def closed_around(
                 rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
                 rest_first[rests], rest_last[rests] = 0, end - 1
                 rests += 1
-        while cursor != NONE and section_of(weights, runs.key[cursor], level) <= until:
-            begun, pool, here = claims, 0.0, section_of(weights, runs.key[cursor], level)
-            while cursor != NONE and section_of(weights, runs.key[cursor], level) == here:
+        while cursor != NONE:
+            here = section_of(weights, runs.key[cursor], level)
+            if here > until:
+                break
+            begun, behind = claims, (here + 1) << level
+            end = weights.section[behind] if behind < len(weights.section) else int(GREATEST) + 1
+            while cursor != NONE and runs.key[cursor] < end:
                 claimed_first, claimed_last = with_one(claimed_first, claims), with_one(claimed_last, claims)
                 claimed_first[claims], claimed_last[claims] = runs.key[cursor], runs.value[cursor]
-                pool += below(weights, runs.value[cursor] + 1) - below(weights, runs.key[cursor])
                 claims += 1
                 cursor = next_cursor(runs, cursor)
             following = runs.key[cursor] if cursor != NONE else int(GREATEST) + 1
-            open_ = close_cheapest(claimed_first, claimed_last, begun, claims, following, weights, budget * pool)
-            for j in open_:
-                begins, ends = claimed_last[j] + 1, (claimed_first[j + 1] if j + 1 < claims else following) - 1
-                if reach_of(told, ends) >= begins:
-                    rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
-                    rest_first[rests], rest_last[rests] = begins, ends
-                    rests += 1
-            kept = begun
+            is_open = close_cheapest(claimed_first, claimed_last, begun, claims, following, weights, budget)
+            kept, known = begun, floor_cursor(told, claimed_first[begun])
             for j in range(begun, claims):
-                if reach_of(told, claimed_first[j]) < claimed_last[j]:
+                known = floor_from(told, known, claimed_first[j])
+                is_told = known != NONE and told.value[known] >= claimed_last[j]
+                if is_open[j - begun]:
+                    begins, ends = claimed_last[j] + 1, (claimed_first[j + 1] if j + 1 < claims else following) - 1
+                    known = floor_from(told, known, ends)
+                    if known != NONE and told.value[known] >= begins:
+                        rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
+                        rest_first[rests], rest_last[rests] = begins, ends
+                        rests += 1
+                if not is_told:
                     claimed_first[kept], claimed_last[kept] = claimed_first[j], claimed_last[j]
                     kept += 1
             claims = kept
@@ -218,21 +239,36 @@ def closed_around(
 
 @kernel
 def close_cheapest(
-    first: I64, last: I64, begun: int, end: int, following: int, weights: Weights, allowed: float
-) -> I64:
-    """Lengthen runs begun..end over the gaps after them, the cheapest first, as far as allowed; which are left open."""
-    gap, order = np.empty(end - begun, np.float64), np.arange(end - begun)
-    for j in range(len(gap)):
-        begins = first[begun + j + 1] if j + 1 < len(gap) else following
-        gap[j] = below(weights, begins) - below(weights, last[begun + j] + 1) if begins <= GREATEST else np.inf
+    first: I64, last: I64, begun: int, end: int, following: int, weights: Weights, budget: float
+) -> Flags:
+    """Lengthen runs begun..end over the gaps after them, the cheapest first, as far as they pay for it.
+
+    Returns which gaps are left open.
+    """
+    count, pool = end - begun, 0.0
+    gap, order, is_open = np.empty(count, np.float64), np.arange(count), np.ones(count, np.bool_)
+    knot = knot_of(weights, first[begun])
+    before = below(weights, knot, first[begun])
+    for j in range(count):
+        number = last[begun + j] + 1
+        knot = knot_from(weights, knot, number)
+        behind = below(weights, knot, number)
+        pool += behind - before
+        number = first[begun + j + 1] if j + 1 < count else following
+        gap[j] = np.inf
+        if number <= GREATEST:
+            knot = knot_from(weights, knot, number)
+            before = below(weights, knot, number)
+            gap[j] = before - behind
     sort_by(order, gap)
-    spent, count = 0.0, 0
-    while count < len(order) and spent + gap[order[count]] <= allowed:
-        j = order[count]
-        spent += gap[j]
-        last[begun + j] = (first[begun + j + 1] if j + 1 < len(gap) else following) - 1
-        count += 1
-    return order[count:] + begun
+    spent, allowed = 0.0, budget * pool
+    for place in order:
+        spent += gap[place]
+        if spent > allowed:
+            break
+        is_open[place] = False
+        last[begun + place] = (first[begun + place + 1] if place + 1 < count else following) - 1
+    return is_open
 
 
 @inlined
