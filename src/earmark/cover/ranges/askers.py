@@ -73,6 +73,10 @@ class Askers:
         self._edges = ordered.with_room(self._edges, 2 * len(ranges.first))
         return Change(*shift(self._edges, *ranges, step))
 
+    def unasked(self, code: int, ranges: Ranges) -> Ranges:
+        """The numbers of ascending ranges that no link but this one asks for."""
+        return Ranges(*not_asked(self._edges, *ranges, 1 | code << COUNT_BITS)) if ranges else ranges
+
     def beside(self, code: int) -> Ranges:
         """What any link but this one asks for. O(n)."""
         keys, sums = self._sums()
@@ -124,3 +128,30 @@ def shift(edges: Ordered, first: I64, last: I64, step: int) -> tuple[I64, I64, I
         add(edges, first[i], step)
         add(edges, last[i] + 1, -step)
     return out_first[:found], out_last[:found], whom[:found]
+
+
+@kernel
+def not_asked(edges: Ordered, first: I64, last: I64, own: int) -> tuple[I64, I64]:
+    """The parts of ranges that nobody asks for, or only the link whose step is `own`."""
+    out_first, out_last, found = np.empty(len(first) + 8, np.int64), np.empty(len(first) + 8, np.int64), 0
+    for i in range(len(first)):
+        begin, is_open = first[i], False
+        cursor = floor_cursor(edges, begin)
+        asked = sum_until(edges, cursor)
+        while begin <= last[i]:
+            cursor, end = next_cursor(edges, cursor), last[i]
+            if cursor != NONE:
+                end = min(end, edges.key[cursor] - 1)
+            if asked != 0 and asked != own:
+                is_open = False
+            elif is_open:
+                out_last[found - 1] = end
+            else:
+                if found == len(out_first):
+                    out_first, out_last = np.concatenate((out_first, out_first)), np.concatenate((out_last, out_last))
+                out_first[found], out_last[found] = begin, end
+                found, is_open = found + 1, True
+            if end < last[i]:
+                asked += edges.value[cursor]
+            begin = end + 1
+    return out_first[:found], out_last[:found]

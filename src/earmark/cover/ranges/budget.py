@@ -33,7 +33,7 @@ import numpy as np
 
 from earmark.cover.merging.traffic import check_budget
 from earmark.cover.ranges.ordered import NONE, Ordered, floor_cursor, next_cursor
-from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, RangeTable, as_ranges
+from earmark.cover.ranges.table import GREATEST, Ranges, RangeSet, as_ranges
 from earmark.errors import require
 from earmark.flat.arrays import F64, I64, Flags, frozen
 from earmark.flat.bisection import bisect_right
@@ -52,6 +52,8 @@ class Weights(NamedTuple):
 
     number: I64
     below: F64
+    slope: F64
+    """How many more there are with each number, from a knot on."""
     section: I64
     """Where the smallest sections begin, the first with 0; 2^level of them make one."""
 
@@ -63,8 +65,9 @@ class Weights(NamedTuple):
         knots = np.unique(np.concatenate([[0], some, some + 1, [last + 1]]))  # at both ends: many may be at one number
         ranks = np.searchsorted(events, knots) + knots / (last + 1)  # one event is spread over all numbers
         below = (ranks - ranks[0]) / (ranks[-1] - ranks[0])
+        slope = np.diff(below) / np.diff(knots)
         sections = np.unique(np.interp(np.arange(MOST_SECTIONS) / MOST_SECTIONS, below, knots).astype(np.int64))
-        return cls(frozen(knots.astype(np.int64)), frozen(below.astype(np.float64)), frozen(sections))
+        return cls(*map(frozen, (knots.astype(np.int64), below.astype(np.float64), slope, sections)))
 
     def weigh(self, ranges: Ranges) -> float:
         """The share of events in these ranges, as the sample has it."""
@@ -75,12 +78,12 @@ WHOLE = Ranges(np.zeros(1, np.int64), np.array([GREATEST], np.int64))
 
 
 class BudgetTable:
-    """What links ask for together, counted, and what to tell of it: with gaps closed that a budget permits."""
+    """A set of numbers that are wanted, and what to tell of it: with gaps closed that a budget permits."""
 
     def __init__(self, budget: float, weights: Weights) -> None:
         check_budget(budget)
         self.budget, self.weights = float(budget), weights
-        self._asked = RangeTable()
+        self._asked = RangeSet()
         self._told = RangeSet()
         self._level = SECTION_BITS
 
@@ -88,8 +91,8 @@ class BudgetTable:
         """How many ranges are told."""
         return len(self._told)
 
-    def ranges(self) -> Ranges:
-        """What is told, ascending."""
+    def ranges(self, wanted: Ranges | None = None) -> Ranges:
+        """What is told, ascending; it is kept, so that it need not be made from what is wanted."""
         return self._told.ranges()
 
     def asked(self) -> Ranges:
@@ -97,11 +100,8 @@ class BudgetTable:
         return self._asked.ranges()
 
     def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
-        """Count ranges that somebody asks for from now on, and some no longer; returns what to tell and to withdraw.
-
-        What is removed must have been added, by this call or before. Ranges of several may overlap.
-        """
-        changed = [self._asked.take_in(added)[0], self._asked.release(removed)]
+        """Follow what is wanted from now on, and what is not any more; returns what to tell and to withdraw."""
+        changed = [self._asked.put_in(added), self._asked.take_out(removed)]
         touched = as_ranges(Ranges(*(np.concatenate([one[end] for one in changed]) for end in (0, 1))))
         if not touched:
             return touched, touched
@@ -149,21 +149,13 @@ def knot_from(weights: Weights, knot: int, number: int) -> int:
 @inlined
 def below(weights: Weights, knot: int, number: int) -> float:
     """The share of events below a number, given its knot."""
-    low, high = weights.number[knot], weights.number[knot + 1]
-    share = (number - low) / (high - low)
-    return float(weights.below[knot] + share * (weights.below[knot + 1] - weights.below[knot]))
+    return float(weights.below[knot] + (number - weights.number[knot]) * weights.slope[knot])
 
 
 @kernel
 def weight_of(weights: Weights, first: int, last: int) -> float:
     """The share of events from one number to another."""
     return below(weights, knot_of(weights, last + 1), last + 1) - below(weights, knot_of(weights, first), first)
-
-
-@kernel
-def with_one(array: I64, used: int) -> I64:
-    """The array, longer where there is no room for one more."""
-    return array if used < len(array) else np.concatenate((array, array))
 
 
 @embedded
@@ -202,8 +194,7 @@ def closed_around(
         cursor = next_cursor(runs, floor_cursor(runs, weights.section[section << level] - 1))
         if section == 0:  # nothing is claimed before the first run
             end = runs.key[cursor] if cursor != NONE else int(GREATEST) + 1
-            if end > 0:
-                rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
+            if end > 0:  # the first of the rests, for which there is room
                 rest_first[rests], rest_last[rests] = 0, end - 1
                 rests += 1
         while cursor != NONE:
@@ -213,7 +204,9 @@ def closed_around(
             begun, behind = claims, (here + 1) << level
             end = weights.section[behind] if behind < len(weights.section) else int(GREATEST) + 1
             while cursor != NONE and runs.key[cursor] < end:
-                claimed_first, claimed_last = with_one(claimed_first, claims), with_one(claimed_last, claims)
+                if claims == len(claimed_first):
+                    claimed_first = np.concatenate((claimed_first, claimed_first))
+                    claimed_last = np.concatenate((claimed_last, claimed_last))
                 claimed_first[claims], claimed_last[claims] = runs.key[cursor], runs.value[cursor]
                 claims += 1
                 cursor = next_cursor(runs, cursor)
@@ -227,7 +220,9 @@ def closed_around(
                     begins, ends = claimed_last[j] + 1, (claimed_first[j + 1] if j + 1 < claims else following) - 1
                     known = floor_from(told, known, ends)
                     if known != NONE and told.value[known] >= begins:
-                        rest_first, rest_last = with_one(rest_first, rests), with_one(rest_last, rests)
+                        if rests == len(rest_first):
+                            rest_first = np.concatenate((rest_first, rest_first))
+                            rest_last = np.concatenate((rest_last, rest_last))
                         rest_first[rests], rest_last[rests] = begins, ends
                         rests += 1
                 if not is_told:
@@ -260,29 +255,36 @@ def close_cheapest(
             knot = knot_from(weights, knot, number)
             before = below(weights, knot, number)
             gap[j] = before - behind
-    sort_by(order, gap)
-    spent, allowed = 0.0, budget * pool
-    for place in order:
-        spent += gap[place]
-        if spent > allowed:
-            break
-        is_open[place] = False
-        last[begun + place] = (first[begun + place + 1] if place + 1 < count else following) - 1
+    for place in range(count // 2 - 1, -1, -1):
+        sink(order, count, place, gap)
+    left, allowed = count, budget * pool
+    while left and gap[order[0]] <= allowed:  # the cheapest of those that are left
+        j = order[0]
+        allowed -= gap[j]
+        is_open[j] = False
+        last[begun + j] = (first[begun + j + 1] if j + 1 < count else following) - 1
+        left -= 1
+        order[0] = order[left]
+        sink(order, left, 0, gap)
     return is_open
 
 
 @inlined
-def sort_by(order: I64, cost: F64) -> None:
-    """Sort places by cost, equal ones by place: Shell's sort, which compiles in a hundredth of the time of numpy's."""
-    step = len(order) // 2
-    while step:
-        for i in range(step, len(order)):
-            place, j = order[i], i
-            while j >= step and (
-                cost[order[j - step]] > cost[place]
-                or (cost[order[j - step]] == cost[place] and order[j - step] > place)
-            ):
-                order[j] = order[j - step]
-                j -= step
-            order[j] = place
-        step //= 2
+def sink(heap: I64, count: int, place: int, cost: F64) -> None:
+    """Move an entry down in a heap, to where none below it is cheaper; of equal ones the first is the cheaper."""
+    entry = heap[place]
+    while 2 * place + 1 < count:
+        child = 2 * place + 1
+        if child + 1 < count and is_cheaper(heap[child + 1], heap[child], cost):
+            child += 1
+        if not is_cheaper(heap[child], entry, cost):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = entry
+
+
+@inlined
+def is_cheaper(one: int, other: int, cost: F64) -> bool:
+    """Whether one gap comes before another."""
+    return bool(cost[one] < cost[other] or (cost[one] == cost[other] and one < other))

@@ -145,11 +145,11 @@ class RangeSet:
         """Add these numbers; returns those that were not in the set."""
         return self.put_in(as_ranges(ranges))
 
-    def put_in(self, ranges: Ranges) -> Ranges:
-        """`add` for what `as_ranges` has returned."""
+    def put_in(self, ranges: Ranges, gap: int = 0) -> Ranges:
+        """`add` for what `as_ranges` has returned; gaps of at most `gap` numbers are closed, and returned as well."""
         self._merged = ordered.with_room(self._merged, len(ranges.first))
-        *new, _ = subsume_and_merge(self._merged, *ranges, 0)
-        return Ranges(*new)
+        *new, _ = subsume_and_merge(self._merged, *ranges, gap)
+        return as_ranges(Ranges(*new)) if gap else Ranges(*new)
 
     def discard(self, ranges: Any) -> Ranges:
         """Remove these numbers; returns those that were in the set."""
@@ -169,6 +169,18 @@ class RangeSet:
         first, last, sign = add_and_subtract(self._merged, start, *ranges, wanted)
         came = sign > 0
         return balance(Ranges(first[came], last[came]), Ranges(first[~came], last[~came]))
+
+    def retreat(self, wanted: RangeSet, removed: Ranges, gap: int) -> Ranges:
+        """Remove what was claimed because of numbers that are wanted no longer; returns what went.
+
+        The set has what was wanted, with gaps of at most `gap` numbers closed: see `put_in`. `removed` ascend.
+        """
+        self._merged = ordered.with_room(self._merged, len(removed.first))
+        return Ranges(*subtract_holes(self._merged, wanted._merged, *removed, gap))
+
+    def outside(self, ranges: Ranges) -> Ranges:
+        """The numbers of ascending ranges that are not in the set."""
+        return Ranges(*parts_outside(self._merged, *ranges)) if ranges and len(self) else ranges
 
     def holds(self, numbers: I64) -> Flags:
         """Which of the numbers are in one of the ranges (Algorithm 2). O(log n) each."""
@@ -271,7 +283,7 @@ class RangeTable(RangeSet):
         right = (deltas != 0) & (counts >= 0)
         require(bool(right.all()), "a count is negative, or an edge changes nothing")
         require(not len(counts) or counts[-1] == 0, "a range never ends")
-        expected = _joined(positive(keys, counts), self.gap)
+        expected = joined(positive(keys, counts), self.gap)
         require(self.ranges().pairs() == expected.pairs(), "table and counts disagree")
 
 
@@ -297,7 +309,7 @@ def positive(keys: I64, counts: I64) -> Ranges:
     return Ranges(keys[positive & ~before], keys[~positive & before] - 1)
 
 
-def _joined(ranges: Ranges, gap: int) -> Ranges:
+def joined(ranges: Ranges, gap: int) -> Ranges:
     """The same ranges, those that are at most `gap` apart joined."""
     if not ranges:
         return ranges
@@ -389,6 +401,46 @@ def subtract_one(merged: Ordered, begin: int, end: int, found: int, out_first: I
             break
         cursor = next_cursor(merged, floor_cursor(merged, low))
     return found
+
+
+@kernel
+def subtract_holes(merged: Ordered, wanted: Ordered, first: I64, last: I64, gap: int) -> tuple[I64, I64]:
+    """Remove the holes between what is wanted in which these ranges are, but for those of at most `gap` numbers.
+
+    What goes are parts at the ends of a hole, and whole ranges of the table, each of which held one of these.
+    """
+    out_first, out_last, found = np.empty(3 * len(first), np.int64), np.empty(3 * len(first), np.int64), 0
+    end = -1
+    for i in range(len(first)):
+        if first[i] <= end:
+            continue  # in the same hole
+        before = floor_cursor(wanted, first[i])
+        after = next_cursor(wanted, before)
+        begin = 0 if before == NONE else wanted.value[before] + 1
+        end = int(GREATEST) if after == NONE else wanted.key[after] - 1
+        if before == NONE or after == NONE or end - begin + 1 > gap:
+            found = subtract_one(merged, begin, end, found, out_first, out_last)
+    return out_first[:found], out_last[:found]
+
+
+@kernel
+def parts_outside(merged: Ordered, first: I64, last: I64) -> tuple[I64, I64]:
+    """The parts of ranges that are not in the table."""
+    out_first, out_last, found = np.empty(len(first) + 8, np.int64), np.empty(len(first) + 8, np.int64), 0
+    for i in range(len(first)):
+        begin = first[i]
+        cursor = floor_cursor(merged, begin)
+        if cursor != NONE:
+            begin = max(begin, merged.value[cursor] + 1)
+        while begin <= last[i]:
+            cursor = next_cursor(merged, cursor)
+            end = last[i] if cursor == NONE else min(last[i], merged.key[cursor] - 1)
+            if found == len(out_first):
+                out_first, out_last = np.concatenate((out_first, out_first)), np.concatenate((out_last, out_last))
+            out_first[found], out_last[found] = begin, end
+            found += 1
+            begin = last[i] + 1 if cursor == NONE else max(end, merged.value[cursor]) + 1
+    return out_first[:found], out_last[:found]
 
 
 @kernel

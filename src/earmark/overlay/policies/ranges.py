@@ -7,12 +7,14 @@ mics.txt, sections 3 and 4. Local subscriptions become ranges of the curve of a 
                                                                             asked["B"]   [15, 30]
     for all links        how many neighbours ask for a number, and who      askers       10–14: A   15–20: both
                          if it is one of them                                            21–30: B
-    per outgoing link    a table of what any other neighbour asks for,      told["A"]    [15, 30]
-                         and of local subscriptions one by one              told["C"]    [10, 30]
+    per outgoing link    what any other neighbour asks for, and what        wanted "A"   [15, 30]
+                         local subscriptions do, which are counted one      wanted "C"   [10, 30]
+                         by one; and what is told because of it
 
 Messages change a set; only what really changes in the set goes to the askers, and only what that changes for a link
-goes into its table. What really changes in a table is told. So equal ranges from two links survive the withdrawal of
-one, whatever repeats is ignored, and nothing is told twice. What is new is told before what is withdrawn.
+concerns it. What really changes in what is wanted is told, with the gaps that close. So equal ranges from two links
+survive the withdrawal of one, whatever repeats is ignored, and nothing is told twice. What is new is told before what
+is withdrawn.
 
 **Batches.** `want_ranges` notes what neighbours say; `pass_on` follows all of it at once, so that each table changes
 once. Of what a neighbour has asked for and taken back in between, nobody hears.
@@ -24,8 +26,8 @@ set; what is not in that one goes in `settle_ranges`.
 *foreign*: its ranges mean nothing here, so it counts as asking for everything until it is in our space. When it comes
 into our space it could not understand what we said before, so it is told everything again. `rekey` changes ours.
 
-Invariant (`check`): the table of a link counts the ranges of its live entries, and once whatever any other neighbour
-asks for.
+Invariant (`check`): what is wanted on a link is the ranges of its live entries, and what any other neighbour asks for;
+what is told is all of that, and the gaps that the policy closes.
 Complexity: O(log n) per range, and as much for each link for which it changes something.
 """
 
@@ -40,7 +42,7 @@ import numpy as np
 
 from earmark.cover.ranges.askers import Askers
 from earmark.cover.ranges.projection import meet
-from earmark.cover.ranges.table import NO_NUMBERS, Ranges, RangeSet, RangeTable, balance
+from earmark.cover.ranges.table import NO_NUMBERS, Ranges, RangeSet, RangeTable, as_ranges, balance, joined
 from earmark.errors import EarmarkError, check_whole, require
 from earmark.flat.arrays import I64, Flags, pointers_of
 from earmark.overlay.policies import Again, Entry, Policy, PolicyError, Statement, TellRanges, UntellRanges
@@ -55,31 +57,54 @@ NOTHING = Ranges(NO_NUMBERS, NO_NUMBERS)
 
 
 class ToldRanges(Protocol):
-    """What is asked for on all other links together, and what a link is told of it."""
+    """What a link is told of what is wanted there."""
 
-    def __len__(self) -> int:
-        """How many ranges are told."""
-
-    def ranges(self) -> Ranges:
-        """What is told, ascending."""
-
-    def asked(self) -> Ranges:
-        """What is asked for, ascending."""
+    def ranges(self, wanted: Ranges) -> Ranges:
+        """What is told, ascending, given what is wanted."""
 
     def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
-        """Count ranges that somebody asks for from now on, and some no longer; returns what to tell and withdraw."""
+        """Follow what is wanted now and was not, and what was and is not; returns what to tell and to withdraw."""
 
     def check(self) -> None:
         """Raise AssertionError unless its invariant holds."""
 
 
-class GapTable(RangeTable):
-    """Ranges that are at most `gap` numbers apart are told as one, the gap with them."""
+class AsWanted:
+    """What is wanted is told."""
+
+    def ranges(self, wanted: Ranges) -> Ranges:
+        """All that is wanted."""
+        return wanted
 
     def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
-        """Count what is added, then what is removed: see `ToldRanges`."""
-        told = self.take_in(added)[0] if added else NOTHING
-        return told, self.release(removed) if removed else NOTHING
+        """What is added and removed."""
+        return added, removed
+
+    def check(self) -> None:
+        """Nothing is kept."""
+
+
+class WithGaps:
+    """Ranges that are at most `gap` numbers apart are told as one, the gap with them."""
+
+    def __init__(self, gap: int) -> None:
+        self._gap, self._wanted, self._told = gap, RangeSet(), RangeSet()
+
+    def ranges(self, wanted: Ranges) -> Ranges:
+        """What has been told."""
+        return self._told.ranges()
+
+    def change(self, added: Ranges, removed: Ranges) -> tuple[Ranges, Ranges]:
+        """Tell what is added, with gaps that it closes, then withdraw what is claimed in vain: see `ToldRanges`."""
+        self._wanted.put_in(added)
+        self._wanted.take_out(removed)
+        return self._told.put_in(added, self._gap), self._told.retreat(self._wanted, removed, self._gap)
+
+    def check(self) -> None:
+        """Raise AssertionError unless what is told is what is wanted, with gaps closed."""
+        self._wanted.check()
+        self._told.check()
+        require(bool(joined(self._wanted.ranges(), self._gap).pairs() == self._told.ranges().pairs()), "a gap is wrong")
 
 
 class RangePolicy(Policy):
@@ -96,6 +121,8 @@ class RangePolicy(Policy):
         self.space = self._grid.number
         self._entries: dict[int, tuple[Entry, Ranges]] = {}
         self._links: dict[str, ToldRanges] = {}
+        self._local: dict[str, RangeTable] = {}
+        """By link, the ranges of the entries that concern it."""
         self._members: dict[str, set[int]] = {}
         """By link, the entries that concern it."""
         self._asked: dict[str, RangeSet] = {}
@@ -111,7 +138,7 @@ class RangePolicy(Policy):
 
     @abstractmethod
     def _table(self) -> ToldRanges:
-        """An empty table for a link."""
+        """What a link is told, while nothing is wanted."""
 
     def _moved(self) -> None:
         """Follow a change of the space."""
@@ -138,13 +165,12 @@ class RangePolicy(Policy):
             used = {*self._codes.values()}
             self._codes[link] = next(code for code in count() if code not in used)
             self._asked[link] = RangeSet()
-        self._members[link] = set()
-        self._links[link] = self._table()
-        self._links[link].change(self._askers.beside(self._codes[link]), NOTHING)
+        self._members[link], self._local[link] = set(), RangeTable()
+        self._links[link] = self._filled(link)
 
     def close(self, link: str) -> None:
         """Forget a link; what it asks for goes with `settle_ranges`."""
-        del self._links[link], self._members[link]
+        del self._links[link], self._members[link], self._local[link]
         self._foreign.discard(link)
         self._again[link] = RangeSet()
 
@@ -153,12 +179,21 @@ class RangePolicy(Policy):
         members = self._members[link]
         members.update(entry.number for entry in added)
         members.difference_update(entry.number for entry in removed)
-        new, old = (_joined([self._entries[entry.number][1] for entry in entries]) for entries in (added, removed))
-        return self._said(*self._links[link].change(new, old))
+        new, old = (_together([self._entries[entry.number][1] for entry in entries]) for entries in (added, removed))
+        local, code = self._local[link], self._codes[link]
+        came, went = balance(local.take_in(new)[0], local.release(old))
+        return self._said(*self._links[link].change(self._askers.unasked(code, came), self._askers.unasked(code, went)))
 
     def told(self, link: str) -> list[Statement]:
-        """All that the table of a link claims."""
-        return self._said(self._links[link].ranges(), NOTHING)
+        """All that is wanted on a link, with the gaps that are closed."""
+        return self._said(self._told_ranges(link), NOTHING)
+
+    def _told_ranges(self, link: str) -> Ranges:
+        return self._links[link].ranges(self._wanted(link))
+
+    def _wanted(self, link: str) -> Ranges:
+        """What any other neighbour asks for, and what the entries of a link do."""
+        return as_ranges(_together([self._askers.beside(self._codes[link]), self._local[link].ranges()]))
 
     def _said(self, told: Ranges, withdrawn: Ranges) -> list[Statement]:
         said: list[Statement] = [TellRanges(self.space, part) for part in _parts(told)]
@@ -224,9 +259,10 @@ class RangePolicy(Policy):
         said: list[tuple[str, Statement]] = []
         for link, table in self._links.items():
             others, code = [(new, old) for source, new, old in by_source if source != link], self._codes[link]
-            new, old = _joined([new.of(code) for new, _ in others]), _joined([old.of(code) for _, old in others])
+            new, old = _together([new.of(code) for new, _ in others]), _together([old.of(code) for _, old in others])
             if new or old:
-                said += [(link, one) for one in self._said(*table.change(*balance(new, old)))]
+                came, went = (self._local[link].outside(ranges) for ranges in balance(new, old))
+                said += [(link, one) for one in self._said(*table.change(came, went))]
         return said
 
     def restart_ranges(self, source: str, space: int) -> list[tuple[str, Statement]]:
@@ -290,7 +326,9 @@ class RangePolicy(Policy):
             self._askers.add(self._codes[source], self._asked[source].ranges())
             self._foreign.add(source)
         self._again = {source: RangeSet([(0, grid.last)]) for source in self._again}
-        for link in self._links:
+        for link, members in self._members.items():
+            self._local[link] = RangeTable()
+            self._local[link].take_in(_together([self._entries[number][1] for number in sorted(members)]))
             self._links[link] = self._filled(link)
         return [(link, Again(self.space)) for link in self._links]
 
@@ -300,16 +338,15 @@ class RangePolicy(Policy):
         """How many entries concern the link, how many ranges it was told, and how many its neighbour asks for."""
         return {
             "entries": len(self._members[link]),
-            "told": len(self._links[link]),
+            "told": len(self._told_ranges(link).first),
             "wants": len(self._asked[link]),
             "foreign": link in self._foreign,
         }
 
     def _filled(self, link: str) -> ToldRanges:
-        """The table of a link, made again."""
+        """What a link is told, made again from what is wanted."""
         table = self._table()
-        table.change(self._askers.beside(self._codes[link]), NOTHING)
-        table.change(_joined([self._entries[number][1] for number in sorted(self._members[link])]), NOTHING)
+        table.change(self._wanted(link), NOTHING)
         return table
 
     def check(self) -> None:
@@ -317,16 +354,19 @@ class RangePolicy(Policy):
         self._askers.check()
         for link, table in self._links.items():
             table.check()
-            wanted = RangeSet()
+            self._local[link].check()
+            others, own = RangeSet(), RangeSet()
             for source, asked in self._asked.items():
                 asked.check()
                 if source != link:
-                    wanted.add(asked.ranges())
+                    others.add(asked.ranges())
+            for number in self._members[link]:
+                own.add(self._entries[number][1])
             beside = self._askers.beside(self._codes[link])
-            require(wanted.ranges().pairs() == beside.pairs(), f"the askers beside {link} are not those who ask")
-            again = self._filled(link)
-            require(again.asked().pairs() == table.asked().pairs(), f"{link} is not asked what others ask for")
-            require(again.ranges().pairs() == table.ranges().pairs(), f"{link} is not told what others ask for")
+            require(others.ranges().pairs() == beside.pairs(), f"the askers beside {link} are not those who ask")
+            require(own.ranges().pairs() == self._local[link].ranges().pairs(), f"entries of {link} are miscounted")
+            again = self._filled(link).ranges(self._wanted(link))
+            require(again.pairs() == self._told_ranges(link).pairs(), f"{link} is not told what others ask for")
 
 
 def _turns(said: Sequence[tuple[bool, Pairs]]) -> tuple[I64, Ranges, Flags]:
@@ -336,8 +376,8 @@ def _turns(said: Sequence[tuple[bool, Pairs]]) -> tuple[I64, Ranges, Flags]:
     return pointers_of([len(pairs) for _, pairs in said]), ranges, np.array([wanted for wanted, _ in said], np.bool_)
 
 
-def _joined(several: list[Ranges]) -> Ranges:
-    """Ranges of several entries in one pair of arrays, one after another."""
+def _together(several: list[Ranges]) -> Ranges:
+    """Ranges of several in one pair of arrays, one after another."""
     if len(several) == 1:
         return several[0]
     return Ranges(*(np.concatenate([NO_NUMBERS, *(one[end] for one in several)]) for end in (0, 1)))

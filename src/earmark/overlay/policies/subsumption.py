@@ -18,7 +18,7 @@ from typing import Any
 from earmark.errors import EarmarkError
 from earmark.overlay.policies import Policy
 from earmark.overlay.policies.indexing import Indexing
-from earmark.overlay.policies.ranges import GapTable, RangePolicy, ToldRanges
+from earmark.overlay.policies.ranges import AsWanted, RangePolicy, ToldRanges
 
 WAYS = ("projection", "indexing")
 
@@ -36,4 +36,4 @@ class Projecting(RangePolicy):
     name = "subsumption"
 
     def _table(self) -> ToldRanges:
-        return GapTable()
+        return AsWanted()

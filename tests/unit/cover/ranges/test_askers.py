@@ -54,8 +54,15 @@ def test_what_others_ask_for(changes: list[tuple[int, bool, list[tuple[int, int]
         for other in CODES:
             after = wanted_by_others(asked, other)
             assert numbers(askers.beside(other)) == after
+            assert numbers(askers.unasked(other, as_ranges(ranges))) == numbers(as_ranges(ranges)) - after
             if other != code:
                 assert numbers(change.of(other)) == after ^ before[other]
+
+
+@given(known=several, ranges=several)
+def test_what_is_outside_a_set(known: list[tuple[int, int]], ranges: list[tuple[int, int]]) -> None:
+    asked = as_ranges(ranges)
+    assert numbers(RangeSet(known).outside(asked)) == numbers(asked) - numbers(as_ranges(known))
 
 
 def test_many_ranges_of_many_links() -> None:
